@@ -55,6 +55,7 @@ mod rounded;
 mod run_failures;
 mod same_bits;
 mod security;
+mod self_distillation;
 mod setup;
 mod sglang;
 mod slow;

@@ -63,6 +63,8 @@ pub enum AdvantageEstimator {
     Mara,
     /// The unbiased gradient of the expected value of a function of k samples.
     Set(SetObjective),
+    /// Nothing: no reward, and the plan's divergence alone.
+    Zero,
 }
 
 /// Added where a share divides, as the paper does.
@@ -71,8 +73,8 @@ const EPSILON: f64 = 1e-6;
 impl AdvantageEstimator {
     /// Whether it has a limit of infinitely many samples, which a whole distribution is.
     pub fn is_of_samples(self) -> bool {
-        use AdvantageEstimator::{Mara, Negative, Plain};
-        matches!(self, Plain | Negative { .. } | Mara)
+        use AdvantageEstimator::{Mara, Negative, Plain, Zero};
+        matches!(self, Plain | Negative { .. } | Mara | Zero)
     }
 
     /// Whether it looks at the policy's log-probabilities.
@@ -104,6 +106,7 @@ impl AdvantageEstimator {
             | AdvantageEstimator::Risk { .. }
             | AdvantageEstimator::Pkpo { .. }
             | AdvantageEstimator::PassAtK { .. }
+            | AdvantageEstimator::Zero
             | AdvantageEstimator::Set(_) => None,
         }
     }
@@ -133,6 +136,7 @@ impl AdvantageEstimator {
             }
             AdvantageEstimator::Pkpo { k } => pkpo(correct, k),
             AdvantageEstimator::Set(objective) => objective.advantages(stats),
+            AdvantageEstimator::Zero => by(0.0, 0.0),
             AdvantageEstimator::PassAtK { k } => {
                 let (reward, spread) = {
                     let reward = pass_at_k(all, right, k);
@@ -199,6 +203,7 @@ impl AdvantageEstimator {
                 | AdvantageEstimator::Pkpo { .. }
                 | AdvantageEstimator::PassAtK { .. }
                 | AdvantageEstimator::Set(_)
+                | AdvantageEstimator::Zero
         )
     }
 }

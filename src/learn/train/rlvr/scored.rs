@@ -7,9 +7,10 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 
 use super::deferred::Deferral;
+use super::demonstrations::{self, TeacherRows};
 use super::history;
-use super::kl;
 use super::interference;
+use super::kl;
 use super::metrics::Metrics;
 use super::pstar::{self, LoggedColumns};
 use super::run::Run;
@@ -42,6 +43,8 @@ pub(super) struct ScoredGroups {
     pub(super) base_logp: Option<Vec<f32>>,
     /// The base's distributions, where the loss compares with them and this rank has them all.
     pub(super) base: Option<Vec<Distributions>>,
+    /// What the teacher of self-distillation sees, whose distributions take the place of the base's.
+    pub(super) teacher: Option<TeacherRows>,
     /// Importance weights of the tokens, where another model sampled.
     pub(super) importance: Option<Vec<f64>>,
     /// The regulariser's cost at every position, where it enters advantages of earlier tokens.
@@ -76,6 +79,8 @@ pub(super) fn score(
         Some(BaseScores { logp, distributions }) => (Some(logp), distributions),
         None => (None, None),
     };
+    let teacher = demonstrations::rows(run, groups, &sequences, step)?;
+    metrics.demonstrated = teacher.as_ref().map(TeacherRows::share);
     if pstar::logs_divergences(run, step) {
         let columns = LoggedColumns {
             sequences: &sequences,
@@ -85,14 +90,14 @@ pub(super) fn score(
         };
         metrics.pstar = Some(pstar::distances(run, groups, &columns)?);
     }
+    if interference::is_logged(run, step) {
+        metrics.interference = Some(interference::measure(run, groups, &sequences)?);
+    }
     let mut stats = stats(run, groups, &offsets, (&behavior_logp, base_logp.as_deref()), step);
     if let Some(matching) = plan.matching() {
         let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
         estimate_partition(matching, ids, &mut stats, &mut state.partition);
         metrics.max_reward_ratio = Some(clipped_reward_ratio(matching, &stats));
-    if interference::is_logged(run, step) {
-        metrics.interference = Some(interference::measure(run, groups, &sequences)?);
-    }
     }
     recall(run, groups, &mut stats, state);
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
@@ -117,6 +122,7 @@ pub(super) fn score(
         behavior_logp,
         base_logp,
         base,
+        teacher,
         importance,
         costs,
         entropy,
@@ -124,16 +130,6 @@ pub(super) fn score(
     })
 }
 
-fn sequences(run: &Run<'_>, groups: &[Group]) -> Vec<Sequence> {
-    let of = |group: &Group| -> Vec<Sequence> {
-        let prompt = &run.problems[group.problem].prompt;
-        let completions = group.rollouts.iter().map(|rollout| rollout.completion.tokens.clone());
-        completions.map(|completion| Sequence { prompt: prompt.clone(), completion }).collect()
-    };
-    groups.iter().flat_map(of).collect()
-}
-
-/// The completions of each group among all.
 /// Adds what the run has seen of every prompt in earlier steps, where the plan reads it.
 fn recall(run: &Run<'_>, groups: &[Group], stats: &mut [GroupStats], state: &mut State) {
     if run.plan.rule.reads_outcomes() {
@@ -147,6 +143,16 @@ fn recall(run: &Run<'_>, groups: &[Group], stats: &mut [GroupStats], state: &mut
     }
 }
 
+fn sequences(run: &Run<'_>, groups: &[Group]) -> Vec<Sequence> {
+    let of = |group: &Group| -> Vec<Sequence> {
+        let prompt = &run.problems[group.problem].prompt;
+        let completions = group.rollouts.iter().map(|rollout| rollout.completion.tokens.clone());
+        completions.map(|completion| Sequence { prompt: prompt.clone(), completion }).collect()
+    };
+    groups.iter().flat_map(of).collect()
+}
+
+/// The completions of each group among all.
 fn ranges(groups: &[Group]) -> Vec<Range<usize>> {
     let groups = Offsets::new(groups.iter().map(|group| group.rollouts.len()));
     (0..groups.completions()).map(|group| groups.span(group..group + 1)).collect()

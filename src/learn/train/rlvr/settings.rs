@@ -88,6 +88,11 @@ pub struct Settings {
     /// Take the base's completions from this directory, made by `tealight presample`.
     #[arg(long)]
     pub presamples: Option<PathBuf>,
+    /// Prompt of the teacher of self-distillation, a template with {{ prompt }} and {{ solution }}. Default: the
+    /// solution as a worked example before the prompt, and in a chat below the last question.
+    #[arg(long, value_name = "TEMPLATE")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demonstration_template: Option<String>,
     /// Override the objective's threshold for rehearsal: prompts of whose samples the base solves at least this share
     /// are rehearsed (DPH-RL's D_pef).
     #[arg(long)]
@@ -117,16 +122,16 @@ pub struct Settings {
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
     #[serde(default)]
     pub log_divergences: usize,
-    /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
-    #[arg(long, default_value_t = 4096)]
-    pub micro_batch_tokens: usize,
-    /// Keep only the input of each layer for the backward pass and recompute the rest: a third more arithmetic, a
-    /// fraction of the memory, the same result.
     /// Steps between logged inner products of the gradients of the step's prompts (prompt interference); 0 disables
     /// them. Each costs a forward and a backward pass of at most 8 groups, and 4 MB a group.
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
     #[serde(default)]
     pub log_interference: usize,
+    /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
+    #[arg(long, default_value_t = 4096)]
+    pub micro_batch_tokens: usize,
+    /// Keep only the input of each layer for the backward pass and recompute the rest: a third more arithmetic, a
+    /// fraction of the memory, the same result.
     #[arg(long)]
     #[serde(default)]
     pub gradient_checkpointing: bool,

@@ -5,6 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::batch::{BatchSettings, TokenBatch};
+use super::demonstrations;
 use super::gradients::gradients;
 use super::metrics::Metrics;
 use super::pstar::{distances_without_rollouts, logs_divergences};
@@ -13,8 +14,8 @@ use super::scored::score;
 use super::self_check::{check_ends, check_start};
 use super::source::{Source, with_rollouts};
 use super::update::Update;
-use crate::learn::rollout::Group;
 use crate::learn::objective::Gate;
+use crate::learn::rollout::Group;
 use crate::learn::train::checkpoint::State;
 use crate::learn::train::step::DropoutCounter;
 use crate::learn::train::{AdamW, shared};
@@ -67,6 +68,7 @@ pub fn train(
     report: &mut Report<'_>,
 ) -> Result<End> {
     run.check_allocation()?;
+    demonstrations::check(run)?;
     let begin = (state.global_step, state.rounds);
     with_rollouts(run, begin, |source| steps(run, state, optimizer, stop, source, report))
 }
@@ -186,12 +188,12 @@ fn sample(
         correction: run.correction,
     };
     let scored = score(run, &rollouts.groups, state, metrics)?;
-    Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
-}
     // After the gate has read those of earlier steps.
     if run.config.settings.prompt_allocation.is_adaptive() || run.plan.gate != Gate::All {
         state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
     }
+    Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
+}
 
 /// The optimizer steps on a batch: every mini-batch, as often as the batch is passed over.
 fn updates(run: &Run<'_>, batch: Option<&TokenBatch>) -> impl Iterator<Item = Update> + use<> {
