@@ -118,7 +118,7 @@ impl ListedAnswers {
 /// The probabilities of the listed answers to every problem of a dataset whose answers can be listed, under a model.
 ///
 /// # Errors
-/// A dataset of which no problem's answers can be listed; an answer that cannot be scored.
+/// A dataset none of whose problems has few enough answers; an answer that cannot be scored.
 pub(crate) fn problems(
     dataset: &Dataset,
     tokenizer: &dyn Tokenizer,
@@ -136,11 +136,22 @@ pub(crate) fn problems(
         all.push(ListedProblem { logp: score(&answers)?, total: problem.total });
     }
     if all.is_empty() {
-        bail!(
-            "--exact: the correct answers to {} cannot be listed, or are too many; those of the generated tasks \
-             countdown, chain and walk can, and those of every task that `tealight tasks` lists",
-            dataset.name
-        );
+        bail!("--exact: the correct answers to {} are too many to be listed", dataset.name);
     }
     Ok(all)
+}
+
+/// Refuses datasets whose answers cannot be listed, before anything is sampled.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn check(datasets: &[Dataset]) -> Result<()> {
+    match datasets.iter().find(|dataset| dataset.spellings.is_none()) {
+        None => Ok(()),
+        Some(dataset) => bail!(
+            "--exact: the correct answers to {} cannot be listed; those of the generated tasks countdown, chain and walk \
+             can, and those of every task that `tealight tasks` lists",
+            dataset.name
+        ),
+    }
 }

@@ -123,10 +123,11 @@ fn reverse_kl_to_demonstrations_makes_frequent_answers_more_frequent() {
     assert!((COPIED - 0.5).abs() < 1e-12, "the numbers above are for this");
 }
 
-/// The same over sequences, beside a KL penalty with the same accuracy, and Pass@k over prompts that a policy cannot
-/// tell apart.
+/// Over sequences forward KL loses answers too, since every demonstration counts at every prefix of the policy's, and
+/// reverse KL loses more. Where one policy serves prompts that it cannot tell apart, Pass@k is that of a KL penalty with
+/// the same accuracy.
 #[test]
-fn pass_at_k_is_flatter_at_the_same_accuracy() {
+fn sequences_lose_answers_under_reverse_kl_more_than_under_forward_kl() {
     let world = World::ends(3);
     let of = |divergence: &str, shown: &str| {
         let q = optimum(&world, Class::Full, &named(divergence, shown));
@@ -144,8 +145,9 @@ fn pass_at_k_is_flatter_at_the_same_accuracy() {
         reverse.effective_valid
     );
     assert!(forward.validity > base.validity && reverse.validity > base.validity);
-    assert!(reverse.effective_valid < 0.97 * base.effective_valid, "{reverse:?}");
-    assert!(forward.effective_valid > reverse.effective_valid, "{forward:?} {reverse:?}");
+    let answers = |m: &Measures| m.effective_valid;
+    assert!(answers(&reverse) < 0.95 * answers(&forward), "{reverse:?}");
+    assert!(answers(&forward) < 0.95 * answers(&base), "{forward:?}");
     let strategies = World::named("strategies").expect("known");
     let of = |divergence: &str| {
         let q = optimum(&strategies, Class::Unigram, &named(divergence, "base"));
@@ -179,7 +181,7 @@ fn pass_at_k_is_flatter_at_the_same_accuracy() {
         );
     }
     assert!((at(&kl, 1) - at(&reverse, 1)).abs() < 1e-3);
-    assert!(at(&forward, 16) > at(&reverse, 16));
+    assert!((at(&kl, 16) - at(&reverse, 16)).abs() < 0.01, "{kl:?} {reverse:?}");
 }
 
 const FEW: [&str; 4] = ["--max-samples", "8", "--max-steps", "6"];

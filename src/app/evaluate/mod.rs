@@ -23,6 +23,7 @@ use tealight_datasets::suite::{self, SuiteSet};
 use tealight_eval::results::{Results, VERSION};
 
 use crate::app::directory::{self, Destination, Existing};
+use crate::app::listed;
 use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
 use crate::nn::device::Precision;
@@ -141,6 +142,9 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     options.check_scoring()?;
     let (sets, datasets) = options.open()?;
     options.check_engine()?;
+    if options.exact {
+        listed::check(&datasets)?;
+    }
     let sets = eval_sets(&sets, &datasets, &options.decoding.temperature)?;
     let started = Instant::now();
     let engine = Engine::open(&options, ranks)?;

@@ -72,8 +72,8 @@ const KINDS: [Kind; 9] = [
     Kind {
         title: "Self-distillation",
         when: "where a model can learn from a solution that it is shown: the policy is moved toward the base with a correct \
-               solution in its prompt. The divergence decides what happens to diversity: reverse KL to sampled \
-               demonstrations makes frequent answers more frequent, forward KL keeps their proportions.",
+               solution in its prompt. Sampled demonstrations make frequent answers more frequent, under \
+               reverse KL more than under forward KL (docs/objectives.md).",
         names: &["self-distillation"],
     },
     Kind {

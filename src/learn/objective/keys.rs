@@ -271,14 +271,7 @@ impl Keys {
         let beta = self.number("beta", 0.05)?;
         let split = self.split(sampler)?;
         let teacher = self.teacher(estimator)?;
-        Ok(Regulariser {
-            divergence,
-            beta,
-            sampler,
-            estimator,
-            split,
-            teacher,
-        })
+        Ok(Regulariser { divergence, beta, sampler, estimator, split, teacher })
     }
 
     fn split(&mut self, sampler: SampleSource) -> Result<Split> {
