@@ -66,6 +66,15 @@ pub(crate) fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
             names.into_iter().zip(values).map(|(name, value)| (name, correct.clone(), value)),
         );
     }
+    if let Some(exact) = &summary.exact {
+        for (name, by_k) in [
+            ("exact_pass@k", &exact.pass_at_k),
+            ("exact_unique_correct@k", &exact.unique_correct),
+            ("exact_coverage@k", &exact.coverage),
+        ] {
+            rows.extend(by_k.iter().map(|(k, value)| (name.to_owned(), k.to_string(), *value)));
+        }
+    }
     let mut one = |name: &str, value: Option<Estimate>| {
         rows.extend(value.map(|value| (name.to_owned(), String::new(), value)));
     };

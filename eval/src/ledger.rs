@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::exact::ListedProblem;
+
 /// The shares at which survival is counted.
 pub const SHARES: [f64; 2] = [0.5, 0.1];
 /// Lower ends of the bins of initial probability, the last open below.
@@ -87,6 +89,9 @@ pub struct Point {
     pub sampled: Option<f64>,
     /// `exp H` of the distribution over the listed answers, the mean over problems.
     pub effective: f64,
+    /// `KL(p* || pi)` in nats over the listed answers, p* being the base's shares of them; the mean over problems.
+    #[serde(default)]
+    pub kl_pstar: f64,
     /// The share of answers that survive, for each of [`SHARES`].
     pub survival: Vec<f64>,
     /// The same in each bin; none where there are no answers.
@@ -155,6 +160,7 @@ fn point(scored: &Scored, modes: &[Mode], base: &[f64], bins: &[usize]) -> Point
             .sum();
         of_problem.push((mass, entropy.exp()));
     }
+    let kls = kl_pstar(modes, &scored.logp, base);
     let count = of_problem.len() as f64;
     let survives: Vec<Vec<bool>> = SHARES
         .iter()
@@ -178,10 +184,26 @@ fn point(scored: &Scored, modes: &[Mode], base: &[f64], bins: &[usize]) -> Point
         updates: scored.updates,
         listed: of_problem.iter().map(|(mass, _)| mass).sum::<f64>() / count,
         sampled: scored.sampled,
+        kl_pstar: kls.iter().sum::<f64>() / count,
         effective: of_problem.iter().map(|(_, effective)| effective).sum::<f64>() / count,
         survival: survives.iter().map(|s| share_of(s, &|_| true).unwrap_or(0.0)).collect(),
         by_bin: survives.iter().map(in_bins).collect(),
     }
+}
+
+/// `KL(p* || pi)` of each problem.
+fn kl_pstar(modes: &[Mode], logp: &[f64], base: &[f64]) -> Vec<f64> {
+    let (mut own, mut of_base) = (logp, base);
+    let mut next = |count: usize| {
+        let part = |rest: &mut &[f64]| -> ListedProblem {
+            let (some, others) = rest.split_at(count);
+            *rest = others;
+            ListedProblem { logp: some.to_vec(), total: None }
+        };
+        let (own, base) = (part(&mut own), part(&mut of_base));
+        own.kl_from_base(&base)
+    };
+    modes.chunk_by(|a, b| a.problem == b.problem).map(|answers| next(answers.len())).collect()
 }
 
 /// Every line as CSV: checkpoint by checkpoint, answer by answer.
@@ -249,6 +271,10 @@ mod tests {
         assert_eq!(last.by_bin[0], [Some(1.0), Some(0.0), None, None, Some(0.0)]);
         assert_eq!(last.by_bin[1], [Some(1.0), Some(0.0), None, None, Some(1.0)]);
         assert_eq!(last.survival, [1.0 / 3.0, 2.0 / 3.0]);
+        // Of the base itself the distance from p* is -log of its mass, the mean over problems.
+        let of_base = -f64::midpoint(0.25_f64.ln(), 2e-5_f64.ln());
+        assert!((ledger.base.kl_pstar - of_base).abs() < 1e-9, "{}", ledger.base.kl_pstar);
+        assert!(last.kl_pstar > 0.0);
         // An unchanged model has lost nothing.
         let same = ledger.run("grpo", 1).next().unwrap();
         assert_eq!((same.survival.clone(), same.effective), (vec![1.0; 2], ledger.base.effective));

@@ -13,6 +13,7 @@ pub mod contrast;
 pub mod crossing;
 mod error;
 pub mod evaluate;
+pub mod exact;
 pub mod export;
 pub mod extrapolation;
 pub mod features;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::exact::Exact;
 use crate::extrapolation::Extrapolation;
 use crate::features::FeatureDiversity;
 use crate::interval::{Estimate, amount, mean, share};
@@ -103,6 +104,9 @@ pub struct Summary {
     /// Pass@k at more tries than were sampled, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extrapolation: Option<Extrapolation>,
+    /// The same from the model's probabilities of all listed correct answers, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact: Option<Exact>,
     /// Thoughts, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingShare>,
@@ -269,6 +273,7 @@ impl Summary {
             no_answer: of_samples(|tally| tally.no_answer),
             mean_length: of_known(|tally| tally.tokens, |tally| tally.unknown_lengths),
             extrapolation: None,
+            exact: None,
             thinking: ThinkingShare::of(tallies),
         }
     }

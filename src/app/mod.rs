@@ -16,6 +16,7 @@ pub mod export;
 pub mod grade;
 pub mod lab;
 pub mod launch;
+pub(crate) mod listed;
 mod model_card;
 pub mod presample;
 pub mod prompts;

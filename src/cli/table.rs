@@ -2,10 +2,12 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle, Width};
+use tealight_eval::exact::Exact;
 use tealight_eval::extrapolation::Extrapolation;
 use tealight_eval::front::{Fronts, Verdict, power_line};
 use tealight_eval::report::{Evaluated, Study, front, levels, tables};
 use tealight_eval::results::SetResult;
+use tealight_eval::summary::ByK;
 use tealight_eval::{Estimate, Level, Summary};
 
 use crate::app::study::Plan;
@@ -101,11 +103,31 @@ fn lines(summary: &Summary) -> Vec<String> {
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
     lines.extend(summary.extrapolation.iter().flat_map(extrapolated));
+    lines.extend(summary.exact.iter().flat_map(exact));
     lines
 }
 
 fn interval(e: &Estimate, digits: usize) -> String {
     format!("{:.digits$} to {:.digits$}", e.low, e.high)
+}
+
+/// What the probabilities of listed answers say.
+fn exact(exact: &Exact) -> Vec<String> {
+    let at = |k: &usize| {
+        let value = |by_k: &ByK| by_k.get(k).map_or(f64::NAN, |estimate| estimate.value);
+        format!(
+            "exact, k = {k}: pass {:.4}, distinct correct {:.3}, coverage {:.4}",
+            value(&exact.pass_at_k),
+            value(&exact.unique_correct),
+            value(&exact.coverage)
+        )
+    };
+    let mut lines = vec![format!(
+        "exact, from the probabilities of {} listed answers to {} problems: Hill number 1 {:.2}, Hill number 2 {:.2}",
+        exact.answers, exact.problems, exact.hill_1.value, exact.hill_2.value
+    )];
+    lines.extend(exact.pass_at_k.keys().map(at));
+    lines
 }
 
 /// Extrapolated Pass@k, and how the same did where it can be checked.

@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
 use super::world::EARLIER;
-use super::{Class, Table, World, group_claim, set_claim};
+use super::{Class, Table, World, group_claim, set_claim, teacher_claim};
 use crate::learn::objective::target::Target;
 use crate::learn::objective::{
     AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, Gate, GroupStats,
@@ -42,6 +42,13 @@ pub fn claimed_gradient(
                     Estimator::Full => {
                         position_divergence(world, table, regulariser.divergence, false)?
                     }
+                    Estimator::Held => match regulariser.teacher {
+                        None => position_divergence(world, table, regulariser.divergence, true)?,
+                        Some(teacher) => {
+                            let divergence = regulariser.divergence;
+                            teacher_claim::cost(world, table, divergence, teacher, group)?
+                        }
+                    },
                     Estimator::K2 => sequence_divergence(world, table, Divergence::ReverseKl)?,
                     Estimator::K3 => {
                         position_divergence(world, table, Divergence::ForwardKl, true)?
@@ -173,7 +180,7 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
 }
 
 /// `f` of a log-ratio as tensor operations, by the definition.
-fn generator(divergence: Divergence, x: &Tensor) -> Result<Tensor> {
+pub(super) fn generator(divergence: Divergence, x: &Tensor) -> Result<Tensor> {
     let u = x.exp()?;
     Ok(match divergence {
         Divergence::ForwardKl => ((&u - 1.0)? - x)?,

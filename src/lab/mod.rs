@@ -13,6 +13,7 @@ mod descent;
 mod exact;
 pub mod fixed_mu;
 mod group_claim;
+pub mod interference;
 mod measure;
 mod member;
 pub mod mismatch;
@@ -21,6 +22,8 @@ pub mod sampled;
 mod set_claim;
 pub mod sweep;
 pub mod tables;
+mod teacher;
+mod teacher_claim;
 mod update;
 mod world;
 
@@ -33,6 +36,7 @@ pub use descent::Descent;
 pub use exact::Setting;
 pub use measure::{KS, Measures};
 pub use member::Family;
+pub use teacher::COPIED;
 pub use world::{WALKS, WORLDS, World};
 
 /// Largest relative difference between an expected gradient and its claim.
@@ -47,7 +51,7 @@ const MOST_ENUMERATED: usize = 17;
 /// # Errors
 /// They are not: a bug, and no run should start.
 pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
-    let (world, group) = (World::ends(3), plan.rule.smallest_group());
+    let (world, group) = (World::ends(3), plan.smallest_group());
     let message = if group > 2 && multisets::sees_classes_alone(plan) && group <= MOST_ENUMERATED {
         // Three correct outputs, so that all groups can be told apart by how many of each they hold.
         let small = World::ends(2);

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use tealight_datasets::{Dataset, Problem, Prompt};
+use tealight_eval::exact::Exact;
 use tealight_eval::{Solver, Tally};
 
 use super::EvalOptions;
 use super::probes::{self, Scorer};
+use crate::app::listed::{self, ListedAnswers};
 use crate::app::session::Draw;
 use crate::app::settings::{self, ModelOptions};
 use crate::formats::pretrained::Pretrained;
@@ -20,6 +22,7 @@ use crate::solvers::local::LocalSolver;
 use crate::solvers::remote::Remote;
 use crate::solvers::sampled::Sampled;
 use crate::system::ranks::Ranks;
+use crate::system::stop::Stop;
 
 /// Who samples.
 pub(super) enum Engine {
@@ -39,9 +42,9 @@ impl Engine {
             return Ok(Engine::Server(remote));
         }
         if let Some(model) = options.model.load_on(ranks, ModelOptions::load_elsewhere)? {
-            if options.presamples.is_some() {
+            if options.presamples.is_some() || options.exact {
                 bail!(
-                    "--presamples needs the log-probabilities of stored answers, and candle-transformers only samples"
+                    "--presamples and --exact need log-probabilities, and candle-transformers only samples"
                 );
             }
             return Ok(Engine::Candle(model));
@@ -90,6 +93,22 @@ impl Engine {
             }
             Engine::Ours(base, _) => settings::completion_length(requested, problems, base.room()),
         }
+    }
+
+    /// What a model's own probabilities of all correct answers say, where they can be listed; none of others' models.
+    pub(super) fn exact(
+        &self,
+        dataset: &Dataset,
+        params: &SamplingParams,
+        ks: &[usize],
+        stop: &Stop,
+    ) -> Result<Option<Exact>> {
+        let Engine::Ours(base, decoder) = self else { return Ok(None) };
+        let score = &mut |answers: &ListedAnswers| {
+            answers.logp(decoder, params.temperature, &mut || stop.check())
+        };
+        let listed = listed::problems(dataset, &base.tokenizer, params.max_new_tokens, score)?;
+        Ok(Exact::new(&listed, ks))
     }
 
     /// Adds to the tallies what a model's own log-probabilities say of its coverage, where the distribution that is

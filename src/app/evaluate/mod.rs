@@ -23,6 +23,7 @@ use tealight_datasets::suite::{self, SuiteSet};
 use tealight_eval::results::{Results, VERSION};
 
 use crate::app::directory::{self, Destination, Existing};
+use crate::app::listed;
 use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
 use crate::nn::device::Precision;
@@ -63,6 +64,11 @@ pub struct EvalOptions {
     #[arg(long, value_name = "K", value_delimiter = ',', conflicts_with = "reject")]
     #[serde(default)]
     pub extrapolate: Vec<usize>,
+    /// Compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct answers too,
+    /// without sampling noise, where they can be listed (countdown, chain, walk and the tasks of `tealight tasks`).
+    #[arg(long, conflicts_with = "reject")]
+    #[serde(default)]
+    pub exact: bool,
     /// Leave out the further sample of each problem at temperature 0.
     #[arg(long, conflicts_with = "reject")]
     #[serde(default)]
@@ -129,9 +135,12 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     LogFormat::check(options.log_format, options.output.is_some())?;
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
-    options.check_presamples()?;
+    options.check_scoring()?;
     let (sets, datasets) = options.open()?;
     options.check_engine()?;
+    if options.exact {
+        listed::check(&datasets)?;
+    }
     let sets = eval_sets(&sets, &datasets, &options.decoding.temperature)?;
     let started = Instant::now();
     let engine = Engine::open(&options, ranks)?;
@@ -219,24 +228,23 @@ impl EvalOptions {
         Ok(())
     }
 
-    /// Stored answers say something of the distribution that is sampled: the whole one, our own.
-    fn check_presamples(&self) -> Result<()> {
-        if self.presamples.is_none() {
+    /// Stored and listed answers say something of the distribution that is sampled: the whole one, our own.
+    fn check_scoring(&self) -> Result<()> {
+        let asked = [("--presamples", self.presamples.is_some()), ("--exact", self.exact)];
+        let Some((option, _)) = asked.into_iter().find(|(_, is_given)| *is_given) else {
             return Ok(());
-        }
+        };
         if self.remote.engine.is_some() {
-            bail!("--presamples needs the model's own log-probabilities: leave --engine out");
+            bail!("{option} needs the model's own log-probabilities: leave --engine out");
         }
         if self.model.precision.rollout_dtype.is_some() {
-            bail!(
-                "--presamples needs the model's own log-probabilities: leave --rollout-dtype out"
-            );
+            bail!("{option} needs the model's own log-probabilities: leave --rollout-dtype out");
         }
         let is_whole = self.decoding.filters() == Filters::default();
         if !is_whole || self.decoding.temperature.contains(&0.0) {
             bail!(
-                "--presamples compares whole distributions: leave --top-k, --top-p, --min-p and \
-                 temperature 0 out, or --presamples"
+                "{option} compares whole distributions: leave --top-k, --top-p, --min-p and \
+                 temperature 0 out, or {option}"
             );
         }
         Ok(())

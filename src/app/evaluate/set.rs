@@ -45,15 +45,23 @@ impl Evaluation<'_> {
                 tally.greedy = Some(greedy.correct > 0);
             }
         }
+        let summary = Summary::new(&tallies, &options.k)
+            .with_context(|| set.name.clone())?
+            .extrapolated(&tallies, &options.extrapolate)?;
+        let exact = match options.exact {
+            true => {
+                let params = self.params(set.temperature);
+                self.engine.exact(set.dataset, &params, &options.k, &self.process.stop)?
+            }
+            false => None,
+        };
         Ok(SetResult {
             name: set.name.clone(),
             dataset: set.dataset.name.clone(),
             domain: set.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
             verifier: set.dataset.verifier.name().into(),
             temperature: Some(set.temperature),
-            summary: Summary::new(&tallies, &options.k)
-                .with_context(|| set.name.clone())?
-                .extrapolated(&tallies, &options.extrapolate)?,
+            summary: Summary { exact, ..summary },
             questions: Question::all(set.dataset),
             problems: tallies,
             unusable: set.dataset.unusable.clone(),

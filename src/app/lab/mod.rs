@@ -67,9 +67,9 @@ pub struct LabOptions {
     /// Seed of --sampled, --table online-z and --table decompose.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), the causes of a collapse
-    /// (decompose, which takes --beta, --alpha, and --divergence for the distance to p*), or the effect of a falling
-    /// beta (fixed-mu).
+    /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), inner products of prompts'
+    /// gradients (interference), the causes of a collapse (decompose, which takes --beta, --alpha, and --divergence for
+    /// the distance to p*), or the effect of a falling beta (fixed-mu).
     #[arg(long)]
     pub table: Option<String>,
     /// Those of the last two tables.
@@ -94,6 +94,7 @@ pub(crate) enum TableKind {
     KlEstimators,
     OnlineZ,
     EngineMismatch,
+    Interference,
     Decompose,
     FixedMu,
 }

@@ -14,7 +14,7 @@ struct Kind {
 }
 
 /// Every objective in one kind.
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind {
         title: "Reward alone",
         when: "when only accuracy counts, or as the baseline of a comparison: every policy that is always correct is \
@@ -68,6 +68,13 @@ const KINDS: [Kind; 8] = [
         when: "without rollouts, where sampling during training is too costly: supervised training on the base's stored \
                samples. Prompts that the base never solves have no gradient.",
         names: &["rft", "bolt"],
+    },
+    Kind {
+        title: "Self-distillation",
+        when: "where a model can learn from a solution that it is shown: the policy is moved toward the base with a correct \
+               solution in its prompt. Sampled demonstrations make frequent answers more frequent, under \
+               reverse KL more than under forward KL (docs/objectives.md).",
+        names: &["self-distillation"],
     },
     Kind {
         title: "Pass@k and rare correct answers",

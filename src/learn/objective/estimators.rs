@@ -62,6 +62,8 @@ pub enum AdvantageEstimator {
     Mara,
     /// The unbiased gradient of the expected value of a function of k samples.
     Set(SetObjective),
+    /// Nothing: no reward, and the plan's divergence alone.
+    Zero,
 }
 
 /// Added where a share divides, as the paper does.
@@ -70,8 +72,8 @@ const EPSILON: f64 = 1e-6;
 impl AdvantageEstimator {
     /// Whether it has a limit of infinitely many samples, which a whole distribution is.
     pub fn is_of_samples(self) -> bool {
-        use AdvantageEstimator::{Mara, Negative, Plain};
-        matches!(self, Plain | Negative { .. } | Mara)
+        use AdvantageEstimator::{Mara, Negative, Plain, Zero};
+        matches!(self, Plain | Negative { .. } | Mara | Zero)
     }
 
     /// Whether it looks at the policy's log-probabilities.
@@ -103,6 +105,7 @@ impl AdvantageEstimator {
             | AdvantageEstimator::Risk { .. }
             | AdvantageEstimator::Pkpo { .. }
             | AdvantageEstimator::PassAtK { .. }
+            | AdvantageEstimator::Zero
             | AdvantageEstimator::Set(_) => None,
         }
     }
@@ -132,6 +135,7 @@ impl AdvantageEstimator {
             }
             AdvantageEstimator::Pkpo { k } => pkpo(correct, k),
             AdvantageEstimator::Set(objective) => objective.advantages(stats),
+            AdvantageEstimator::Zero => by(0.0, 0.0),
             AdvantageEstimator::PassAtK { k } => {
                 let (reward, spread) = {
                     let reward = pass_at_k(all, right, k);
@@ -198,6 +202,7 @@ impl AdvantageEstimator {
                 | AdvantageEstimator::Pkpo { .. }
                 | AdvantageEstimator::PassAtK { .. }
                 | AdvantageEstimator::Set(_)
+                | AdvantageEstimator::Zero
         )
     }
 }

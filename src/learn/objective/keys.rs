@@ -32,8 +32,12 @@ Keys, for any objective as NAME:key=value:...
   beta           coefficient of the regulariser (DPH-RL's eta), or temperature
                  of p-beta
   sampler        policy, stored (the base's samples), filtered (its correct ones)
-  estimator      score, full, k2, k3 on policy samples; generator, definition on
-                 the base's
+  estimator      score, full, held (full with the tokens before taken as given),
+                 k2, k3 on policy samples; generator, definition on the base's
+  demonstration  none, or with estimator=held the correct solution that the base is
+                 shown before it is compared with: dataset (the problem's), base (a
+                 pre-sample), rollout (another completion of the group)
+  teacher        base or policy: whose weights are shown the demonstration
   pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
   pef-samples    number of samples of that share, from the first; 0: all
   extra-check    true: rehearse a prompt only if one further sample is correct
@@ -47,6 +51,7 @@ Keys, for any objective as NAME:key=value:...
   max-reward     truncation of the pseudo-reward of a target
   rule           how the rewards of a group become advantages
                    plain: the reward minus the baseline
+                   none: no reward
                    negative: -1 for incorrect, positive (0) for correct completions
                    maxrl: the gradient of a truncated log of the pass rate
                    pkpo: the unbiased gradient of Pass@k (key k)
@@ -87,6 +92,13 @@ Keys, for any objective as NAME:key=value:...
 
 /// Largest number that a key takes.
 const LARGEST: f64 = 1e6;
+
+/// Whose completions an estimator reads.
+const SAMPLERS: [(&str, SampleSource); 3] = [
+    ("policy", SampleSource::Policy),
+    ("stored", SampleSource::Stored),
+    ("filtered", SampleSource::Filtered),
+];
 
 /// Settings by name, each known to come from the user or from a preset.
 pub(super) struct Keys {
@@ -211,41 +223,12 @@ impl Keys {
             }
             name => Some(name.parse()?),
         };
-        let samplers = [
-            ("policy", SampleSource::Policy),
-            ("stored", SampleSource::Stored),
-            ("filtered", SampleSource::Filtered),
-        ];
         match (target, divergence) {
             (None, None) => Ok(Anchor::None),
             (Some(_), None) => bail!("a target needs a `divergence`"),
-            (None, Some(divergence)) => {
-                let sampler = self.choice("sampler", SampleSource::Policy, &samplers)?;
-                let default = match sampler {
-                    SampleSource::Policy => Estimator::Score,
-                    SampleSource::Stored | SampleSource::Filtered => Estimator::Generator,
-                };
-                let estimators = [
-                    ("score", Estimator::Score),
-                    ("full", Estimator::Full),
-                    ("k2", Estimator::K2),
-                    ("k3", Estimator::K3),
-                    ("generator", Estimator::Generator),
-                    ("definition", Estimator::Definition),
-                ];
-                if self.values.get("estimator").is_some_and(|(value, _)| value == "k1") {
-                    bail!(
-                        "k1 in the loss has no gradient in expectation; estimator=score charges it to \
-                         the reward, which does"
-                    );
-                }
-                let estimator = self.choice("estimator", default, &estimators)?;
-                let beta = self.number("beta", 0.05)?;
-                let split = self.split(sampler)?;
-                Ok(Anchor::Base(Regulariser { divergence, beta, sampler, estimator, split }))
-            }
+            (None, Some(divergence)) => self.regulariser(divergence).map(Anchor::Base),
             (Some(target), Some(divergence)) => {
-                let sampler = self.choice("sampler", SampleSource::Policy, &samplers)?;
+                let sampler = self.choice("sampler", SampleSource::Policy, &SAMPLERS)?;
                 let partitions = [
                     ("fixed", Partition::Fixed),
                     ("online", Partition::Online),
@@ -270,6 +253,35 @@ impl Keys {
                 }))
             }
         }
+    }
+
+    /// The divergence from the base, with its estimator.
+    fn regulariser(&mut self, divergence: Divergence) -> Result<Regulariser> {
+        let sampler = self.choice("sampler", SampleSource::Policy, &SAMPLERS)?;
+        let default = match sampler {
+            SampleSource::Policy => Estimator::Score,
+            SampleSource::Stored | SampleSource::Filtered => Estimator::Generator,
+        };
+        let estimators = [
+            ("score", Estimator::Score),
+            ("full", Estimator::Full),
+            ("held", Estimator::Held),
+            ("k2", Estimator::K2),
+            ("k3", Estimator::K3),
+            ("generator", Estimator::Generator),
+            ("definition", Estimator::Definition),
+        ];
+        if self.values.get("estimator").is_some_and(|(value, _)| value == "k1") {
+            bail!(
+                "k1 in the loss has no gradient in expectation; estimator=score charges it to \
+                 the reward, which does"
+            );
+        }
+        let estimator = self.choice("estimator", default, &estimators)?;
+        let beta = self.number("beta", 0.05)?;
+        let split = self.split(sampler)?;
+        let teacher = self.teacher(estimator)?;
+        Ok(Regulariser { divergence, beta, sampler, estimator, split, teacher })
     }
 
     fn split(&mut self, sampler: SampleSource) -> Result<Split> {

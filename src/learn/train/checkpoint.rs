@@ -16,7 +16,7 @@ use serde_json::Value;
 use tealight_datasets::names;
 
 use super::AdamW;
-use super::allocation::PromptTrials;
+use super::trials::PromptTrials;
 use crate::formats::adapter::Adapter;
 use crate::formats::pretrained::Pretrained;
 use crate::nn::device::Precision;
@@ -68,12 +68,9 @@ pub struct State {
     /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
     #[serde(default)]
     pub partition: BTreeMap<String, (f64, usize)>,
-    /// How prompts were solved so far, where that allocates them.
+    /// How prompts were solved so far, where that allocates or weighs them.
     #[serde(default)]
     pub prompt_trials: PromptTrials,
-    /// Correct samples, and all, of each problem so far, where they weigh what it counts.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub solved: BTreeMap<String, (u64, u64)>,
     /// How often the run has seen each final answer, by problem id, where that earns less.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seen: BTreeMap<String, Vec<(u64, u64)>>,

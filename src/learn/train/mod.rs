@@ -13,7 +13,9 @@ mod schedule;
 pub mod sft;
 mod shared;
 mod step;
+mod trials;
 
 pub use adamw::{AdamW, AdamWConfig};
-pub use allocation::{Known, PromptAllocation, PromptTrials};
+pub use allocation::{Known, PromptAllocation};
 pub use schedule::{Schedule, Scheduler};
+pub use trials::{PromptTrials, Trials};

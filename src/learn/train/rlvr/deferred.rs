@@ -45,13 +45,15 @@ impl Deferral {
         let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
             passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
         };
+        let is_summed_later =
+            plan.penalty_to_go().is_some() && plan.vocabulary_regulariser().is_some();
         let reads_advantages = plan.covariance.is_some() || plan.simko.is_some();
         Self {
             importance: run.correction.is_some()
                 && step > 0
                 && !compares_with_base(run, step)
                 && !plan.reads_policy_first(),
-            costs: plan.vocabulary_regulariser().is_some() && !reads_advantages && {
+            costs: is_summed_later && !reads_advantages && {
                 let passes = passes();
                 groups.iter().all(|group| is_in_one_pass(&passes, group))
             },

@@ -1,5 +1,5 @@
-//! A run's memory of its problems from step to step: how often each was solved, and how often each final answer was
-//! given. The state of the run holds both, so that a resumed run has them too.
+//! A run's memory of its problems from step to step: how often each final answer was given. The state of the run holds
+//! it, so that a resumed run has it too.
 //!
 //! Answers are counted by the first eight bytes of their SHA-256, so that a model's text is never stored.
 
@@ -55,23 +55,6 @@ pub(super) fn recall_answers<'a>(
     }
 }
 
-/// Notes how many samples of each group's prompt, correct and all, the run had drawn before the step, and counts the
-/// step's.
-pub(super) fn recall_successes<'a>(
-    ids: impl Iterator<Item = &'a str> + Clone,
-    stats: &mut [GroupStats],
-    solved: &mut BTreeMap<String, (u64, u64)>,
-) {
-    for (id, stats) in ids.clone().zip(stats.iter_mut()) {
-        stats.earlier = solved.get(id).copied().unwrap_or_default();
-    }
-    for (id, stats) in ids.zip(stats) {
-        let known = solved.entry(id.to_owned()).or_default();
-        known.0 += stats.classes.iter().flatten().count() as u64;
-        known.1 += stats.classes.len() as u64;
-    }
-}
-
 fn key(answer: &str) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&Sha256::digest(answer.as_bytes())[..8]);
@@ -123,18 +106,5 @@ mod tests {
         assert_eq!(seen["a"].iter().map(|(_, count)| *count).collect::<Vec<_>>(), [4, 2]);
         let text = serde_json::to_string(&seen).unwrap();
         assert_eq!(serde_json::from_str::<Seen>(&text).unwrap(), seen);
-    }
-
-    #[test]
-    fn a_prompt_has_the_samples_of_earlier_steps_alone() {
-        let mut solved = BTreeMap::new();
-        let mut step = || {
-            let group =
-                GroupStats { classes: vec![Some(0), None, Some(1)], ..GroupStats::default() };
-            let mut stats = [group.clone(), group];
-            recall_successes(["a", "a"].into_iter(), &mut stats, &mut solved);
-            stats.map(|stats| stats.earlier)
-        };
-        assert_eq!((step(), step()), ([(0, 0); 2], [(4, 6); 2]));
     }
 }

@@ -7,7 +7,9 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 
 use super::deferred::Deferral;
+use super::demonstrations::{self, TeacherRows};
 use super::history;
+use super::interference;
 use super::kl;
 use super::metrics::Metrics;
 use super::pstar::{self, LoggedColumns};
@@ -41,6 +43,8 @@ pub(super) struct ScoredGroups {
     pub(super) base_logp: Option<Vec<f32>>,
     /// The base's distributions, where the loss compares with them and this rank has them all.
     pub(super) base: Option<Vec<Distributions>>,
+    /// What the teacher of self-distillation sees, whose distributions take the place of the base's.
+    pub(super) teacher: Option<TeacherRows>,
     /// Importance weights of the tokens, where another model sampled.
     pub(super) importance: Option<Vec<f64>>,
     /// The regulariser's cost at every position, where it enters advantages of earlier tokens.
@@ -75,6 +79,8 @@ pub(super) fn score(
         Some(BaseScores { logp, distributions }) => (Some(logp), distributions),
         None => (None, None),
     };
+    let teacher = demonstrations::rows(run, groups, &sequences, step)?;
+    metrics.demonstrated = teacher.as_ref().map(TeacherRows::share);
     if pstar::logs_divergences(run, step) {
         let columns = LoggedColumns {
             sequences: &sequences,
@@ -84,20 +90,16 @@ pub(super) fn score(
         };
         metrics.pstar = Some(pstar::distances(run, groups, &columns)?);
     }
+    if interference::is_logged(run, step) {
+        metrics.interference = Some(interference::measure(run, groups, &sequences)?);
+    }
     let mut stats = stats(run, groups, &offsets, (&behavior_logp, base_logp.as_deref()), step);
     if let Some(matching) = plan.matching() {
         let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
         estimate_partition(matching, ids, &mut stats, &mut state.partition);
         metrics.max_reward_ratio = Some(clipped_reward_ratio(matching, &stats));
     }
-    if plan.rule.reads_outcomes() {
-        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
-        history::recall_answers(groups, ids, &mut stats, &mut state.seen);
-    }
-    if plan.gate != Gate::All {
-        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
-        history::recall_successes(ids, &mut stats, &mut state.solved);
-    }
+    recall(run, groups, &mut stats, state);
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
         None => None,
         Some(regulariser) => Some(match (regulariser.estimator, &base_logp) {
@@ -120,11 +122,25 @@ pub(super) fn score(
         behavior_logp,
         base_logp,
         base,
+        teacher,
         importance,
         costs,
         entropy,
         deferral,
     })
+}
+
+/// Adds what the run has seen of every prompt in earlier steps, where the plan reads it.
+fn recall(run: &Run<'_>, groups: &[Group], stats: &mut [GroupStats], state: &mut State) {
+    if run.plan.rule.reads_outcomes() {
+        let ids = groups.iter().map(|group| run.id(group.problem));
+        history::recall_answers(groups, ids, stats, &mut state.seen);
+    }
+    if run.plan.gate != Gate::All {
+        for (group, stats) in groups.iter().zip(stats) {
+            stats.earlier = state.prompt_trials.total(run.id(group.problem));
+        }
+    }
 }
 
 fn sequences(run: &Run<'_>, groups: &[Group]) -> Vec<Sequence> {

@@ -57,8 +57,8 @@ pub struct Settings {
     pub prompts_per_step: usize,
     /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
     /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5), inverse-success (weights inverse
-    /// to the pass rate), unsolved (never solved so far). Pass rates are the run's own, older completions counting half
-    /// at every visit; the base's pre-samples are the first.
+    /// to the pass rate), unsolved (never solved so far), curverl (weights by rank and density of the pass rate). Pass
+    /// rates are the run's own, older completions counting half at every visit; the base's pre-samples are the first.
     #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE")]
     #[serde(default)]
     pub prompt_allocation: PromptAllocation,
@@ -88,6 +88,11 @@ pub struct Settings {
     /// Take the base's completions from this directory, made by `tealight presample`.
     #[arg(long)]
     pub presamples: Option<PathBuf>,
+    /// Prompt of the teacher of self-distillation, a template with {{ prompt }} and {{ solution }}. Default: the
+    /// solution as a worked example before the prompt, and in a chat below the last question.
+    #[arg(long, value_name = "TEMPLATE")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demonstration_template: Option<String>,
     /// Override the objective's threshold for rehearsal: prompts of whose samples the base solves at least this share
     /// are rehearsed (DPH-RL's D_pef).
     #[arg(long)]
@@ -117,6 +122,11 @@ pub struct Settings {
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
     #[serde(default)]
     pub log_divergences: usize,
+    /// Steps between logged inner products of the gradients of the step's prompts (prompt interference); 0 disables
+    /// them. Each costs a forward and a backward pass of at most 8 groups, and 4 MB a group.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
+    #[serde(default)]
+    pub log_interference: usize,
     /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
@@ -232,7 +242,7 @@ pub enum LogKl {
 impl Settings {
     /// The same settings, of which nothing is read for the log alone.
     pub fn unlogged(&self) -> Self {
-        Self { log_kl: LogKl::Off, log_divergences: 0, ..self.clone() }
+        Self { log_kl: LogKl::Off, log_divergences: 0, log_interference: 0, ..self.clone() }
     }
 
     /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.

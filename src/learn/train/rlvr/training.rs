@@ -5,6 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::batch::{BatchSettings, TokenBatch};
+use super::demonstrations;
 use super::gradients::gradients;
 use super::metrics::Metrics;
 use super::pstar::{distances_without_rollouts, logs_divergences};
@@ -13,6 +14,7 @@ use super::scored::score;
 use super::self_check::{check_ends, check_start};
 use super::source::{Source, with_rollouts};
 use super::update::Update;
+use crate::learn::objective::Gate;
 use crate::learn::rollout::Group;
 use crate::learn::train::checkpoint::State;
 use crate::learn::train::step::DropoutCounter;
@@ -66,6 +68,7 @@ pub fn train(
     report: &mut Report<'_>,
 ) -> Result<End> {
     run.check_allocation()?;
+    demonstrations::check(run)?;
     let begin = (state.global_step, state.rounds);
     with_rollouts(run, begin, |source| steps(run, state, optimizer, stop, source, report))
 }
@@ -168,9 +171,6 @@ fn sample(
     let rollouts = source(state).with_context(failed)?;
     let sampling_time = started.elapsed().as_secs_f64();
     state.rounds = rollouts.rounds;
-    if run.config.settings.prompt_allocation.is_adaptive() {
-        state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
-    }
     // Greedy completions cost as much as others.
     let sampled = rollouts.sampled.iter();
     let sampled = || sampled.clone().flat_map(|group| group.rollouts.iter().chain(&group.greedy));
@@ -188,6 +188,10 @@ fn sample(
         correction: run.correction,
     };
     let scored = score(run, &rollouts.groups, state, metrics)?;
+    // After the gate has read those of earlier steps.
+    if run.config.settings.prompt_allocation.is_adaptive() || run.plan.gate != Gate::All {
+        state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
+    }
     Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
 }
 

@@ -1,0 +1,157 @@
+//! The listed correct answers to some problems, as token sequences that a model gives probabilities to.
+//!
+//! An answer is a class of the verifier, its spellings are what [`tealight_datasets::Dataset::spellings`] lists of it.
+//! A spelling is scored as the tokens that the tokenizer encodes it to, followed by an end-of-sequence token, each of
+//! those there are; completions of the same text in other tokens are not listed. An answer's probability is the sum
+//! over its token sequences. No sequence is the beginning of another, so that the probabilities of a problem add up to
+//! at most 1: to the chance that a sample is a listed spelling.
+
+use std::collections::HashSet;
+
+use anyhow::{Result, bail};
+use tealight_datasets::{Dataset, Problem, Verdict};
+use tealight_eval::exact::ListedProblem;
+use tealight_eval::ledger::Mode;
+
+use crate::nn::model::Decoder;
+use crate::nn::policy::{Sequence, by_row, token_logp};
+use crate::nn::tokenizer::Tokenizer;
+
+/// Completions in one forward pass.
+pub(crate) const ROWS: usize = 128;
+
+/// Answers and their token sequences, those of a problem together.
+#[derive(Default)]
+pub(crate) struct ListedAnswers {
+    pub(crate) modes: Vec<Mode>,
+    rows: Vec<Sequence>,
+    /// The answer of each row.
+    mode_of: Vec<usize>,
+}
+
+impl ListedAnswers {
+    /// Adds the spellings of a problem's answers, those of one class together; completions may have `longest` tokens.
+    ///
+    /// # Errors
+    /// An answer that the verifier does not accept or that is too long to be sampled.
+    pub(crate) fn add(
+        &mut self,
+        dataset: &Dataset,
+        problem: &Problem,
+        texts: &[String],
+        (tokenizer, longest): (&dyn Tokenizer, usize),
+    ) -> Result<()> {
+        let prompt = tokenizer.encode_prompt(&problem.prompt)?;
+        let first = self.modes.len();
+        let mut known = HashSet::new();
+        for text in texts {
+            let ids = tokenizer.encode_completion(text)?;
+            if ids.len() >= longest {
+                bail!(
+                    "the answer `{text}` has {} tokens with the end of sequence, and --max-completion-length is \
+                     {longest}: raise it",
+                    ids.len() + 1
+                );
+            }
+            // Of what a sample with these tokens would say.
+            let read = tokenizer.decode(&ids)?;
+            let Verdict::Correct { class, .. } = dataset.verifier.verify(problem, &read) else {
+                bail!(
+                    "the listed answer `{text}` is read back as `{read}`, which the verifier {} does not accept",
+                    dataset.verifier.name()
+                );
+            };
+            if !known.insert(ids.clone()) {
+                continue;
+            }
+            let known_mode = self.modes[first..].iter().position(|mode| mode.answer == class);
+            let index = known_mode.map_or(self.modes.len(), |place| first + place);
+            if known_mode.is_none() {
+                self.modes.push(Mode { problem: problem.id.clone(), answer: class, spellings: 0 });
+            }
+            for end in tokenizer.eos() {
+                let completion = [ids.as_slice(), &[*end]].concat();
+                self.rows.push(Sequence { prompt: prompt.clone(), completion });
+                self.mode_of.push(index);
+                self.modes[index].spellings += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Token sequences that are scored.
+    pub(crate) fn sequences(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The natural logarithm of the probability of every answer under a model; `advance` hears of every pass.
+    pub(crate) fn logp(
+        &self,
+        decoder: &Decoder,
+        temperature: f64,
+        advance: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<f64>> {
+        let mut of_rows = Vec::with_capacity(self.rows.len());
+        for part in self.rows.chunks(ROWS) {
+            let scores = token_logp(decoder, part, temperature)?;
+            let logp = by_row(&scores.logp, part)?;
+            of_rows.extend(logp.iter().map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>()));
+            advance()?;
+        }
+        Ok(self.summed(&of_rows))
+    }
+
+    /// Adds up the probabilities of each answer's sequences.
+    fn summed(&self, of_rows: &[f64]) -> Vec<f64> {
+        let mut top = vec![f64::NEG_INFINITY; self.modes.len()];
+        for (mode, logp) in self.mode_of.iter().zip(of_rows) {
+            top[*mode] = top[*mode].max(*logp);
+        }
+        let mut mass = vec![0.0; self.modes.len()];
+        for (mode, logp) in self.mode_of.iter().zip(of_rows) {
+            mass[*mode] += (logp - top[*mode]).exp();
+        }
+        top.iter().zip(mass).map(|(top, mass)| top + f64::ln(mass)).collect()
+    }
+}
+
+/// The probabilities of the listed answers to every problem of a dataset whose answers can be listed, under a model.
+///
+/// # Errors
+/// A dataset none of whose problems has few enough answers; an answer that cannot be scored.
+pub(crate) fn problems(
+    dataset: &Dataset,
+    tokenizer: &dyn Tokenizer,
+    longest: usize,
+    score: &mut dyn FnMut(&ListedAnswers) -> Result<Vec<f64>>,
+) -> Result<Vec<ListedProblem>> {
+    let mut all = Vec::new();
+    for problem in &dataset.problems {
+        let texts = dataset.spellings.and_then(|list| list(problem)).unwrap_or_default();
+        if texts.is_empty() {
+            continue;
+        }
+        let mut answers = ListedAnswers::default();
+        answers.add(dataset, problem, &texts, (tokenizer, longest))?;
+        all.push(ListedProblem { logp: score(&answers)?, total: problem.total });
+    }
+    if all.is_empty() {
+        bail!("--exact: the correct answers to {} are too many to be listed", dataset.name);
+    }
+    Ok(all)
+}
+
+/// Refuses datasets whose answers cannot be listed, before anything is sampled.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn check(datasets: &[Dataset]) -> Result<()> {
+    match datasets.iter().find(|dataset| dataset.spellings.is_none()) {
+        None => Ok(()),
+        Some(dataset) => bail!(
+            "--exact: the correct answers to {} cannot be listed; those of the generated tasks countdown, chain and walk \
+             can, and those of every task that `tealight tasks` lists",
+            dataset.name
+        ),
+    }
+}
