@@ -74,7 +74,8 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
     };
     let rows = data_file::table(&file)?;
     let is_wanted = |row: &&Map<String, Value>| {
-        let has_verdict = |wanted: VerdictFilter| row.get("verdict") == Some(&wanted.recorded().into());
+        let has_verdict =
+            |wanted: VerdictFilter| row.get("verdict") == Some(&wanted.recorded().into());
         options.verdict.is_none_or(has_verdict) && (!options.truncated || is_truncated(row))
     };
     let (mut out, mut shown) = (out(), 0);
