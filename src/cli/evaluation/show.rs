@@ -52,8 +52,8 @@ enum VerdictFilter {
     Unjudged,
 }
 
-impl Shown {
-    /// What completions/*.parquet call it.
+impl VerdictFilter {
+    /// Its name in completions/*.parquet.
     fn recorded(self) -> &'static str {
         match self {
             Self::Correct => "correct",
@@ -74,7 +74,8 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
     };
     let rows = data_file::table(&file)?;
     let is_wanted = |row: &&Map<String, Value>| {
-        let has_verdict = |wanted: Shown| row.get("verdict") == Some(&wanted.recorded().into());
+        let has_verdict =
+            |wanted: VerdictFilter| row.get("verdict") == Some(&wanted.recorded().into());
         options.verdict.is_none_or(has_verdict) && (!options.truncated || is_truncated(row))
     };
     let (mut out, mut shown) = (out(), 0);
@@ -129,7 +130,7 @@ fn readable(row: &Map<String, Value>) -> String {
         None => String::new(),
     };
     let verdict = match text("verdict") {
-        recorded if recorded == Shown::Incorrect.recorded() => "incorrect".into(),
+        recorded if recorded == VerdictFilter::Incorrect.recorded() => "incorrect".into(),
         other => other,
     };
     let advantage = row.get("advantage").and_then(Value::as_f64).unwrap_or(0.0);
