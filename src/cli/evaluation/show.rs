@@ -53,7 +53,7 @@ enum VerdictFilter {
 }
 
 impl VerdictFilter {
-    /// Its name in completions/*.parquet.
+    /// The name in completions/*.parquet.
     fn recorded(self) -> &'static str {
         match self {
             Self::Correct => "correct",
