@@ -28,7 +28,7 @@ fn twin() -> cc::Build {
         .opt_level(2)
         .flag_if_supported("-ffp-contract=off")
         .flag_if_supported("-Wno-unused-parameter")
-        // What one thread of the loop over all of them sets.
+        // Variables that one thread of the loop over all threads sets.
         .flag_if_supported("-Wno-maybe-uninitialized");
     build
 }

@@ -144,7 +144,7 @@ mod tests {
         assert!(Exact::new(&[ListedProblem::default()], &[1]).is_none());
     }
 
-    /// What evaluations estimate from samples is, on average over evaluations, what the probabilities say.
+    /// Estimates from samples are, on average over evaluations, the values from the probabilities.
     #[test]
     fn samples_estimate_it() {
         let problems = [problem(&[0.2, 0.1, 0.02, 0.01]), problem(&[0.05, 0.3]), problem(&[0.6])];

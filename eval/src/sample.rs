@@ -106,7 +106,7 @@ impl Sample {
         self.is_finished && self.verdict.is_correct()
     }
 
-    /// What it earns; a truncated answer earns 0.
+    /// Its reward; that of a truncated answer is 0.
     pub fn reward(&self) -> f64 {
         let granted = self.reward.unwrap_or_else(|| f64::from(self.verdict.is_correct()));
         if self.is_finished { granted } else { 0.0 }

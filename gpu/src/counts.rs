@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Result, Tensor, WithDType};
 
-/// What a stretch of work asked of a device.
+/// The launches, allocations and transfers of a stretch of work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Launches of our kernels by name, as `rope_f32`, and of Candle's operations under `candle`.

@@ -38,7 +38,7 @@ fn binary(kind: &str) -> Option<f64> {
 }
 
 impl Verdict {
-    /// What a verifier that may grade says.
+    /// The verdict of a verifier that may grade.
     pub(crate) fn graded(grade: Grade) -> Self {
         let granted = grade.reward;
         let verdict = Self::new(grade.verdict, None);

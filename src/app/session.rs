@@ -28,11 +28,11 @@ pub(crate) fn seed_of_second_draw(seed: u64) -> u64 {
     !seed
 }
 
-/// What is said of graded rewards where verdicts are stored.
+/// The error of graded rewards where verdicts are stored.
 const VERDICTS_ALONE: &str = "stored samples of the base hold verdicts, and this reward is between 0 and 1: give the least \
                               reward of a correct completion by --correct-threshold";
 
-/// What becomes of graded rewards of the base's samples, which are stored with their verdicts alone.
+/// The treatment of graded rewards of the base's samples, which are stored with their verdicts alone.
 ///
 /// # Errors
 /// Several verifiers, whose rewards are graded, without a threshold.

@@ -111,7 +111,7 @@ fn interval(e: &Estimate, digits: usize) -> String {
     format!("{:.digits$} to {:.digits$}", e.low, e.high)
 }
 
-/// What the probabilities of listed answers say.
+/// Measures from the probabilities of listed answers.
 fn exact(exact: &Exact) -> Vec<String> {
     let at = |k: &usize| {
         let value = |by_k: &ByK| by_k.get(k).map_or(f64::NAN, |estimate| estimate.value);

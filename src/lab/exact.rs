@@ -56,7 +56,7 @@ impl<'a> Setting<'a> {
         Ok(Self { world, plan, base_logp, base_next, group: None })
     }
 
-    /// What the plan's teacher is shown; nothing where it has none.
+    /// The demonstrations of the plan's teacher; none where it has no teacher.
     pub(super) fn lessons(&self, stats: &[GroupStats]) -> Result<Vec<Lesson>> {
         let Some(teacher) = self.plan.teacher() else { return Ok(Vec::new()) };
         teacher::lessons(self.world, teacher, stats, self.group)
@@ -266,7 +266,7 @@ pub(super) struct Terms<'a> {
     pub(super) policy: (&'a Tensor, &'a Tensor),
     /// The same of the base.
     pub(super) base: (&'a Tensor, &'a Tensor),
-    /// What the teacher of the plan is shown, where it has one.
+    /// The demonstrations of the plan's teacher, where it has one.
     pub(super) lessons: &'a [Lesson],
     pub(super) advantage: Vec<f64>,
     pub(super) weight: Vec<f64>,
@@ -311,8 +311,8 @@ impl Terms<'_> {
         Ok(((total.total + full_vocabulary)? * share)?)
     }
 
-    /// The divergence `[N]` of the policy's next tokens from the base's, or from the teacher's, as the mean over what is
-    /// shown.
+    /// The divergence `[N]` of the policy's next tokens from the base's, or from the teacher's, as the mean over its
+    /// demonstrations.
     fn divergence(&self, regulariser: &Regulariser, next: &Tensor) -> Result<Tensor> {
         let kind = regulariser.divergence;
         if regulariser.teacher.is_none() {

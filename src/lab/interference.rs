@@ -122,7 +122,7 @@ mod tests {
         assert!(interference(&World::named("ends").unwrap(), Class::Bigram).is_err());
     }
 
-    /// What the inner product says of a small step.
+    /// The inner product predicts the change by a small step.
     #[test]
     fn a_step_changes_another_prompt_as_the_inner_product_says() {
         let world = World::named("walk").unwrap();

@@ -1,4 +1,4 @@
-//! What self-distillation claims, by the textbook: the divergence of every next-token distribution from the teacher's,
+//! The claim of self-distillation, by the textbook: the divergence of every next-token distribution from the teacher's,
 //! on the policy's own outputs, whose chance is a constant.
 
 use anyhow::Result;

@@ -160,7 +160,7 @@ fn counted_policy(layers: usize) -> Policy {
     backend.policy(&architecture, &weights)
 }
 
-/// What sampling 4 completions of so many tokens from a model of so many layers asks of a device.
+/// The launches of sampling 4 completions of so many tokens from a model of so many layers.
 fn of_sampling(layers: usize, max_new_tokens: usize) -> Counts {
     let policy = counted_policy(layers);
     let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 4 };

@@ -124,8 +124,8 @@ fn reverse_kl_to_demonstrations_makes_frequent_answers_more_frequent() {
 }
 
 /// Over sequences forward KL loses answers too, since every demonstration counts at every prefix of the policy's, and
-/// reverse KL loses more. Where one policy serves prompts that it cannot tell apart, Pass@k is that of a KL penalty with
-/// the same accuracy.
+/// reverse KL loses more. Where one policy serves prompts that it cannot tell apart, Pass@k is that of a KL penalty
+/// with the same accuracy.
 #[test]
 fn sequences_lose_answers_under_reverse_kl_more_than_under_forward_kl() {
     let world = World::ends(3);

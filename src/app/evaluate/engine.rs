@@ -95,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// What a model's own probabilities of all correct answers say, where they can be listed; none of others' models.
+    /// Measures from a model's own probabilities of all correct answers, where they can be listed; none of others' models.
     pub(super) fn exact(
         &self,
         dataset: &Dataset,

@@ -1,7 +1,7 @@
 //! The ledger of a study: the log-probability of every listed correct answer of some held-out problems, at the base
 //! and at every checkpoint.
 //!
-//! What is scored is in [`crate::app::listed`]. Probabilities are at the temperature of the set's evaluation and
+//! [`crate::app::listed`] has the scored answers. Probabilities are at the temperature of the set's evaluation and
 //! without its filters; they come from the pass that training computes log-probabilities by.
 //!
 //! A checkpoint's lines are one file in the folder of its samples, written whole; one that is there is not computed

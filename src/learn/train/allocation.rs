@@ -47,7 +47,7 @@ pub enum PromptAllocation {
     CurveRl,
 }
 
-/// What a round of prompts is chosen from.
+/// The counts that a round of prompts is chosen by.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
     /// The problems that are explored.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::learn::rollout::Group;
 
-/// What a prompt's earlier completions still count when it is sampled again: the policy has moved since.
+/// The weight of a prompt's earlier completions when it is sampled again: the policy has moved since.
 const KEPT: f64 = 0.5;
 
 /// How often each prompt was solved, by the id of its problem.

@@ -222,7 +222,7 @@ impl Batch<'_> {
         while drawn.len() > 0 {
             for (row, is_done) in self.rows.iter_mut().zip(&mut is_done) {
                 let token = drawn.next().expect("a token for every row");
-                // What was decoded after a row's end belongs to nobody.
+                // Tokens decoded after a row's end belong to nobody.
                 if !*is_done {
                     row.cached += 1;
                     count += 1;

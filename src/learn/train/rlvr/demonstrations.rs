@@ -22,7 +22,7 @@ const OF_TEXT: &str = "{{ prompt }}{{ solution }}\n{{ prompt }}";
 /// The teacher's question where a prompt is a chat.
 const OF_CHAT: &str = "{{ prompt }}\n\nHere is a correct solution:\n\n{{ solution }}\n\nSolve the problem in your own words.";
 
-/// What the teacher sees of a step's completions.
+/// A step's completions as the teacher sees them.
 pub(super) struct TeacherRows {
     /// The completions behind the teacher's prompts; behind their own where nothing is shown.
     pub(super) sequences: Vec<Sequence>,

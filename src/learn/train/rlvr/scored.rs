@@ -43,7 +43,7 @@ pub(super) struct ScoredGroups {
     pub(super) base_logp: Option<Vec<f32>>,
     /// The base's distributions, where the loss compares with them and this rank has them all.
     pub(super) base: Option<Vec<Distributions>>,
-    /// What the teacher of self-distillation sees, whose distributions take the place of the base's.
+    /// The rows of self-distillation's teacher, whose distributions take the place of the base's.
     pub(super) teacher: Option<TeacherRows>,
     /// Importance weights of the tokens, where another model sampled.
     pub(super) importance: Option<Vec<f64>>,

@@ -54,7 +54,7 @@ impl Pass {
         let Heads { queries, keys, dim, scale, .. } = heads;
         let heads = kernels::Heads { queries, keys, dim };
         let scale = f64::from(scale);
-        // What is added to a cache has no gradient.
+        // Tokens that are added to a cache have no gradient.
         let runs = match slots {
             None => Runs::new(&runs, heads, scale, device)?,
             Some(_) => Runs::forward_only(&runs, heads, scale, device)?,
