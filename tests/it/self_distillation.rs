@@ -126,8 +126,8 @@ fn reverse_kl_to_demonstrations_makes_frequent_answers_more_frequent() {
 }
 
 /// Over sequences forward KL loses answers too, since every demonstration counts at every prefix of the policy's, and
-/// reverse KL loses more. Where one policy serves prompts that it cannot tell apart, Pass@k is that of a KL penalty with
-/// the same accuracy.
+/// reverse KL loses more. Where one policy serves prompts that it cannot tell apart, Pass@k is that of a KL penalty
+/// with the same accuracy.
 #[test]
 fn sequences_lose_answers_under_reverse_kl_more_than_under_forward_kl() {
     let world = World::ends(3);
@@ -264,8 +264,9 @@ fn runs_move_toward_the_teacher() {
 #[test]
 fn what_cannot_be_shown_is_refused() {
     let folder = Folder::new();
-    let output = folder.path("run");
     let refused = |more: &[&str]| {
+        let own = Folder::new();
+        let output = own.path("run");
         refusal(&[&["train", "--output", &output, "--max-steps", "1"], more].concat())
     };
     let file = folder.write("hard.jsonl", "{\"question\": \"1+1?\", \"answer\": \"2\"}\n");
