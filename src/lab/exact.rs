@@ -315,7 +315,7 @@ impl Terms<'_> {
         Ok(((total.total + full_vocabulary)? * share)?)
     }
 
-    /// The divergence `[N]` of the policy's next tokens from the base's, or from the teacher's, as the mean over what is
+    /// The divergence `[N]` of the policy's next tokens from the base's, or from the teacher's as the mean over what is
     /// shown.
     fn divergence(&self, regulariser: &Regulariser, next: &Tensor) -> Result<Tensor> {
         let kind = regulariser.divergence;

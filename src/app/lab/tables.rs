@@ -177,9 +177,9 @@ fn interference_table(world: &World, class: Class) -> Result<Printed> {
     let pairs = rows.iter().filter(is_pair).count();
     let negative = rows.iter().filter(is_pair).filter(|row| row.inner_product < 0.0).count();
     let note = format!(
-        "Exact, at the base: {negative} of {pairs} pairs of prompts interfere negatively, which means that a step for one \
-         lowers the pass rate of the other. Pass@k weighs a prompt of pass rate p by k (1 - p)^(k - 1); where its product \
-         with Pass@1 is negative, a step along it lowers Pass@1.",
+        "Exact, at the base: {negative} of {pairs} pairs of prompts interfere negatively, which means that a step for \
+         one lowers the pass rate of the other. Pass@k weighs a prompt of pass rate p by k (1 - p)^(k - 1); where its \
+         product with Pass@1 is negative, a step along it lowers Pass@1.",
     );
     let header = ["gradient of", "and of", "value", "value", "inner product", "cosine"];
     printed(
