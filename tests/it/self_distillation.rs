@@ -100,10 +100,12 @@ fn reverse_kl_to_demonstrations_makes_frequent_answers_more_frequent() {
     let power = |y: usize| (target[0] * shown(0)[y].ln() + target[1] * shown(1)[y].ln()).exp();
     let sum: f64 = (0..3).map(power).sum();
     let reverse = solve("reverse-kl", "base");
-    for y in 0..3 {
-        assert!((forward[y] - mean[y]).abs() < 1e-6, "{forward:?} {mean:?}");
-        assert!((reverse[y] - power(y) / sum).abs() < 1e-6, "{reverse:?}");
-    }
+    let exact: Vec<f64> = (0..3).map(|y| power(y) / sum).collect();
+    let is_near = |ours: &[f64], exact: &[f64]| {
+        ours.iter().zip(exact).all(|(ours, exact)| (ours - exact).abs() < 1e-6)
+    };
+    assert!(is_near(&forward, &mean), "{forward:?} {mean:?}");
+    assert!(is_near(&reverse, &exact), "{reverse:?} {exact:?}");
     println!(
         "ratio of the correct answers: base {:.2}, forward KL {:.2}, reverse KL {:.2}",
         ratio(&world.base),
@@ -217,24 +219,26 @@ fn a_teacher_with_the_same_prompt_is_the_base() {
 fn runs_move_toward_the_teacher() {
     let folder = Folder::new();
     let divergence = |row: &Value| row["teacher_divergence"].as_f64().expect("a number");
-    let long = ["--max-steps", "12", "--learning-rate", "1e-3"];
-    for (number, text) in [
-        "self-distillation",
-        "self-distillation:js:base",
-        "self-distillation:reverse-kl:teacher=policy",
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let output = folder.path(&format!("run {number}"));
-        let done =
-            train(&output, &[&["--objective", text, "--max-samples", "4"], &long[..]].concat());
-        assert!(done.status.success(), "{text}: {}", said(&done));
-        let rows = rows(Path::new(&output));
+    let few = ["--max-samples", "4", "--prompts-per-step", "4", "--num-generations", "8"];
+    let fast = ["--learning-rate", "1e-3", "--max-completion-length", "20", "--device", "cpu"];
+    let of = |text: &str, steps: &str| {
+        let output = folder.path(&text.replace(':', " "));
+        let this = ["train", "--objective", text, "--max-steps", steps, "--output", &output];
+        ok(&[&this[..], &few, &fast].concat());
+        rows(Path::new(&output))
+    };
+    for text in ["self-distillation", "self-distillation:js:base"] {
+        let rows = of(text, "12");
         let (first, last) = (divergence(&rows[0]), divergence(&rows[11]));
         println!("{text}: divergence from the teacher {first:.3} to {last:.3} nats a token");
         assert!(last < 0.8 * first, "{text}: {first} to {last}");
     }
+    // A teacher that moves with the policy begins as the base.
+    let moving = of("self-distillation:teacher=policy", "2");
+    assert!(
+        (divergence(&moving[0]) - divergence(&of("self-distillation:forward-kl", "1")[0])).abs()
+            < 1e-5
+    );
     let [alone, ranks] = ["alone", "ranks"].map(|name| folder.path(name));
     let rollout =
         ["train", "--objective", "self-distillation:js:rollout", "--num-generations", "4"];
@@ -260,14 +264,16 @@ fn runs_move_toward_the_teacher() {
 #[test]
 fn what_cannot_be_shown_is_refused() {
     let folder = Folder::new();
-    let output = folder.path("run");
     let refused = |more: &[&str]| {
+        let own = Folder::new();
+        let output = own.path("run");
         refusal(&[&["train", "--output", &output, "--max-steps", "1"], more].concat())
     };
-    let file = folder.write("bare.jsonl", "{\"question\": \"1+1?\", \"answer\": \"2\"}\n");
-    let said = refused(&["--objective", "self-distillation", "--dataset", &file]);
+    let file = folder.write("hard.jsonl", "{\"question\": \"1+1?\", \"answer\": \"2\"}\n");
+    let hard = ["--dataset", &file, "--verifier", "exact", "--max-completion-length", "8"];
+    let said = refused(&[&["--objective", "self-distillation:js:base"], &hard[..]].concat());
     assert!(
-        said.contains("no problem has a correct solution") && said.contains("rollout"),
+        said.contains("no problem has a correct solution") && said.contains("presamples"),
         "{said}"
     );
     let said = refused(&["--objective", "grpo", "--demonstration-template", "{{ prompt }}"]);
