@@ -179,7 +179,7 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
     );
     let done = tealight(&["verify", "--gold", "-3", "--answer", "3", "--explain"]);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(said.contains("wrong") && said.contains("whole"), "{said}");
+    assert!(said.contains("incorrect") && said.contains("whole"), "{said}");
     let folder = Folder::new();
     let lines: String = (0..20_000)
         .map(|i| {

@@ -95,7 +95,8 @@ impl Engine {
         }
     }
 
-    /// Measures from a model's own probabilities of all correct answers, where they can be listed; none of others' models.
+    /// Measures from a model's own probabilities of all correct answers, where they can be listed; none of other
+    /// engines.
     pub(super) fn exact(
         &self,
         dataset: &Dataset,
