@@ -6,8 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::{Estimate, amount, share};
-use crate::summary::ByK;
+use crate::interval::{ByK, Estimate, amount, share};
 
 /// The probabilities of a problem's correct answers.
 #[derive(Debug, Clone, Default, PartialEq)]

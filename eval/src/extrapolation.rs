@@ -8,10 +8,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::Tally;
-use crate::interval::{Estimate, share};
+use crate::interval::{ByK, Estimate, share};
 use crate::measure::pass_at_k::pass_at_k;
 use crate::population::{Population, Trials, mean};
-use crate::summary::ByK;
 
 /// Extrapolated Pass@k.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,11 +4,16 @@
 //! lie between 0 and 1 get an interval that never leaves that range and never shrinks to a point; the tests hold
 //! its coverage by simulation.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ContinuousCDF, Normal, StudentsT};
 
 /// The chance that an interval misses on either side.
 const TAIL: f64 = 0.025;
+
+/// Estimates by k.
+pub type ByK = BTreeMap<usize, Estimate>;
 
 /// A mean over problems and its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

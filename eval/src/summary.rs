@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::exact::Exact;
 use crate::extrapolation::Extrapolation;
 use crate::features::FeatureDiversity;
-use crate::interval::{Estimate, amount, mean, share};
+use crate::interval::{ByK, Estimate, amount, mean, share};
 use crate::measure::hill;
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
@@ -20,9 +20,6 @@ use crate::{Level, SummaryError, Tally};
 
 /// Validities for which the share of prompts that reach them is reported.
 const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
-
-/// Estimates by k.
-pub type ByK = BTreeMap<usize, Estimate>;
 
 /// The results of an evaluation: means over prompts with intervals over prompts. docs/measures.md
 /// defines each.

@@ -5,9 +5,9 @@ use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle,
 use tealight_eval::exact::Exact;
 use tealight_eval::extrapolation::Extrapolation;
 use tealight_eval::front::{Fronts, Verdict, power_line};
+use tealight_eval::interval::ByK;
 use tealight_eval::report::{Evaluated, Study, front, levels, tables};
 use tealight_eval::results::SetResult;
-use tealight_eval::summary::ByK;
 use tealight_eval::{Estimate, Level, Summary};
 
 use crate::app::study::Plan;

@@ -14,8 +14,7 @@ const SMALL: [&str; 6] =
     ["--max-samples", "12", "--max-completion-length", "20", "--device", "cpu"];
 
 fn eval(output: &str, more: &[&str]) -> std::process::Output {
-    let done = succeeded(&[&["eval", "--output", output], &SMALL[..], more].concat());
-    done
+    succeeded(&[&["eval", "--output", output], &SMALL[..], more].concat())
 }
 
 fn samples(output: &str) -> String {

@@ -135,7 +135,7 @@ fn sequences_lose_answers_under_reverse_kl_more_than_under_forward_kl() {
         let q = optimum(&world, Class::Full, &named(divergence, shown));
         Measures::of(&world, &q)
     };
-    let base = Measures::of(&world, &[world.base.clone()]);
+    let base = Measures::of(&world, std::slice::from_ref(&world.base));
     let (forward, reverse) = (of("forward-kl", "base"), of("reverse-kl", "base"));
     println!(
         "ends: accuracy and effective answers: base {:.3} {:.2}, forward KL {:.3} {:.2}, reverse KL {:.3} {:.2}",

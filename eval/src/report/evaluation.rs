@@ -280,7 +280,7 @@ fn section(set: &Aligned, names: &[&str], is_first: bool) -> Section {
 }
 
 /// A curve over k with its interval.
-pub(super) fn curve(name: &str, by_k: &crate::summary::ByK) -> Line {
+pub(super) fn curve(name: &str, by_k: &crate::interval::ByK) -> Line {
     let band = by_k.iter().map(|(k, e)| (*k as f64, e.low, e.high)).collect();
     Line { band, ..Line::new(name, by_k.iter().map(|(k, e)| (*k as f64, e.value)).collect()) }
 }

@@ -13,7 +13,7 @@ use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
 use super::{Evaluated, Measured, Study, Training, contrast, front, ledger, page};
 use crate::contrast::Contrast;
-use crate::summary::ByK;
+use crate::interval::ByK;
 use crate::{Summary, store};
 
 /// The warning of a study with one seed.

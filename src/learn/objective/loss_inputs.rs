@@ -56,7 +56,7 @@ pub struct LossInputs<'a> {
     pub advantage: &'a Tensor,
     /// Weight of each token in the step's loss: see [`super::LossType::weight`].
     pub weight: &'a Tensor,
-    /// The same times the regulariser's coefficient: see [`Plan::penalty_weight`].
+    /// The same times the regulariser's coefficient: see [`super::plan::Plan::penalty_weight`].
     pub penalty_weight: Option<&'a Tensor>,
     /// 1 for the tokens that KL-Cov penalises, 0 for others.
     pub kl_cov_mask: Option<&'a Tensor>,
@@ -116,6 +116,6 @@ pub struct Loss {
 pub struct StoredLoss {
     /// The scalar to differentiate, without the regulariser's coefficient.
     pub total: Tensor,
-    /// Number of log-ratios that were clipped at [`MAX_LOG_RATIO`].
+    /// Number of log-ratios that were clipped at [`crate::divergence::MAX_LOG_RATIO`].
     pub cut: f64,
 }
