@@ -54,8 +54,8 @@ pub struct BenchOptions {
     /// Maximum repetitions of the rollout and of the training step, after one warm-up; the median is reported.
     #[arg(long, default_value_t = 3)]
     pub reps: usize,
-    /// Approximate duration of the measurement in seconds. A slow model is repeated less often; where one repetition
-    /// takes more than a third of the time, the warm-up counts.
+    /// Approximate duration of the measurement in seconds. A slow model is repeated less often; if one repetition takes
+    /// more than a third of the time, the warm-up is measured too.
     #[arg(long, default_value_t = 45.0)]
     pub max_seconds: f64,
     /// Measure the rollout alone: no reference, no gradients, no optimizer.

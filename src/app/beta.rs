@@ -32,7 +32,7 @@ pub struct BetaOptions {
     /// Validity to reach: the share of the optimal policy's samples that are correct.
     #[arg(long, value_delimiter = ',')]
     pub target: Vec<f64>,
-    /// KL coefficients whose optimum's validity is printed.
+    /// KL coefficients for which the validity of the optimum is printed.
     #[arg(long, value_delimiter = ',')]
     pub beta: Vec<f64>,
     /// Which model, and where it runs.
@@ -46,8 +46,8 @@ pub struct BetaOptions {
     /// Number of completions of each prompt that --measure begins with.
     #[arg(short = 'n', long, default_value_t = 16)]
     pub num_presamples: usize,
-    /// Width of the 95 % interval of the resulting validity, at every --target and --beta, down to which --measure
-    /// samples undecided prompts further. 1 disables further samples.
+    /// Largest width of the 95 % interval of the validity, at every --target and --beta: --measure takes more samples
+    /// of undecided prompts until it is reached. 1 disables further samples.
     #[arg(long, default_value_t = 0.05)]
     pub interval_width: f64,
     /// Maximum number of completions of one prompt that --measure samples to reach --interval-width.

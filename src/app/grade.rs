@@ -39,8 +39,8 @@ pub struct GradeOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub rewards: RewardOptions,
-    /// Say that the prompts ended with <think>, which the completions therefore lack. A completion without </think>
-    /// is then an unfinished thought, and has no answer.
+    /// Say that the prompts ended with <think>, so completions begin inside a thought. A completion without </think> is
+    /// then an unfinished thought and has no answer.
     #[arg(long)]
     #[serde(default)]
     pub prefilled_thinking: bool,
@@ -49,7 +49,7 @@ pub struct GradeOptions {
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
     pub k: Vec<usize>,
-    /// Extrapolate Pass@k to these k, with intervals and the error on held-out samples.
+    /// Estimate Pass@k at these k, also above the number of samples, with intervals and a check on held-out samples.
     #[arg(long, value_name = "K", value_delimiter = ',')]
     #[serde(default)]
     pub extrapolate: Vec<usize>,
@@ -57,10 +57,10 @@ pub struct GradeOptions {
     #[arg(long, default_value = "graded")]
     pub model: String,
     /// Directory for the results, the report and the judged samples. Without --output the table is printed and nothing
-    /// is kept.
+    /// is saved.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Exit with status 3 where a larger share of completions than this could not be judged.
+    /// Exit with status 3 if more than this share of the completions could not be judged.
     #[arg(long, default_value_t = 0.05)]
     pub max_unjudged: f64,
     /// Do not write the judged samples: the report then has no list of problems, and the command needs little memory
@@ -68,7 +68,7 @@ pub struct GradeOptions {
     #[arg(long)]
     #[serde(default)]
     pub no_samples: bool,
-    /// Write the samples for another tool's viewer too: inspect, for `inspect view --log-dir DIR/inspect`.
+    /// Also write the samples for another tool's viewer: inspect, for `inspect view --log-dir DIR/inspect`.
     #[arg(long, value_enum)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,

@@ -31,7 +31,7 @@ pub struct PresampleOptions {
     /// Number of completions for each prompt.
     #[arg(short = 'n', long, default_value_t = 16)]
     pub num_presamples: usize,
-    /// Report the base's Pass@k at these k, none above -n. Default: those of 1, 4 and 16 that -n allows.
+    /// Report the base's Pass@k at these k, each at most -n. Default: 1, 4 and 16 as far as -n allows.
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
     pub k: Vec<usize>,
@@ -41,7 +41,7 @@ pub struct PresampleOptions {
     /// Report DPH-RL's split of the prompts: D_pef has at least this share of correct completions, D_exp the rest.
     #[arg(long, default_value_t = 0.875)]
     pub pef_threshold: f64,
-    /// Sampling temperature; must be that of the training that will use the samples.
+    /// Sampling temperature; must equal that of the training that will use the samples.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,
     /// Maximum new tokens of a completion; must equal the value of the training that will use the samples. Default:

@@ -11,8 +11,8 @@ use crate::system::one_or_many;
 /// The help of `--verifier`.
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "Verifier of completions. Default: the dataset's own. Given several times, the reward is the weighted mean of \
-         theirs.\n  {}",
+        "Verifier of completions. Default: the dataset's own. Repeat the option for several verifiers: the reward is \
+         the weighted mean of their rewards.\n  {}",
         verify::SPECS
     )
 });
@@ -21,17 +21,17 @@ static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 pub struct RewardOptions {
     /// Verifier of completions: math, exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, ... Default: the
-    /// dataset's own. Given several times, the reward is the weighted mean of theirs.
+    /// dataset's own. Repeat the option for several verifiers: the reward is the weighted mean of their rewards.
     #[arg(long, long_help = VERIFIER_HELP.as_str())]
     #[serde(default, with = "one_or_many")]
     pub verifier: Vec<String>,
-    /// Weight of each --verifier, in their order, as in 0.8,0.2. Only ratios matter: the reward stays between 0 and 1.
-    /// Default: equal weights.
+    /// Weight of each --verifier, in the same order, such as 0.8,0.2. Weights are divided by their sum, so the reward
+    /// stays between 0 and 1. Default: equal weights.
     #[arg(long, value_delimiter = ',')]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reward_weights: Vec<f64>,
-    /// Least reward of a correct completion, for verifiers that grade: for Pass@k, logged verdicts, and objectives that
-    /// need binary rewards. Default: 1.
+    /// Smallest reward of a correct completion, for verifiers with graded rewards. Decides Pass@k, logged verdicts, and
+    /// the rewards of objectives that need binary ones. Default: 1.
     #[arg(long)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct_threshold: Option<f64>,

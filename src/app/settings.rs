@@ -48,15 +48,15 @@ pub fn defaults<T: Args + FromArgMatches>() -> T {
 /// The help of `--dataset`.
 pub(crate) const DATASET_HELP: &str = "\
 Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
-  countdown  four numbers, a target, many correct expressions; countdown/train (the
-             default), countdown/test (shares no numbers with it), countdown/sft
+  countdown  four numbers, a target, many correct expressions: countdown/train (the default),
+             valid and test (no problem has the numbers of a training problem), sft
   sql        questions about small tables, many correct queries; sql/train, sql/test, sql/sft
   chain      running totals to a target: chain/train, test, longer, banned
   walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
   TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
-             test, sft; knobs follow the split (colouring/test-n7-m9)
+             test, sft; parameters (knobs) follow the split (colouring/test-n7-m9)
   OWNER/NAME[/CONFIG][@REVISION][:SPLIT]  a dataset on the Hub, its files found as `datasets`
-             finds them: openai/gsm8k/main:test. Without SPLIT the only one, or train
+             finds them: openai/gsm8k/main:test. Without SPLIT the only split, or train
   hub:OWNER/NAME[@REVISION]:FILE  one file of such a dataset
   FILE       columns are detected (question/answer, problem/solution, ...) and
              printed; name others with --prompt-column and --answer-column.
@@ -76,8 +76,8 @@ pub struct ModelOptions {
     /// Device: auto, cpu, cuda, cuda:N or metal; auto is the first GPU that this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Kernels for a model on a GPU: tealight, or candle (Candle's own operations; slower, independent). With --device
-    /// cpu, candle computes on the CPU what a GPU would compute.
+    /// Kernels for a model on a GPU: tealight, or candle (Candle's own operations: slower, an independent
+    /// implementation). With --device cpu, candle runs the GPU's code path on the CPU.
     #[arg(long, value_enum, default_value_t = Kernels::Tealight)]
     #[serde(default)]
     pub kernels: Kernels,
@@ -85,7 +85,7 @@ pub struct ModelOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub precision: Precision,
-    /// Sample from a GGUF file with its weights as they are, by candle-transformers: for eval, generate and batch.
+    /// Sample from a GGUF file without dequantising its weights, by candle-transformers; for eval, generate and batch.
     #[arg(long)]
     #[serde(default)]
     pub quantized: bool,
@@ -245,17 +245,17 @@ pub struct DataOptions {
     /// Column with the question or the chat messages.
     #[arg(long)]
     pub prompt_column: Option<String>,
-    /// Column with the answer, or with a worked solution that ends in one.
+    /// Column with the answer, or with a worked solution that ends in the answer.
     #[arg(long)]
     pub answer_column: Option<String>,
     /// The verifiers of completions, and their rewards.
     #[command(flatten)]
     #[serde(flatten)]
     pub rewards: RewardOptions,
-    /// Number of problems to use, from the first. Default: all.
+    /// Number of problems to use, from the start of the dataset. Default: all.
     #[arg(long)]
     pub max_samples: Option<usize>,
-    /// How problems are put.
+    /// The text of prompts besides the question.
     #[command(flatten)]
     #[serde(flatten)]
     pub prompts: PromptOptions,
@@ -318,10 +318,10 @@ pub struct DecodingOptions {
     /// Sample from the k most likely tokens; 0 disables the filter.
     #[arg(long, default_value_t = 0, help_heading = "Decoding")]
     pub top_k: usize,
-    /// Nucleus sampling: sample from the most likely tokens up to this probability mass.
+    /// Nucleus sampling: sample from the most likely tokens up to this probability mass; 1 disables the filter.
     #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
     pub top_p: f64,
-    /// Drop tokens whose probability is below this share of the most likely token's.
+    /// Drop tokens whose probability is below this share of the most likely token's; 0 disables the filter.
     #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
     pub min_p: f64,
     /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.

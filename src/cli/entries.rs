@@ -163,7 +163,7 @@ Example:
         options: |command| push::Flags::augment_args(push::Settings::augment_args(command)),
         about: "Upload a model or adapter to the Hub, with a model card",
         more: "\
-The token is HF_TOKEN, or what `hf auth login` left. Repeat an interrupted push:
+The token is HF_TOKEN, or the one that `hf auth login` saved. Repeat an interrupted push:
 files that arrived are not sent again.
 
 Example:

@@ -56,13 +56,13 @@ pub struct Precision {
     #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
     #[serde(default)]
     pub dtype: Dtype,
-    /// Type of the base's weights where the base is not trained: with adapters and in evaluations, on the CPU.
+    /// Type of the base's weights if the base is not trained (with an adapter, or in evaluations), on the CPU only.
     /// Default: --dtype.
     #[arg(long, value_enum)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_dtype: Option<BaseDtype>,
-    /// Quantise the rollout model to this type, on the CPU. Sampling is faster and from another model; training
-    /// corrects its samples with --importance-correction.
+    /// Quantise the rollout model to this type, on the CPU only. Sampling is faster, but from another model than the
+    /// policy; training corrects for this with --importance-correction.
     #[arg(long, value_enum)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_dtype: Option<RolloutDtype>,

@@ -36,19 +36,18 @@ pub struct BatchOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub model: ModelOptions,
-    /// How problems are put.
+    /// The text of prompts besides the question.
     #[command(flatten)]
     #[serde(flatten)]
     pub prompts: PromptOptions,
-    /// Maximum new tokens of a completion, where the request does not say. Default: the room that the context leaves,
-    /// up to
+    /// Maximum new tokens of a completion, if the request sets none. Default: the room that the context leaves, up to
     /// 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
     /// Maximum number of sequences in one decoding batch.
     #[arg(long, default_value_t = 256)]
     pub max_num_seqs: usize,
-    /// Seed of requests that name no seed.
+    /// Seed of requests that set no seed.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 }

@@ -55,21 +55,22 @@ pub struct EvalOptions {
     /// Number of samples of each problem.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
-    /// Report Pass@k and distinct correct answers at these k, none above -n. Default: those of 1, 4, 16 and 64 that -n
-    /// allows, and -n itself where it is below 64.
+    /// Report Pass@k and distinct correct answers at these k, each at most -n. Default: 1, 4, 16 and 64 as far as -n
+    /// allows, and -n itself if it is below 64.
     #[arg(short, value_delimiter = ',', conflicts_with = "reject")]
     #[serde(default)]
     pub k: Vec<usize>,
-    /// Extrapolate Pass@k to these k, above -n too, with intervals and the error on held-out samples.
+    /// Estimate Pass@k at these k, which may exceed -n, with intervals and a check on held-out samples.
     #[arg(long, value_name = "K", value_delimiter = ',', conflicts_with = "reject")]
     #[serde(default)]
     pub extrapolate: Vec<usize>,
-    /// Compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct answers too,
-    /// without sampling noise, where they can be listed (countdown, chain, walk and the tasks of `tealight tasks`).
+    /// Also compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct
+    /// answers, without sampling noise. For tasks whose answers can be listed: countdown, chain, walk and those of
+    /// `tealight tasks`.
     #[arg(long, conflicts_with = "reject")]
     #[serde(default)]
     pub exact: bool,
-    /// Leave out the further sample of each problem at temperature 0.
+    /// Leave out the additional sample of each problem at temperature 0.
     #[arg(long, conflicts_with = "reject")]
     #[serde(default)]
     pub no_greedy: bool,
@@ -99,14 +100,15 @@ pub struct EvalOptions {
     #[arg(long)]
     pub presamples: Option<PathBuf>,
     /// Directory for the results, the report and the samples. Without --output the table is printed and nothing is
-    /// kept. The same directory continues an evaluation, adds samples where -n is larger, or judges its samples again.
+    /// saved. If the directory has an earlier evaluation, that one is continued, gets more samples for a larger -n, or
+    /// is judged again.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Write the samples for another tool's viewer too: inspect, for `inspect view --log-dir DIR/inspect`.
+    /// Also write the samples for another tool's viewer: inspect, for `inspect view --log-dir DIR/inspect`.
     #[arg(long, value_enum, conflicts_with = "reject")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
-    /// Exit with status 3 where a larger share of completions than this could not be judged.
+    /// Exit with status 3 if more than this share of the completions could not be judged.
     #[arg(long, default_value_t = 0.05, conflicts_with = "reject")]
     pub max_unjudged: f64,
     /// Print the results as JSON instead of as a table.

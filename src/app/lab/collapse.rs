@@ -30,10 +30,10 @@ pub struct CollapseOptions {
     /// Number of training steps of --table decompose.
     #[arg(long, default_value_t = 100)]
     pub steps: usize,
-    /// Groups of each prompt in a training step of --table decompose.
+    /// Number of groups of each prompt in a training step of --table decompose.
     #[arg(long, default_value_t = 4)]
     pub groups_per_step: usize,
-    /// Training runs of --table decompose, whose mean is shown.
+    /// Number of training runs of --table decompose, whose mean is shown.
     #[arg(long, default_value_t = 4)]
     pub runs: u64,
     /// Target validity mu of --table fixed-mu.

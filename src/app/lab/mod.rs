@@ -32,7 +32,7 @@ pub struct LabOptions {
     /// the target is p_beta instead.
     #[arg(long, value_delimiter = ',')]
     pub beta: Vec<f64>,
-    /// Minimise the alpha divergence to p* at each of these: 0 is forward KL, 1 reverse KL.
+    /// Minimise the alpha divergence to p* for each of these alphas: 0 is forward KL, 1 is reverse KL.
     #[arg(long, value_delimiter = ',')]
     pub alpha: Vec<f64>,
     /// Minimise these divergences to p*, or with --beta to p_beta.
@@ -42,7 +42,7 @@ pub struct LabOptions {
     /// previous point's optimum.
     #[arg(long, default_value = "base")]
     pub start: String,
-    /// Most steps of Adam.
+    /// Maximum number of steps of Adam.
     #[arg(long, default_value_t = 6000)]
     pub iterations: usize,
     /// Learning rate at the start; the rate falls to 0.
@@ -58,7 +58,7 @@ pub struct LabOptions {
         default_value = "reinforce,rloo,grpo,dr-grpo,kl-reward,kl-full,kl-k2,kl-k3,dph-f,dph-js,alpha-dpg:0,alpha-dpg:0.5,alpha-dpg:0.5:partition=online,f-dpg:js,f-dpg:tv,rft,bolt,maxrl,pkpo,pass-at-k,nsr,ucpo,unlikeliness,entropy-bonus"
     )]
     pub objectives: Vec<Objective>,
-    /// Samples of a group, for --sampled and --table decompose.
+    /// Number of samples in a group, for --sampled and --table decompose.
     #[arg(long, default_value_t = 8)]
     pub num_generations: usize,
     /// Number of groups for --sampled.

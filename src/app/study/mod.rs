@@ -55,8 +55,8 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// A generated task, NAME/train and NAME/test: countdown, chain, walk or sql. Tasks other than countdown need a
-    /// base of their own (recipes/walk-base.toml).
+    /// Generated task to train and test on (TASK/train, TASK/test): countdown, chain, walk or sql. Tasks other than
+    /// countdown need a base trained for them (recipes/walk-base.toml).
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
     pub task: Option<String>,
     /// The sets that models are evaluated on.
@@ -72,12 +72,12 @@ pub struct StudyOptions {
     /// Configuration of an objective that --objectives names without settings, such as js:2.4.
     #[arg(long, value_delimiter = ',')]
     pub tuned: Vec<Objective>,
-    /// Accept objectives with different numbers of configurations. The objective that is tuned more has more chances to
-    /// be chosen by luck.
+    /// Accept objectives with different numbers of configurations. The objective with more of them is more likely to
+    /// win by luck.
     #[arg(long)]
     #[serde(default)]
     pub allow_unequal_tuning: bool,
-    /// Seeds, with one run of each objective for each seed. A..B stands for all seeds from A to B, both included.
+    /// Seeds, with one run of each configuration for each seed. A..B stands for all seeds from A to B, both included.
     #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds)]
     #[serde(deserialize_with = "read_seeds")]
     pub seeds: Vec<Seeds>,
@@ -85,8 +85,8 @@ pub struct StudyOptions {
     #[arg(id = "match", long, value_enum, default_value_t = Matched::Completions)]
     #[serde(rename = "match")]
     pub matched: Matched,
-    /// Further models to evaluate that are made from each run without training: its best checkpoint (best), its
-    /// weights averaged with the base's (average).
+    /// Further models to evaluate, made from each run without training: its best checkpoint (best), or its weights
+    /// averaged with the base's (average).
     #[arg(long, value_enum, value_delimiter = ',')]
     #[serde(default)]
     pub variants: Vec<Variant>,
@@ -104,7 +104,7 @@ pub struct StudyOptions {
     /// Number of samples of each problem in evaluations.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
-    /// Report Pass@k at these k, none above -n. Default: those of 1, 8 and 32 that -n allows, and -n itself where it is
+    /// Report Pass@k at these k, each at most -n. Default: 1, 8 and 32 as far as -n allows, and -n itself if it is
     /// below 32.
     #[arg(short, value_delimiter = ',')]
     #[serde(default)]
@@ -118,8 +118,8 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Compute the exact probability of every correct answer to the first PROBLEMS problems of the first held-out
-    /// set, at the base and at every checkpoint: shows which rare answers training loses, without sampling noise
+    /// Compute the exact probability of every correct answer to the first PROBLEMS problems of the first held-out set,
+    /// under the base and every checkpoint: shows which rare answers training loses, without sampling noise
     /// (docs/how-to/ledger.md). For tasks whose answers can be listed: countdown, chain, walk and those of `tealight
     /// tasks`.
     #[arg(long, value_name = "PROBLEMS")]
@@ -129,7 +129,7 @@ pub struct StudyOptions {
     #[arg(long)]
     #[serde(default)]
     pub plan_rate: Option<f64>,
-    /// Directory for all results. Default: `study`, or `study-2` and so on where that is taken.
+    /// Directory for all results. Default: `study`, or `study-2` and so on if that exists.
     #[arg(long)]
     pub output: Option<PathBuf>,
 }

@@ -35,20 +35,20 @@ pub struct SetOptions {
     #[arg(long, conflicts_with_all = ["test_dataset", "ood_dataset"])]
     #[serde(default)]
     pub test_suite: Option<String>,
-    /// Number of problems of each held-out dataset to use, from the first. Default: all.
+    /// Number of problems of each held-out dataset to use, from the start. Default: all.
     #[arg(long)]
     #[serde(default)]
     pub max_test_samples: Option<usize>,
-    /// Number of training prompts to evaluate too, from the first. Gains on training prompts that held-out problems
-    /// do not show are memorisation.
+    /// Number of training prompts to evaluate as well, from the start of the dataset. Gains on training prompts without
+    /// gains on held-out problems are memorisation.
     #[arg(long, default_value_t = 0)]
     pub eval_train: usize,
     /// Temperatures of evaluations. Default: --temperature.
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     pub eval_temperature: Vec<f64>,
-    /// Nucleus sampling in evaluations, those that choose checkpoints included: keep the most likely tokens up to
-    /// this probability mass. Training samples the whole distribution.
+    /// Nucleus sampling in evaluations, those that choose checkpoints included: keep the most likely tokens up to this
+    /// probability mass. Training samples the full distribution.
     #[arg(long, default_value_t = 1.0)]
     #[serde(default = "whole")]
     pub eval_top_p: f64,
@@ -56,12 +56,13 @@ pub struct SetOptions {
     #[arg(long, default_value_t = 0)]
     #[serde(default)]
     pub eval_top_k: usize,
-    /// Drop tokens in evaluations whose probability is below this share of the most likely token's.
+    /// Drop tokens in evaluations whose probability is below this share of the most likely token's; 0 disables the
+    /// filter.
     #[arg(long, default_value_t = 0.0)]
     #[serde(default)]
     pub eval_min_p: f64,
-    /// Report the perplexity under the base of every model's correct completions: one forward pass of the base over
-    /// each distinct one.
+    /// Report the perplexity of every model's correct completions under the base, by one forward pass of the base over
+    /// each distinct completion.
     #[arg(long)]
     #[serde(default)]
     pub base_perplexity: bool,

@@ -38,7 +38,7 @@ pub struct HeldOutOptions {
     #[arg(long, help_heading = "Evaluation during training")]
     #[serde(default)]
     pub eval_dataset: Option<String>,
-    /// Number of problems of --eval-dataset to use, from the first.
+    /// Number of problems of --eval-dataset to use, from the start.
     #[arg(long, default_value_t = 64, help_heading = "Evaluation during training")]
     pub eval_max_samples: usize,
     /// Number of samples of each problem in the evaluations of --eval-steps.

@@ -55,19 +55,21 @@ pub(in crate::cli) struct VerifyOptions {
     #[arg(long)]
     #[serde(default)]
     check: bool,
-    /// Serve verdicts by HTTP at ADDR, such as 127.0.0.1:8080 (port 0 takes a free one): POST /verify with a JSON
-    /// array or JSON lines of {"gold": ..., "answer": ...}, GET /health, GET /metrics. Ctrl-C finishes what has begun and ends.
+    /// Serve verdicts by HTTP at ADDR, such as 127.0.0.1:8080 (port 0 takes a free one): POST /verify with a JSON array
+    /// or JSON lines of {"gold": ..., "answer": ...}, GET /health, GET /metrics. Ctrl-C finishes open requests and
+    /// ends.
     #[arg(long, value_name = "ADDR")]
     serve: Option<String>,
     /// Audit the verifier on a file of {"gold": ..., "answer": ...} lines, with "label": true or false where a person judged
     /// the answer: disagreements by kind, and false-positive and false-negative rates with intervals.
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// The comparison of --audit: another verifier, or a CSV with the column `correct` (and `line`) of what another
-    /// one said.
+    /// Second side of --audit: another verifier, or a CSV with its verdicts in the column `correct` (and line numbers
+    /// in `line`).
     #[arg(long, value_name = "CSV|VERIFIER")]
     against: Option<String>,
-    /// Ask for labels in the terminal and keep them in FILE.labels.csv; pairs in dispute come first.
+    /// Ask for labels in the terminal and save them in FILE.labels.csv, first for pairs on which the verifiers
+    /// disagree.
     #[arg(long)]
     #[serde(default)]
     label: bool,

@@ -22,7 +22,8 @@ pub struct Settings {
     /// Override the objective's baseline.
     #[arg(long, value_enum, alias = "advantage")]
     pub baseline: Option<Baseline>,
-    /// Override the objective's average over tokens.
+    /// Override the objective's mean of the loss: grpo (over tokens of a completion, then completions), dapo (over all
+    /// tokens), dr_grpo (sum of tokens over the maximum length).
     #[arg(long, value_enum)]
     pub loss_type: Option<LossType>,
     /// Override the objective's clip range: importance ratios are clipped from below at 1 - EPSILON.
@@ -31,8 +32,8 @@ pub struct Settings {
     /// Override the objective's clip range: importance ratios are clipped from above at 1 + EPSILON_HIGH.
     #[arg(long)]
     pub epsilon_high: Option<f64>,
-    /// Override the objective's penalty coefficient, or the temperature of its target p_beta. Larger values retain
-    /// more of the base's answers.
+    /// Override the objective's KL (or other) penalty coefficient, or the temperature of its target p_beta. Larger
+    /// values retain more of the base's answers.
     #[arg(long)]
     pub beta: Option<f64>,
     /// Override the objective's number of passes over each batch of rollouts.
@@ -43,7 +44,7 @@ pub struct Settings {
     #[arg(long)]
     #[serde(default)]
     pub steps_per_generation: Option<usize>,
-    /// Set beta so that the optimal policy is correct on this share of samples, on average over prompts.
+    /// Choose beta such that the objective's optimum is correct with this probability, on average over prompts.
     #[arg(long)]
     pub target_validity: Option<f64>,
     /// Whether --target-validity sets one beta for the run or one for each prompt.
@@ -58,7 +59,8 @@ pub struct Settings {
     /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
     /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5), inverse-success (weights inverse
     /// to the pass rate), unsolved (never solved so far), curverl (weights by rank and density of the pass rate). Pass
-    /// rates are the run's own, older completions counting half at every visit; the base's pre-samples are the first.
+    /// rates are counted in this run, from the base's pre-samples on; each time a prompt is sampled, its earlier counts
+    /// are halved.
     #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE")]
     #[serde(default)]
     pub prompt_allocation: PromptAllocation,
@@ -82,7 +84,7 @@ pub struct Settings {
     /// Temperature of rollouts and of log-probabilities.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,
-    /// Number of completions of the base for each prompt, where the objective needs them.
+    /// Number of completions of the base for each prompt, if the objective needs them.
     #[arg(long, default_value_t = 16)]
     pub num_presamples: usize,
     /// Take the base's completions from this directory, made by `tealight presample`.
@@ -93,24 +95,25 @@ pub struct Settings {
     #[arg(long, value_name = "TEMPLATE")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demonstration_template: Option<String>,
-    /// Override the objective's threshold for rehearsal: prompts of whose samples the base solves at least this share
-    /// are rehearsed (DPH-RL's D_pef).
+    /// Override the objective's threshold for rehearsal: a prompt is rehearsed if at least this share of the base's
+    /// samples is correct (DPH-RL's D_pef).
     #[arg(long)]
     pub pef_threshold: Option<f64>,
     /// Override whether a prompt is rehearsed only if one further sample of the base is correct too.
     #[arg(long)]
     pub extra_check: Option<bool>,
-    /// Override the prompts that a rehearsing objective explores: those that are not rehearsed (D_exp), or all.
+    /// Override the prompts whose rollouts an objective with rehearsal samples: those that are not rehearsed (rest;
+    /// DPH-RL's D_exp), or all.
     #[arg(long, value_enum)]
     pub explore: Option<Explore>,
-    /// Override whether a rehearsing objective leaves out prompts that the base never solved.
+    /// Override whether an objective with rehearsal leaves out prompts that the base never solved.
     #[arg(long)]
     pub drop_unsolved: Option<bool>,
-    /// Override the number of correct completions that are stored of each rehearsed prompt: all, or one (DPH-RL).
+    /// Override how many correct completions of each rehearsed prompt are stored: all, or one (as in DPH-RL).
     #[arg(long, value_enum)]
     #[serde(default)]
     pub rehearsal_samples: Option<RehearsalSamples>,
-    /// Number of stored completions of the base in each step, where the objective trains on them.
+    /// Number of stored completions of the base in each step, if the objective trains on them.
     #[arg(long, default_value_t = 64)]
     pub rehearsal_batch_size: usize,
     /// How to log the KL to the base for objectives that do not compute it: estimate uses 32 completions of every
@@ -123,7 +126,7 @@ pub struct Settings {
     #[serde(default)]
     pub log_divergences: usize,
     /// Steps between logged inner products of the gradients of the step's prompts (prompt interference); 0 disables
-    /// them. Each costs a forward and a backward pass of at most 8 groups, and 4 MB a group.
+    /// them. An estimate costs a forward and a backward pass of at most 8 groups, and 4 MB a group.
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
     #[serde(default)]
     pub log_interference: usize,
@@ -145,7 +148,7 @@ pub struct Settings {
     #[arg(long, default_value_t = 3)]
     #[serde(default)]
     pub save_total_limit: usize,
-    /// Stop after this many optimizer steps in a row were left out because the loss or the gradient was not finite.
+    /// Stop after this many optimizer steps in a row were skipped because the loss or the gradient was not finite.
     #[arg(long, default_value_t = 5)]
     #[serde(default)]
     pub max_skipped_steps: usize,
@@ -153,8 +156,8 @@ pub struct Settings {
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1")]
     #[serde(default)]
     pub log_completions: usize,
-    /// Further forms of the metrics besides metrics.jsonl: TensorBoard event files; wandb or trackio, by the package of
-    /// that name in python3 (or TEALIGHT_PYTHON); or none. Several are separated by commas.
+    /// Where to log metrics besides metrics.jsonl: tensorboard (event files), wandb or trackio (by the Python package
+    /// of that name, with python3 or TEALIGHT_PYTHON), or none. Separate several by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tensorboard")]
     #[serde(default = "tensorboard", with = "one_or_many")]
     pub report_to: Vec<ReportTo>,
