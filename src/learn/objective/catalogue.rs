@@ -123,10 +123,10 @@ const FURTHER: [(&str, &str); 17] = [
     ("positive", "advantage of correct completions, where incorrect ones have -1"),
     (
         "strength",
-        "largest reduction of the reward, for the likeliest correct completion of a group",
+        "largest reduction of the reward, for the most likely correct completion of a group",
     ),
     ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
-    ("gate-k", "the k of the Pass@k whose expected gain weighs a prompt"),
+    ("gate-k", "the k of the Pass@k whose expected gain weights a prompt"),
     (
         "false-positives",
         "share of incorrect completions that the verifier takes for correct (verify --audit estimates it)",
@@ -134,7 +134,7 @@ const FURTHER: [(&str, &str); 17] = [
     ("false-negatives", "share of correct completions that the verifier takes for incorrect"),
     (
         "risk",
-        "the beta of log E exp(beta r) / beta: near 0 the mean reward, large values count prompts that are ever solved",
+        "the beta of log E exp(beta r) / beta: near 0 the mean reward, for large values whether a prompt is ever solved",
     ),
     (
         "power",

@@ -27,19 +27,20 @@ Keys, for any objective as NAME:key=value:...
                  tilted by v/beta)
   divergence     none, forward-kl, reverse-kl, js (true scale, half of DPH's), tv,
                  hellinger, forward-chi2, reverse-chi2, alpha
-  alpha          0 is forward KL, 1 reverse KL (alpha-DPG's direction; DPH-RL's
-                 alpha is 1 minus it)
+  alpha          0 is forward KL, 1 is reverse KL (alpha-DPG's convention; DPH-RL's
+                 alpha is 1 minus this one)
   beta           coefficient of the regulariser (DPH-RL's eta), or temperature
                  of p-beta
-  sampler        policy, stored (the base's samples), filtered (its correct ones)
-  estimator      score, full, held (full with the tokens before taken as given),
-                 k2, k3 on policy samples; generator, definition on the base's
-  demonstration  none, or with estimator=held the correct solution that the base is
-                 shown before it is compared with: dataset (the problem's), base (a
-                 pre-sample), rollout (another completion of the group)
-  teacher        base or policy: whose weights are shown the demonstration
+  sampler        policy, stored (the base's samples), filtered (the base's correct samples)
+  estimator      on policy samples: score (in the advantage), full (over the vocabulary),
+                 held (full without the divergences of later tokens), k2, k3; on the
+                 base's samples: generator, definition
+  demonstration  none, or with estimator=held the correct solution in the teacher's
+                 prompt: dataset (the problem's own), base (a pre-sample), rollout
+                 (another completion of the group)
+  teacher        model with the demonstration in its prompt: base or policy
   pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
-  pef-samples    number of samples of that share, from the first; 0: all
+  pef-samples    number of pre-samples, from the first, that the share is of; 0: all
   extra-check    true: rehearse a prompt only if one further sample is correct
   explore        prompts with rollouts: all, or rest, those not rehearsed (D_exp)
   drop-unsolved  true: no rollouts of prompts that the base never solved
@@ -56,17 +57,17 @@ Keys, for any objective as NAME:key=value:...
                    maxrl: the gradient of a truncated log of the pass rate
                    pkpo: the unbiased gradient of Pass@k (key k)
                    pass-at-k: the analytical advantage of Pass@k (key k)
-                   unlikeliness: likely correct completions earn less (key strength)
+                   unlikeliness: smaller rewards for likely correct completions (key strength)
                    ucpo: advantage moves to unlikely correct completions (key tau)
                    risk: the gradient of log E exp(risk r) / risk (key risk)
                    rarity: divided by the size of the solution class (key power)
                    explore: bonus for answers that are rare in the run (keys bonus,
                      repeats)
-                   mara: correct completions earn what the KL penalty takes
+                   mara: rewards moved so that all correct completions are equally good
                    set: the expected value of a function of k samples (keys function, k,
                      set-baseline)
   function       what rule=set maximises of k samples: pass, unique (distinct
-                 correct), coverage (of all correct answers), pair (of two),
+                 correct), coverage (of all correct answers), pair (two that differ),
                  polychromic
   set-baseline   others (the sets without a sample), marginal (what a sample adds
                  to k - 1 others), none

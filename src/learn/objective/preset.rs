@@ -86,7 +86,7 @@ pub(super) const PRESETS: [Preset; 56] = [
         "kl-reward",
         &["beta"],
         "divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
-        "E[v] - beta KL(pi||a) itself, with the KL (k1) subtracted from the reward; the optimum is p_beta",
+        "exactly E[v] - beta KL(pi||a), with the KL (k1) subtracted from the reward; the optimum is p_beta",
     ),
     row(
         "kl-full",
@@ -237,7 +237,7 @@ pub(super) const PRESETS: [Preset; 56] = [
         "darling",
         &[],
         "rule=set function=pair loss-type=dr_grpo",
-        "correct and another answer than a second sample's: DARLING's quality x distance with exact classes (2509.02534)",
+        "a sample that is correct and differs from a second sample: DARLING's quality x distance, with exact classes (2509.02534)",
     ),
     row(
         "polychromic",
@@ -261,7 +261,7 @@ pub(super) const PRESETS: [Preset; 56] = [
         "bbg",
         &["gate-k"],
         "gate=gain gate-k=64 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO, each prompt weighed by its expected marginal gain in Pass@k (2606.15455)",
+        "GRPO, each prompt weighted by its expected marginal gain in Pass@k (2606.15455)",
     ),
     row(
         "zero-success",
@@ -273,7 +273,7 @@ pub(super) const PRESETS: [Preset; 56] = [
         "rarity",
         &["power"],
         "rule=rarity power=1 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO, the advantage of a correct answer over the size of its solution class in the group (2601.08763)",
+        "GRPO, the advantage of a correct answer divided by the size of its solution class in the group (2601.08763)",
     ),
     row(
         "outcome-exploration",
