@@ -87,6 +87,45 @@ fn results_survive_json_and_the_same_key_gives_the_same_bits() {
 }
 
 #[test]
+fn a_reference_that_fails_in_one_seed_leaves_the_others_to_compare() {
+    let counts = |correct: usize| -> Vec<ProblemCounts> {
+        let of = |i: usize| if i.is_multiple_of(3) { correct.saturating_sub(1) } else { correct };
+        (0..24).map(|i| ProblemCounts { n: 4, correct: of(i), classes: vec![] }).collect()
+    };
+    let point = |step: u64, correct: usize| Checkpoint {
+        step,
+        generated_tokens: step,
+        valid: counts(correct),
+        test: counts(correct),
+    };
+    let base = point(0, 1);
+    let path = |objective: &str, seed: u64, correct: usize| RunPath {
+        objective: objective.into(),
+        configuration: "1e-4".into(),
+        seed: Some(seed),
+        checkpoints: vec![point(1, correct)],
+    };
+    let paths = [
+        path("grpo", 0, 3),
+        path("grpo", 1, 0),
+        path("js", 0, 3),
+        path("js", 1, 3),
+        path("kl-full", 0, 2),
+        path("kl-full", 1, 2),
+    ];
+    let asked = Request {
+        measure: Measure::PassAtK(4),
+        levels: Levels::At(vec![0.1, 0.3, 0.6]),
+        reference: Some("grpo".into()),
+        ..request(1)
+    };
+    let verdict = fronts(&base, &paths, &asked).unwrap().verdict.unwrap();
+    // At .1 all choose the base, which says nothing.
+    assert_eq!((verdict.level, verdict.second.as_str()), (0.3, "kl-full"));
+    assert!(verdict.text.contains("Not reached in every seed by grpo"), "{}", verdict.text);
+}
+
+#[test]
 fn a_baseline_without_seeds_varies_over_problems_alone() {
     let (base, mut paths) = data(&[KEEPS, COLLAPSES], 3, 5);
     let mut colder = paths[0].clone();

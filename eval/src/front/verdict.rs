@@ -7,10 +7,11 @@ use super::result::{Fronts, Interval, Pair, Power, Verdict};
 
 /// The verdict on fronts whose pairs are tested; none where no level is reached by two objectives in all seeds.
 ///
-/// The level is the highest that all objectives reach in all seeds. Where that is no more than the base's Pass@1 on
-/// `valid`, where nothing is compared, it is the highest that the reference (without one: any) and another reach. The
-/// objective that is compared with the reference is the best on `valid`, since the best on `test` would be flattered
-/// by having been chosen there.
+/// The level is the highest that all objectives reach in all seeds, the highest that the reference and another reach,
+/// or the highest that any two reach: the first of these above the base's Pass@1 on `valid`, up to which every objective may
+/// choose the base and nothing is compared. Where there is none, it is the highest that the reference (without one: any)
+/// and another reach. The objective that is compared with the reference is the best on `valid`, since the best on `test`
+/// would be flattered by having been chosen there.
 pub(super) fn verdict(comparison: &Comparison<'_>, fronts: &Fronts) -> Option<Verdict> {
     let names = || fronts.fronts.iter().map(|front| front.objective.as_str());
     let reference = comparison
@@ -23,13 +24,18 @@ pub(super) fn verdict(comparison: &Comparison<'_>, fronts: &Fronts) -> Option<Ve
     };
     let falling = || (0..fronts.levels.len()).rev();
     let accuracy = comparison.valid.accuracy[0];
-    let is_for_all =
-        |at: &usize| fronts.levels[*at] > accuracy && reaching(*at).len() == fronts.fronts.len();
-    let is_for_two = |at: &usize| {
-        let reaching = reaching(*at);
-        reaching.len() > 1 && reference.is_none_or(|reference| reaching.contains(&reference))
+    let is_above = |at: &usize| fronts.levels[*at] > accuracy;
+    let is_for_all = |at: &usize| reaching(*at).len() == fronts.fronts.len();
+    let is_for_two = |at: &usize| reaching(*at).len() > 1;
+    let has_reference = |at: &usize| {
+        is_for_two(at) && reference.is_none_or(|reference| reaching(*at).contains(&reference))
     };
-    let at = falling().find(is_for_all).or_else(|| falling().find(is_for_two))?;
+    let at = falling()
+        .find(|at| is_above(at) && is_for_all(at))
+        .or_else(|| falling().find(|at| is_above(at) && has_reference(at)))
+        .or_else(|| falling().find(|at| is_above(at) && is_for_two(at)))
+        .or_else(|| falling().find(has_reference))?;
+    let reference = reference.filter(|reference| reaching(at).contains(reference));
     let on_valid = |index: usize| {
         let chosen = &fronts.fronts[index].levels[at].chosen;
         chosen.iter().map(|choice| choice.valid_value).sum::<f64>() / chosen.len().max(1) as f64
@@ -70,7 +76,8 @@ fn pair_of(fronts: &Fronts, first: usize, second: usize) -> Option<(&Pair, f64)>
     pairs().find(is).map(|pair| (pair, 1.0)).or(pairs().find(is_reversed).map(|pair| (pair, -1.0)))
 }
 
-fn signed(interval: Interval, sign: f64) -> Interval {
+/// A difference, or with a sign of -1 the difference the other way round.
+pub(super) fn signed(interval: Interval, sign: f64) -> Interval {
     if sign > 0.0 {
         return interval;
     }
@@ -197,6 +204,11 @@ impl Shown {
     }
 }
 
+/// A difference with its interval, two decimals each.
+pub(super) fn signed_with_interval(interval: &Interval, confidence: f64) -> String {
+    with_interval(interval, confidence, 2)
+}
+
 /// A value with so many decimals, and its interval with two.
 fn with_interval(interval: &Interval, confidence: f64, digits: usize) -> String {
     let sign = |x: f64, digits: usize| {
@@ -215,7 +227,7 @@ fn with_interval(interval: &Interval, confidence: f64, digits: usize) -> String 
 }
 
 /// Two decimals, without a zero before the point.
-fn short(x: f64) -> String {
+pub(super) fn short(x: f64) -> String {
     decimals(x, 2)
 }
 
