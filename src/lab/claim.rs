@@ -29,7 +29,10 @@ pub fn claimed_gradient(
     let length = world.length() as f64;
     let claim = match &plan.anchor {
         Anchor::Target(matching) => match target_claim(world, table, plan, matching, group)? {
-            Some(claim) if plan.is_on_policy() => (claim / length)?,
+            Some(claim) if plan.is_on_policy() => {
+                let claim = (claim * (gate(plan.gate) / length))?;
+                (claim - entropy_bonus(world, table, plan)?)?
+            }
             Some(claim) => claim,
             None => return Ok(None),
         },
@@ -61,19 +64,23 @@ pub fn claimed_gradient(
                 let weight = gate(plan.gate) * regulariser.beta / length;
                 total = (total + (cost * weight)?)?;
             }
-            if plan.entropy.bonus != 0.0 {
-                let next = table.next_logp()?;
-                let entropy = (next.exp()? * &next)?.sum(1)?.neg()?.reshape(table.shape())?;
-                let held = table.token_logp()?.detach().sum(1)?.exp()?;
-                let mean = (entropy.sum(1)? * held)?.sum_all()?;
-                total = (total - (mean * (plan.entropy.bonus / length / prompts(world)))?)?;
-            }
+            total = (total - entropy_bonus(world, table, plan)?)?;
             // A group has as many stored samples as its own: where all are in one mean, each half counts half.
             let is_joint = plan.regulariser().is_some_and(|r| r.split.is_joint_mean);
             if is_joint { (total * 0.5)? } else { total }
         }
     };
     Ok(Some(gradient_of(&claim, table)?))
+}
+
+/// The plan's bonus for the mean entropy per token; the chance of what came before a token is a constant, as losses of
+/// single tokens have it.
+fn entropy_bonus(world: &World, table: &Table, plan: &Plan) -> Result<Tensor> {
+    let next = table.next_logp()?;
+    let entropy = (next.exp()? * &next)?.sum(1)?.neg()?.reshape(table.shape())?;
+    let held = table.token_logp()?.detach().sum(1)?.exp()?;
+    let mean = (entropy.sum(1)? * held)?.sum_all()?;
+    Ok((mean * (plan.entropy.bonus / world.length() as f64 / prompts(world)))?)
 }
 
 /// The weight of a prompt with the samples of [`EARLIER`]: by quadrature of Jeffreys' posterior, with `p = u^2`.

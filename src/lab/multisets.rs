@@ -4,6 +4,7 @@
 use anyhow::Result;
 
 use super::exact::{Setting, at_ratio_one, gradient_of};
+use super::world::EARLIER;
 use super::{Table, World};
 use crate::learn::objective::{Anchor, GroupStats, Plan, advantages};
 
@@ -64,6 +65,7 @@ fn group_stats(classes: &[Option<usize>], total: Option<u64>) -> GroupStats {
         lengths: vec![1; classes.len()],
         solve_rate: 0.5,
         total,
+        earlier: EARLIER,
         ..GroupStats::default()
     }
 }
