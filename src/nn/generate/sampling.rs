@@ -11,6 +11,10 @@ use crate::nn::backend::cpu;
 pub(super) const NOT_FINITE: &str =
     "the model's logits are not finite: its weights have overflowed or are damaged";
 
+/// The smallest temperature above 0: below it only the most likely token is left (vLLM takes such temperatures for 0), and
+/// far below it logits overflow.
+const LEAST_TEMPERATURE: f64 = 1e-5;
+
 /// How tokens are drawn. Filters apply after the temperature, in the order top-k, top-p, min-p.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
@@ -50,6 +54,12 @@ impl SamplingParams {
         if !self.temperature.is_finite() || self.temperature < 0.0 {
             bail!("temperature must be 0 or more, not {}", self.temperature);
         }
+        if self.temperature > 0.0 && self.temperature < LEAST_TEMPERATURE {
+            bail!(
+                "temperature {} is too close to 0 to divide by: use 0, the most likely token",
+                self.temperature
+            );
+        }
         if !(self.filters.top_p > 0.0 && self.filters.top_p <= 1.0) {
             bail!("top-p must be above 0 and at most 1, not {}", self.filters.top_p);
         }
@@ -77,14 +87,15 @@ impl SamplingParams {
     /// Draws a token from `logits` `[V]`: its id and log-probability.
     pub(super) fn draw(&self, logits: &[f32], stream: &mut RandomStream) -> Result<(u32, f32)> {
         let inverse = if self.temperature == 0.0 { 1.0 } else { 1.0 / self.temperature };
-        if self.temperature > 0.0 && self.filters == Filters::default() {
+        let filters = self.filters.of_vocabulary(logits.len());
+        if self.temperature > 0.0 && filters == Filters::default() {
             // As training will compute it: the importance ratio begins at exactly 1.
             let drawn = cpu::logp::draw_row(logits, inverse as f32, stream.uniform());
             let Some((id, logp)) = drawn else { bail!("{NOT_FINITE}") };
             return Ok((id as u32, logp));
         }
         let mut masses = vec![0f32; logits.len()];
-        let mut total = cpu::exp_row(logits, inverse as f32, &mut masses);
+        let total = cpu::exp_row(logits, inverse as f32, &mut masses);
         if !total.is_finite() {
             bail!("{NOT_FINITE}");
         }
@@ -93,8 +104,8 @@ impl SamplingParams {
                 .fold(0, |best, i| if logits[i] > logits[best] { i } else { best });
             return Ok((best as u32, ln(masses[best]) - ln(total)));
         }
-        total = self.filters.apply(&mut masses);
-        let goal = stream.uniform() * f64::from(total);
+        let total = filters.apply(&mut masses);
+        let goal = stream.uniform() * total;
         let mut sum = 0f64;
         let mut chosen = None;
         for (id, mass) in masses.iter().enumerate() {
@@ -107,24 +118,32 @@ impl SamplingParams {
             }
         }
         let chosen = chosen.expect("the most likely token has mass 1");
-        Ok((chosen as u32, ln(masses[chosen]) - ln(total)))
+        Ok((chosen as u32, ln(masses[chosen]) - ln(total as f32)))
     }
 }
 
 impl Filters {
-    /// Sets what is cut off to 0 and returns what is left; the largest of `masses` is 1.
-    fn apply(&self, masses: &mut [f32]) -> f32 {
+    /// The filters that cut something off a vocabulary of `size` tokens: without a top-k that keeps all of them.
+    fn of_vocabulary(self, size: usize) -> Self {
+        Self { top_k: if self.top_k >= size { 0 } else { self.top_k }, ..self }
+    }
+
+    /// Sets what is cut off to 0 and returns what is left; the largest of `masses` is 1. Sums are in f64: a hundred
+    /// thousand masses of 1e-7 beside a 1 would be lost in f32.
+    fn apply(&self, masses: &mut [f32]) -> f64 {
         let mut order: Vec<usize> = (0..masses.len()).collect();
         order.sort_by(|a, b| masses[*b].total_cmp(&masses[*a]).then(a.cmp(b)));
         let mut keep = if self.top_k == 0 { order.len() } else { self.top_k.min(order.len()) };
-        let total: f32 = order[..keep].iter().map(|id| masses[*id]).sum();
+        let sum = |ids: &[usize], masses: &[f32]| -> f64 {
+            ids.iter().map(|id| f64::from(masses[*id])).sum()
+        };
         if self.top_p < 1.0 {
-            let goal = self.top_p as f32 * total;
-            let mut sum = 0.0;
+            let goal = self.top_p * sum(&order[..keep], &*masses);
+            let mut mass = 0.0;
             // The token that crosses the goal is kept.
             let below = order[..keep].iter().take_while(|id| {
-                let is_below = sum < goal;
-                sum += masses[**id];
+                let is_below = mass < goal;
+                mass += f64::from(masses[**id]);
                 is_below
             });
             keep = below.count().max(1);
@@ -133,7 +152,7 @@ impl Filters {
         for id in &order[keep..] {
             masses[*id] = 0.0;
         }
-        order[..keep].iter().map(|id| masses[*id]).sum()
+        sum(&order[..keep], &*masses)
     }
 }
 
@@ -192,6 +211,43 @@ mod tests {
         let (id, logp) =
             two.draw(&logits, &mut RngKey { seed: 0, step: 0 }.stream(0, 0)).expect("finite");
         assert!((logp.exp() - [0.625, 0.375][id as usize]).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_hundred_thousand_small_masses_count_as_much_as_they_are() {
+        const SMALL: f32 = 7e-8;
+        let mut masses = vec![SMALL; 100_001];
+        masses[0] = 1.0;
+        let filters = Filters { top_p: 0.999, ..Filters::default() };
+        let kept = filters.apply(&mut masses);
+        let total = 1.0 + 1e5 * f64::from(SMALL);
+        let exact = 1.0 + ((0.999 * total - 1.0) / f64::from(SMALL)).ceil();
+        let count = masses.iter().filter(|mass| **mass > 0.0).count();
+        assert!((count as f64 - exact).abs() <= 1.0, "{count} tokens are kept, not {exact}");
+        assert!((kept / total - 0.999).abs() < 1e-6, "{kept} of {total}");
+    }
+
+    #[test]
+    fn a_filter_that_keeps_all_draws_as_no_filter() {
+        let logits = [0.5f32, -1.0, 2.0, 0.0];
+        let draw = |filters: Filters, sample: u64| {
+            let mut stream = RngKey { seed: 4, step: 0 }.stream(0, sample);
+            params(0.7, filters).draw(&logits, &mut stream).expect("finite")
+        };
+        for top_k in [4, 1000] {
+            for sample in 0..50 {
+                let all = Filters { top_k, ..Filters::default() };
+                assert_eq!(draw(all, sample), draw(Filters::default(), sample));
+            }
+        }
+    }
+
+    #[test]
+    fn temperatures_that_divide_into_infinity_are_refused() {
+        let said = params(1e-39, Filters::default()).check().expect_err("refused").to_string();
+        assert!(said.contains("use 0"), "{said}");
+        assert!(params(0.0, Filters::default()).check().is_ok());
+        assert!(params(0.01, Filters::default()).check().is_ok());
     }
 
     #[test]
