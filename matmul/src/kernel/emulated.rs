@@ -51,6 +51,18 @@ pub(super) fn tile(panels: Panels<'_>, adds: bool, [row, column]: [usize; 2], ta
 mod tests {
     use super::*;
 
+    /// By hand, since on some systems `mul_add` is the function under test: 24929 * 673 = 2^24 + 1, so the product lies
+    /// halfway between two numbers, and the small term decides. Rounded first to f64, the term is lost.
+    #[test]
+    fn a_term_below_the_last_place_of_f64_decides_between_neighbours() {
+        let (a, b, small) = (24929.0 / 16384.0, 673.0 / 1024.0, 2f32.powi(-60));
+        assert_eq!(fused(a, b, small).to_bits(), 0x3f80_0001);
+        assert_eq!(fused(a, b, -small).to_bits(), 0x3f80_0000);
+        assert_eq!(fused(a, b, 0.0).to_bits(), 0x3f80_0000, "ties go to even");
+        assert_eq!(fused(-a, b, -small).to_bits(), 0xbf80_0001);
+        assert_eq!(fused(a * 2f32.powi(40), b, small * 2f32.powi(40)).to_bits(), 0x5380_0001);
+    }
+
     #[test]
     fn emulated_multiply_adds_are_rounded_once() {
         let mut state = 1u64;
