@@ -10,9 +10,10 @@ pub fn note(study: &Study, ledger: &Ledger) -> String {
     format!(
         "Exact probabilities of {} listed correct answers ({} token sequences) to {} problems of {}, temperature {}, no \
          filters, without sampling noise. listed: probability of all listed answers, mean over problems; sampled: pass@1 on \
-         the same problems by samples, with {}; effective: exp of the entropy over listed answers. Further columns: share of \
-         answers whose probability is at least half / at least a tenth of the base's, by ranges of the base's probability. \
-         Values are from the end of training, means over seeds, without intervals over problems.",
+         the same problems by samples, with {}; effective: exp of the entropy over listed answers; KL(p*): KL(p* || model) \
+         in nats, p* being the base conditioned on these answers. Further columns: share of answers whose probability is \
+         at least half / at least a tenth of the base's, by ranges of the base's probability. Values are from the end of \
+         training, means over seeds, without intervals over problems.",
         ledger.answers(),
         ledger.spellings,
         ledger.problems,
@@ -24,8 +25,9 @@ pub fn note(study: &Study, ledger: &Ledger) -> String {
 
 /// One row for the base and one for each shown configuration, under a header.
 pub fn rows(study: &Study, ledger: &Ledger) -> Vec<Vec<String>> {
-    let mut header =
-        ["objective", "listed", "sampled", "effective", "all answers"].map(str::to_owned).to_vec();
+    let mut header = ["objective", "listed", "sampled", "effective", "KL(p*)", "all answers"]
+        .map(str::to_owned)
+        .to_vec();
     header.extend(ledger.bins.iter().map(|bin| format!("{} ({})", bin.name, bin.answers)));
     let mut all = vec![header, row(ledger, "base", &[&ledger.base])];
     for label in study.labels() {
@@ -67,6 +69,7 @@ fn row(ledger: &Ledger, label: &str, points: &[&Point]) -> Vec<String> {
         number(mean(points, |point| Some(point.listed))),
         number(mean(points, |point| point.sampled)),
         mean(points, |point| Some(point.effective)).map_or("-".into(), |x| format!("{x:.2}")),
+        number(mean(points, |point| Some(point.kl_pstar))),
         pair(&|point, place| Some(point.survival[place])),
     ];
     let bins = 0..ledger.bins.len();

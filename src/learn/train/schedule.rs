@@ -19,7 +19,7 @@ pub enum Scheduler {
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
 pub struct Schedule {
     /// Step size of AdamW after the warm-up.
-    #[arg(long, default_value_t = 1e-6, help_heading = "Optimizer")]
+    #[arg(long, default_value = "1e-6", help_heading = "Optimizer")]
     pub learning_rate: f64,
     /// Learning-rate schedule after the warm-up.
     #[arg(long, value_enum, default_value_t = Scheduler::Constant, help_heading = "Optimizer")]
