@@ -8,9 +8,8 @@
 
 use std::collections::HashSet;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use tealight_datasets::{Dataset, Problem, Verdict};
-use tealight_eval::exact::ListedProblem;
 use tealight_eval::ledger::Mode;
 
 use crate::nn::model::Decoder;
@@ -115,30 +114,39 @@ impl ListedAnswers {
     }
 }
 
-/// The probabilities of the listed answers to every problem of a dataset whose answers can be listed, under a model.
+/// The listed answers to a problem, before any model has given them probabilities.
+pub(crate) struct ProblemAnswers {
+    pub(crate) answers: ListedAnswers,
+    /// How many distinct correct answers there are, listed or not.
+    pub(crate) total: Option<u64>,
+}
+
+/// The listed answers to every problem of a dataset.
 ///
 /// # Errors
-/// A dataset none of whose problems has few enough answers; an answer that cannot be scored.
+/// A problem with too many answers to be listed: measures of the other problems alone would be those of another
+/// dataset. An answer that cannot be sampled.
 pub(crate) fn problems(
     dataset: &Dataset,
     tokenizer: &dyn Tokenizer,
     longest: usize,
-    score: &mut dyn FnMut(&ListedAnswers) -> Result<Vec<f64>>,
-) -> Result<Vec<ListedProblem>> {
-    let mut all = Vec::new();
-    for problem in &dataset.problems {
+) -> Result<Vec<ProblemAnswers>> {
+    let listed = |problem: &Problem| {
         let texts = dataset.spellings.and_then(|list| list(problem)).unwrap_or_default();
         if texts.is_empty() {
-            continue;
+            bail!(
+                "--exact: the correct answers to problem `{}` of {} are too many to be listed; choose another dataset",
+                problem.id,
+                dataset.name
+            );
         }
         let mut answers = ListedAnswers::default();
-        answers.add(dataset, problem, &texts, (tokenizer, longest))?;
-        all.push(ListedProblem { logp: score(&answers)?, total: problem.total });
-    }
-    if all.is_empty() {
-        bail!("--exact: the correct answers to {} are too many to be listed", dataset.name);
-    }
-    Ok(all)
+        answers
+            .add(dataset, problem, &texts, (tokenizer, longest))
+            .with_context(|| format!("--exact: problem `{}` of {}", problem.id, dataset.name))?;
+        Ok(ProblemAnswers { answers, total: problem.total })
+    };
+    dataset.problems.iter().map(listed).collect()
 }
 
 /// Refuses datasets whose answers cannot be listed, before anything is sampled.

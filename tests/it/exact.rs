@@ -75,3 +75,95 @@ fn what_has_no_probabilities_is_refused() {
     let said = refusal(&["eval", "--exact", "--engine", "http://127.0.0.1:9", "--quiet"]);
     assert!(said.contains("leave --engine out"), "{said}");
 }
+
+#[test]
+fn what_cannot_be_listed_is_refused_before_anything_is_sampled() {
+    let folder = Folder::new();
+    let output = folder.path("eval");
+    let eval = ["eval", "--exact", "-n", "2", "--no-greedy", "--quiet", "--output", &output];
+    // Targets of a hundred have too many chains; the listed ones alone would be another dataset.
+    let chain = ["--suite", "chain", "--max-samples", "3", "--max-completion-length", "20"];
+    let said = refusal(&[&eval[..], &chain].concat());
+    assert!(said.contains("chain/longer are too many to be listed"), "{said}");
+    assert!(!std::path::Path::new(&output).exists());
+    let short =
+        ["--dataset", "countdown/test", "--max-completion-length", "4", "--max-samples", "2"];
+    let said = refusal(&[&eval[..], &short].concat());
+    assert!(said.contains("raise it"), "{said}");
+    assert!(!std::path::Path::new(&output).exists());
+}
+
+#[test]
+fn an_end_of_sequence_that_is_listed_twice_counts_once() {
+    let folder = Folder::new();
+    let exact = |name: &str, eos: &str| -> Value {
+        let model = copy_of_embedded("countdown", &folder, name, eos);
+        let output = folder.path(&format!("eval-{name}"));
+        ok(&[
+            "eval",
+            "--exact",
+            "-n",
+            "2",
+            "-k",
+            "1",
+            "--no-greedy",
+            "--quiet",
+            "--max-samples",
+            "4",
+            "--max-completion-length",
+            "20",
+            "--model",
+            &model,
+            "--output",
+            &output,
+        ]);
+        json(format!("{output}/results.json"))["sets"][0]["summary"]["exact"].clone()
+    };
+    assert_eq!(exact("once", "1"), exact("twice", "[1, 1]"));
+}
+
+#[test]
+fn every_way_to_end_counts() {
+    let folder = Folder::new();
+    let (model, output) =
+        (copy_of_embedded("tasks", &folder, "two", "[1, 0]"), folder.path("eval"));
+    ok(&[
+        "eval",
+        "--exact",
+        "-n",
+        "2",
+        "-k",
+        "1",
+        "--no-greedy",
+        "--quiet",
+        "--max-samples",
+        "1",
+        "--dataset",
+        "paths/test",
+        "--max-completion-length",
+        "24",
+        "--model",
+        &model,
+        "--output",
+        &output,
+    ]);
+    let set = &json(format!("{output}/results.json"))["sets"][0];
+    let exact = &set["summary"]["exact"];
+    let correct = exact["pass@k"]["1"]["value"].as_f64().expect("a probability");
+    // Of the base itself the distance from p* is -log of the chance of a correct answer, by another code path.
+    let distance = set["problems"][0]["kl_pstar"].as_f64().expect("a distance");
+    assert!((distance + correct.ln()).abs() < 1e-5, "{distance} {correct}");
+}
+
+/// A copy of an embedded model whose generation config has this end of sequence.
+fn copy_of_embedded(model: &str, folder: &Folder, name: &str, eos: &str) -> String {
+    let from = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("models").join(model);
+    let to = std::path::PathBuf::from(folder.path(name));
+    std::fs::create_dir(&to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("the embedded model").flatten() {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+    }
+    let config = format!("{{\"eos_token_id\": {eos}, \"do_sample\": true, \"temperature\": 1.0}}");
+    std::fs::write(to.join("generation_config.json"), config).expect("written");
+    to.display().to_string()
+}

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use tealight_datasets::{Dataset, Problem, Prompt};
-use tealight_eval::exact::Exact;
+use tealight_eval::exact::{Exact, ListedProblem};
 use tealight_eval::{Solver, Tally};
 
 use super::EvalOptions;
 use super::probes::{self, Scorer};
-use crate::app::listed::{self, ListedAnswers};
+use crate::app::listed::{self, ProblemAnswers};
 use crate::app::session::Draw;
 use crate::app::settings::{self, ModelOptions};
 use crate::formats::pretrained::Pretrained;
@@ -95,21 +95,27 @@ impl Engine {
         }
     }
 
-    /// Measures from a model's own probabilities of all correct answers, where they can be listed; none of other
-    /// engines.
+    /// The listed answers to a dataset's problems, as token sequences of this model; none of other engines.
+    pub(super) fn listed(&self, dataset: &Dataset, longest: usize) -> Result<Vec<ProblemAnswers>> {
+        let Engine::Ours(base, _) = self else { return Ok(Vec::new()) };
+        listed::problems(dataset, &base.tokenizer, longest)
+    }
+
+    /// Measures from a model's own probabilities of listed answers; none of other engines.
     pub(super) fn exact(
         &self,
-        dataset: &Dataset,
-        params: &SamplingParams,
+        listed: &[ProblemAnswers],
+        temperature: f64,
         ks: &[usize],
         stop: &Stop,
     ) -> Result<Option<Exact>> {
-        let Engine::Ours(base, decoder) = self else { return Ok(None) };
-        let score = &mut |answers: &ListedAnswers| {
-            answers.logp(decoder, params.temperature, &mut || stop.check())
+        let Engine::Ours(_, decoder) = self else { return Ok(None) };
+        let scored = |problem: &ProblemAnswers| -> Result<ListedProblem> {
+            let logp = problem.answers.logp(decoder, temperature, &mut || stop.check())?;
+            Ok(ListedProblem { logp, total: problem.total })
         };
-        let listed = listed::problems(dataset, &base.tokenizer, params.max_new_tokens, score)?;
-        Ok(Exact::new(&listed, ks))
+        let scored: Vec<ListedProblem> = listed.iter().map(scored).collect::<Result<_>>()?;
+        Ok(Exact::new(&scored, ks))
     }
 
     /// Adds to the tallies what a model's own log-probabilities say of its coverage, where the distribution that is

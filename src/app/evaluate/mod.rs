@@ -12,6 +12,7 @@ pub mod reject;
 mod request;
 mod set;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -149,6 +150,11 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     let problems = datasets.iter().flat_map(|dataset| &dataset.problems);
     let length = engine.completion_length(options.decoding.max_completion_length, problems)?;
     options.decoding.max_completion_length = Some(length);
+    // Everything is listed before anything is sampled: a dataset that cannot be listed costs nothing.
+    let mut listed = BTreeMap::new();
+    for dataset in datasets.iter().filter(|_| options.exact) {
+        listed.insert(dataset.name.clone(), engine.listed(dataset, length)?);
+    }
     // Each prompt as the model is given it, for lm-evaluation-harness's form of the samples, where that is written.
     let rendered = |set: &EvalSet<'_>| -> Result<Vec<String>> {
         set.dataset.problems.iter().map(|problem| engine.rendered(&problem.prompt)).collect()
@@ -170,7 +176,7 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     })?;
     process.stop.saves();
     let evaluation =
-        Evaluation { options: &options, engine: &engine, process, output, is_continued };
+        Evaluation { options: &options, engine: &engine, process, output, listed, is_continued };
     let of_sets = sets.iter().map(|set| evaluation.set_result(set)).collect::<Result<_>>()?;
     let results = Results {
         schema_version: VERSION,

@@ -38,14 +38,10 @@ pub(crate) fn enumerated(
     for (problem, tally) in dataset.problems.iter().zip(tallies) {
         let Some(answers) = answers(problem).filter(|all| !all.is_empty()) else { continue };
         let prompt = tokenizer.encode_prompt(&problem.prompt)?;
-        let sequence = |answer: &String| -> Result<Sequence> {
-            let mut completion = tokenizer.encode_completion(answer)?;
-            completion.push(tokenizer.eos()[0]);
-            Ok(Sequence { prompt: prompt.clone(), completion })
-        };
-        let rows: Vec<Sequence> = answers.iter().map(sequence).collect::<Result<_>>()?;
-        let of_base = logps(base.decoder, &rows, temperature)?;
-        let of_model = logps(decoder, &rows, temperature)?;
+        let texts = answers.iter().map(String::as_str);
+        let texts = EndedTexts::new(&prompt, texts, tokenizer)?;
+        let of_base = texts.logps(base.decoder, temperature)?;
+        let of_model = texts.logps(decoder, temperature)?;
         tally.kl_pstar = Some(kl_from_filtered(&of_base, &of_model));
     }
     Ok(())
@@ -112,14 +108,9 @@ pub(crate) fn under_base(
             continue;
         }
         let prompt = tokenizer.encode_prompt(&problem.prompt)?;
-        let sequence = |text: &&str| -> Result<Sequence> {
-            let mut completion = tokenizer.encode_completion(text)?;
-            completion.push(tokenizer.eos()[0]);
-            Ok(Sequence { prompt: prompt.clone(), completion })
-        };
-        let rows: Vec<Sequence> = times.keys().map(sequence).collect::<Result<_>>()?;
-        let costs = logps(base.decoder, &rows, 1.0)?;
-        let costs = costs.iter().zip(&rows).map(|(logp, row)| -logp / row.completion.len() as f64);
+        let texts = EndedTexts::new(&prompt, times.keys().copied(), tokenizer)?;
+        let logps = texts.logps(base.decoder, 1.0)?;
+        let costs = logps.iter().zip(texts.lengths()).map(|(logp, length)| -logp / length as f64);
         let sum: f64 = costs.zip(times.values()).map(|(cost, times)| cost * *times as f64).sum();
         tally.base_nll = Some(sum / times.values().sum::<usize>() as f64);
     }
@@ -143,12 +134,52 @@ pub(crate) fn mean_gap(
     Ok(stored.zip(said).map(|(a, model)| a - model).sum::<f64>() / right.len() as f64)
 }
 
+/// Completions as texts: each is a sequence for every end-of-sequence token, and its probability is their sum.
+struct EndedTexts {
+    /// The sequences of one text together.
+    rows: Vec<Sequence>,
+    ends: usize,
+}
+
+impl EndedTexts {
+    fn new<'a>(
+        prompt: &[u32],
+        texts: impl Iterator<Item = &'a str>,
+        tokenizer: &HubTokenizer,
+    ) -> Result<Self> {
+        let mut rows = Vec::new();
+        for text in texts {
+            let ids = tokenizer.encode_completion(text)?;
+            rows.extend(tokenizer.eos().iter().map(|end| Sequence {
+                prompt: prompt.to_vec(),
+                completion: [ids.as_slice(), &[*end]].concat(),
+            }));
+        }
+        Ok(Self { rows, ends: tokenizer.eos().len() })
+    }
+
+    /// The log-probability of each text.
+    fn logps(&self, decoder: &Decoder, temperature: f64) -> Result<Vec<f64>> {
+        let of_rows = logps(decoder, &self.rows, temperature)?;
+        let of_text = |logps: &[f64]| {
+            let top = logps.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            top + logps.iter().map(|logp| (logp - top).exp()).sum::<f64>().ln()
+        };
+        Ok(of_rows.chunks(self.ends).map(of_text).collect())
+    }
+
+    /// The tokens of each text, end of sequence included.
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.rows.chunks(self.ends).map(|rows| rows[0].completion.len())
+    }
+}
+
 /// The model's log-probability of each completion.
 fn logps(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<Vec<f64>> {
     let mut all = Vec::with_capacity(rows.len());
     for part in rows.chunks(ROWS) {
         let logp = by_row(&token_logp(decoder, part, temperature)?.logp, part)?;
-        all.extend(logp.iter().map(|row| f64::from(row.iter().sum::<f32>())));
+        all.extend(logp.iter().map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>()));
     }
     Ok(all)
 }

@@ -1,5 +1,6 @@
 //! One set of an evaluation: samples that are known judged again, the others drawn, all of them to estimates.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -13,6 +14,7 @@ use super::EvalOptions;
 use super::engine::Engine;
 use super::eval_sets::EvalSet;
 use super::progress::EvalBar;
+use crate::app::listed::ProblemAnswers;
 use crate::learn::train::rlvr::LENGTH;
 use crate::nn::generate::SamplingParams;
 use crate::system::process::Process;
@@ -24,6 +26,8 @@ pub(super) struct Evaluation<'a> {
     pub(super) process: &'a Process,
     /// The directory of the evaluation.
     pub(super) output: &'a Path,
+    /// For --exact the listed answers to every problem, by the name of the dataset.
+    pub(super) listed: BTreeMap<String, Vec<ProblemAnswers>>,
     /// Whether the directory may hold samples of an earlier call.
     pub(super) is_continued: bool,
 }
@@ -48,12 +52,11 @@ impl Evaluation<'_> {
         let summary = Summary::new(&tallies, &options.k)
             .with_context(|| set.name.clone())?
             .extrapolated(&tallies, &options.extrapolate)?;
-        let exact = match options.exact {
-            true => {
-                let params = self.params(set.temperature);
-                self.engine.exact(set.dataset, &params, &options.k, &self.process.stop)?
+        let exact = match self.listed.get(&set.dataset.name) {
+            Some(listed) => {
+                self.engine.exact(listed, set.temperature, &options.k, &self.process.stop)?
             }
-            false => None,
+            None => None,
         };
         Ok(SetResult {
             name: set.name.clone(),

@@ -7,6 +7,7 @@ mod stream;
 mod template;
 mod template_check;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -119,11 +120,14 @@ impl HubTokenizer {
     fn find_eos(&self, directory: &Path) -> Result<Vec<u32>> {
         for file in ["generation_config.json", "config.json"] {
             let config = optional_json(&directory.join(file))?;
-            let ids: Vec<u32> = match config.get("eos_token_id") {
+            let mut ids: Vec<u32> = match config.get("eos_token_id") {
                 Some(Value::Array(ids)) => ids.iter().filter_map(as_id).collect(),
                 Some(id) => as_id(id).into_iter().collect(),
                 None => Vec::new(),
             };
+            // An id that is listed twice is one way to end.
+            let mut seen = HashSet::new();
+            ids.retain(|id| seen.insert(*id));
             if !ids.is_empty() {
                 return Ok(ids);
             }
