@@ -1,5 +1,6 @@
 //! supervised fine-tuning, from a model or from scratch.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -7,7 +8,7 @@ use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tealight_datasets::{Dataset, Problem, SOURCES};
+use tealight_datasets::{Dataset, Problem, SOURCES, Source};
 
 use super::fine_tune::{dataset_checksum, new_adapter};
 use crate::app::directory::{self, FINAL, RunDirectory};
@@ -58,7 +59,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     options.model.refuse_rollout_dtype()?;
     options.model.precision.check(options.lora.use_peft)?;
     let (_claim, resumed) = run_directory.take()?;
-    let dataset = options.data.open(&options.data.dataset)?;
+    let datasets = options.open_data()?;
     let (mut base, device) = options.load_model()?;
     directory::clear(output, start.existing())?;
     settings::record_config(&WithOutput { settings: options, output }, output)?;
@@ -68,8 +69,8 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
         Some(_) => base.policy(adapter.as_ref())?,
         None => base.take_policy()?,
     };
-    let identity = options.identity(&base, &dataset)?;
-    let examples = examples(options, &base, dataset)?;
+    let identity = options.identity(&base, &datasets)?;
+    let examples = examples(options, &base, datasets)?;
     let checkpoints = Checkpoints {
         output,
         model: &base,
@@ -143,13 +144,44 @@ impl SftOptions {
         }
     }
 
+    /// The endless streams that --dataset names, one or several: `countdown/sft,paths/sft`. None where it names rows.
+    fn streams(&self) -> Option<Vec<&'static Source>> {
+        let stream = |name: &str| {
+            let source = name.trim().strip_suffix("/sft")?;
+            SOURCES.iter().find(|known| known.name == source)
+        };
+        let is_endless = self.data.max_samples.is_none();
+        self.data.dataset.split(',').map(stream).collect::<Option<_>>().filter(|_| is_endless)
+    }
+
+    /// What --dataset names: one dataset, or the first problems of every stream.
+    fn open_data(&self) -> Result<Vec<Dataset>> {
+        match self.streams() {
+            Some(streams) => {
+                let once: BTreeSet<_> = streams.iter().map(|source| source.name).collect();
+                once.into_iter().map(|name| self.data.open(&format!("{name}/sft"))).collect()
+            }
+            None if self.data.dataset.contains("/sft,") => bail!(
+                "--dataset {}: only endless streams of generated problems (countdown/sft,paths/sft) can be mixed, without \
+                 --max-samples",
+                self.data.dataset
+            ),
+            None => Ok(vec![self.data.open(&self.data.dataset)?]),
+        }
+    }
+
     /// All that the result of a run depends on.
-    fn identity(&self, base: &Pretrained, dataset: &Dataset) -> Result<Value> {
+    fn identity(&self, base: &Pretrained, datasets: &[Dataset]) -> Result<Value> {
         let mut identity = serde_json::to_value(self.sft.identity())?;
         identity["lora"] = json!(self.lora);
         identity["precision"] = json!(base.precision);
         identity["model_checksum"] = json!(base.fingerprint()?);
-        identity["dataset_checksum"] = json!(dataset_checksum(&dataset.problems));
+        identity["dataset_checksum"] =
+            json!(dataset_checksum(datasets.iter().flat_map(|one| &one.problems)));
+        // The shares of several streams; one stream has all.
+        if let Some(streams) = self.streams().filter(|streams| streams.len() > 1) {
+            identity["streams"] = json!(streams.iter().map(|one| one.name).collect::<Vec<_>>());
+        }
         Ok(identity)
     }
 
@@ -167,25 +199,35 @@ impl SftOptions {
     }
 }
 
-/// An endless stream where the source makes solved problems, else one shuffle an epoch.
+/// Endless streams where sources make solved problems, else one shuffle an epoch.
 fn examples<'a>(
     options: &'a SftOptions,
     base: &'a Pretrained,
-    dataset: Dataset,
+    datasets: Vec<Dataset>,
 ) -> Result<Box<Examples<'a>>> {
     let seed = options.sft.seed;
-    let is_stream = |name: &str| options.data.dataset == format!("{name}/sft");
-    if let Some(source) = SOURCES.iter().find(|source| is_stream(source.name))
-        && options.data.max_samples.is_none()
-    {
-        let examples = source.examples;
+    if let Some(streams) = options.streams() {
         return Ok(Box::new(move |step, count| {
-            let problems = examples(seed, step as u64, count);
+            let problems = mixed(&streams, seed, step, count);
             problems.iter().map(|problem| sequence(base, problem)).collect()
         }));
     }
-    let all = dataset.problems.iter().map(|problem| sequence(base, problem));
+    let all = datasets.iter().flat_map(|dataset| &dataset.problems);
+    let all = all.map(|problem| sequence(base, problem));
     Ok(Box::new(sft::shuffled(all.collect::<Result<_>>()?, seed)))
+}
+
+/// The `count` examples of a step: one of each stream in turn, so a stream that is named twice has twice the share.
+fn mixed(streams: &[&Source], seed: u64, step: usize, count: usize) -> Vec<Problem> {
+    // Later steps begin where the one before ended, so that streams have equal shares of small batches too.
+    let place = |index: usize| (step * count + index) % streams.len();
+    let mut shares: BTreeMap<&str, (&Source, usize)> = BTreeMap::new();
+    for index in 0..count {
+        let source = streams[place(index)];
+        shares.entry(source.name).or_insert((source, 0)).1 += 1;
+    }
+    let drawn = shares.values().map(|(source, share)| (source.examples)(seed, step as u64, *share));
+    drawn.flatten().collect()
 }
 
 /// The prompt and its solution, closed by the end-of-sequence token.
@@ -205,4 +247,21 @@ fn sequence(base: &Pretrained, problem: &Problem) -> Result<Sequence> {
         );
     }
     Ok(Sequence { prompt, completion })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_have_equal_shares_and_no_example_is_drawn_twice() {
+        let source = |name: &str| SOURCES.iter().find(|source| source.name == name).unwrap();
+        let streams = [source("paths"), source("sat"), source("paths")];
+        let all: Vec<Problem> = (0..3).flat_map(|step| mixed(&streams, 7, step, 4)).collect();
+        let of = |tag: &str| all.iter().filter(|problem| problem.id.starts_with(tag)).count();
+        // Named twice, `paths` has twice the share, over steps too small to have every stream alike.
+        assert_eq!((of("p"), of("t")), (8, 4));
+        let statements: BTreeSet<_> = all.iter().map(|problem| &problem.id).collect();
+        assert_eq!(statements.len(), all.len());
+    }
 }
