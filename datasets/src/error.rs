@@ -29,7 +29,9 @@ pub enum DataError {
         known: &'static str,
     },
     /// A generated task cannot be made as its name says.
-    #[error("dataset `{name}/{split}`: {what}; the knobs of {name} with their defaults: {knobs}")]
+    #[error(
+        "dataset `{name}/{split}`: {what}; the parameters of {name} with their defaults: {knobs}"
+    )]
     Knob {
         /// The task.
         name: &'static str,

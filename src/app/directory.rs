@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use tealight_datasets::SOURCES;
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
@@ -255,7 +256,8 @@ pub(crate) fn clear(output: &Path, existing: Existing) -> Result<()> {
             || name.starts_with("checkpoint-")
             || name.starts_with(".checkpoint-")
             || name.starts_with("presamples-seed")
-            || (name.contains("-seed") && entry.path().join("config.toml").exists());
+            || (name.contains("-seed") && entry.path().join("config.toml").exists())
+            || (SOURCES.iter().any(|task| task.name == name) && is_ours(&entry.path()));
         if is_ours {
             let removed = match entry.path().is_dir() {
                 true => std::fs::remove_dir_all(entry.path()),

@@ -53,7 +53,9 @@ impl Card<'_> {
         let model = config.get("model").and_then(toml::Value::as_str);
         let from = match (&base, model) {
             (Some(base), _) => format!(" from [{base}](https://huggingface.co/{base})"),
-            (None, Some(hub::EMBEDDED)) => " from Tealight's embedded Countdown model".into(),
+            (None, Some(name)) if hub::is_embedded(name) => {
+                format!(" from Tealight's embedded model `{name}`")
+            }
             (None, Some(_)) => " from a model that is not on the Hub".into(),
             (None, None) => String::new(),
         };
@@ -294,7 +296,7 @@ instruction = "```\n# out of the fence"
         std::fs::write(folder.path().join("config.toml"), "model = \"countdown\"").unwrap();
         let card = card(folder.path());
         assert!(
-            card.contains("Tealight's embedded Countdown model") && !card.contains("base_model")
+            card.contains("Tealight's embedded model `countdown`") && !card.contains("base_model")
         );
     }
 }

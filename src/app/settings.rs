@@ -54,7 +54,8 @@ Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .pa
   chain      running totals to a target: chain/train, test, longer, banned
   walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
   TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
-             test, sft; parameters (knobs) follow the split (colouring/test-n7-m9)
+             test, sft; parameters follow the split (colouring/test-n7-m9)
+  TASK/sft,TASK/sft,...  for tealight sft: several endless streams in equal shares
   OWNER/NAME[/CONFIG][@REVISION][:SPLIT]  a dataset on the Hub, its files found as `datasets`
              finds them: openai/gsm8k/main:test. Without SPLIT the only split, or train
   hub:OWNER/NAME[@REVISION]:FILE  one file of such a dataset
@@ -66,7 +67,7 @@ Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .pa
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct ModelOptions {
     /// Model: a directory in Hub layout, a .gguf file, a Hub id (owner/name, owner/name@revision, or
-    /// owner/name:FILE.gguf), or `countdown`, the embedded model.
+    /// owner/name:FILE.gguf), or an embedded model: `countdown`, or `tasks`, which knows every task of `tealight tasks`.
     #[arg(long, default_value = "countdown", alias = "model-name-or-path")]
     pub model: String,
     /// LoRA adapter of the model, in PEFT's format. --model may also name an adapter whose configuration names its

@@ -25,7 +25,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         more: "\
 -h shows the options that most studies need, --help shows all options; `tealight objectives`
 describes the objectives. With the embedded model, the values of recipes/countdown-study.toml are
-the defaults, as shown; flags and --config files take precedence over both.
+the defaults, as shown, and with --tasks those of recipes/tasks-study.toml; flags and --config files
+take precedence.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\
@@ -150,7 +151,7 @@ Example:
   a directory in Hub layout (config.json, *.safetensors, tokenizer.json), also RUN/final, RUN/best
   and RUN/checkpoint-N of a run; a directory with a LoRA adapter in PEFT's format, with --merge;
   a .gguf file; a Hub id (OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME:FILE.gguf);
-  countdown, the embedded model.
+  countdown or tasks, the embedded models.
 --output receives a directory in Hub layout, or with --gguf one GGUF file and a Modelfile.
 
 Example:

@@ -4,6 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle, Width};
 use tealight_eval::exact::Exact;
 use tealight_eval::extrapolation::Extrapolation;
+use tealight_eval::front::tasks::{TaskFronts, pair_rows, task_rows};
 use tealight_eval::front::{Fronts, Verdict, power_line};
 use tealight_eval::interval::ByK;
 use tealight_eval::report::{Evaluated, Study, front, levels, tables};
@@ -11,6 +12,7 @@ use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
 use crate::app::study::Plan;
+use crate::app::study::tasks::{FinishedTasks, PAIRS_NOTE, TASKS_NOTE};
 
 /// One set of an evaluation under its name.
 pub(super) fn set(set: &SetResult) -> String {
@@ -184,6 +186,23 @@ pub(super) fn study(study: &Study) -> String {
     }
     let budgets = plain(&tables::budgets(study));
     text.push_str(&format!("\nbudget of each objective, mean over seeds\n{budgets}\nmemory: planned peak of one run on its own, with --log-kl off\n"));
+    text
+}
+
+/// A study on several tasks: the comparison over tasks, then each task's verdict.
+pub(super) fn tasks(done: &FinishedTasks) -> String {
+    let mut text = String::new();
+    if let Some(across) = &done.across {
+        text.push_str(&format!("\n{}\n\n{}\n", across.text, plain(&pair_rows(across))));
+        text.push_str(&format!("{PAIRS_NOTE}\n"));
+    }
+    text.push_str(&format!("\n{}\n{TASKS_NOTE}\n", plain(&task_rows(&done.fronts))));
+    for TaskFronts { task, fronts, without_fronts } in &done.fronts {
+        let verdict = fronts.as_ref().and_then(|fronts| fronts.verdict.as_ref());
+        let none = without_fronts.as_deref().unwrap_or("no level is reached by two objectives");
+        let said = verdict.map_or(none, |verdict| verdict.text.as_str());
+        text.push_str(&format!("\n{task} by itself, with p-values for its own pairs: {said}\n"));
+    }
     text
 }
 

@@ -327,7 +327,7 @@ impl Pretrained {
 /// the Hub may name the Hub's models alone.
 fn refuse_base(name: &str, adapter: &Path, base: &str) -> Result<()> {
     if hub::is_remote(name)
-        && base != hub::EMBEDDED
+        && !hub::is_embedded(base)
         && (Path::new(base).exists() || !names_hub(base))
     {
         bail!(

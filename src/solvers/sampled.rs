@@ -46,7 +46,7 @@ impl Sampled {
     /// # Errors
     /// No such model, a configuration that cannot be read, weights that do not fit it.
     pub fn elsewhere(name: &str, precision: Precision, device: &Device) -> Result<Option<Self>> {
-        if name == hub::EMBEDDED || hub::gguf_file(name)?.is_some() {
+        if hub::is_embedded(name) || hub::gguf_file(name)?.is_some() {
             return Ok(None);
         }
         let files = hub::resolve(name)?;

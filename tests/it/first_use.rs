@@ -114,7 +114,7 @@ fn names_from_elsewhere_get_the_name_that_is_meant() {
 #[test]
 fn generate_says_what_the_embedded_model_can_do() {
     let ask = |prompt: &str| said(&tealight(&["generate", prompt, "--max-completion-length", "4"]));
-    let words = "the embedded model only plays Countdown";
+    let words = "the embedded model `countdown` only plays Countdown";
     let answer = ask("What is 12 * 7?");
     assert!(answer.contains(words) && answer.contains("--model"), "{answer}");
     assert!(!ask("3,7,8,9=24:").contains(words));

@@ -89,7 +89,8 @@ pub fn with_seed(
     let problems = InstanceStream::new(kind, &wanted, seed, 0).distinct(limit);
     if problems.is_empty() && limit > 0 {
         let (least, most) = kind.answers;
-        let what = format!("hardly any instance with these knobs has {least} to {most} answers");
+        let what =
+            format!("hardly any instance with these parameters has {least} to {most} answers");
         let (name, knobs) = (kind.name, knobs::usage(kind));
         return Err(DataError::Knob { name, split: split.into(), what, knobs });
     }

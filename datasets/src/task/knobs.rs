@@ -79,7 +79,9 @@ pub fn parse(kind: &'static Kind, name: &str) -> Result<InstanceSpec, DataError>
         let mut characters = part.chars();
         let letter = characters.next();
         let place = kind.knobs.iter().position(|knob| Some(knob.letter) == letter);
-        let Some(place) = place else { return Err(refused(format!("there is no knob `{part}`"))) };
+        let Some(place) = place else {
+            return Err(refused(format!("there is no parameter `{part}`")));
+        };
         let (least, most) = kind.knobs[place].range;
         match characters.as_str().parse() {
             Ok(value) if (least..=most).contains(&value) => knobs[place] = value,

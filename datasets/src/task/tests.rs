@@ -190,7 +190,7 @@ fn every_value_of_a_knob_gives_instances_or_is_refused_in_one_line() {
         let opened = crate::open(name, &crate::read::Columns::default(), Some(2));
         opened.err().unwrap().to_string()
     };
-    assert!(refusal("colouring/test-z3").contains("there is no knob `z3`"));
+    assert!(refusal("colouring/test-z3").contains("there is no parameter `z3`"));
     assert!(refusal("colouring/test-n99").contains("`n99` is out of range"));
     assert!(refusal("colouring/test-n99").contains("n6 nodes (3 to 8)"));
     assert!(refusal("colouring/dev").contains("train, valid, test, sft"));

@@ -18,6 +18,7 @@ mod power;
 mod result;
 mod skewness;
 mod student;
+pub mod tasks;
 #[cfg(test)]
 mod tests;
 mod variance;

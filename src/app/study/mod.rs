@@ -11,6 +11,7 @@ mod plan;
 mod runs;
 mod seeds;
 mod sets;
+pub mod tasks;
 mod tuning;
 mod work;
 
@@ -55,10 +56,15 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// Generated task to train and test on (TASK/train, TASK/test): countdown, chain, walk or sql. Tasks other than
-    /// countdown need a base trained for them (recipes/walk-base.toml).
+    /// Generated task to train and test on (TASK/train, TASK/test): countdown, a task of `tealight tasks`, chain, walk or sql.
+    /// The last three need a base trained for them (recipes/walk-base.toml).
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
     pub task: Option<String>,
+    /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over tasks:
+    /// countdown and the tasks of `tealight tasks`. The default model is then `tasks`.
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["dataset", "test_dataset", "test_suite", "task"])]
+    #[serde(default)]
+    pub tasks: Vec<String>,
     /// The sets that models are evaluated on.
     #[command(flatten)]
     #[serde(flatten)]
@@ -150,10 +156,23 @@ struct Prepared {
 /// Evaluates the base, fine-tunes it under every configuration from every seed, evaluates the results, and writes
 /// results and report to the study's folder. Ranks divide the base's samples and the runs; the first alone reports.
 pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<Option<Finished>> {
-    let Process { stop, ranks } = process;
-    let started = Instant::now();
     let (options, configurations) = options.checked()?;
-    let (output, _claim) = options.take_output(start, ranks)?;
+    let (output, _claim) = options.take_output(start, &process.ranks)?;
+    let done = in_folder(options, configurations, (output.clone(), start), process);
+    if let Err(error) = &done {
+        say_how_to_continue(error, &output, &process.ranks);
+    }
+    done
+}
+
+/// A study whose folder is taken.
+fn in_folder(
+    options: StudyOptions,
+    configurations: Vec<Configuration>,
+    (output, start): (PathBuf, &Start),
+    Process { stop, ranks }: &Process,
+) -> Result<Option<Finished>> {
+    let started = Instant::now();
     let study = Prepared::open(options, configurations, ranks)?;
     let options = &study.options;
     ranks.first(|| {
@@ -165,19 +184,22 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
     })?;
     stop.saves();
     let session = Session::new(&study.base, study.device.clone(), stop)?.among(ranks);
-    let done = Work::new(&study, session, &output).and_then(|work| work.done(started));
-    if done.as_ref().is_err_and(|error| error.is::<Interrupted>()) && ranks.is_first() {
-        let (config, output) = (output.join("config.toml"), directory::as_argument(&output));
+    let Some(study) = Work::new(&study, session, &output)?.done(started)? else { return Ok(None) };
+    write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
+    write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;
+    report::write_study(&study, &output)?;
+    Ok(Some(Finished { study, output }))
+}
+
+/// After an interruption: the command that goes on.
+fn say_how_to_continue(error: &anyhow::Error, output: &Path, ranks: &Ranks) {
+    if error.is::<Interrupted>() && ranks.is_first() {
+        let (config, output) = (output.join("config.toml"), directory::as_argument(output));
         let config = directory::as_argument(&config);
         tracing::info!(
             "continue with: tealight study --config {config} --output {output} --resume"
         );
     }
-    let Some(study) = done? else { return Ok(None) };
-    write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
-    write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;
-    report::write_study(&study, &output)?;
-    Ok(Some(Finished { study, output }))
 }
 
 /// A study that is done.

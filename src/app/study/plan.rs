@@ -288,7 +288,7 @@ fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
     let at = || file.display().to_string();
     let bytes = read_limited(&file, MAX_RESULTS)?;
     let earlier: Earlier = serde_json::from_slice(&bytes)
-        .with_context(|| format!("{}: not the results of a study", at()))?;
+        .with_context(|| format!("{}: not the results of a study of one task", at()))?;
     let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);
     let first = earlier.fronts.first();
     let variances: Vec<Variances> =

@@ -76,7 +76,7 @@ pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()>
     let prompt = options.prompt()?;
     if options.model.model == hub::EMBEDDED && !prompt.as_deref().is_some_and(is_countdown) {
         tracing::warn!(
-            "the embedded model only plays Countdown (tealight generate '3,7,8,9=24:'); name another model with --model"
+            "the embedded model `countdown` only plays Countdown (tealight generate '3,7,8,9=24:'); name another model with --model"
         );
     }
     let model = options.model.load_to_sample()?;

@@ -55,14 +55,22 @@ fn write(directory: &Path) -> Result<()> {
     if !path.exists() && directory.join("metrics.jsonl").is_file() {
         return report::write_training(directory);
     }
-    /// The field that tells a study from an evaluation.
-    #[derive(Deserialize)]
+    /// The fields that tell a study, and a study on several tasks, from an evaluation.
+    #[derive(Default, Deserialize)]
     struct Kind {
         objectives: Option<IgnoredAny>,
+        tasks: Option<IgnoredAny>,
     }
     let bytes = regular::read_limited(&path, MAX_RESULTS)
         .with_context(|| format!("{}: cannot be read", path.display()))?;
-    if serde_json::from_slice::<Kind>(&bytes).is_ok_and(|kind| kind.objectives.is_some()) {
+    let kind: Kind = serde_json::from_slice(&bytes).unwrap_or_default();
+    if kind.tasks.is_some() {
+        bail!(
+            "{}: a study on several tasks, with one folder and one report for each task; name one of them",
+            directory.display()
+        );
+    }
+    if kind.objectives.is_some() {
         let study: Study = serde_json::from_slice(&bytes)
             .with_context(|| format!("{}: not the results of a study", path.display()))?;
         return report::write_study(&study, directory);

@@ -25,7 +25,7 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(in crate::cli) const RECIPES: [Recipe; 24] = [
+pub(in crate::cli) const RECIPES: [Recipe; 26] = [
     recipe!("chain-base"),
     recipe!("countdown"),
     recipe!("countdown-base"),
@@ -35,6 +35,8 @@ pub(in crate::cli) const RECIPES: [Recipe; 24] = [
     recipe!("smollm2-135m-base"),
     recipe!("smollm2-135m-study"),
     recipe!("sql"),
+    recipe!("tasks-base"),
+    recipe!("tasks-study"),
     recipe!("walk-base"),
     recipe!("objectives/alpha-dpg"),
     recipe!("objectives/dapo"),

@@ -122,7 +122,7 @@ fn row(kind: &'static Kind, split: &str) -> Result<String> {
         total => format!("one of {} answers", total.unwrap_or_default()),
     };
     Ok(format!(
-        "{}: {}\n  {} {solution}   ({total})\n  knobs: {}\n",
+        "{}: {}\n  {} {solution}   ({total})\n  parameters: {}\n",
         kind.name,
         kind.about,
         problem.prompt.plain(),

@@ -1,4 +1,4 @@
-//! A model's name to a directory of files: a path, `countdown` (embedded), or a Hub id.
+//! A model's name to a directory of files: a path, `countdown` or `tasks` (embedded), or a Hub id.
 //!
 //! A Hub id (`owner/name[@revision]`) is looked up in the local cache first; a hit makes no network
 //! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT` and `HF_HUB_OFFLINE` mean
@@ -27,17 +27,50 @@ use client::Repository;
 use crate::formats::adapter;
 use crate::nn::model::weights;
 
-/// The name of the embedded model.
+/// The name of the embedded model that is the default: trained on Countdown.
 pub const EMBEDDED: &str = "countdown";
+/// The name of the embedded model that is trained on Countdown and on every generated task.
+pub const TASKS: &str = "tasks";
 
-/// The files of the embedded model.
-const EMBEDDED_FILES: [(&str, &[u8]); 5] = [
-    ("config.json", include_bytes!("../../../models/countdown/config.json")),
-    ("generation_config.json", include_bytes!("../../../models/countdown/generation_config.json")),
-    ("model.safetensors", include_bytes!("../../../models/countdown/model.safetensors")),
-    ("tokenizer.json", include_bytes!("../../../models/countdown/tokenizer.json")),
-    ("tokenizer_config.json", include_bytes!("../../../models/countdown/tokenizer_config.json")),
-];
+/// The files of a model in `models/`.
+macro_rules! embedded_files {
+    ($name:literal) => {{
+        const FILES: [(&str, &[u8]); 5] = [
+            ("config.json", include_bytes!(concat!("../../../models/", $name, "/config.json"))),
+            (
+                "generation_config.json",
+                include_bytes!(concat!("../../../models/", $name, "/generation_config.json")),
+            ),
+            (
+                "model.safetensors",
+                include_bytes!(concat!("../../../models/", $name, "/model.safetensors")),
+            ),
+            (
+                "tokenizer.json",
+                include_bytes!(concat!("../../../models/", $name, "/tokenizer.json")),
+            ),
+            (
+                "tokenizer_config.json",
+                include_bytes!(concat!("../../../models/", $name, "/tokenizer_config.json")),
+            ),
+        ];
+        FILES
+    }};
+}
+
+/// The files of the embedded model of this name.
+fn embedded(name: &str) -> Option<[(&'static str, &'static [u8]); 5]> {
+    match name {
+        EMBEDDED => Some(embedded_files!("countdown")),
+        TASKS => Some(embedded_files!("tasks")),
+        _ => None,
+    }
+}
+
+/// Whether `name` is an embedded model.
+pub fn is_embedded(name: &str) -> bool {
+    embedded(name).is_some()
+}
 
 /// Files of a tokenizer, not all of which every model has.
 pub(crate) const TOKENIZER_FILES: [&str; 6] = [
@@ -65,9 +98,9 @@ pub struct ModelFiles {
 /// # Errors
 /// No such directory or repository, no network, no permission; the message says which.
 pub fn resolve(name: &str) -> Result<ModelFiles> {
-    if name == EMBEDDED {
+    if let Some(files) = embedded(name) {
         let directory = tempfile::tempdir().context("no room for the embedded model")?;
-        for (file, bytes) in EMBEDDED_FILES {
+        for (file, bytes) in files {
             crate::system::files::write_atomic(&directory.path().join(file), bytes)?;
         }
         let path = directory.path().to_owned();
@@ -79,8 +112,8 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
     let (id, revision) = name.split_once('@').unwrap_or((name, "main"));
     if !names::is_repository(id) {
         bail!(
-            "model `{name}`: no such directory, and not a Hub id (owner/name[@revision]) or \
-             `{EMBEDDED}`, the embedded model"
+            "model `{name}`: no such directory, and not a Hub id (owner/name[@revision]) or an embedded model \
+             (`{EMBEDDED}`, `{TASKS}`)"
         );
     }
     // `runs/final` reads like an id; who has a folder `runs` means a folder.
@@ -99,7 +132,7 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
 
 /// Whether `name` is fetched from the Hub, and not a directory or the embedded model.
 pub fn is_remote(name: &str) -> bool {
-    name != EMBEDDED && !Path::new(name).is_dir()
+    !is_embedded(name) && !Path::new(name).is_dir()
 }
 
 /// The GGUF file that `name` means: a path, or `OWNER/NAME[@REVISION]:FILE.gguf` on the Hub, from the cache or the

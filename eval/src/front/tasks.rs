@@ -1,0 +1,374 @@
+//! The same objectives on several tasks: where the tasks agree, and the mean difference over tasks.
+//!
+//! Tasks have problems of their own and are trained and sampled separately, so their differences are independent given
+//! the base and the seeds, which they share. The estimand of a mean is the average over exactly these tasks, and not
+//! over all tasks that there could be.
+
+use serde::{Deserialize, Serialize};
+
+use super::result::{Fronts, Interval};
+use super::verdict::{level_of, short, signed, signed_with_interval};
+use crate::inference::holm;
+
+/// A study of one task among several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskFronts {
+    /// The task.
+    pub task: String,
+    /// The task's fronts; none where they could not be drawn.
+    pub fronts: Option<Fronts>,
+    /// Why there are none.
+    pub without_fronts: Option<String>,
+}
+
+/// The comparison of objectives over several tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AcrossTasks {
+    /// The tasks whose fronts are compared, in order.
+    pub tasks: Vec<String>,
+    /// Every pair of objectives that at least two tasks compare.
+    pub pairs: Vec<PairAcrossTasks>,
+    /// The conclusion in words.
+    pub text: String,
+}
+
+/// Two objectives on every task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairAcrossTasks {
+    /// The objective that is subtracted from.
+    pub first: String,
+    /// The objective that is subtracted.
+    pub second: String,
+    /// The pair on each task, in the order of the tasks.
+    pub tasks: Vec<PairOnTask>,
+    /// The mean of the differences over the tasks that compare the pair.
+    pub mean: Interval,
+}
+
+/// Two objectives on one task.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PairOnTask {
+    /// The mean difference over the task's levels; none where the two reach no level together.
+    pub difference: Option<Interval>,
+    /// The p-value adjusted for all pairs of all tasks (Holm).
+    pub p_holm: Option<f64>,
+    /// Whether `p_holm` is below 1 minus the confidence, over at least two seeds.
+    pub is_significant: bool,
+}
+
+impl PairAcrossTasks {
+    /// The tasks on which the first objective is significantly higher (`sign` 1) or lower (-1).
+    fn significant<'a>(&'a self, tasks: &'a [String], sign: f64) -> Vec<&'a str> {
+        let is = |on: &PairOnTask| {
+            on.is_significant
+                && on.difference.is_some_and(|difference| difference.value * sign > 0.0)
+        };
+        let named = tasks.iter().zip(&self.tasks).filter(|(_, on)| is(on));
+        named.map(|(task, _)| task.as_str()).collect()
+    }
+
+    /// The differences of the tasks that compare the pair.
+    fn differences(&self) -> impl Iterator<Item = f64> {
+        self.tasks.iter().filter_map(|on| on.difference).map(|one| one.value)
+    }
+
+    /// Whether all tasks that compare the pair have a difference of one sign.
+    fn has_one_sign(&self) -> bool {
+        self.differences().all(|value| value > 0.0) || self.differences().all(|value| value < 0.0)
+    }
+}
+
+/// Compares the objectives of several tasks; none where fewer than two tasks have fronts.
+///
+/// P-values are adjusted once more than a task's own: over all pairs of all tasks. The interval of a mean combines the
+/// tasks' intervals by the squares of their half-widths, end by end (MOVER, Zou and Donner 2008).
+pub fn across_tasks(studies: &[TaskFronts]) -> Option<AcrossTasks> {
+    let with: Vec<(&str, &Fronts)> = studies
+        .iter()
+        .filter_map(|study| Some((study.task.as_str(), study.fronts.as_ref()?)))
+        .collect();
+    let (_, first) = with.first().filter(|_| with.len() > 1)?;
+    let tests: Vec<f64> = with
+        .iter()
+        .flat_map(|(_, fronts)| fronts.pairs.iter().filter_map(|pair| pair.p_value))
+        .collect();
+    let mut adjusted = holm(&tests).into_iter();
+    // In the order of the tests above: all pairs of a task, then the next task's.
+    let adjusted: Vec<Vec<Option<f64>>> = with
+        .iter()
+        .map(|(_, fronts)| {
+            let pairs = fronts.pairs.iter();
+            pairs.map(|pair| pair.p_value.and_then(|_| adjusted.next())).collect()
+        })
+        .collect();
+    let pairs = first.pairs.iter().filter_map(|pair| {
+        let names = (pair.first.as_str(), pair.second.as_str());
+        let on = |((_, fronts), adjusted): (&(&str, &Fronts), &Vec<Option<f64>>)| {
+            on_task(fronts, adjusted, names)
+        };
+        let tasks: Vec<PairOnTask> = with.iter().zip(&adjusted).map(on).collect();
+        let differences: Vec<Interval> = tasks.iter().filter_map(|on| on.difference).collect();
+        (differences.len() > 1).then(|| PairAcrossTasks {
+            first: pair.first.clone(),
+            second: pair.second.clone(),
+            tasks,
+            mean: mean(&differences),
+        })
+    });
+    let mut across = AcrossTasks {
+        tasks: with.iter().map(|(task, _)| (*task).to_owned()).collect(),
+        pairs: pairs.collect(),
+        text: String::new(),
+    };
+    across.text = text(&across, first, tests.len(), studies);
+    Some(across)
+}
+
+/// The pair on a task, whichever of the two the task subtracts.
+fn on_task(fronts: &Fronts, adjusted: &[Option<f64>], names: (&str, &str)) -> PairOnTask {
+    let found = fronts.pairs.iter().zip(adjusted).find_map(|(pair, p)| {
+        let of = (pair.first.as_str(), pair.second.as_str());
+        let sign = match of {
+            of if of == names => 1.0,
+            of if (of.1, of.0) == names => -1.0,
+            _ => return None,
+        };
+        Some((pair, *p, sign))
+    });
+    let Some((pair, p_holm, sign)) = found else {
+        return PairOnTask { difference: None, p_holm: None, is_significant: false };
+    };
+    let is_small = p_holm.is_some_and(|p| p < 1.0 - fronts.confidence);
+    PairOnTask {
+        difference: pair.mean.map(|mean| signed(mean, sign)),
+        p_holm,
+        is_significant: is_small && pair.seeds != 1,
+    }
+}
+
+/// The mean of independent estimates with its interval.
+fn mean(estimates: &[Interval]) -> Interval {
+    let count = estimates.len() as f64;
+    let value = estimates.iter().map(|one| one.value).sum::<f64>() / count;
+    let width = |end: fn(&Interval) -> f64| {
+        estimates.iter().map(|one| (end(one) - one.value).powi(2)).sum::<f64>().sqrt() / count
+    };
+    Interval { value, low: value - width(|one| one.low), high: value + width(|one| one.high) }
+}
+
+/// The conclusion: which pairs differ on which tasks, and where tasks contradict each other.
+fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFronts]) -> String {
+    let (tasks, measure) = (&across.tasks, &fronts.measure);
+    let list = |names: &[&str]| names.join(" and ");
+    let of = format!("{tests} tests on {} tasks", tasks.len());
+    let mut sentences = Vec::new();
+    for pair in &across.pairs {
+        let compared = pair.differences().count();
+        for (sign, better, worse) in
+            [(1.0, &pair.first, &pair.second), (-1.0, &pair.second, &pair.first)]
+        {
+            let on = pair.significant(tasks, sign);
+            if on.is_empty() {
+                continue;
+            }
+            let opposite = pair.significant(tasks, -sign);
+            let others = if !opposite.is_empty() {
+                format!("On {} the opposite difference is significant.", list(&opposite))
+            } else if pair.differences().any(|value| value * sign < 0.0) {
+                "On at least one other task the difference has the opposite sign.".to_owned()
+            } else {
+                format!(
+                    "No task of the {compared} that compare them has a difference of the opposite sign."
+                )
+            };
+            let mean = signed(pair.mean, sign);
+            sentences.push(format!(
+                "{better} has a higher {measure} than {worse} on {} (significant after Holm's adjustment for {of}). \
+                 {others} Mean over tasks, with an interval that is not adjusted: {}.",
+                list(&on),
+                signed_with_interval(&mean, fronts.confidence)
+            ));
+        }
+    }
+    if sentences.is_empty() {
+        let agreeing = across.pairs.iter().filter(|pair| pair.has_one_sign()).count();
+        sentences.push(format!(
+            "No pair of objectives has a significant difference of {measure} at equal pass@1 on any task, after Holm's \
+             adjustment for {of}. In {agreeing} of {} pairs, all tasks that compare the pair have a difference of one \
+             sign.",
+            across.pairs.len()
+        ));
+    }
+    let without = studies.iter().filter(|study| study.fronts.is_none());
+    sentences.extend(without.map(|study| {
+        let reason = study.without_fronts.as_deref().unwrap_or("no reason is recorded");
+        format!("No fronts on {}: {reason}.", study.task)
+    }));
+    sentences.join(" ")
+}
+
+/// Each task's base and verdict, one row a task, under a header.
+pub fn task_rows(studies: &[TaskFronts]) -> Vec<Vec<String>> {
+    let measure = studies.iter().find_map(|study| study.fronts.as_ref()).map(|one| one.measure);
+    let measure = measure.map_or("measure".to_owned(), |measure| measure.to_string());
+    let header =
+        ["task", "base pass@1", &format!("base {measure}"), "level", "comparison", "difference"];
+    let row = |study: &TaskFronts| {
+        let mut cells = vec![study.task.clone()];
+        let Some(fronts) = &study.fronts else {
+            cells.extend(["-", "-", "-", "no fronts", "-"].map(str::to_owned));
+            return cells;
+        };
+        cells.push(short(fronts.base.pass_at_1.value));
+        cells.push(short(fronts.base.value.value));
+        match &fronts.verdict {
+            Some(verdict) => cells.extend([
+                level_of(verdict.level),
+                format!("{} - {}", verdict.first, verdict.second),
+                signed_with_interval(&verdict.difference, fronts.confidence),
+            ]),
+            None => {
+                cells.extend(["-", "no level is reached by two objectives", "-"].map(str::to_owned))
+            }
+        }
+        cells
+    };
+    std::iter::once(header.map(str::to_owned).to_vec()).chain(studies.iter().map(row)).collect()
+}
+
+/// One row a pair, under a header: the mean difference on each task, and over all of them.
+pub fn pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
+    let header = std::iter::once("pair".to_owned())
+        .chain(across.tasks.iter().cloned())
+        .chain(std::iter::once("mean over tasks".to_owned()));
+    let cell = |interval: &Interval, mark: &str| {
+        format!("{:+.3}{mark} ({:+.3} to {:+.3})", interval.value, interval.low, interval.high)
+    };
+    let mean = |pair: &PairAcrossTasks| match pair.differences().count() {
+        all if all == across.tasks.len() => cell(&pair.mean, ""),
+        some => format!("{}, {some} of {} tasks", cell(&pair.mean, ""), across.tasks.len()),
+    };
+    let row = |pair: &PairAcrossTasks| {
+        let on = |on: &PairOnTask| match &on.difference {
+            Some(difference) => cell(difference, if on.is_significant { "*" } else { "" }),
+            None => "no level in common".to_owned(),
+        };
+        std::iter::once(format!("{} - {}", pair.first, pair.second))
+            .chain(pair.tasks.iter().map(on))
+            .chain(std::iter::once(mean(pair)))
+            .collect()
+    };
+    std::iter::once(header.collect()).chain(across.pairs.iter().map(row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::{Measure, study_of_three};
+
+    #[test]
+    fn a_mean_over_tasks_has_the_interval_of_independent_estimates() {
+        let one = |value, low, high| Interval { value, low, high };
+        let of = mean(&[one(0.1, 0.0, 0.2), one(0.3, 0.2, 0.4), one(0.2, 0.1, 0.5)]);
+        assert!((of.value - 0.2).abs() < 1e-12);
+        assert!((of.low - (0.2 - 0.03_f64.sqrt() / 3.0)).abs() < 1e-12);
+        assert!((of.high - (0.2 + 0.11_f64.sqrt() / 3.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn tasks_agree_or_contradict_each_other_in_words() {
+        let study = |task: &str, fronts| TaskFronts {
+            task: task.into(),
+            fronts: Some(fronts),
+            without_fronts: None,
+        };
+        let base = study_of_three();
+        assert_eq!(across_tasks(&[study("one", base.clone())]), None);
+        let with = |value: f64, p: f64| {
+            let mut fronts = base.clone();
+            fronts.measure = Measure::PassAtK(8);
+            for pair in &mut fronts.pairs {
+                (pair.mean, pair.p_value) = (None, None);
+            }
+            let pair = &mut fronts.pairs[0];
+            let interval = Interval { value, low: value - 0.02, high: value + 0.02 };
+            (pair.mean, pair.p_value, pair.seeds) = (Some(interval), Some(p), 3);
+            fronts
+        };
+        let said = |values: [(f64, f64); 3]| {
+            let tasks = ["countdown", "paths", "sat"];
+            let studies: Vec<TaskFronts> =
+                tasks.iter().zip(values).map(|(task, (v, p))| study(task, with(v, p))).collect();
+            let across = across_tasks(&studies).unwrap();
+            assert_eq!((across.pairs.len(), across.pairs[0].tasks.len()), (1, 3));
+            (across.text.clone(), across)
+        };
+        let (first, second) = (&base.pairs[0].first, &base.pairs[0].second);
+        // .02 times 3 tests is no longer below .05.
+        let (text, across) = said([(0.05, 0.02), (0.04, 0.5), (0.03, 0.6)]);
+        assert!(text.starts_with("No pair of objectives has a significant difference"), "{text}");
+        assert!(text.contains("In 1 of 1 pairs all tasks"), "{text}");
+        assert_eq!(across.pairs[0].tasks[0].p_holm, Some(0.06));
+        let (text, across) = said([(0.05, 0.001), (0.04, 0.5), (0.03, 0.6)]);
+        assert!(text.starts_with(&format!("{first} has a higher")), "{text}");
+        assert!(
+            text.contains("on countdown (significant") && text.contains("No task of the 3"),
+            "{text}"
+        );
+        assert!((across.pairs[0].mean.value - 0.04).abs() < 1e-12);
+        let (text, _) = said([(-0.05, 0.001), (0.04, 0.001), (0.03, 0.6)]);
+        assert!(text.contains(&format!("{second} has a higher")), "{text}");
+        assert!(text.contains("On paths the opposite difference is significant"), "{text}");
+        let (text, _) = said([(-0.05, 0.001), (0.04, 0.4), (0.03, 0.6)]);
+        assert!(text.contains("On at least one other task"), "{text}");
+        let rows = pair_rows(&said([(0.05, 0.001), (0.04, 0.5), (0.03, 0.6)]).1);
+        assert_eq!(rows[1][1], "+0.050* (+0.030 to +0.070)");
+    }
+
+    #[test]
+    fn p_values_are_adjusted_in_the_order_of_pairs_and_tasks() {
+        let base = study_of_three();
+        let study = |task: &str, p: [Option<f64>; 3]| {
+            let mut fronts = base.clone();
+            for (pair, p) in fronts.pairs.iter_mut().zip(p) {
+                pair.p_value = p;
+            }
+            TaskFronts { task: task.into(), fronts: Some(fronts), without_fronts: None }
+        };
+        let lost = TaskFronts {
+            task: "sat".into(),
+            fronts: None,
+            without_fronts: Some("too few problems".into()),
+        };
+        let studies = [
+            study("one", [Some(0.04), None, Some(0.001)]),
+            lost,
+            study("two", [Some(0.5), Some(0.01), None]),
+        ];
+        let across = across_tasks(&studies).unwrap();
+        assert_eq!(across.tasks, ["one", "two"]);
+        let adjusted =
+            |pair: usize| across.pairs[pair].tasks.iter().map(|on| on.p_holm).collect::<Vec<_>>();
+        // Four tests: .001 * 4, .01 * 3, .04 * 2, .5.
+        assert_eq!(adjusted(0), [Some(0.08), Some(0.5)]);
+        assert_eq!(adjusted(1), [None, Some(0.03)]);
+        assert_eq!(adjusted(2), [Some(0.004), None]);
+        assert!(across.text.contains("No fronts on sat: too few problems."), "{}", across.text);
+        assert_eq!(task_rows(&studies)[2][4], "no fronts");
+    }
+
+    #[test]
+    fn a_pair_is_found_whichever_objective_a_task_subtracts() {
+        let mut fronts = study_of_three();
+        let pair = fronts.pairs[0].clone();
+        let names = (pair.first.as_str(), pair.second.as_str());
+        let adjusted = vec![Some(0.01); fronts.pairs.len()];
+        let straight = on_task(&fronts, &adjusted, names).difference.unwrap();
+        (fronts.pairs[0].first, fronts.pairs[0].second) = (pair.second.clone(), pair.first.clone());
+        let turned = on_task(&fronts, &adjusted, names).difference.unwrap();
+        assert_eq!(
+            (turned.value, turned.low, turned.high),
+            (-straight.value, -straight.high, -straight.low)
+        );
+    }
+}
