@@ -2,29 +2,28 @@
 //!
 //! The launcher of the first node waits at the rendezvous. Every rank tells it where it listens and gets the addresses
 //! of all; of two ranks the higher one connects. Both ends of a connection prove that they know the launch's key before
-//! anything else is read. What is sent afterwards is neither encrypted nor signed.
+//! anything else is read (`greeting`). What is sent afterwards is neither encrypted nor signed.
+
+mod greeting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bytemuck::{cast_slice, cast_slice_mut};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::{Link, Ranks};
+pub use greeting::Key;
+use greeting::{Door, connect};
 
 /// How long ranks wait for each other at the start.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long the other end may take to prove that it knows the key.
-const GREETING: Duration = Duration::from_secs(20);
 /// Most bytes of a message about addresses.
 const MAX_ADDRESSES: usize = 1 << 20;
-/// Fewest characters of a key.
-const LEAST_KEY: usize = 16;
 
 /// One rank's place in a launch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,65 +36,6 @@ pub struct Membership {
     pub local: (usize, usize),
     /// Where the first node's launcher waits, as `host:port`.
     pub rendezvous: String,
-}
-
-/// The secret that all processes of a launch share.
-#[derive(Clone)]
-pub struct Key(String);
-
-impl Key {
-    /// A new one.
-    pub fn random() -> Result<Self> {
-        let mut bytes = [0u8; 32];
-        getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
-        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
-    }
-
-    /// One that somebody chose.
-    ///
-    /// # Errors
-    /// It is too short.
-    pub fn new(text: String) -> Result<Self> {
-        ensure!(
-            text.len() >= LEAST_KEY,
-            "TEALIGHT_LAUNCH_KEY has fewer than {LEAST_KEY} characters"
-        );
-        Ok(Self(text))
-    }
-
-    /// As a variable of the environment has it.
-    pub fn text(&self) -> &str {
-        &self.0
-    }
-
-    /// The proof of one end, for the numbers that both drew for this connection.
-    fn proof(&self, is_server: bool, local: &[u8; 32], other: &[u8; 32]) -> [u8; 32] {
-        let mut hash = Sha256::new();
-        hash.update([u8::from(is_server)]);
-        hash.update(local);
-        hash.update(other);
-        hash.update(self.0.as_bytes());
-        hash.finalize().into()
-    }
-
-    /// Proves the key to the other end, and has it prove that it knows the key too.
-    fn greet(&self, stream: &mut TcpStream, is_server: bool) -> Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(GREETING))?;
-        stream.set_write_timeout(Some(GREETING))?;
-        let (mut local, mut other, mut proof) = ([0; 32], [0; 32], [0; 32]);
-        getrandom::fill(&mut local).context("the system gives no random numbers")?;
-        stream.write_all(&local)?;
-        stream.read_exact(&mut other)?;
-        stream.write_all(&self.proof(is_server, &local, &other))?;
-        stream.read_exact(&mut proof)?;
-        // All bytes are looked at, wherever they differ.
-        let expected = self.proof(!is_server, &other, &local);
-        let differ = proof.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
-        ensure!(differ == 0, "the other end does not know the key of this launch");
-        Ok(())
-    }
 }
 
 fn send(mut stream: &TcpStream, bytes: &[u8]) -> std::io::Result<()> {
@@ -123,53 +63,20 @@ fn receive(mut stream: &TcpStream, most: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The next connection from a process that knows the key; others are closed.
-fn accept(listener: &TcpListener, key: &Key, deadline: Instant) -> Result<TcpStream> {
-    listener.set_nonblocking(true)?;
-    while Instant::now() < deadline {
-        match listener.accept() {
-            Ok((mut stream, _)) => {
-                if key.greet(&mut stream, true).is_ok() {
-                    return Ok(stream);
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    bail!("nobody came within {} s", PATIENCE.as_secs())
-}
-
-/// A connection to `address`, where somebody will listen soon.
-fn connect(address: &str, key: &Key, deadline: Instant) -> Result<TcpStream> {
-    loop {
-        match TcpStream::connect(address) {
-            Ok(mut stream) => {
-                key.greet(&mut stream, false).with_context(|| address.to_owned())?;
-                return Ok(stream);
-            }
-            Err(error) if Instant::now() > deadline => {
-                return Err(error).with_context(|| format!("{address}: no connection"));
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
-        }
-    }
-}
-
 /// Waits for all ranks of a launch and tells each where the others listen.
 ///
 /// # Errors
 /// Ranks that do not come within five minutes, two of one number.
 pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    let mut ranks: Vec<Option<(TcpStream, String)>> = (0..size).map(|_| None).collect();
+    let mut door = Door::open(listener, key)?;
+    let mut ranks: Vec<Option<(TcpStream, SocketAddr)>> = (0..size).map(|_| None).collect();
     while let Some(missing) = ranks.iter().position(Option::is_none) {
-        let stream = accept(listener, key, deadline)
-            .with_context(|| format!("rank {missing} of {size} is missing"))?;
-        let hello = receive(&stream, MAX_ADDRESSES)?;
-        let (rank, address): (usize, String) = serde_json::from_slice(&hello)?;
+        let stream =
+            door.next(deadline).with_context(|| format!("rank {missing} of {size} is missing"))?;
+        // Who is gone after the greeting comes again.
+        let Ok(hello) = receive(&stream, MAX_ADDRESSES) else { continue };
+        let (rank, address): (usize, SocketAddr) = serde_json::from_slice(&hello)?;
         let place = ranks.get_mut(rank).with_context(|| format!("there is no rank {rank}"))?;
         ensure!(
             place.is_none(),
@@ -177,7 +84,7 @@ pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<()> 
         );
         *place = Some((stream, address));
     }
-    let addresses: Vec<&String> = ranks.iter().flatten().map(|(_, address)| address).collect();
+    let addresses: Vec<SocketAddr> = ranks.iter().flatten().map(|(_, address)| *address).collect();
     let table = serde_json::to_vec(&addresses)?;
     ranks.iter().flatten().try_for_each(|(stream, _)| Ok(send(stream, &table)?))
 }
@@ -193,33 +100,37 @@ pub fn join(membership: &Membership, key: &Key) -> Result<Ranks> {
     let meeting = connect(&membership.rendezvous, key, deadline)?;
     // The network on which the launcher is found is that of the others too.
     let listener = TcpListener::bind(SocketAddr::new(meeting.local_addr()?.ip(), 0))?;
-    send(&meeting, &serde_json::to_vec(&(rank, listener.local_addr()?.to_string()))?)?;
+    send(&meeting, &serde_json::to_vec(&(rank, listener.local_addr()?))?)?;
     meeting.set_read_timeout(Some(PATIENCE))?;
     let table = receive(&meeting, MAX_ADDRESSES).context("the ranks did not all come")?;
-    let addresses: Vec<String> = serde_json::from_slice(&table)?;
+    let addresses: Vec<SocketAddr> = serde_json::from_slice(&table)?;
     ensure!(addresses.len() == size, "{} ranks came, {size} were to", addresses.len());
     let mut peers: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
     for other in 0..rank {
-        let stream = connect(&addresses[other], key, deadline)?;
+        let stream = connect(&addresses[other].to_string(), key, deadline)?;
         send(&stream, &(rank as u64).to_le_bytes())?;
         peers[other] = Some(stream);
     }
-    while peers[rank + 1..].iter().any(Option::is_none) {
-        let stream = accept(&listener, key, deadline)?;
-        let said = receive(&stream, 8)?;
+    let mut door = Door::open(&listener, key)?;
+    while let Some(missing) = (rank + 1..size).find(|other| peers[*other].is_none()) {
+        let stream = door.next(deadline).with_context(|| format!("rank {missing} is missing"))?;
+        let Ok(said) = receive(&stream, 8) else { continue };
         let other = said.try_into().map_or(usize::MAX, |said| u64::from_le_bytes(said) as usize);
         let is_expected = other > rank && peers.get(other).is_some_and(Option::is_none);
         ensure!(is_expected, "a connection of rank {other} was not expected");
         peers[other] = Some(stream);
     }
-    for stream in peers.iter().flatten() {
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
-        // A machine that is gone without a word is noticed.
-        let alive = TcpKeepalive::new().with_time(Duration::from_secs(30));
-        SockRef::from(stream).set_tcp_keepalive(&alive.with_interval(Duration::from_secs(10)))?;
-    }
+    peers.iter().flatten().try_for_each(keep_alive)?;
     Ok(Ranks::joined(Arc::new(Mesh { rank, local, peers, one_call: Mutex::default() })))
+}
+
+/// From now on the other end may be silent for as long as it is there.
+fn keep_alive(stream: &TcpStream) -> Result<()> {
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    // A machine that is gone without a word is noticed.
+    let alive = TcpKeepalive::new().with_time(Duration::from_secs(30));
+    Ok(SockRef::from(stream).set_tcp_keepalive(&alive.with_interval(Duration::from_secs(10)))?)
 }
 
 /// The connections of one rank.

@@ -56,7 +56,9 @@ fn who_does_not_know_the_key_is_sent_away_and_the_others_go_on() {
     std::thread::scope(|scope| {
         let host = scope.spawn(|| rendezvous(&listener, 1, &key));
         let membership = Membership { rank: 0, size: 1, local: (0, 1), rendezvous: place.clone() };
+        let begun = Instant::now();
         assert!(join(&membership, &wrong).is_err());
+        assert!(begun.elapsed() < PATIENCE / 10, "it tries again, though nothing will change");
         // Nor does somebody who says nothing and goes.
         drop(TcpStream::connect(&place));
         join(&membership, &key).expect("who knows it joins");
@@ -73,4 +75,25 @@ fn a_rank_that_goes_is_named() {
         format!("{:#}", ranks.gather(1).expect_err("one is gone"))
     });
     assert!(said[..2].iter().any(|said| said.contains("rank 2 is gone")), "{said:?}");
+}
+
+#[test]
+fn connections_that_say_nothing_or_little_hold_up_no_rank() {
+    let key = Key::random().expect("random");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = listener.local_addr().expect("an address").to_string();
+    // More than are greeted at a time.
+    let mut strangers: Vec<TcpStream> =
+        (0..80).map(|_| TcpStream::connect(&place).expect("connects")).collect();
+    for stranger in strangers.iter_mut().step_by(3) {
+        stranger.write_all(&[7]).expect("a byte");
+    }
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let host = scope.spawn(|| rendezvous(&listener, 1, &key));
+        let membership = Membership { rank: 0, size: 1, local: (0, 1), rendezvous: place.clone() };
+        join(&membership, &key).expect("who knows the key joins");
+        host.join().expect("no panic").expect("one came");
+    });
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
