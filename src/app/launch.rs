@@ -1,14 +1,14 @@
 //! `tealight launch`: a command in several processes of this machine, or of several, without MPI.
 
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::system::process::{KEY, PLACE};
-use crate::system::ranks::tcp::{Key, Membership, rendezvous};
+use crate::system::ranks::tcp::{Key, Membership, listen_anywhere, rendezvous};
 use crate::system::stop::Stop;
 
 /// How long the other ranks may go on after one has failed. It is less than they wait for the first to say why.
@@ -79,10 +79,8 @@ pub fn run(launch: &Launch, stop: &Stop) -> Result<()> {
     let mut place = launch.first_node.clone();
     let mut meeting = None;
     if launch.node == 0 {
-        let address = if is_alone { "127.0.0.1:0" } else { &place };
-        let listener = TcpListener::bind(address)
-            .with_context(|| format!("{address}: ranks cannot be awaited there"))?;
-        place = listener.local_addr()?.to_string();
+        let listener;
+        (listener, place) = listen(&launch.first_node, is_alone)?;
         let key = key.clone();
         meeting = Some(std::thread::spawn(move || rendezvous(&listener, size, &key)));
     }
@@ -121,6 +119,35 @@ pub fn run(launch: &Launch, stop: &Stop) -> Result<()> {
     }
 }
 
+/// Where the first node's launcher listens, and where that node's ranks find it. Other nodes find it by
+/// `first_node`; a name may have another address there than here, where it may be 127.0.1.1.
+fn listen(first_node: &str, is_alone: bool) -> Result<(TcpListener, String)> {
+    let fail = || format!("{first_node}: ranks cannot be awaited there");
+    let bind = |address: SocketAddr| {
+        let listener = TcpListener::bind(address).with_context(fail)?;
+        let place = listener.local_addr()?.to_string();
+        Ok((listener, place))
+    };
+    if is_alone {
+        return bind((Ipv4Addr::LOCALHOST, 0).into());
+    }
+    if let Ok(address) = first_node.parse::<SocketAddr>()
+        && !address.ip().is_unspecified()
+    {
+        if address.ip().is_loopback() {
+            tracing::warn!(
+                "--master-addr {}: only processes of this machine can join there",
+                address.ip()
+            );
+        }
+        return bind(address);
+    }
+    let port = first_node.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    let listener = listen_anywhere(port.with_context(fail)?).with_context(fail)?;
+    let place = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.local_addr()?.port()));
+    Ok((listener, place.to_string()))
+}
+
 /// The exit code of a rank that failed; one that a signal killed cannot have said so.
 fn code(rank: usize, status: Option<ExitStatus>) -> u8 {
     match status.and_then(|status| status.code()) {
@@ -144,4 +171,24 @@ fn start(launch: &Launch, membership: &Membership, key: &Key) -> Result<Child> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.spawn().context("a rank cannot be started")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_nodes_find_a_launcher_by_a_name_that_is_local_here() {
+        for name in ["localhost:0", "0.0.0.0:0"] {
+            let (listener, place) = listen(name, false).expect("listens");
+            assert!(listener.local_addr().expect("an address").ip().is_unspecified(), "{name}");
+            std::net::TcpStream::connect(&place).expect("this node's ranks connect");
+        }
+        for (address, is_alone) in [("127.0.0.1:0", false), ("no name here:0", true)] {
+            let (listener, place) = listen(address, is_alone).expect("listens");
+            let local = listener.local_addr().expect("an address");
+            assert!(local.ip().is_loopback() && place == local.to_string(), "{place}");
+        }
+        assert!(listen("a name without a port", false).is_err());
+    }
 }

@@ -7,14 +7,14 @@
 mod greeting;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytemuck::{cast_slice, cast_slice_mut};
 use serde::{Deserialize, Serialize};
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::{Link, Ranks};
 pub use greeting::Key;
@@ -24,6 +24,8 @@ use greeting::{Door, connect};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Most bytes of a message about addresses.
 const MAX_ADDRESSES: usize = 1 << 20;
+/// Connections that the system holds until they are accepted.
+const BACKLOG: i32 = 128;
 
 /// One rank's place in a launch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,6 +65,21 @@ fn receive(mut stream: &TcpStream, most: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Listens on all addresses of this machine.
+pub fn listen_anywhere(port: u16) -> std::io::Result<TcpListener> {
+    let both = || {
+        let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_only_v6(false)?;
+        // As the standard library does, which cannot listen to both protocols everywhere.
+        #[cfg(unix)]
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+        socket.listen(BACKLOG)?;
+        Ok::<_, std::io::Error>(socket.into())
+    };
+    both().or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
+}
+
 /// Waits for all ranks of a launch and tells each where the others listen.
 ///
 /// # Errors
@@ -89,6 +106,26 @@ pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<()> 
     ranks.iter().flatten().try_for_each(|(stream, _)| Ok(send(stream, &table)?))
 }
 
+/// Where a rank listens, and what it tells the others of that, for its own address on the way to the launcher. One on
+/// the launcher's node may know its own address only as other nodes do not: they then go where they found the launcher,
+/// which is what an unspecified address says.
+fn listen(local: IpAddr, is_alone: bool) -> std::io::Result<(TcpListener, SocketAddr)> {
+    let local = local.to_canonical();
+    if is_alone || !local.is_loopback() {
+        let listener = TcpListener::bind((local, 0))?;
+        let address = listener.local_addr()?;
+        return Ok((listener, address));
+    }
+    let listener = listen_anywhere(0)?;
+    let port = listener.local_addr()?.port();
+    Ok((listener, (Ipv4Addr::UNSPECIFIED, port).into()))
+}
+
+/// Where to connect to a rank that gave this address, for the launcher's address as this rank knows it.
+fn reachable(address: SocketAddr, launcher: IpAddr) -> SocketAddr {
+    if address.ip().is_unspecified() { SocketAddr::new(launcher, address.port()) } else { address }
+}
+
 /// Joins the other ranks of a launch.
 ///
 /// # Errors
@@ -98,16 +135,17 @@ pub fn join(membership: &Membership, key: &Key) -> Result<Ranks> {
     ensure!(rank < size, "rank {rank} of {size}");
     let deadline = Instant::now() + PATIENCE;
     let meeting = connect(&membership.rendezvous, key, deadline)?;
-    // The network on which the launcher is found is that of the others too.
-    let listener = TcpListener::bind(SocketAddr::new(meeting.local_addr()?.ip(), 0))?;
-    send(&meeting, &serde_json::to_vec(&(rank, listener.local_addr()?))?)?;
+    let (listener, address) = listen(meeting.local_addr()?.ip(), local.1 == size)?;
+    send(&meeting, &serde_json::to_vec(&(rank, address))?)?;
     meeting.set_read_timeout(Some(PATIENCE))?;
     let table = receive(&meeting, MAX_ADDRESSES).context("the ranks did not all come")?;
     let addresses: Vec<SocketAddr> = serde_json::from_slice(&table)?;
     ensure!(addresses.len() == size, "{} ranks came, {size} were to", addresses.len());
+    let launcher = meeting.peer_addr()?.ip();
     let mut peers: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
     for other in 0..rank {
-        let stream = connect(&addresses[other].to_string(), key, deadline)?;
+        let address = reachable(addresses[other], launcher).to_string();
+        let stream = connect(&address, key, deadline)?;
         send(&stream, &(rank as u64).to_le_bytes())?;
         peers[other] = Some(stream);
     }

@@ -97,3 +97,21 @@ fn connections_that_say_nothing_or_little_hold_up_no_rank() {
     });
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
+
+#[test]
+fn a_rank_that_knows_itself_by_a_local_address_is_found_where_the_launcher_is() {
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    // Debian's own name for itself, on the first of several nodes.
+    let (listener, address) = listen(ip("127.0.1.1"), false).expect("listens");
+    assert!(listener.local_addr().expect("an address").ip().is_unspecified());
+    let launcher = ip("10.1.2.3");
+    let port = address.port();
+    assert_eq!(reachable(address, launcher), SocketAddr::new(launcher, port));
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("this node's ranks connect too");
+    #[cfg(target_os = "linux")]
+    TcpStream::connect(("127.0.0.2", port)).expect("it listens on all addresses");
+    // Alone, a node's ranks are nobody else's concern.
+    let (listener, address) = listen(ip("127.0.0.1"), true).expect("listens");
+    assert_eq!(listener.local_addr().expect("an address"), address);
+    assert_eq!(reachable(address, launcher), address);
+}
