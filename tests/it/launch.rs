@@ -99,6 +99,34 @@ fn several_nodes_join_by_their_key() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_first_rank_alone_can_do_and_cannot_ends_all_nodes() {
+    let port = free_port();
+    let nodes = ["0", "1"]
+        .map(|rank| node(rank, "127.0.0.1", &port, "/proc/none/x", "2").spawn().expect("starts"));
+    let [first, second] = ends(nodes);
+    assert!(first.0 == Some(1) && first.1.contains("/proc/none"), "{first:?}");
+    assert!(second.0 == Some(1) && second.1.contains("node 0"), "{second:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_to_the_launcher_of_any_node_saves_and_ends_all() {
+    let folder = Folder::new();
+    for stopped in [0, 1] {
+        let (output, port) = (folder.path(&stopped.to_string()), free_port());
+        let second = node("1", "127.0.0.1", &port, &output, "100000").spawn().expect("starts");
+        let first = node("0", "127.0.0.1", &port, &output, "100000");
+        let nodes = [started(first, Path::new(&output)), second];
+        signal("-TERM", nodes[stopped].id());
+        for (code, said) in ends(nodes) {
+            assert_eq!(code, Some(143), "{stopped}: {said}");
+        }
+        assert!(Path::new(&output).join("latest").exists(), "{stopped}: nothing saved");
+    }
+}
+
 #[test]
 fn what_one_process_does_is_not_launched() {
     assert!(refusal(&["launch", "-n", "2", "doctor"]).contains("`doctor` is not one of"));

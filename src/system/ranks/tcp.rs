@@ -2,8 +2,10 @@
 //!
 //! The launcher of the first node waits at the rendezvous. Every rank tells it where it listens and gets the addresses
 //! of all; of two ranks the higher one connects. Both ends of a connection prove that they know the launch's key before
-//! anything else is read (`greeting`). What is sent afterwards is neither encrypted nor signed.
+//! anything else is read (`greeting`). What is sent afterwards is neither encrypted nor signed. The connections to the
+//! launcher stay, for signals (`control`).
 
+mod control;
 mod greeting;
 
 use std::io::{Read, Write};
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::{Link, Ranks};
+pub use control::{Control, Controls};
 pub use greeting::Key;
 use greeting::{Door, connect};
 
@@ -84,7 +87,7 @@ pub fn listen_anywhere(port: u16) -> std::io::Result<TcpListener> {
 ///
 /// # Errors
 /// Ranks that do not come within five minutes, two of one number.
-pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<()> {
+pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<Controls> {
     let deadline = Instant::now() + PATIENCE;
     let mut door = Door::open(listener, key)?;
     let mut ranks: Vec<Option<(TcpStream, SocketAddr)>> = (0..size).map(|_| None).collect();
@@ -103,7 +106,11 @@ pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<()> 
     }
     let addresses: Vec<SocketAddr> = ranks.iter().flatten().map(|(_, address)| *address).collect();
     let table = serde_json::to_vec(&addresses)?;
-    ranks.iter().flatten().try_for_each(|(stream, _)| Ok(send(stream, &table)?))
+    let streams = ranks.into_iter().flatten().map(|(stream, _)| {
+        send(&stream, &table)?;
+        Ok(stream)
+    });
+    Controls::new(streams.collect::<Result<_>>()?)
 }
 
 /// Where a rank listens, and what it tells the others of that, for its own address on the way to the launcher. One on
@@ -126,11 +133,11 @@ fn reachable(address: SocketAddr, launcher: IpAddr) -> SocketAddr {
     if address.ip().is_unspecified() { SocketAddr::new(launcher, address.port()) } else { address }
 }
 
-/// Joins the other ranks of a launch.
+/// Joins the other ranks of a launch. The connection to the first node's launcher stays open.
 ///
 /// # Errors
 /// Others do not come, or do not know the key.
-pub fn join(membership: &Membership, key: &Key) -> Result<Ranks> {
+pub fn join(membership: &Membership, key: &Key) -> Result<(Ranks, Control)> {
     let &Membership { rank, size, local, .. } = membership;
     ensure!(rank < size, "rank {rank} of {size}");
     let deadline = Instant::now() + PATIENCE;
@@ -159,7 +166,8 @@ pub fn join(membership: &Membership, key: &Key) -> Result<Ranks> {
         peers[other] = Some(stream);
     }
     peers.iter().flatten().try_for_each(keep_alive)?;
-    Ok(Ranks::joined(Arc::new(Mesh { rank, local, peers, one_call: Mutex::default() })))
+    let ranks = Ranks::joined(Arc::new(Mesh { rank, local, peers, one_call: Mutex::default() }));
+    Ok((ranks, Control::new(meeting)?))
 }
 
 /// From now on the other end may be silent for as long as it is there.

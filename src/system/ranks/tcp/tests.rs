@@ -13,7 +13,7 @@ fn on_each<T: Send>(size: usize, work: impl Fn(&Ranks) -> T + Sync) -> Vec<T> {
         let one = |rank| {
             let rendezvous = place.clone();
             let membership = Membership { rank, size, local: (rank, size), rendezvous };
-            scope.spawn(move || work(&join(&membership, key).expect("joins")))
+            scope.spawn(move || work(&join(&membership, key).expect("joins").0))
         };
         let all: Vec<_> = (0..size).map(one).collect();
         let found = all.into_iter().map(|thread| thread.join().expect("no panic")).collect();
@@ -96,6 +96,37 @@ fn connections_that_say_nothing_or_little_hold_up_no_rank() {
         host.join().expect("no panic").expect("one came");
     });
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn signals_go_to_the_first_launcher_and_from_there_to_ranks() {
+    let key = Key::random().expect("random");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = listener.local_addr().expect("an address").to_string();
+    std::thread::scope(|scope| {
+        let host = scope.spawn(|| rendezvous(&listener, 2, &key));
+        let [first, second] = [0, 1].map(|rank| {
+            let (rendezvous, key) = (place.clone(), &key);
+            let membership = Membership { rank, size: 2, local: (0, 1), rendezvous };
+            scope.spawn(move || join(&membership, key).expect("joins").1)
+        });
+        let mut controls = host.join().expect("no panic").expect("both came");
+        let [first, second] = [first, second].map(|rank| rank.join().expect("no panic"));
+        assert_eq!(controls.requested(), None);
+        second.request(143);
+        let begun = Instant::now();
+        let requested = std::iter::repeat_with(|| controls.requested())
+            .take_while(|_| begun.elapsed() < Duration::from_secs(10))
+            .find_map(|requested| requested);
+        assert_eq!(requested, Some(143));
+        drop(first);
+        controls.signal(1, 130);
+        assert_eq!(controls.requested(), None, "one that has ended asks for nothing");
+        assert_eq!(second.next(), Some(130));
+        drop(controls);
+        assert_eq!(second.next(), None);
+        assert!(!second.is_finished());
+    });
 }
 
 #[test]
