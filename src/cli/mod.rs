@@ -29,6 +29,7 @@ use crate::app::launch::RankFailed;
 use crate::solvers::sampled::Sampled;
 use crate::system::machine;
 use crate::system::process::{self, Process};
+use crate::system::ranks::tcp::Control;
 use crate::system::ranks::{FirstFailed, Ranks};
 use crate::system::stop::{Interrupted, Stop};
 use crate::system::telemetry::{self, Terminal};
@@ -203,11 +204,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if ranks.size() > 1 {
         share_machine(&ranks);
     }
-    if launched.as_ref().is_some_and(|launched| launched.has_launcher) {
-        obey_the_launcher();
-    }
     let ended = Arc::<AtomicUsize>::default();
     let stop = if ranks.is_first() { handle_signals()? } else { ignore_signals(&ended)? };
+    if let Some(control) = launched.as_ref().and_then(|launched| launched.control.clone()) {
+        obey_the_launchers(&control, &ranks, &ended);
+    }
     let process = Process { stop, ranks };
     let result = (entry.run)(matches, &process);
     let ranks = &process.ranks;
@@ -225,25 +226,51 @@ fn run(matches: &ArgMatches) -> Result<()> {
     result
 }
 
-/// Takes the signals that `tealight launch` got for this process's own, and ends with it.
-fn obey_the_launcher() {
-    std::thread::spawn(|| {
+/// Takes the signals that launchers got for this process's own, and ends with this node's launcher or the first's.
+/// The first hears from every rank what the launcher of its node got, and tells all.
+fn obey_the_launchers(control: &Arc<Control>, ranks: &Ranks, ended: &Arc<AtomicUsize>) {
+    fn raise(code: u8) {
+        if let Some((signal, _)) = signals().find(|(_, other)| *other == i32::from(code)) {
+            let _ = signal_hook::low_level::raise(signal);
+        }
+    }
+    let to_first = control.clone();
+    std::thread::spawn(move || {
         let mut code = [0];
         while std::io::stdin().read_exact(&mut code).is_ok() {
-            if let Some((signal, _)) = signals().find(|(_, other)| *other == i32::from(code[0])) {
-                let _ = signal_hook::low_level::raise(signal);
-            }
+            to_first.request(code[0]);
+            raise(code[0]);
         }
         std::process::exit(1);
+    });
+    let (control, ended, (local, here)) = (control.clone(), ended.clone(), ranks.local());
+    let speaks_for_node = local == 0 && ranks.rank() >= here;
+    std::thread::spawn(move || {
+        while let Some(code) = control.next() {
+            raise(code);
+        }
+        if control.is_finished() {
+            return;
+        }
+        if let code @ 1.. = ended.load(Ordering::SeqCst) {
+            signal_hook::low_level::exit(code as i32);
+        }
+        if speaks_for_node {
+            telemetry::be_silent(false);
+            tracing::error!("the processes of node 0 have ended; their messages say why");
+        }
+        signal_hook::low_level::exit(1);
     });
 }
 
 /// Waits for the first rank to say what went wrong here too, and to end all; returns where it does not.
 fn leave_it_to_the_first(error: &anyhow::Error, ended: &AtomicUsize) {
-    /// How long it is given.
+    /// How long it is given; and how long where it alone can say what went wrong.
     const FIRST_WORD: Duration = Duration::from_secs(3);
+    const LAST_WORD: Duration = Duration::from_secs(60);
+    let patience = if error.is::<FirstFailed>() { LAST_WORD } else { FIRST_WORD };
     let failed = Instant::now();
-    while failed.elapsed() < FIRST_WORD || error.is::<FirstFailed>() {
+    while failed.elapsed() < patience {
         if let code @ 1.. = ended.load(Ordering::SeqCst) {
             signal_hook::low_level::exit(code as i32);
         }

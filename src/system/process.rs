@@ -1,5 +1,7 @@
 //! The process of a command: who may stop it, and which of several it is.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
 
 use crate::system::ranks::{Ranks, tcp};
@@ -58,8 +60,9 @@ pub(crate) const KEY: &str = "TEALIGHT_LAUNCH_KEY";
 /// The other processes of this command, while it runs.
 pub(crate) struct Launched {
     pub(crate) ranks: Ranks,
-    /// Whether `tealight launch` started them, and says on standard input which signals it got.
-    pub(crate) has_launcher: bool,
+    /// Where `tealight launch` started them: its first node's launcher. This node's says on standard input which
+    /// signals it got.
+    pub(crate) control: Option<Arc<tcp::Control>>,
     #[cfg(feature = "mpi")]
     mpi: Option<crate::system::ranks::Launched>,
 }
@@ -73,10 +76,10 @@ pub(crate) fn launch() -> Result<Option<Launched>> {
         let key = tcp::Key::new(std::env::var(KEY).unwrap_or_default())?;
         let place =
             serde_json::from_str(&place).with_context(|| format!("{PLACE} is set, and wrong"))?;
-        let ranks = tcp::join(&place, &key).context("the ranks of `tealight launch`")?;
+        let (ranks, control) = tcp::join(&place, &key).context("the ranks of `tealight launch`")?;
         return Ok(Some(Launched {
             ranks,
-            has_launcher: true,
+            control: Some(Arc::new(control)),
             #[cfg(feature = "mpi")]
             mpi: None,
         }));
@@ -93,7 +96,7 @@ fn launch_by_mpi() -> Result<Option<Launched>> {
         return Ok(None);
     }
     let mpi = crate::system::ranks::launch()?;
-    Ok(Some(Launched { ranks: mpi.ranks.clone(), has_launcher: false, mpi: Some(mpi) }))
+    Ok(Some(Launched { ranks: mpi.ranks.clone(), control: None, mpi: Some(mpi) }))
 }
 
 #[cfg(not(feature = "mpi"))]
@@ -111,6 +114,9 @@ impl Launched {
         if let Some(mpi) = self.mpi {
             mpi.finish();
             return;
+        }
+        if let Some(control) = &self.control {
+            control.finish();
         }
         // Who is gone has said why itself.
         let _ = self.ranks.wait();

@@ -1,5 +1,7 @@
 //! `tealight launch`.
 
+use std::net::{Ipv6Addr, SocketAddr};
+
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -18,7 +20,8 @@ pub(in crate::cli) struct LaunchOptions {
     /// Which node this one is; 0 is the first.
     #[arg(long, default_value_t = 0)]
     node_rank: usize,
-    /// Name or address of the first node, as the other nodes reach it.
+    /// Name or address of the first node, as the other nodes reach it. The first node listens on that address; given
+    /// a name, on all of its addresses.
     #[arg(long, default_value = "127.0.0.1")]
     master_addr: String,
     /// Port on which the first node waits for the others.
@@ -51,7 +54,10 @@ pub(in crate::cli) fn run(options: &LaunchOptions, stop: &Stop) -> Result<()> {
     check(options)?;
     let LaunchOptions { nproc_per_node, nnodes, node_rank, master_addr, master_port, command } =
         options.clone();
-    let first_node = format!("{master_addr}:{master_port}");
+    let first_node = match master_addr.parse::<Ipv6Addr>() {
+        Ok(address) => SocketAddr::from((address, master_port)).to_string(),
+        Err(_) => format!("{master_addr}:{master_port}"),
+    };
     let (processes, nodes, node) = (nproc_per_node, nnodes, node_rank);
     launch::run(&Launch { processes, nodes, node, first_node, command }, stop)
 }

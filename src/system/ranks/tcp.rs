@@ -2,29 +2,33 @@
 //!
 //! The launcher of the first node waits at the rendezvous. Every rank tells it where it listens and gets the addresses
 //! of all; of two ranks the higher one connects. Both ends of a connection prove that they know the launch's key before
-//! anything else is read. What is sent afterwards is neither encrypted nor signed.
+//! anything else is read (`greeting`). What is sent afterwards is neither encrypted nor signed. The connections to the
+//! launcher stay, for signals (`control`).
+
+mod control;
+mod greeting;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bytemuck::{cast_slice, cast_slice_mut};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::{Link, Ranks};
+pub use control::{Control, Controls};
+pub use greeting::Key;
+use greeting::{Door, connect};
 
 /// How long ranks wait for each other at the start.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long the other end may take to prove that it knows the key.
-const GREETING: Duration = Duration::from_secs(20);
 /// Most bytes of a message about addresses.
 const MAX_ADDRESSES: usize = 1 << 20;
-/// Fewest characters of a key.
-const LEAST_KEY: usize = 16;
+/// Connections that the system holds until they are accepted.
+const BACKLOG: i32 = 128;
 
 /// One rank's place in a launch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,65 +41,6 @@ pub struct Membership {
     pub local: (usize, usize),
     /// Where the first node's launcher waits, as `host:port`.
     pub rendezvous: String,
-}
-
-/// The secret that all processes of a launch share.
-#[derive(Clone)]
-pub struct Key(String);
-
-impl Key {
-    /// A new one.
-    pub fn random() -> Result<Self> {
-        let mut bytes = [0u8; 32];
-        getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
-        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
-    }
-
-    /// One that somebody chose.
-    ///
-    /// # Errors
-    /// It is too short.
-    pub fn new(text: String) -> Result<Self> {
-        ensure!(
-            text.len() >= LEAST_KEY,
-            "TEALIGHT_LAUNCH_KEY has fewer than {LEAST_KEY} characters"
-        );
-        Ok(Self(text))
-    }
-
-    /// As a variable of the environment has it.
-    pub fn text(&self) -> &str {
-        &self.0
-    }
-
-    /// The proof of one end, for the numbers that both drew for this connection.
-    fn proof(&self, is_server: bool, local: &[u8; 32], other: &[u8; 32]) -> [u8; 32] {
-        let mut hash = Sha256::new();
-        hash.update([u8::from(is_server)]);
-        hash.update(local);
-        hash.update(other);
-        hash.update(self.0.as_bytes());
-        hash.finalize().into()
-    }
-
-    /// Proves the key to the other end, and has it prove that it knows the key too.
-    fn greet(&self, stream: &mut TcpStream, is_server: bool) -> Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(GREETING))?;
-        stream.set_write_timeout(Some(GREETING))?;
-        let (mut local, mut other, mut proof) = ([0; 32], [0; 32], [0; 32]);
-        getrandom::fill(&mut local).context("the system gives no random numbers")?;
-        stream.write_all(&local)?;
-        stream.read_exact(&mut other)?;
-        stream.write_all(&self.proof(is_server, &local, &other))?;
-        stream.read_exact(&mut proof)?;
-        // All bytes are looked at, wherever they differ.
-        let expected = self.proof(!is_server, &other, &local);
-        let differ = proof.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
-        ensure!(differ == 0, "the other end does not know the key of this launch");
-        Ok(())
-    }
 }
 
 fn send(mut stream: &TcpStream, bytes: &[u8]) -> std::io::Result<()> {
@@ -123,53 +68,35 @@ fn receive(mut stream: &TcpStream, most: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The next connection from a process that knows the key; others are closed.
-fn accept(listener: &TcpListener, key: &Key, deadline: Instant) -> Result<TcpStream> {
-    listener.set_nonblocking(true)?;
-    while Instant::now() < deadline {
-        match listener.accept() {
-            Ok((mut stream, _)) => {
-                if key.greet(&mut stream, true).is_ok() {
-                    return Ok(stream);
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    bail!("nobody came within {} s", PATIENCE.as_secs())
-}
-
-/// A connection to `address`, where somebody will listen soon.
-fn connect(address: &str, key: &Key, deadline: Instant) -> Result<TcpStream> {
-    loop {
-        match TcpStream::connect(address) {
-            Ok(mut stream) => {
-                key.greet(&mut stream, false).with_context(|| address.to_owned())?;
-                return Ok(stream);
-            }
-            Err(error) if Instant::now() > deadline => {
-                return Err(error).with_context(|| format!("{address}: no connection"));
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(100)),
-        }
-    }
+/// Listens on all addresses of this machine.
+pub fn listen_anywhere(port: u16) -> std::io::Result<TcpListener> {
+    let both = || {
+        let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_only_v6(false)?;
+        // As the standard library does, which cannot listen to both protocols everywhere.
+        #[cfg(unix)]
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+        socket.listen(BACKLOG)?;
+        Ok::<_, std::io::Error>(socket.into())
+    };
+    both().or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
 }
 
 /// Waits for all ranks of a launch and tells each where the others listen.
 ///
 /// # Errors
 /// Ranks that do not come within five minutes, two of one number.
-pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<()> {
+pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<Controls> {
     let deadline = Instant::now() + PATIENCE;
-    let mut ranks: Vec<Option<(TcpStream, String)>> = (0..size).map(|_| None).collect();
+    let mut door = Door::open(listener, key)?;
+    let mut ranks: Vec<Option<(TcpStream, SocketAddr)>> = (0..size).map(|_| None).collect();
     while let Some(missing) = ranks.iter().position(Option::is_none) {
-        let stream = accept(listener, key, deadline)
-            .with_context(|| format!("rank {missing} of {size} is missing"))?;
-        let hello = receive(&stream, MAX_ADDRESSES)?;
-        let (rank, address): (usize, String) = serde_json::from_slice(&hello)?;
+        let stream =
+            door.next(deadline).with_context(|| format!("rank {missing} of {size} is missing"))?;
+        // Who is gone after the greeting comes again.
+        let Ok(hello) = receive(&stream, MAX_ADDRESSES) else { continue };
+        let (rank, address): (usize, SocketAddr) = serde_json::from_slice(&hello)?;
         let place = ranks.get_mut(rank).with_context(|| format!("there is no rank {rank}"))?;
         ensure!(
             place.is_none(),
@@ -177,49 +104,79 @@ pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<()> 
         );
         *place = Some((stream, address));
     }
-    let addresses: Vec<&String> = ranks.iter().flatten().map(|(_, address)| address).collect();
+    let addresses: Vec<SocketAddr> = ranks.iter().flatten().map(|(_, address)| *address).collect();
     let table = serde_json::to_vec(&addresses)?;
-    ranks.iter().flatten().try_for_each(|(stream, _)| Ok(send(stream, &table)?))
+    let streams = ranks.into_iter().flatten().map(|(stream, _)| {
+        send(&stream, &table)?;
+        Ok(stream)
+    });
+    Controls::new(streams.collect::<Result<_>>()?)
 }
 
-/// Joins the other ranks of a launch.
+/// Where a rank listens, and what it tells the others of that, for its own address on the way to the launcher. One on
+/// the launcher's node may know its own address only as other nodes do not: they then go where they found the launcher,
+/// which is what an unspecified address says.
+fn listen(local: IpAddr, is_alone: bool) -> std::io::Result<(TcpListener, SocketAddr)> {
+    let local = local.to_canonical();
+    if is_alone || !local.is_loopback() {
+        let listener = TcpListener::bind((local, 0))?;
+        let address = listener.local_addr()?;
+        return Ok((listener, address));
+    }
+    let listener = listen_anywhere(0)?;
+    let port = listener.local_addr()?.port();
+    Ok((listener, (Ipv4Addr::UNSPECIFIED, port).into()))
+}
+
+/// Where to connect to a rank that gave this address, for the launcher's address as this rank knows it.
+fn reachable(address: SocketAddr, launcher: IpAddr) -> SocketAddr {
+    if address.ip().is_unspecified() { SocketAddr::new(launcher, address.port()) } else { address }
+}
+
+/// Joins the other ranks of a launch. The connection to the first node's launcher stays open.
 ///
 /// # Errors
 /// Others do not come, or do not know the key.
-pub fn join(membership: &Membership, key: &Key) -> Result<Ranks> {
+pub fn join(membership: &Membership, key: &Key) -> Result<(Ranks, Control)> {
     let &Membership { rank, size, local, .. } = membership;
     ensure!(rank < size, "rank {rank} of {size}");
     let deadline = Instant::now() + PATIENCE;
     let meeting = connect(&membership.rendezvous, key, deadline)?;
-    // The network on which the launcher is found is that of the others too.
-    let listener = TcpListener::bind(SocketAddr::new(meeting.local_addr()?.ip(), 0))?;
-    send(&meeting, &serde_json::to_vec(&(rank, listener.local_addr()?.to_string()))?)?;
+    let (listener, address) = listen(meeting.local_addr()?.ip(), local.1 == size)?;
+    send(&meeting, &serde_json::to_vec(&(rank, address))?)?;
     meeting.set_read_timeout(Some(PATIENCE))?;
     let table = receive(&meeting, MAX_ADDRESSES).context("the ranks did not all come")?;
-    let addresses: Vec<String> = serde_json::from_slice(&table)?;
+    let addresses: Vec<SocketAddr> = serde_json::from_slice(&table)?;
     ensure!(addresses.len() == size, "{} ranks came, {size} were to", addresses.len());
+    let launcher = meeting.peer_addr()?.ip();
     let mut peers: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
     for other in 0..rank {
-        let stream = connect(&addresses[other], key, deadline)?;
+        let address = reachable(addresses[other], launcher).to_string();
+        let stream = connect(&address, key, deadline)?;
         send(&stream, &(rank as u64).to_le_bytes())?;
         peers[other] = Some(stream);
     }
-    while peers[rank + 1..].iter().any(Option::is_none) {
-        let stream = accept(&listener, key, deadline)?;
-        let said = receive(&stream, 8)?;
+    let mut door = Door::open(&listener, key)?;
+    while let Some(missing) = (rank + 1..size).find(|other| peers[*other].is_none()) {
+        let stream = door.next(deadline).with_context(|| format!("rank {missing} is missing"))?;
+        let Ok(said) = receive(&stream, 8) else { continue };
         let other = said.try_into().map_or(usize::MAX, |said| u64::from_le_bytes(said) as usize);
         let is_expected = other > rank && peers.get(other).is_some_and(Option::is_none);
         ensure!(is_expected, "a connection of rank {other} was not expected");
         peers[other] = Some(stream);
     }
-    for stream in peers.iter().flatten() {
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
-        // A machine that is gone without a word is noticed.
-        let alive = TcpKeepalive::new().with_time(Duration::from_secs(30));
-        SockRef::from(stream).set_tcp_keepalive(&alive.with_interval(Duration::from_secs(10)))?;
-    }
-    Ok(Ranks::joined(Arc::new(Mesh { rank, local, peers, one_call: Mutex::default() })))
+    peers.iter().flatten().try_for_each(keep_alive)?;
+    let ranks = Ranks::joined(Arc::new(Mesh { rank, local, peers, one_call: Mutex::default() }));
+    Ok((ranks, Control::new(meeting)?))
+}
+
+/// From now on the other end may be silent for as long as it is there.
+fn keep_alive(stream: &TcpStream) -> Result<()> {
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    // A machine that is gone without a word is noticed.
+    let alive = TcpKeepalive::new().with_time(Duration::from_secs(30));
+    Ok(SockRef::from(stream).set_tcp_keepalive(&alive.with_interval(Duration::from_secs(10)))?)
 }
 
 /// The connections of one rank.
