@@ -11,10 +11,10 @@ use crate::support::metrics::rows;
 use crate::support::processes::{children, is_there, rewards, signal, started, weights};
 
 const TRAIN: &str = "train --objective grpo --prompts-per-step 6 --num-generations 4 --max-samples 24 \
-                     --max-completion-length 16 --save-steps 0 --output";
+                     --max-completion-length 16 --output";
 
 fn launch(ranks: &str, output: &str, steps: &str) -> Command {
-    launch_with(ranks, &[output, "--max-steps", steps])
+    launch_with(ranks, &[output, "--max-steps", steps, "--save-steps", "0"])
 }
 
 /// The same with further options after the output.
@@ -101,7 +101,7 @@ fn several_nodes_join_by_their_key() {
         let mut command = Command::new(cargo_bin("tealight"));
         command.args(["launch", "-n", "1", "--nnodes", "2", "--node-rank", rank]);
         command.args(["--master-port", &port]).args(TRAIN.split_whitespace());
-        command.args([output.as_str(), "--max-steps", "2"]);
+        command.args([output.as_str(), "--max-steps", "2", "--save-steps", "0"]);
         command.env("TEALIGHT_LAUNCH_KEY", "one secret of both nodes");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("starts")
