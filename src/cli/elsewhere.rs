@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Options of TRL's and others' that are called or done otherwise here.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 9] = [
     ("--lr", "it is --learning-rate"),
     (
         "--reward-funcs",
@@ -22,6 +22,11 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("--scale-rewards", "it is --baseline group-std, batch-std or group-mean"),
     ("--use-vllm", "servers that sample are named with --engine URL (docs/how-to/vllm.md)"),
     ("--bf16", "it is --dtype bfloat16"),
+    (
+        "--deepspeed",
+        "several processes are started with tealight launch -n N, and --zero-stage 1 shards the optimizer's state over \
+         them",
+    ),
 ];
 
 /// The option to use in place of another tool's.

@@ -148,6 +148,74 @@ fn a_checkpoint_does_not_know_how_many_ranks_wrote_it() {
     assert_same_course(&whole, &moved, &[]);
 }
 
+const SHARDED: &str = "--zero-stage 1";
+
+/// The files of a run that hold weights and the optimizer's state, and its metrics.
+fn whole_run(run: &Path, file: &str) -> (Vec<Vec<u8>>, Vec<Value>) {
+    let moments = "checkpoint-4/optimizer.safetensors";
+    let files = [format!("final/{file}"), format!("checkpoint-4/{file}"), moments.into()];
+    (files.iter().map(|file| bytes(&run.join(file))).collect(), rows(run))
+}
+
+#[test]
+fn a_sharded_optimizer_changes_no_bit_of_a_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (number, (more, file)) in [
+        ("--objective grpo --max-steps 4 --weight-decay 0.1", "model.safetensors"),
+        (
+            "--objective dapo --max-steps 4 --num-iterations 2 --use-peft --lora-r 4",
+            "adapter_model.safetensors",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for size in [1, 2, 3] {
+            let path = |name: &str| folder.path().join(format!("{number}-{size}-{name}"));
+            let (whole, sharded) = (path("whole"), path("sharded"));
+            train(&whole, size, more, Start::New);
+            train(&sharded, size, &format!("{more} {SHARDED}"), Start::New);
+            let same = whole_run(&whole, file) == whole_run(&sharded, file);
+            assert!(same, "{more}, {size} ranks");
+        }
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_other_ranks_and_with_the_optimizer_sharded_or_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |name: &str, legs: [(usize, &str); 4]| {
+        let path = folder.path().join(name);
+        for (number, (size, more)) in legs.into_iter().enumerate() {
+            let start = match number {
+                0 => Start::New,
+                _ => Start::Resume(String::new()),
+            };
+            let steps = 2 * (number + 1);
+            train(&path, size, &format!("--objective grpo --max-steps {steps} {more}"), start);
+        }
+        (bytes(&path.join("final/model.safetensors")), rows(&path))
+    };
+    let whole = run("whole", [(2, ""), (3, ""), (3, ""), (1, "")]);
+    let moved = run("moved", [(2, SHARDED), (3, SHARDED), (3, ""), (1, SHARDED)]);
+    assert!(whole == moved);
+    let back = run("back", [(2, ""), (3, SHARDED), (3, SHARDED), (1, "")]);
+    assert!(whole == back);
+}
+
+#[test]
+fn ranks_that_were_told_otherwise_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = RunDirectory::new(folder.path().join("run"));
+    on_ranks(2, |process| {
+        let stage = process.ranks.rank();
+        let settings: TrainOptions = options(&format!("{SMALL} --zero-stage {stage}"));
+        let error = training::run(&settings, &output, process, None).expect_err("told otherwise");
+        let error = error.to_string();
+        assert_eq!(error, "values of --zero-stage are not the same on ranks 0 and 1");
+    });
+}
+
 /// Results but for what the clock and the folder's name say.
 fn results(folder: &Path) -> Value {
     let mut found: Value = serde_json::from_slice(&bytes(&folder.join("results.json"))).unwrap();

@@ -20,7 +20,7 @@ pub use convolution::{Taps, convolution, convolution_back};
 pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
 pub use logits::{RowSums, likeliest, logits_grad, logp};
-pub use optimizer::{AdamW, adamw, sum_of_squares};
+pub use optimizer::{AdamW, SQUARES, adamw, squares};
 pub use positions::{rope, rope_store, store_rows};
 pub use sampling::{Draw, sample};
 

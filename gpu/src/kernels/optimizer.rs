@@ -5,7 +5,8 @@ use candle_core::{DType, Result, Tensor};
 use super::{expect, launch};
 use crate::counts::download;
 use crate::empty;
-use crate::sizes::{ELEMENTS, SQUARES};
+use crate::sizes::ELEMENTS;
+pub use crate::sizes::SQUARES;
 
 /// The numbers of a step of AdamW, in the order in which they are used.
 #[derive(Debug, Clone, Copy)]
@@ -40,13 +41,14 @@ pub fn adamw(step: AdamW, weight: &Tensor, moments: [&Tensor; 2], gradient: &Ten
     launch("adamw", None, count.div_ceil(ELEMENTS), &tensors, &[count], &floats)
 }
 
-/// The sum of the squares of all `tensors`, f32 on one device; parts are added up in f64, in order.
+/// The sums of the squares of every [`SQUARES`] values of each of `tensors`, f32 on one device, in their order; fewer
+/// values are left at the end of a tensor.
 ///
 /// # Errors
 /// Types that are not f32, no memory, the device's.
-pub fn sum_of_squares(tensors: &[&Tensor]) -> Result<f64> {
+pub fn squares(tensors: &[&Tensor]) -> Result<Vec<f64>> {
     let groups = |x: &Tensor| x.elem_count().div_ceil(SQUARES);
-    let Some(first) = tensors.first() else { return Ok(0.0) };
+    let Some(first) = tensors.first() else { return Ok(Vec::new()) };
     let parts =
         empty(tensors.iter().map(|x| groups(x)).sum::<usize>(), DType::F32, first.device())?;
     let mut at = 0;
@@ -55,5 +57,5 @@ pub fn sum_of_squares(tensors: &[&Tensor]) -> Result<f64> {
         launch("squares", None, groups(x), &[x, &parts], &[x.elem_count(), at], &[])?;
         at += groups(x);
     }
-    Ok(download::<f32>(&parts)?.into_iter().map(f64::from).sum())
+    Ok(download::<f32>(&parts)?.into_iter().map(f64::from).collect())
 }

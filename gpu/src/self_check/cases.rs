@@ -210,7 +210,7 @@ impl On<'_> {
             keep: 0.98,
         };
         kernels::adamw(step, &weight, [&mean, &square], &gradient)?;
-        kernels::sum_of_squares(&[&gradient, &self.single(&[SQUARES + 5], 0.4)?])?;
+        kernels::squares(&[&gradient, &self.single(&[SQUARES + 5], 0.4)?])?;
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
 use crate::system::files::read_limited;
 use crate::system::process::Process;
+use crate::system::ranks::Ranks;
 
 /// Problems whose samples the time is measured by.
 const PROBLEMS: usize = 32;
@@ -259,6 +260,7 @@ impl Prepared {
             held_out: None,
             path: None,
             engine: None,
+            optimizer_ranks: Ranks::alone(),
             correction: ImportanceCorrection::default(),
         };
         session.fine_tune(&self.train, &config, &setup)?;

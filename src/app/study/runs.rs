@@ -24,6 +24,7 @@ use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples}
 use crate::nn::model::Decoder;
 use crate::nn::model::weights::{self, Weights};
 use crate::nn::policy;
+use crate::system::ranks::Ranks;
 
 /// In what every run of a study is given as much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -272,6 +273,7 @@ impl StudyOptions {
                 held_out: held_out.filter(|_| self.variants.contains(&Variant::Best)),
                 path: self.path_points(config),
                 engine: None,
+                optimizer_ranks: Ranks::alone(),
                 correction: ImportanceCorrection::default(),
             };
             let tuned = session.fine_tune(train, config, &setup)?;

@@ -22,11 +22,12 @@ use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::formats::pretrained::Pretrained;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::checkpoint;
-use crate::learn::train::memory::{Hardware, MemoryPlan};
+use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base, wants_presamples};
 use crate::solvers::remote::EngineOptions;
 use crate::system::files::Claim;
 use crate::system::process::Process;
+use crate::system::ranks::Ranks;
 use crate::system::stop::Interrupted;
 pub use held_out::HeldOutOptions;
 use held_out::HeldOutSet;
@@ -57,6 +58,11 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
+    /// ZeRO stage of a run on several ranks: 1 shards the optimizer's state, so that a rank holds its part of AdamW's
+    /// moments. The result has the same bits, and ranks send each other as many bytes. 0 disables it.
+    #[arg(long, default_value_t = 0, help_heading = "Optimizer", value_name = "STAGE")]
+    #[serde(default)]
+    pub zero_stage: usize,
     /// Print every step's metrics as a JSON line, and the outcome as the last.
     #[arg(long)]
     #[serde(default)]
@@ -111,6 +117,7 @@ pub fn run(
     if matches!(start, Start::Resume(_)) && resumed.is_none() {
         tracing::info!("{}: no checkpoint yet; starting from the beginning", output.display());
     }
+    ranks.agree(options.zero_stage as u64, "values of --zero-stage")?;
     let (dataset, held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
@@ -137,6 +144,7 @@ pub fn run(
         held_out: held_out.as_ref(),
         path: None,
         engine: options.engine.remote.engine.is_some().then_some(&options.engine),
+        optimizer_ranks: options.optimizer_ranks(ranks),
         correction: options.engine.correction(),
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &setup)?;
@@ -216,6 +224,11 @@ impl RlvrConfig {
 }
 
 impl TrainOptions {
+    /// Those of `ranks` that the optimizer's state is sharded over: all, or one alone.
+    fn optimizer_ranks(&self, ranks: &Ranks) -> Ranks {
+        if self.zero_stage == 0 { Ranks::alone() } else { ranks.clone() }
+    }
+
     /// Refuses settings that would have no effect.
     fn check(&self) -> Result<()> {
         let options = self;
@@ -301,16 +314,18 @@ pub struct DryRun {
     pub completion_length: usize,
     /// Tokens of the longest prompt.
     pub prompt_length: usize,
-    /// The memory that is planned.
+    /// The memory that is planned, of a rank.
     pub memory: MemoryPlan,
+    /// The ranks that the optimizer's state is sharded over, where it is to be: one alone has nothing to shard.
+    pub optimizer_ranks: Option<usize>,
     /// Whether the base is held beside the policy for the log alone.
     pub is_base_for_log: bool,
     /// Whether a trust region is asked for that cannot act, because a batch has one optimizer step.
     pub is_trust_region_inactive: bool,
 }
 
-/// Finds out what a run would do, without sampling and without writing anything.
-pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
+/// Finds out what a run on `ranks` would do, without sampling and without writing anything.
+pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
     options.check()?;
     let (dataset, held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
@@ -323,7 +338,8 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         let text = base.tokenizer.decode_all(&problem.prompt)?;
         Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
     });
-    let sizes = sizes(&options.rlvr, &problems, &base)?;
+    let optimizer_ranks = options.optimizer_ranks(ranks).size();
+    let sizes = Sizes { optimizer_ranks, ..sizes(&options.rlvr, &problems, &base)? };
     Ok(DryRun {
         settings: toml::to_string(options)?,
         prompts: shown.collect::<Result<_>>()?,
@@ -331,6 +347,7 @@ pub fn dry_run(options: &TrainOptions) -> Result<DryRun> {
         completion_length: room,
         prompt_length: sizes.longest - room,
         memory: MemoryPlan::at(&base.architecture, sizes, &Hardware::of(&device, base.precision)?),
+        optimizer_ranks: (options.zero_stage > 0).then_some(optimizer_ranks),
         is_base_for_log: options.rlvr.holds_base_to_log()?,
         is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
     })

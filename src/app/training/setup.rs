@@ -8,6 +8,7 @@ use super::held_out::HeldOutSet;
 use super::path::PathPoints;
 use crate::learn::objective::ImportanceCorrection;
 use crate::solvers::remote::EngineOptions;
+use crate::system::ranks::Ranks;
 
 /// Called with the row of metrics of every step.
 pub type OnStep<'a> = dyn Fn(&serde_json::Value) -> Result<()> + 'a;
@@ -28,6 +29,8 @@ pub(crate) struct RunSetup<'a> {
     pub(crate) path: Option<PathPoints>,
     /// The servers that sample in place of this process.
     pub(crate) engine: Option<&'a EngineOptions>,
+    /// The ranks that the optimizer's state is sharded over; one alone where each holds all of it.
+    pub(crate) optimizer_ranks: Ranks,
     /// How samples of a server, or of a rounded policy, are weighted.
     pub(crate) correction: ImportanceCorrection,
 }

@@ -33,7 +33,7 @@ pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
     let (options, directory) = resume::resolve::<TrainOptions>(matches)?;
     if Flags::from_arg_matches(matches)?.dry_run {
-        return show(&training::dry_run(&options)?);
+        return show(&training::dry_run(&options, &process.ranks)?);
     }
     let directory = directory.context(NO_OUTPUT)?;
     if !options.json {
@@ -66,6 +66,17 @@ fn show(run: &DryRun) -> Result<()> {
     let plan = &run.memory;
     writeln!(out, "memory, planned for the longest sequences:")?;
     plan.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    match run.optimizer_ranks {
+        None => {}
+        Some(1) => writeln!(
+            out,
+            "--zero-stage 1 has no effect on one rank: start several with tealight launch -n N"
+        )?,
+        Some(ranks) => writeln!(
+            out,
+            "  of each of {ranks} ranks, which shard the moments of the optimizer (--zero-stage 1)"
+        )?,
+    }
     if run.is_base_for_log {
         let megabytes = plan.base as f64 / 1e6;
         writeln!(

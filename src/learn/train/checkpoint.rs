@@ -16,6 +16,7 @@ use serde_json::Value;
 use tealight_datasets::names;
 
 use super::AdamW;
+use super::moments::SavedMoments;
 use super::trials::PromptTrials;
 use crate::formats::adapter::Adapter;
 use crate::formats::pretrained::Pretrained;
@@ -122,8 +123,8 @@ pub struct Checkpoint {
     pub state: State,
     /// The trained weights: the policy's, or the adapter's.
     pub weights: Weights,
-    /// The optimizer's moments.
-    pub moments: Weights,
+    /// The file of the optimizer's moments, with the checksum that it was written with.
+    pub moments: PathBuf,
     /// The rows of `metrics.jsonl` so far.
     pub metrics: Vec<u8>,
 }
@@ -143,9 +144,12 @@ impl Checkpoints<'_> {
         }
         let name = format!("checkpoint-{}", next.global_step);
         let path = self.output.join(&name);
+        let moments = SavedMoments::new(optimizer);
+        // Other ranks send their shards of the moments while the first writes.
+        let written = self.ranks.is_first().then(|| self.write(&path, tensors, &moments, &next));
+        moments.finish()?;
         self.ranks.first(|| {
-            self.write(&path, tensors, optimizer, &next)
-                .with_context(|| self.where_it_stands(&name))?;
+            written.transpose().with_context(|| self.where_it_stands(&name))?;
             write_atomic(&self.output.join(LATEST), format!("{name}\n").as_bytes())?;
             self.prune(&next)
         })?;
@@ -157,7 +161,7 @@ impl Checkpoints<'_> {
         &self,
         path: &Path,
         tensors: &Weights,
-        optimizer: &AdamW,
+        moments: &SavedMoments<'_>,
         state: &State,
     ) -> Result<()> {
         let temporary = crate::system::files::readable_folder()
@@ -165,7 +169,7 @@ impl Checkpoints<'_> {
             .tempdir_in(self.output)?;
         let folder = temporary.path();
         self.model.save_trained(self.adapter, tensors, folder)?;
-        weights::save(&optimizer.state(), &folder.join(MOMENTS))?;
+        moments.write(&folder.join(MOMENTS))?;
         let metrics = std::fs::read(self.output.join(METRICS)).unwrap_or_default();
         write_atomic(&folder.join(METRICS), &metrics)?;
         let saved = TrainerState {
@@ -233,7 +237,7 @@ impl Checkpoints<'_> {
                 weights::load(path, &self.model.architecture, placement)?
             }
         };
-        let moments = weights::read_all(&path.join(MOMENTS), device)?.into_iter().collect();
+        let moments = path.join(MOMENTS);
         let metrics = read_limited(&path.join(METRICS), MAX_LINES)?;
         Ok(Checkpoint { state: saved.state, weights, moments, metrics })
     }

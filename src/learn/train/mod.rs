@@ -7,14 +7,17 @@ mod allocation;
 pub mod bench;
 pub mod checkpoint;
 pub mod memory;
+mod moments;
 mod order;
 pub mod rlvr;
 mod schedule;
 pub mod sft;
+mod shards;
 mod shared;
 mod step;
 mod trials;
 
+pub(crate) use adamw::StepTaken;
 pub use adamw::{AdamW, AdamWConfig};
 pub use allocation::{Known, PromptAllocation};
 pub use schedule::{Schedule, Scheduler};

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use bytemuck::Pod;
 use candle_core::{DType, Var};
 
+use super::shards::Shards;
 use super::step::{DropoutCounter, micro_batches};
 use crate::nn::policy::{GradAccumulator, Sequence};
 use crate::system::ranks::Ranks;
@@ -69,10 +70,12 @@ pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
 }
 
 /// Replaces gradients by their sums over all ranks; a rank without a gradient of a weight adds nothing to the sum.
+/// Where `shards` are several, this rank has the sums of its own alone.
 pub(super) fn sum_gradients(
     grads: &mut GradAccumulator,
     weights: &BTreeMap<String, Var>,
     ranks: &Ranks,
+    shards: &Shards,
 ) -> Result<()> {
     let has: Vec<u8> = weights.keys().map(|name| u8::from(grads.get(name).is_some())).collect();
     let all = ranks.gather_numbers(has)?;
@@ -80,7 +83,10 @@ pub(super) fn sum_gradients(
     let given = weights.iter().enumerate().filter(|(place, _)| is_given(*place));
     let given: Vec<(&str, &Var)> =
         given.map(|(_, (name, weight))| (name.as_str(), weight)).collect();
-    grads.change(&given, &mut |sums| ranks.sum(sums))
+    match shards.are_several() {
+        true => shards.reduce(grads, &given),
+        false => grads.change(&given, &mut |sums| ranks.sum(sums)),
+    }
 }
 
 /// Fails where the ranks' weights differ: they have taken the same steps from the same start.

@@ -165,12 +165,22 @@ pub fn load_all(directory: &Path, placement: Placement<'_>) -> Result<Weights> {
 /// # Errors
 /// A truncated or malformed file, a tensor that is not floating-point.
 pub fn read_all(path: &Path, device: &Device) -> Result<Vec<(String, Tensor)>> {
+    let mut all = Vec::new();
+    read_each(path, &mut |name, tensor| {
+        all.push((name, tensor.to_device(device)?));
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// The same one after the other, on the CPU, for `each`.
+pub fn read_each(path: &Path, each: &mut dyn FnMut(String, Tensor) -> Result<()>) -> Result<()> {
     let mut shard = Shard::open(path)?;
-    let read = shard.infos().into_iter().map(|(name, info)| {
-        let tensor = shard.tensor(&name, &info)?.to_device(device)?;
-        Ok((name, tensor))
-    });
-    read.collect()
+    for (name, info) in shard.infos() {
+        let tensor = shard.tensor(&name, &info)?;
+        each(name, tensor)?;
+    }
+    Ok(())
 }
 
 /// Fresh weights: normal with the configured deviation, norms what leaves their input as it is, biases 0,
@@ -214,8 +224,16 @@ fn normal(rng: &mut ChaCha8Rng) -> f32 {
 /// # Errors
 /// A full disk, a directory that cannot be written; `path` is then as it was.
 pub fn save(tensors: &BTreeMap<String, Tensor>, path: &Path) -> Result<()> {
+    save_views(tensors.iter().map(|(name, x)| (name, x.clone())), path)
+}
+
+/// The same with tensors that are made one after the other, as they are written: in the order of their names, where
+/// their types are the same.
+pub(crate) fn save_views<'a, V: safetensors::View>(
+    tensors: impl IntoIterator<Item = (&'a String, V)>,
+    path: &Path,
+) -> Result<()> {
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    let tensors = tensors.iter().map(|(name, x)| (name, x.clone()));
     // Tensor by tensor, so that the file never stands in memory as a whole.
     crate::system::files::write_atomic_by(path, |temporary| {
         Ok(safetensors::serialize_to_file(tensors, Some(metadata), temporary)?)

@@ -13,8 +13,8 @@ use super::run::Run;
 use super::update::{RolloutStats, Update, UpdateStats, scalar};
 use crate::learn::objective::Shares;
 use crate::learn::train::checkpoint::State;
-use crate::learn::train::shared;
 use crate::learn::train::step::DropoutCounter;
+use crate::learn::train::{AdamW, shared};
 use crate::nn::policy::{GradAccumulator, Sequence, token_logp};
 
 /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share of the
@@ -23,7 +23,7 @@ pub(super) fn gradients(
     run: &Run<'_>,
     batch: Option<&TokenBatch>,
     update: Update,
-    state: &State,
+    (state, optimizer): (&State, &AdamW),
     dropout_counter: &mut DropoutCounter,
 ) -> Result<(GradAccumulator, UpdateStats)> {
     let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
@@ -71,7 +71,8 @@ pub(super) fn gradients(
     }
     if run.ranks.size() > 1 {
         let started = Instant::now();
-        shared::sum_gradients(&mut grads, run.policy.weights(), run.ranks)?;
+        let shards = optimizer.shards();
+        shared::sum_gradients(&mut grads, run.policy.weights(), run.ranks, shards)?;
         stats.sum(run.ranks)?;
         stats.reduction_time = Some(started.elapsed().as_secs_f64());
     }

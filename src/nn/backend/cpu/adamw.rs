@@ -8,6 +8,9 @@ use super::math::sum_of;
 /// Values that one task works on.
 const BLOCK: usize = 1 << 16;
 
+/// Values whose squares are summed in f32.
+pub(crate) const SQUARES: usize = 4096;
+
 /// The numbers of one step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
@@ -56,10 +59,10 @@ impl Step {
     }
 }
 
-/// The sum of squares, in a fixed order.
-pub(crate) fn sum_of_squares(values: &[f32]) -> f64 {
-    let parts: Vec<f64> = values
-        .par_chunks(4096)
+/// The sums of the squares of every [`SQUARES`] values, in their order; the last may be of fewer.
+pub(crate) fn squares(values: &[f32]) -> Vec<f64> {
+    values
+        .par_chunks(SQUARES)
         .with_min_len(16)
         .map(|part| {
             f64::from(vectorized(
@@ -67,6 +70,5 @@ pub(crate) fn sum_of_squares(values: &[f32]) -> f64 {
                 || sum_of(part, |x| x * x),
             ))
         })
-        .collect();
-    parts.iter().sum()
+        .collect()
 }
