@@ -5,7 +5,7 @@ pub(crate) const BLOCK: usize = 256;
 /// Values that a group of an elementwise kernel works on.
 pub(crate) const ELEMENTS: usize = 4 * BLOCK;
 /// Values that a group of the kernel of squares sums.
-pub const SQUARES: usize = 16 * BLOCK;
+pub(crate) const SQUARES: usize = 16 * BLOCK;
 /// Query vectors that a group of attention holds.
 pub(crate) const VECTORS: usize = 16;
 /// Their values.

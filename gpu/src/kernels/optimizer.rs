@@ -5,8 +5,10 @@ use candle_core::{DType, Result, Tensor};
 use super::{expect, launch};
 use crate::counts::download;
 use crate::empty;
-use crate::sizes::ELEMENTS;
-pub use crate::sizes::SQUARES;
+use crate::sizes::{self, ELEMENTS};
+
+/// The values of a tensor whose squares [`squares`] adds to one sum.
+pub const SQUARES: usize = sizes::SQUARES;
 
 /// The numbers of a step of AdamW, in the order in which they are used.
 #[derive(Debug, Clone, Copy)]
