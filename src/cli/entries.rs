@@ -31,6 +31,7 @@ take precedence.
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\
       --seeds 0..3 --output study
+  tealight study --tasks countdown,colouring,paths
   tealight study --seeds 0..9 --plan",
         check: |m| study::resolve(m).map(drop),
         run: study::run,

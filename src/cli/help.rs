@@ -34,6 +34,7 @@ const GROUPS: [Group; 8] = [
         title: "Data",
         common: &["task", "dataset", "test_dataset", "verifier", "max_samples"],
         further: &[
+            "tasks",
             "prompt_column",
             "answer_column",
             "reward_weights",
@@ -112,6 +113,7 @@ const GROUPS: [Group; 8] = [
             "adam_epsilon",
             "weight_decay",
             "max_grad_norm",
+            "zero_stage",
             "micro_batch_tokens",
             "gradient_checkpointing",
             "max_skipped_steps",
