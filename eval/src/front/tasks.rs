@@ -307,7 +307,7 @@ mod tests {
         // .02 times 3 tests is no longer below .05.
         let (text, across) = said([(0.05, 0.02), (0.04, 0.5), (0.03, 0.6)]);
         assert!(text.starts_with("No pair of objectives has a significant difference"), "{text}");
-        assert!(text.contains("In 1 of 1 pairs all tasks"), "{text}");
+        assert!(text.contains("In 1 of 1 pairs, all tasks"), "{text}");
         assert_eq!(across.pairs[0].tasks[0].p_holm, Some(0.06));
         let (text, across) = said([(0.05, 0.001), (0.04, 0.5), (0.03, 0.6)]);
         assert!(text.starts_with(&format!("{first} has a higher")), "{text}");
