@@ -67,7 +67,8 @@ Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .pa
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct ModelOptions {
     /// Model: a directory in Hub layout, a .gguf file, a Hub id (owner/name, owner/name@revision, or
-    /// owner/name:FILE.gguf), or an embedded model: `countdown`, or `tasks`, which knows every task of `tealight tasks`.
+    /// owner/name:FILE.gguf), or an embedded model: `countdown`, or `tasks`, which knows every task of `tealight
+    /// tasks`.
     #[arg(long, default_value = "countdown", alias = "model-name-or-path")]
     pub model: String,
     /// LoRA adapter of the model, in PEFT's format. --model may also name an adapter whose configuration names its

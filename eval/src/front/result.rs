@@ -156,8 +156,8 @@ pub struct Variances {
 /// The conclusions, for one paragraph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The highest level above the base's Pass@1 on `valid` that all objectives reach in all seeds; where there is none,
-    /// the highest that the two reach.
+    /// The highest level above the base's Pass@1 on `valid` that all objectives reach in all seeds; where there is
+    /// none, the highest that the two reach.
     pub level: f64,
     /// The objective that is best on `valid` at the level, the reference not counted.
     pub first: String,

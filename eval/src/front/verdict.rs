@@ -8,10 +8,10 @@ use super::result::{Fronts, Interval, Pair, Power, Verdict};
 /// The verdict on fronts whose pairs are tested; none where no level is reached by two objectives in all seeds.
 ///
 /// The level is the highest that all objectives reach in all seeds, the highest that the reference and another reach,
-/// or the highest that any two reach: the first of these above the base's Pass@1 on `valid`, up to which every objective
-/// may choose the base and nothing is compared. Where there is none, it is the highest that the reference (without one:
-/// any) and another reach. The objective that is compared with the reference is the best on `valid`, since the best on `test`
-/// would be flattered by having been chosen there.
+/// or the highest that any two reach: the first of these above the base's Pass@1 on `valid`, up to which every
+/// objective may choose the base and nothing is compared. Where there is none, it is the highest that the reference
+/// (without one: any) and another reach. The objective that is compared with the reference is the best on `valid`,
+/// since the best on `test` would be flattered by having been chosen there.
 pub(super) fn verdict(comparison: &Comparison<'_>, fronts: &Fronts) -> Option<Verdict> {
     let names = || fronts.fronts.iter().map(|front| front.objective.as_str());
     let reference = comparison

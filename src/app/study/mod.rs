@@ -56,12 +56,12 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// Generated task to train and test on (TASK/train, TASK/test): countdown, a task of `tealight tasks`, chain, walk or sql.
-    /// The last three need a base trained for them (recipes/walk-base.toml).
+    /// Generated task to train and test on (TASK/train, TASK/test): countdown, a task of `tealight tasks`, chain,
+    /// walk or sql. The last three need a base trained for them (recipes/walk-base.toml).
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
     pub task: Option<String>,
-    /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over tasks:
-    /// countdown and the tasks of `tealight tasks`. The default model is then `tasks`.
+    /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over
+    /// tasks: countdown and the tasks of `tealight tasks`. The default model is then `tasks`.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["dataset", "test_dataset", "test_suite", "task"])]
     #[serde(default)]
     pub tasks: Vec<String>,

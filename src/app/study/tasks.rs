@@ -169,7 +169,7 @@ impl FinishedTasks {
 pub const TASKS_NOTE: &str = "Each task by itself: the base, and the comparison of the task's verdict at the highest \
 level of Pass@1 that all objectives reach, or that two reach where there is none.";
 /// What a row of the second table is.
-pub const PAIRS_NOTE: &str = "Each pair of objectives: the first minus the second, mean over the levels of Pass@1 that \
-both reach in every seed of a task, with 95 % intervals over seeds and problems that are not adjusted for the number of \
-pairs. * p < .05 after Holm's adjustment for all pairs of all tasks. Levels differ between tasks. The last column is the \
-average over the tasks that compare the pair, and over no other tasks.";
+pub const PAIRS_NOTE: &str = "Each pair of objectives: the first minus the second, mean over the levels of Pass@1 \
+that both reach in every seed of a task, with 95 % intervals over seeds and problems that are not adjusted for the \
+number of pairs. * p < .05 after Holm's adjustment for all pairs of all tasks. Levels differ between tasks. The last \
+column is the average over the tasks that compare the pair, and over no other tasks.";

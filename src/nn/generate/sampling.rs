@@ -11,8 +11,8 @@ use crate::nn::backend::cpu;
 pub(super) const NOT_FINITE: &str =
     "the model's logits are not finite: its weights have overflowed or are damaged";
 
-/// The smallest temperature above 0: below it only the most likely token is left (vLLM takes such temperatures for 0), and
-/// far below it logits overflow.
+/// The smallest temperature above 0: below it only the most likely token is left (vLLM takes such temperatures for
+/// 0), and far below it logits overflow.
 const LEAST_TEMPERATURE: f64 = 1e-5;
 
 /// How tokens are drawn. Filters apply after the temperature, in the order top-k, top-p, min-p.
