@@ -99,25 +99,7 @@ fn an_end_of_sequence_that_is_listed_twice_counts_once() {
     let exact = |name: &str, eos: &str| -> Value {
         let model = copy_of_embedded("countdown", &folder, name, eos);
         let output = folder.path(&format!("eval-{name}"));
-        ok(&[
-            "eval",
-            "--exact",
-            "-n",
-            "2",
-            "-k",
-            "1",
-            "--no-greedy",
-            "--quiet",
-            "--max-samples",
-            "4",
-            "--max-completion-length",
-            "20",
-            "--model",
-            &model,
-            "--output",
-            &output,
-        ]);
-        json(format!("{output}/results.json"))["sets"][0]["summary"]["exact"].clone()
+        evaluated("countdown", "4", "20", &model, &output)["summary"]["exact"].clone()
     };
     assert_eq!(exact("once", "1"), exact("twice", "[1, 1]"));
 }
@@ -127,32 +109,21 @@ fn every_way_to_end_counts() {
     let folder = Folder::new();
     let (model, output) =
         (copy_of_embedded("tasks", &folder, "two", "[1, 0]"), folder.path("eval"));
-    ok(&[
-        "eval",
-        "--exact",
-        "-n",
-        "2",
-        "-k",
-        "1",
-        "--no-greedy",
-        "--quiet",
-        "--max-samples",
-        "1",
-        "--dataset",
-        "paths/test",
-        "--max-completion-length",
-        "24",
-        "--model",
-        &model,
-        "--output",
-        &output,
-    ]);
-    let set = &json(format!("{output}/results.json"))["sets"][0];
+    let set = &evaluated("paths/test", "1", "24", &model, &output);
     let exact = &set["summary"]["exact"];
     let correct = exact["pass@k"]["1"]["value"].as_f64().expect("a probability");
     // Of the base itself the distance from p* is -log of the chance of a correct answer, by another code path.
     let distance = set["problems"][0]["kl_pstar"].as_f64().expect("a distance");
     assert!((distance + correct.ln()).abs() < 1e-5, "{distance} {correct}");
+}
+
+/// The result of an exact evaluation of so many problems, with completions of at most so many tokens.
+fn evaluated(dataset: &str, problems: &str, longest: &str, model: &str, output: &str) -> Value {
+    let fixed = ["eval", "--exact", "-n", "2", "-k", "1", "--no-greedy", "--quiet"];
+    let asked =
+        ["--dataset", dataset, "--max-samples", problems, "--max-completion-length", longest];
+    ok(&[&fixed[..], &asked, &["--model", model, "--output", output]].concat());
+    json(format!("{output}/results.json"))["sets"][0].clone()
 }
 
 /// A copy of an embedded model whose generation config has this end of sequence.

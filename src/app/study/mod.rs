@@ -175,13 +175,7 @@ fn in_folder(
     let started = Instant::now();
     let study = Prepared::open(options, configurations, ranks)?;
     let options = &study.options;
-    ranks.first(|| {
-        if matches!(start, Start::Resume(_)) {
-            directory::refuse_other_settings(options, &output)?;
-        }
-        directory::clear(&output, start.existing())?;
-        settings::record_config(options, &output)
-    })?;
+    options.begin_in(&output, start, ranks)?;
     stop.saves();
     let session = Session::new(&study.base, study.device.clone(), stop)?.among(ranks);
     let Some(study) = Work::new(&study, session, &output)?.done(started)? else { return Ok(None) };
@@ -252,6 +246,18 @@ impl StudyOptions {
             Ok(output)
         })?;
         Ok((output, claim))
+    }
+
+    /// Refuses a resumed study of other settings, removes what is replaced, and records the settings: once all that the
+    /// study begins from has been read.
+    fn begin_in(&self, output: &Path, start: &Start, ranks: &Ranks) -> Result<()> {
+        ranks.first(|| {
+            if matches!(start, Start::Resume(_)) {
+                directory::refuse_other_settings(self, output)?;
+            }
+            directory::clear(output, start.existing())?;
+            settings::record_config(self, output)
+        })
     }
 
     /// The largest k of the tables.

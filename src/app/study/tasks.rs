@@ -9,8 +9,7 @@ use tealight_datasets::task;
 use tealight_eval::front::tasks::{self, AcrossTasks, TaskFronts, across_tasks};
 
 use super::{Finished, Prepared, StudyOptions, in_folder, say_how_to_continue};
-use crate::app::directory::{self, Start};
-use crate::app::settings;
+use crate::app::directory::Start;
 use crate::formats::hub;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
@@ -95,13 +94,7 @@ pub fn run(
         Prepared::open(settings, configurations, ranks)?;
     }
     let (output, _claim) = options.take_output(start, ranks)?;
-    ranks.first(|| {
-        if matches!(start, Start::Resume(_)) {
-            directory::refuse_other_settings(options, &output)?;
-        }
-        directory::clear(&output, start.existing())?;
-        settings::record_config(options, &output)
-    })?;
+    options.begin_in(&output, start, ranks)?;
     let (mut done, mut fronts) = (Vec::new(), Vec::new());
     for (task, mut one) in studies {
         tracing::info!("task {task} ({} of {})", done.len() + 1, options.tasks.len());
