@@ -2,7 +2,7 @@
 
 use super::band::simultaneous;
 use super::choice::{Chosen, Contender, Field, Means};
-use super::data::Request;
+use super::data::{Request, TestedPairs};
 use super::result::{BasePoint, Choice, Front, FrontLevel, Interval, Pair, PairLevel};
 use super::skewness::{skewed, symmetric};
 use super::student::quantile;
@@ -140,7 +140,7 @@ impl<'a> Comparison<'a> {
             .collect()
     }
 
-    /// Every pair, tested.
+    /// Every pair; those that the request names are tested.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let count = self.field.contenders.len();
         let mut pairs: Vec<Pair> = (0..count)
@@ -158,6 +158,19 @@ impl<'a> Comparison<'a> {
         pairs
     }
 
+    /// Whether the request tests a pair, and how many pairs it tests.
+    fn tested(&self, first: usize, second: usize) -> (bool, usize) {
+        let contenders = &self.field.contenders;
+        let named = self.request.reference.as_ref();
+        let reference = contenders.iter().position(|one| Some(&one.objective) == named);
+        match (self.request.tested, reference) {
+            (TestedPairs::Reference, Some(reference)) => {
+                ([first, second].contains(&reference), contenders.len() - 1)
+            }
+            _ => (true, contenders.len() * (contenders.len() - 1) / 2),
+        }
+    }
+
     fn pair(&self, first: usize, second: usize) -> Pair {
         let contenders = [first, second].map(|index| &self.field.contenders[index]);
         let trained = contenders.iter().filter(|c| c.seeds.iter().any(|(seed, _)| seed.is_some()));
@@ -167,6 +180,7 @@ impl<'a> Comparison<'a> {
             seeds: trained.map(|contender| contender.seeds.len()).min().unwrap_or(0),
             levels: Vec::new(),
             mean: None,
+            adjusted: None,
             variances: None,
             p_value: None,
             p_holm: None,
@@ -198,7 +212,12 @@ impl<'a> Comparison<'a> {
         let mean = shared.len();
         pair.mean = Some(difference(mean, alpha));
         pair.variances = Some(moments.variances[mean]);
-        pair.p_value = Some(self.p_value(&moments, mean));
+        let (is_tested, tests) = self.tested(first, second);
+        if is_tested {
+            pair.p_value = Some(self.p_value(&moments, mean));
+            pair.adjusted =
+                (pair.seeds != 1).then(|| difference(mean, alpha / tests.max(1) as f64));
+        }
         pair
     }
 

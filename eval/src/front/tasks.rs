@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::data::Measure;
 use super::result::{Fronts, Interval};
 use super::verdict::{level_of, short, signed, signed_with_interval};
 use crate::inference::holm;
@@ -43,6 +44,9 @@ pub struct PairAcrossTasks {
     pub tasks: Vec<PairOnTask>,
     /// The mean of the differences over the tasks that compare the pair.
     pub mean: Interval,
+    /// The same mean with an interval adjusted for all tested pairs; none for a pair that is not tested.
+    #[serde(default)]
+    pub adjusted: Option<Interval>,
 }
 
 /// Two objectives on one task.
@@ -50,7 +54,10 @@ pub struct PairAcrossTasks {
 pub struct PairOnTask {
     /// The mean difference over the task's levels; none where the two reach no level together.
     pub difference: Option<Interval>,
-    /// The p-value adjusted for all pairs of all tasks (Holm).
+    /// The same with an interval adjusted for all tested pairs of the task, as the task's own results have it.
+    #[serde(default)]
+    pub adjusted: Option<Interval>,
+    /// The p-value adjusted for all tested pairs of all tasks (Holm).
     pub p_holm: Option<f64>,
     /// Whether `p_holm` is below 1 minus the confidence, over at least two seeds.
     pub is_significant: bool,
@@ -72,11 +79,27 @@ impl PairAcrossTasks {
         self.tasks.iter().filter_map(|on| on.difference).map(|one| one.value)
     }
 
+    /// 1 or -1 where the adjusted interval of the mean lies above or below 0.
+    fn sign_of_mean(&self) -> Option<f64> {
+        let Interval { low, high, .. } = self.adjusted?;
+        (low > 0.0).then_some(1.0).or((high < 0.0).then_some(-1.0))
+    }
+
     /// Whether all tasks that compare the pair have a difference of one sign.
     fn has_one_sign(&self) -> bool {
         self.differences().all(|value| value > 0.0) || self.differences().all(|value| value < 0.0)
     }
 }
+
+/// What a row of [`task_rows`] is.
+pub const TASKS_NOTE: &str = "Each task by itself: the base, and the comparison of the task's verdict at the highest \
+level of Pass@1 that all objectives reach, or that two reach where there is none.";
+/// What a row of [`pair_rows`] is.
+pub const PAIRS_NOTE: &str = "Each pair of objectives: the first minus the second, mean over the levels of Pass@1 \
+that both reach in every seed of a task, with 95 % intervals over seeds and problems that are not adjusted for the \
+number of pairs. On a task, * marks p < .05 after Holm's adjustment for all tested pairs of all tasks; after a mean, * marks \
+that the interval adjusted for all tested pairs (Bonferroni) is above or below 0. Levels differ between tasks. The last column is \
+the average over the tasks that compare the pair, and over no other tasks.";
 
 /// Compares the objectives of several tasks; none where fewer than two tasks have fronts.
 ///
@@ -108,11 +131,13 @@ pub fn across_tasks(studies: &[TaskFronts]) -> Option<AcrossTasks> {
         };
         let tasks: Vec<PairOnTask> = with.iter().zip(&adjusted).map(on).collect();
         let differences: Vec<Interval> = tasks.iter().filter_map(|on| on.difference).collect();
+        let adjusted: Vec<Interval> = tasks.iter().filter_map(|on| on.adjusted).collect();
         (differences.len() > 1).then(|| PairAcrossTasks {
             first: pair.first.clone(),
             second: pair.second.clone(),
             tasks,
             mean: mean(&differences),
+            adjusted: (adjusted.len() == differences.len()).then(|| mean(&adjusted)),
         })
     });
     let mut across = AcrossTasks {
@@ -136,11 +161,17 @@ fn on_task(fronts: &Fronts, adjusted: &[Option<f64>], names: (&str, &str)) -> Pa
         Some((pair, *p, sign))
     });
     let Some((pair, p_holm, sign)) = found else {
-        return PairOnTask { difference: None, p_holm: None, is_significant: false };
+        return PairOnTask {
+            difference: None,
+            adjusted: None,
+            p_holm: None,
+            is_significant: false,
+        };
     };
     let is_small = p_holm.is_some_and(|p| p < 1.0 - fronts.confidence);
     PairOnTask {
         difference: pair.mean.map(|mean| signed(mean, sign)),
+        adjusted: pair.adjusted.map(|mean| signed(mean, sign)),
         p_holm,
         is_significant: is_small && pair.seeds != 1,
     }
@@ -190,6 +221,7 @@ fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFron
             ));
         }
     }
+    let means = means(across, measure, fronts.confidence);
     if sentences.is_empty() {
         let agreeing = across.pairs.iter().filter(|pair| pair.has_one_sign()).count();
         sentences.push(format!(
@@ -199,12 +231,35 @@ fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFron
             across.pairs.len()
         ));
     }
+    sentences.extend(means);
     let without = studies.iter().filter(|study| study.fronts.is_none());
     sentences.extend(without.map(|study| {
         let reason = study.without_fronts.as_deref().unwrap_or("no reason is recorded");
         format!("No fronts on {}: {reason}.", study.task)
     }));
     sentences.join(" ")
+}
+
+/// What the adjusted intervals of the means over tasks say; nothing where no pair is tested.
+fn means(across: &AcrossTasks, measure: &Measure, confidence: f64) -> Vec<String> {
+    let tested = across.pairs.iter().filter(|pair| pair.adjusted.is_some()).count();
+    let found = across.pairs.iter().filter_map(|pair| {
+        let sign = pair.sign_of_mean()?;
+        let (better, worse) =
+            if sign > 0.0 { (&pair.first, &pair.second) } else { (&pair.second, &pair.first) };
+        Some(format!(
+            "Averaged over the tasks that compare them, {better} has a higher {measure} than {worse}: {}, an interval \
+             adjusted for {tested} pairs.",
+            signed_with_interval(&signed(pair.adjusted?, sign), confidence)
+        ))
+    });
+    let mut sentences: Vec<String> = found.collect();
+    if sentences.is_empty() && tested > 0 {
+        sentences.push(format!(
+            "Averaged over tasks, no difference is significant either (intervals adjusted for {tested} pairs)."
+        ));
+    }
+    sentences
 }
 
 /// Each task's base and verdict, one row a task, under a header.
@@ -236,21 +291,38 @@ pub fn task_rows(studies: &[TaskFronts]) -> Vec<Vec<String>> {
     std::iter::once(header.map(str::to_owned).to_vec()).chain(studies.iter().map(row)).collect()
 }
 
-/// One row a pair, under a header: the mean difference on each task, and over all of them.
+/// One row a pair, under a header: the mean difference on each task, and over all of them, with intervals.
 pub fn pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
+    rows_with(across, |interval, mark| {
+        format!("{:+.3}{mark} ({:+.3} to {:+.3})", interval.value, interval.low, interval.high)
+    })
+}
+
+/// [`pair_rows`] for a terminal: without the intervals of single tasks.
+pub fn short_pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
+    rows_with(across, |interval, mark| format!("{:+.3}{mark}", interval.value))
+}
+
+/// One row a pair: differences on tasks by `cell`, and the mean with its interval.
+fn rows_with(
+    across: &AcrossTasks,
+    on_task: impl Fn(&Interval, &str) -> String,
+) -> Vec<Vec<String>> {
     let header = std::iter::once("pair".to_owned())
         .chain(across.tasks.iter().cloned())
         .chain(std::iter::once("mean over tasks".to_owned()));
-    let cell = |interval: &Interval, mark: &str| {
-        format!("{:+.3}{mark} ({:+.3} to {:+.3})", interval.value, interval.low, interval.high)
-    };
-    let mean = |pair: &PairAcrossTasks| match pair.differences().count() {
-        all if all == across.tasks.len() => cell(&pair.mean, ""),
-        some => format!("{}, {some} of {} tasks", cell(&pair.mean, ""), across.tasks.len()),
+    let mean = |pair: &PairAcrossTasks| {
+        let Interval { value, low, high } = pair.mean;
+        let mark = if pair.sign_of_mean().is_some() { "*" } else { "" };
+        let mean = format!("{value:+.3}{mark} ({low:+.3} to {high:+.3})");
+        match pair.differences().count() {
+            all if all == across.tasks.len() => mean,
+            some => format!("{mean}, {some} of {} tasks", across.tasks.len()),
+        }
     };
     let row = |pair: &PairAcrossTasks| {
         let on = |on: &PairOnTask| match &on.difference {
-            Some(difference) => cell(difference, if on.is_significant { "*" } else { "" }),
+            Some(difference) => on_task(difference, if on.is_significant { "*" } else { "" }),
             None => "no level in common".to_owned(),
         };
         std::iter::once(format!("{} - {}", pair.first, pair.second))
@@ -288,11 +360,13 @@ mod tests {
             let mut fronts = base.clone();
             fronts.measure = Measure::PassAtK(8);
             for pair in &mut fronts.pairs {
-                (pair.mean, pair.p_value) = (None, None);
+                (pair.mean, pair.adjusted, pair.p_value) = (None, None, None);
             }
             let pair = &mut fronts.pairs[0];
             let interval = Interval { value, low: value - 0.02, high: value + 0.02 };
+            let wide = Interval { value, low: value - 0.06, high: value + 0.06 };
             (pair.mean, pair.p_value, pair.seeds) = (Some(interval), Some(p), 3);
+            pair.adjusted = Some(wide);
             fronts
         };
         let said = |values: [(f64, f64); 3]| {
@@ -308,6 +382,14 @@ mod tests {
         let (text, across) = said([(0.05, 0.02), (0.04, 0.5), (0.03, 0.6)]);
         assert!(text.starts_with("No pair of objectives has a significant difference"), "{text}");
         assert!(text.contains("In 1 of 1 pairs, all tasks"), "{text}");
+        // The half-width of the mean of three is that of one by the root of three.
+        let adjusted = across.pairs[0].adjusted.unwrap();
+        assert!((adjusted.low - (0.04 - 0.06 / 3.0_f64.sqrt())).abs() < 1e-12);
+        assert!(
+            text.contains("Averaged over the tasks that compare them, ")
+                && text.contains("+.005 to"),
+            "{text}"
+        );
         assert_eq!(across.pairs[0].tasks[0].p_holm, Some(0.06));
         let (text, across) = said([(0.05, 0.001), (0.04, 0.5), (0.03, 0.6)]);
         assert!(text.starts_with(&format!("{first} has a higher")), "{text}");
@@ -319,6 +401,10 @@ mod tests {
         let (text, _) = said([(-0.05, 0.001), (0.04, 0.001), (0.03, 0.6)]);
         assert!(text.contains(&format!("{second} has a higher")), "{text}");
         assert!(text.contains("On paths the opposite difference is significant"), "{text}");
+        assert!(
+            text.contains("Averaged over tasks, no difference is significant either"),
+            "{text}"
+        );
         let (text, _) = said([(-0.05, 0.001), (0.04, 0.4), (0.03, 0.6)]);
         assert!(text.contains("On at least one other task"), "{text}");
         let rows = pair_rows(&said([(0.05, 0.001), (0.04, 0.5), (0.03, 0.6)]).1);

@@ -1,5 +1,6 @@
 //! Fronts as tables, as Markdown, as a chart and as the first part of a study's page.
 
+use super::tables;
 use super::view::{Chart, Line, Section, Table};
 use crate::front::{Choice, Front, FrontLevel, Fronts, Interval, Pair, level_of};
 
@@ -82,13 +83,10 @@ pub fn markdown(fronts: &Fronts) -> String {
         text.push_str(&format!("\n**{}**\n", verdict.text));
     }
     for (note, table) in [(notes(fronts), rows(fronts)), (PAIRS.to_owned(), pair_rows(fronts))] {
-        let Some((header, rows)) = table.split_first().filter(|(_, rows)| !rows.is_empty()) else {
-            continue;
-        };
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        text.push_str(&format!("\n{note}\n\n{}", line(header)));
-        text.push_str(&format!("|---|{}\n", "--:|".repeat(header.len() - 1)));
-        rows.iter().for_each(|row| text.push_str(&line(row)));
+        // A header alone is no table.
+        if table.len() > 1 {
+            text.push_str(&format!("\n{note}\n\n{}", tables::markdown(&table)));
+        }
     }
     text
 }

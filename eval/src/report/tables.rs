@@ -40,6 +40,20 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
     header
 }
 
+/// [`rows`] under their header.
+pub fn with_header(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
+    [vec![header(study, evaluated)], rows(study, evaluated)].concat()
+}
+
+/// Rows under their header as a table in Markdown, with numbers to the right of the first column; nothing for no rows.
+pub fn markdown(rows: &[Vec<String>]) -> String {
+    let Some((header, rows)) = rows.split_first() else { return String::new() };
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rule = format!("|---|{}\n", "--:|".repeat(header.len() - 1));
+    let rows: String = rows.iter().map(|row| line(row)).collect();
+    format!("{}{rule}{rows}", line(header))
+}
+
 /// The column of diversity at equal numbers of correct answers: on how many problems.
 fn matched_title(evaluated: &Evaluated) -> String {
     match evaluated.contrasts.iter().find_map(|(_, contrast)| matched(contrast)) {

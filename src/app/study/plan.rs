@@ -11,7 +11,7 @@ use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
 use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
-use super::{Prepared, StudyOptions};
+use super::{Prepared, StudyOptions, TestPairs};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
 use crate::app::training::setup::RunSetup;
@@ -27,7 +27,7 @@ const PROBLEMS: usize = 32;
 const STEPS: usize = 3;
 /// A training step's time where sampling alone is known: sampling, then as much again for gradients.
 const STEP_TO_SAMPLING: f64 = 2.0;
-/// Variances between objectives of Pass@32 in the default study (docs/log.md), where no other study is named.
+/// Variances between objectives of Pass@32 in a study of Countdown (docs/log.md), where no other study is named.
 const VARIANCES: Variances = Variances { seed: 6e-6, problem: 0.0355, rest: 0.0712 };
 
 /// A study that has not run.
@@ -71,7 +71,10 @@ pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process
     let parts = study.parts(&rates)?;
     let (variances, assumed) = variances(earlier)?;
     let objectives = study.objectives();
-    let pairs = objectives * (objectives - 1) / 2;
+    let is_all = study.options.test_pairs == TestPairs::All
+        || study.options.reference(&study.configurations).is_none();
+    let pairs =
+        if is_all { objectives * (objectives - 1) / 2 } else { objectives.saturating_sub(1) };
     let problems = study.report_problems();
     let has_fronts = study.held_out.is_some() && pairs > 0;
     let power = has_fronts.then(|| plan(&variances, study.seeds.len(), problems, pairs, 0.95));
@@ -281,7 +284,7 @@ fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
     let Some(path) = earlier else {
         return Ok((
             VARIANCES,
-            "variances of the default study's pass@32 are assumed \
+            "the variances of pass@32 in a study of Countdown are assumed \
              (--plan-from STUDY takes those of another)"
                 .into(),
         ));

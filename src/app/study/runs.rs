@@ -39,6 +39,17 @@ pub enum Matched {
     Updates,
 }
 
+/// The pairs of objectives that a study tests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestPairs {
+    /// All pairs.
+    #[default]
+    All,
+    /// Each objective and baseline against the reference.
+    Reference,
+}
+
 /// A model made of a run without further training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

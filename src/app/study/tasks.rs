@@ -1,31 +1,32 @@
 //! One study on several generated tasks: the same objectives and settings on each, and where the tasks agree.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use serde_json::json;
 use tealight_datasets::task;
-use tealight_eval::front::tasks::{self, AcrossTasks, TaskFronts, across_tasks};
+use tealight_eval::front::tasks::{
+    PAIRS_NOTE, TASKS_NOTE, TaskFronts, across_tasks, pair_rows, task_rows,
+};
+use tealight_eval::report::{self, TasksStudy, tables};
 
-use super::{Finished, Prepared, StudyOptions, in_folder, say_how_to_continue};
+use super::{Finished, Plan, Prepared, StudyOptions, in_folder, plan, say_how_to_continue};
 use crate::app::directory::Start;
 use crate::formats::hub;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
 
+/// Generated tasks that no embedded model is trained on.
+pub const WITHOUT_MODEL: [&str; 3] = ["chain", "walk", "sql"];
+
 /// A study on several tasks that is done.
 pub struct FinishedTasks {
     /// The study of each task, in order.
     pub studies: Vec<Finished>,
-    /// Their fronts, by task.
-    pub fronts: Vec<TaskFronts>,
-    /// The comparison over tasks; none where fewer than two tasks have fronts.
-    pub across: Option<AcrossTasks>,
+    /// Their fronts and the comparison over tasks: `results.json`.
+    pub all: TasksStudy,
     /// The folder of all.
     pub output: PathBuf,
-    /// Wall time.
-    pub seconds: f64,
 }
 
 impl StudyOptions {
@@ -49,6 +50,11 @@ impl StudyOptions {
         }
         let mut studies: Vec<(String, Self)> = Vec::new();
         for name in &self.tasks {
+            if WITHOUT_MODEL.contains(&name.as_str()) {
+                bail!(
+                    "--tasks {name}: no embedded model is trained on it; study it alone, with --task {name}"
+                );
+            }
             if name != hub::EMBEDDED && task::find(name).is_none() {
                 bail!(
                     "--tasks {name}: no such task; `tealight tasks` lists them, and countdown is one too"
@@ -74,6 +80,24 @@ impl StudyOptions {
         }
         Ok(studies)
     }
+}
+
+/// The plan of every task's study. `earlier` is the folder of a study of one task, or of several: then each task has the
+/// variances of its own study there, if there is one.
+///
+/// # Errors
+/// As for [`run`] and [`super::planned`].
+pub fn planned(
+    options: &StudyOptions,
+    earlier: Option<&Path>,
+    process: &Process,
+) -> Result<Vec<(String, Plan)>> {
+    let of_task = |(task, one): (String, StudyOptions)| {
+        let own = earlier.map(|folder| folder.join(&task)).filter(|folder| folder.is_dir());
+        let plan = plan::planned(&one, own.as_deref().or(earlier), process)?;
+        Ok((task, plan))
+    };
+    options.by_task()?.into_iter().map(of_task).collect()
 }
 
 /// Runs the study of every task in a folder of its own, and writes the comparison over tasks.
@@ -118,51 +142,32 @@ pub fn run(
     }
     let across = across_tasks(&fronts);
     let seconds = started.elapsed().as_secs_f64();
-    let results = json!({
-        "tealight": env!("CARGO_PKG_VERSION"),
-        "tasks": fronts,
-        "across": across,
-        "seconds": seconds,
-    });
-    write_atomic(&output.join("results.json"), serde_json::to_string(&results)?.as_bytes())?;
-    let all = FinishedTasks { studies: done, fronts, across, output, seconds };
-    write_atomic(&all.output.join("results.md"), all.markdown().as_bytes())?;
-    Ok(Some(all))
+    let tealight = env!("CARGO_PKG_VERSION").to_owned();
+    let all = TasksStudy { tealight, tasks: fronts, across, seconds };
+    write_atomic(&output.join("results.json"), serde_json::to_string(&all)?.as_bytes())?;
+    write_atomic(&output.join("results.md"), markdown(&all).as_bytes())?;
+    report::write_tasks(&all, &output)?;
+    Ok(Some(FinishedTasks { studies: done, all, output }))
 }
 
-impl FinishedTasks {
-    /// The comparison as tables, with the reports of the tasks.
-    fn markdown(&self) -> String {
-        let mut text = String::from("# The same objectives on several tasks\n");
-        if let Some(across) = &self.across {
-            text.push_str(&format!("\n**{}**\n", across.text));
-        }
-        let mut add = |note: &str, rows: &[Vec<String>]| {
-            let Some((header, rows)) = rows.split_first() else { return };
-            let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-            text.push_str(&format!("\n{note}\n\n{}", line(header)));
-            text.push_str(&format!("|{}\n", "---|".repeat(header.len())));
-            rows.iter().for_each(|row| text.push_str(&line(row)));
-        };
-        add(TASKS_NOTE, &tasks::task_rows(&self.fronts));
-        if let Some(across) = &self.across {
-            add(PAIRS_NOTE, &tasks::pair_rows(across));
-        }
-        text.push('\n');
-        for TaskFronts { task, .. } in &self.fronts {
-            text.push_str(&format!(
-                "- {task}: [results]({task}/results.md), [page]({task}/report.html)\n"
-            ));
-        }
-        text
+/// The comparison as tables, with the reports of the tasks.
+fn markdown(all: &TasksStudy) -> String {
+    let mut text = String::from("# The same objectives on several tasks\n");
+    if let Some(across) = &all.across {
+        text.push_str(&format!("\n**{}**\n", across.text));
     }
+    let mut add = |note: &str, rows: &[Vec<String>]| {
+        text.push_str(&format!("\n{note}\n\n{}", tables::markdown(rows)));
+    };
+    add(TASKS_NOTE, &task_rows(&all.tasks));
+    if let Some(across) = &all.across {
+        add(PAIRS_NOTE, &pair_rows(across));
+    }
+    text.push('\n');
+    for TaskFronts { task, .. } in &all.tasks {
+        text.push_str(&format!(
+            "- {task}: [results]({task}/results.md), [page]({task}/report.html)\n"
+        ));
+    }
+    text
 }
-
-/// What a row of the first table is.
-pub const TASKS_NOTE: &str = "Each task by itself: the base, and the comparison of the task's verdict at the highest \
-level of Pass@1 that all objectives reach, or that two reach where there is none.";
-/// What a row of the second table is.
-pub const PAIRS_NOTE: &str = "Each pair of objectives: the first minus the second, mean over the levels of Pass@1 \
-that both reach in every seed of a task, with 95 % intervals over seeds and problems that are not adjusted for the \
-number of pairs. * p < .05 after Holm's adjustment for all pairs of all tasks. Levels differ between tasks. The last \
-column is the average over the tasks that compare the pair, and over no other tasks.";
