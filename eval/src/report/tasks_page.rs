@@ -25,6 +25,9 @@ pub struct TasksStudy {
     pub tasks: Vec<TaskFronts>,
     /// The comparison over tasks; none where fewer than two tasks have fronts.
     pub across: Option<AcrossTasks>,
+    /// The same by distinct solutions at equal numbers of correct samples, over the tasks that count them among as many.
+    #[serde(default)]
+    pub distinct: Option<AcrossTasks>,
     /// Wall time, in seconds.
     pub seconds: f64,
 }
@@ -119,6 +122,7 @@ fn document(
         Some(Chart { title: format!("{}: {}", one.task, chart.title), ..chart })
     });
     let mut verdict: Vec<String> = all.across.iter().map(|across| across.text.clone()).collect();
+    verdict.extend(all.distinct.iter().map(|distinct| distinct.text.clone()));
     let own = |one: &TaskFronts| {
         let said = one.fronts.as_ref()?.verdict.as_ref()?;
         Some(format!("{}, with p-values for its own pairs: {}", one.task, said.text))
@@ -155,6 +159,11 @@ fn all_sections(
         Section::new("Tasks").table(Table::new(task_rows(&all.tasks)).titled("", TASKS_NOTE));
     if let Some(across) = &all.across {
         let pairs = Table::new(pair_rows(across)).titled("Pairs of objectives", PAIRS_NOTE);
+        table = table.table(pairs.folded());
+    }
+    if let Some(distinct) = &all.distinct {
+        let pairs =
+            Table::new(pair_rows(distinct)).titled("Pairs by distinct solutions", PAIRS_NOTE);
         table = table.table(pairs.folded());
     }
     let mut made = vec![table];

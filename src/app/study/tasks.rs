@@ -8,6 +8,7 @@ use tealight_datasets::task;
 use tealight_eval::front::tasks::{
     PAIRS_NOTE, TASKS_NOTE, TaskFronts, across_tasks, pair_rows, task_rows,
 };
+use tealight_eval::front::{Fronts, Measure};
 use tealight_eval::report::{self, TasksStudy, tables};
 
 use super::{Finished, Plan, Prepared, StudyOptions, in_folder, plan, say_how_to_continue};
@@ -119,7 +120,7 @@ pub fn run(
     }
     let (output, _claim) = options.take_output(start, ranks)?;
     options.begin_in(&output, start, ranks)?;
-    let (mut done, mut fronts) = (Vec::new(), Vec::new());
+    let (mut done, mut fronts, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
     for (task, mut one) in studies {
         tracing::info!("task {task} ({} of {})", done.len() + 1, options.tasks.len());
         one.output = Some(output.join(&task));
@@ -130,10 +131,17 @@ pub fn run(
             say_how_to_continue(error, &output, ranks);
         }
         let Some(finished) = finished? else { continue };
+        let study = &finished.study;
+        let is_distinct = |fronts: &&Fronts| matches!(fronts.measure, Measure::Distinct(_));
+        distinct.extend(study.fronts.iter().find(is_distinct).map(|fronts| TaskFronts {
+            task: task.clone(),
+            fronts: Some(fronts.clone()),
+            without_fronts: None,
+        }));
         fronts.push(TaskFronts {
             task,
-            fronts: finished.study.fronts.first().cloned(),
-            without_fronts: finished.study.without_fronts.clone(),
+            fronts: study.fronts.first().cloned(),
+            without_fronts: study.without_fronts.clone(),
         });
         done.push(finished);
     }
@@ -141,9 +149,13 @@ pub fn run(
         return Ok(None);
     }
     let across = across_tasks(&fronts);
+    // Numbers of distinct solutions among 4 and among 2 correct ones have no mean.
+    let first = distinct.first().and_then(|one: &TaskFronts| Some(one.fronts.as_ref()?.measure));
+    distinct.retain(|one| one.fronts.as_ref().map(|fronts| fronts.measure) == first);
+    let distinct = across_tasks(&distinct);
     let seconds = started.elapsed().as_secs_f64();
     let tealight = env!("CARGO_PKG_VERSION").to_owned();
-    let all = TasksStudy { tealight, tasks: fronts, across, seconds };
+    let all = TasksStudy { tealight, tasks: fronts, across, distinct, seconds };
     write_atomic(&output.join("results.json"), serde_json::to_string(&all)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown(&all).as_bytes())?;
     report::write_tasks(&all, &output)?;
@@ -162,6 +174,9 @@ fn markdown(all: &TasksStudy) -> String {
     add(TASKS_NOTE, &task_rows(&all.tasks));
     if let Some(across) = &all.across {
         add(PAIRS_NOTE, &pair_rows(across));
+    }
+    if let Some(distinct) = &all.distinct {
+        add(&format!("**{}**\n\n{PAIRS_NOTE}", distinct.text), &pair_rows(distinct));
     }
     text.push('\n');
     for TaskFronts { task, .. } in &all.tasks {

@@ -54,6 +54,9 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
     if let Some(across) = &done.all.across {
         text.push_str(&format!("\n{}\n", across.text));
     }
+    if let Some(distinct) = &done.all.distinct {
+        text.push_str(&format!("\n{}\n", distinct.text));
+    }
     for (TaskFronts { task, fronts, without_fronts }, finished) in
         done.all.tasks.iter().zip(&done.studies)
     {

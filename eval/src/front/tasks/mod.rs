@@ -4,12 +4,16 @@
 //! the base and the seeds, which they share. The estimand of a mean is the average over exactly these tasks, and not
 //! over all tasks that there could be.
 
+mod rows;
+
 use serde::{Deserialize, Serialize};
 
 use super::data::Measure;
 use super::result::{Fronts, Interval};
-use super::verdict::{level_of, short, signed, signed_with_interval};
+use super::verdict::{signed, signed_with_interval};
 use crate::inference::holm;
+
+pub use rows::{PAIRS_NOTE, TASKS_NOTE, pair_rows, short_pair_rows, task_rows};
 
 /// A study of one task among several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,16 +94,6 @@ impl PairAcrossTasks {
         self.differences().all(|value| value > 0.0) || self.differences().all(|value| value < 0.0)
     }
 }
-
-/// What a row of [`task_rows`] is.
-pub const TASKS_NOTE: &str = "Each task by itself: the base, and the comparison of the task's verdict at the highest \
-level of Pass@1 that all objectives reach, or that two reach where there is none.";
-/// What a row of [`pair_rows`] is.
-pub const PAIRS_NOTE: &str = "Each pair of objectives: the first minus the second, mean over the levels of Pass@1 \
-that both reach in every seed of a task, with 95 % intervals over seeds and problems that are not adjusted for the \
-number of pairs. On a task, * marks p < .05 after Holm's adjustment for all tested pairs of all tasks; after a mean, * marks \
-that the interval adjusted for all tested pairs (Bonferroni) is above or below 0. Levels differ between tasks. The last column is \
-the average over the tasks that compare the pair, and over no other tasks.";
 
 /// Compares the objectives of several tasks; none where fewer than two tasks have fronts.
 ///
@@ -242,95 +236,25 @@ fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFron
 
 /// What the adjusted intervals of the means over tasks say; nothing where no pair is tested.
 fn means(across: &AcrossTasks, measure: &Measure, confidence: f64) -> Vec<String> {
-    let tested = across.pairs.iter().filter(|pair| pair.adjusted.is_some()).count();
+    let is_tested = across.pairs.iter().any(|pair| pair.adjusted.is_some());
     let found = across.pairs.iter().filter_map(|pair| {
         let sign = pair.sign_of_mean()?;
         let (better, worse) =
             if sign > 0.0 { (&pair.first, &pair.second) } else { (&pair.second, &pair.first) };
         Some(format!(
             "Averaged over the tasks that compare them, {better} has a higher {measure} than {worse}: {}, an interval \
-             adjusted for {tested} pairs.",
+             adjusted for all tested pairs.",
             signed_with_interval(&signed(pair.adjusted?, sign), confidence)
         ))
     });
     let mut sentences: Vec<String> = found.collect();
-    if sentences.is_empty() && tested > 0 {
-        sentences.push(format!(
-            "Averaged over tasks, no difference is significant either (intervals adjusted for {tested} pairs)."
-        ));
+    if sentences.is_empty() && is_tested {
+        sentences.push(
+            "Averaged over tasks, no difference is significant (intervals adjusted for all tested pairs)."
+                .to_owned(),
+        );
     }
     sentences
-}
-
-/// Each task's base and verdict, one row a task, under a header.
-pub fn task_rows(studies: &[TaskFronts]) -> Vec<Vec<String>> {
-    let measure = studies.iter().find_map(|study| study.fronts.as_ref()).map(|one| one.measure);
-    let measure = measure.map_or("measure".to_owned(), |measure| measure.to_string());
-    let header =
-        ["task", "base pass@1", &format!("base {measure}"), "level", "comparison", "difference"];
-    let row = |study: &TaskFronts| {
-        let mut cells = vec![study.task.clone()];
-        let Some(fronts) = &study.fronts else {
-            cells.extend(["-", "-", "-", "no fronts", "-"].map(str::to_owned));
-            return cells;
-        };
-        cells.push(short(fronts.base.pass_at_1.value));
-        cells.push(short(fronts.base.value.value));
-        match &fronts.verdict {
-            Some(verdict) => cells.extend([
-                level_of(verdict.level),
-                format!("{} - {}", verdict.first, verdict.second),
-                signed_with_interval(&verdict.difference, fronts.confidence),
-            ]),
-            None => {
-                cells.extend(["-", "no level is reached by two objectives", "-"].map(str::to_owned))
-            }
-        }
-        cells
-    };
-    std::iter::once(header.map(str::to_owned).to_vec()).chain(studies.iter().map(row)).collect()
-}
-
-/// One row a pair, under a header: the mean difference on each task, and over all of them, with intervals.
-pub fn pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
-    rows_with(across, |interval, mark| {
-        format!("{:+.3}{mark} ({:+.3} to {:+.3})", interval.value, interval.low, interval.high)
-    })
-}
-
-/// [`pair_rows`] for a terminal: without the intervals of single tasks.
-pub fn short_pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
-    rows_with(across, |interval, mark| format!("{:+.3}{mark}", interval.value))
-}
-
-/// One row a pair: differences on tasks by `cell`, and the mean with its interval.
-fn rows_with(
-    across: &AcrossTasks,
-    on_task: impl Fn(&Interval, &str) -> String,
-) -> Vec<Vec<String>> {
-    let header = std::iter::once("pair".to_owned())
-        .chain(across.tasks.iter().cloned())
-        .chain(std::iter::once("mean over tasks".to_owned()));
-    let mean = |pair: &PairAcrossTasks| {
-        let Interval { value, low, high } = pair.mean;
-        let mark = if pair.sign_of_mean().is_some() { "*" } else { "" };
-        let mean = format!("{value:+.3}{mark} ({low:+.3} to {high:+.3})");
-        match pair.differences().count() {
-            all if all == across.tasks.len() => mean,
-            some => format!("{mean}, {some} of {} tasks", across.tasks.len()),
-        }
-    };
-    let row = |pair: &PairAcrossTasks| {
-        let on = |on: &PairOnTask| match &on.difference {
-            Some(difference) => on_task(difference, if on.is_significant { "*" } else { "" }),
-            None => "no level in common".to_owned(),
-        };
-        std::iter::once(format!("{} - {}", pair.first, pair.second))
-            .chain(pair.tasks.iter().map(on))
-            .chain(std::iter::once(mean(pair)))
-            .collect()
-    };
-    std::iter::once(header.collect()).chain(across.pairs.iter().map(row)).collect()
 }
 
 #[cfg(test)]
@@ -387,7 +311,7 @@ mod tests {
         assert!((adjusted.low - (0.04 - 0.06 / 3.0_f64.sqrt())).abs() < 1e-12);
         assert!(
             text.contains("Averaged over the tasks that compare them, ")
-                && text.contains("+.005 to"),
+                && text.contains("+.01 to +.07"),
             "{text}"
         );
         assert_eq!(across.pairs[0].tasks[0].p_holm, Some(0.06));
@@ -401,10 +325,7 @@ mod tests {
         let (text, _) = said([(-0.05, 0.001), (0.04, 0.001), (0.03, 0.6)]);
         assert!(text.contains(&format!("{second} has a higher")), "{text}");
         assert!(text.contains("On paths the opposite difference is significant"), "{text}");
-        assert!(
-            text.contains("Averaged over tasks, no difference is significant either"),
-            "{text}"
-        );
+        assert!(text.contains("Averaged over tasks, no difference is significant"), "{text}");
         let (text, _) = said([(-0.05, 0.001), (0.04, 0.4), (0.03, 0.6)]);
         assert!(text.contains("On at least one other task"), "{text}");
         let rows = pair_rows(&said([(0.05, 0.001), (0.04, 0.5), (0.03, 0.6)]).1);
