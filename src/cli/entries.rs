@@ -25,8 +25,9 @@ pub(super) const ENTRIES: &[Entry] = &[
         more: "\
 -h shows the options that most studies need, --help shows all options; `tealight objectives`
 describes the objectives. Without a model, a dataset or a task, three tasks are studied with the
-embedded model `tasks`; the values shown are those of recipes/tasks-study.toml, which --tasks reads
-too. --task countdown reads recipes/countdown-study.toml. Flags and --config files take precedence.
+embedded model `tasks`. The values shown are those of recipes/tasks-study.toml, which --tasks and
+--task of a task other than countdown read too; with the model `countdown` (--task countdown) they
+are those of recipes/countdown-study.toml. Flags and --config files take precedence.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\

@@ -169,7 +169,7 @@ pub struct Verdict {
     pub second: String,
     /// First less second at the level.
     pub difference: Interval,
-    /// Whether the pair's mean difference is significant among all pairs.
+    /// Whether the pair's mean difference is significant among all tested pairs.
     pub is_significant: bool,
     /// How large a difference this study would have found; none with one seed.
     pub power: Option<Power>,

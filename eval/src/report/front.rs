@@ -9,7 +9,8 @@ pub fn rows(fronts: &Fronts) -> Vec<Vec<String>> {
     let names = fronts.fronts.iter().map(|front| front.objective.clone());
     let header = std::iter::once("pass@1 of at least".to_owned()).chain(names).collect();
     let row = |(index, level): (usize, &f64)| {
-        let cells = fronts.fronts.iter().map(|front| cell(&front.levels[index]));
+        let cells =
+            fronts.fronts.iter().map(|front| front.levels.get(index).map_or("-".to_owned(), cell));
         std::iter::once(level_of(*level)).chain(cells).collect()
     };
     std::iter::once(header).chain(fronts.levels.iter().enumerate().map(row)).collect()
@@ -137,7 +138,7 @@ test problems; step 0 is the base.";
 
 /// The note on the table of pairs.
 const PAIRS: &str = "First objective minus second, mean over the levels that both reach in every seed. p (Holm) is the \
-p-value adjusted for all pairs; * marks p < .05.";
+p-value adjusted for all tested pairs; * marks p < .05, and - a pair that is not tested.";
 
 fn title(fronts: &Fronts) -> String {
     format!(

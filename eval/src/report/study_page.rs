@@ -348,6 +348,9 @@ fn curves(study: &Study, set: &Evaluated, of: fn(&Summary) -> &ByK) -> Vec<Line>
 
 /// The value at k, linear in log k between the points around it.
 fn interpolate(points: &[(f64, f64)], k: f64) -> f64 {
+    if points.len() < 2 {
+        return f64::NAN;
+    }
     let after = points.iter().position(|point| point.0 >= k).unwrap_or(points.len() - 1).max(1);
     let ((x_0, y_0), (x_1, y_1)) = (points[after - 1], points[after]);
     y_0 + (y_1 - y_0) * (k.ln() - x_0.ln()) / (x_1.ln() - x_0.ln())

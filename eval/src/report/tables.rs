@@ -135,9 +135,10 @@ fn numbers(study: &Study, evaluated: &Evaluated) -> Vec<Number> {
         all.push((3, Box::new(|s| s.greedy.map_or(f64::NAN, |greedy| greedy.value))));
     }
     for k in study.ks.clone() {
-        all.push((3, Box::new(move |s| s.pass_at_k[&k].value)));
+        all.push((3, Box::new(move |s| s.pass_at_k.get(&k).map_or(f64::NAN, |e| e.value))));
     }
-    all.push((2, Box::new(move |s| s.unique_correct[&largest].value)));
+    let distinct = move |s: &Summary| s.unique_correct.get(&largest).map_or(f64::NAN, |e| e.value);
+    all.push((2, Box::new(distinct)));
     all
 }
 

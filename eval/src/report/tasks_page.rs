@@ -1,8 +1,9 @@
 //! A study on several tasks as one page: the comparison over tasks, every task's front, then what each task's own page has.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{names, regular};
 
@@ -37,6 +38,10 @@ pub struct TasksStudy {
 /// # Errors
 /// A task without results, samples that cannot be read, a folder that cannot be written.
 pub fn write_tasks(all: &TasksStudy, folder: &Path) -> Result<()> {
+    let names: BTreeSet<&str> = all.tasks.iter().map(|one| one.task.as_str()).collect();
+    if names.len() < all.tasks.len() {
+        bail!("{}: results.json names a task twice", folder.display());
+    }
     let studies: Vec<(&str, Study)> = all
         .tasks
         .iter()
@@ -85,9 +90,13 @@ fn shared_labels(studies: &[(&str, Study)]) -> Vec<String> {
             let same = common.chars().zip(other.chars()).take_while(|(one, two)| one == two);
             same.map(|(one, _)| one).collect()
         });
-        let is_same = others.iter().all(|study| other(study).as_deref() == Some(label));
-        let cut = common.find('@').or(common.rfind(':')).filter(|_| !is_same);
-        common[..cut.unwrap_or(common.len())].to_owned()
+        if others.iter().all(|study| other(study).as_deref() == Some(label)) {
+            return label.to_owned();
+        }
+        let cut = common.find('@').or(common.rfind(':')).unwrap_or(common.len());
+        // A variant of an objective, such as its best checkpoint, is another model.
+        let variant = label.find(" +").map_or("", |at| &label[at..]);
+        format!("{}{variant}", &common[..cut])
     };
     first.labels().into_iter().enumerate().map(shared).collect()
 }
@@ -131,7 +140,9 @@ fn document(
     let without = |one: &TaskFronts| {
         Some(format!("No fronts on {}: {}", one.task, one.without_fronts.as_ref()?))
     };
-    let mut warnings: Vec<String> = all.tasks.iter().filter_map(without).collect();
+    // The comparison over tasks says the same.
+    let unsaid = all.tasks.iter().filter(|_| all.across.is_none());
+    let mut warnings: Vec<String> = unsaid.filter_map(without).collect();
     if studies.iter().any(|(_, study)| study.seeds().len() == 1) {
         warnings.push(ONE_SEED.to_owned());
     }
@@ -169,8 +180,8 @@ fn all_sections(
     let mut made = vec![table];
     for ((task, study), courses) in studies.iter().zip(followed) {
         let reported = study.reported();
-        let open = reported.map(|set| set.title(study));
-        made.extend(sections(study, reported, courses).into_iter().map(|section| {
+        let open = reported.map(|set| format!("{} (", set.title(study)));
+        made.extend(sections(study, None, courses).into_iter().map(|section| {
             let is_open = open.as_ref().is_some_and(|title| section.heading.starts_with(title));
             Section {
                 heading: format!("{task}: {}", section.heading),
@@ -199,10 +210,16 @@ mod tests {
     #[test]
     fn an_objective_has_one_name_whichever_configuration_a_task_shows() {
         let studies = [
-            ("one", study(&["grpo@learning-rate=5e-5", "kl-full:0.1", "js:2.4", "none"])),
-            ("two", study(&["grpo@learning-rate=1e-4", "kl-full:0.3", "js:2.4", "none"])),
+            (
+                "one",
+                study(&["grpo@lr=5e-5", "grpo@lr=5e-5 +best", "kl-full:0.1", "js:2.4", "none"]),
+            ),
+            (
+                "two",
+                study(&["grpo@lr=1e-4", "grpo@lr=1e-4 +best", "kl-full:0.3", "js:2.4", "none"]),
+            ),
         ];
-        assert_eq!(shared_labels(&studies), ["grpo", "kl-full", "js:2.4", "none"]);
+        assert_eq!(shared_labels(&studies), ["grpo", "grpo +best", "kl-full", "js:2.4", "none"]);
         assert_eq!(shared_labels(&[]), Vec::<String>::new());
     }
 }

@@ -110,7 +110,7 @@ pub struct StudyOptions {
     /// Pairs of objectives whose fronts are tested: all, or those with the reference, the first objective without a
     /// divergence (usually grpo). With fewer tests smaller differences are significant; choose before the study runs.
     #[arg(long, value_enum, default_value_t = TestPairs::All)]
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "TestPairs::is_all")]
     pub test_pairs: TestPairs,
     /// Number of samples of each problem in evaluations.
     #[arg(short, default_value_t = 64)]
@@ -231,6 +231,11 @@ impl StudyOptions {
         let configurations = options.configurations()?;
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
+        }
+        if !options.test_pairs.is_all() && options.reference(&configurations).is_none() {
+            bail!(
+                "--test-pairs reference needs an objective without a divergence that samples the policy, such as grpo"
+            );
         }
         Ok((options, configurations))
     }

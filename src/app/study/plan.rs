@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tealight_datasets::Dataset;
 use tealight_eval::evaluate::EvalJob;
+use tealight_eval::front::tasks::TaskFronts;
 use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
 use tealight_eval::results::MAX_RESULTS;
 
@@ -69,12 +70,13 @@ pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process
     let session = Session::new(&study.base, study.device.clone(), &process.stop)?;
     let rates = study.rates(&session)?;
     let parts = study.parts(&rates)?;
-    let (variances, assumed) = variances(earlier)?;
+    let task = study.options.data.dataset.split('/').next().unwrap_or_default();
+    let (variances, assumed) = variances(earlier, task)?;
     let objectives = study.objectives();
-    let is_all = study.options.test_pairs == TestPairs::All
-        || study.options.reference(&study.configurations).is_none();
-    let pairs =
-        if is_all { objectives * (objectives - 1) / 2 } else { objectives.saturating_sub(1) };
+    let pairs = match study.options.test_pairs {
+        TestPairs::All => objectives * (objectives - 1) / 2,
+        TestPairs::Reference => objectives - 1,
+    };
     let problems = study.report_problems();
     let has_fronts = study.held_out.is_some() && pairs > 0;
     let power = has_fronts.then(|| plan(&variances, study.seeds.len(), problems, pairs, 0.95));
@@ -275,11 +277,15 @@ impl Prepared {
     }
 }
 
-/// Variances of differences between fronts, and where they come from.
-fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
+/// Variances of differences between fronts, and where they come from: of an earlier study on several tasks those of `task`.
+fn variances(earlier: Option<&Path>, task: &str) -> Result<(Variances, String)> {
+    /// A study of one task, or of several.
     #[derive(Deserialize)]
     struct Earlier {
+        #[serde(default)]
         fronts: Vec<Fronts>,
+        #[serde(default)]
+        tasks: Vec<TaskFronts>,
     }
     let Some(path) = earlier else {
         return Ok((
@@ -293,13 +299,14 @@ fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
     let at = || file.display().to_string();
     let bytes = read_limited(&file, MAX_RESULTS)?;
     let earlier: Earlier = serde_json::from_slice(&bytes)
-        .with_context(|| format!("{}: not the results of a study of one task", at()))?;
+        .with_context(|| format!("{}: not the results of a study", at()))?;
     let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);
-    let first = earlier.fronts.first();
+    let of_task = earlier.tasks.iter().find(|one| one.task == task);
+    let first = earlier.fronts.first().or(of_task.and_then(|one| one.fronts.as_ref()));
     let variances: Vec<Variances> =
         first.map(|fronts| fronts.pairs.iter().filter_map(of).collect()).unwrap_or_default();
     if variances.is_empty() {
-        bail!("{}: no two objectives are compared there over several seeds", at());
+        bail!("{}: no two objectives are compared there on {task} over several seeds", at());
     }
     let mean =
         |of: fn(&Variances) -> f64| variances.iter().map(of).sum::<f64>() / variances.len() as f64;

@@ -50,6 +50,14 @@ pub enum TestPairs {
     Reference,
 }
 
+impl TestPairs {
+    /// Whether every pair is tested, as by default.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    pub(crate) fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
 /// A model made of a run without further training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

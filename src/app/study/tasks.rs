@@ -46,6 +46,9 @@ impl StudyOptions {
                  --eval-dataset out, here and in --config files"
             );
         }
+        if self.settings.presamples.is_some() {
+            bail!("--presamples is of one task's prompts: study each task alone, with --task");
+        }
         if let [name] = self.tasks.as_slice() {
             bail!("--tasks names {name} alone, which leaves nothing to compare: use --task {name}");
         }
@@ -53,7 +56,7 @@ impl StudyOptions {
         for name in &self.tasks {
             if WITHOUT_MODEL.contains(&name.as_str()) {
                 bail!(
-                    "--tasks {name}: no embedded model is trained on it; study it alone, with --task {name}"
+                    "--tasks {name}: a base of its own is needed; study it alone, with --task {name}"
                 );
             }
             if name != hub::EMBEDDED && task::find(name).is_none() {
@@ -83,8 +86,8 @@ impl StudyOptions {
     }
 }
 
-/// The plan of every task's study. `earlier` is the folder of a study of one task, or of several: then each task has the
-/// variances of its own study there, if there is one.
+/// The plan of every task's study. `earlier` is a study of one task, or of several: then each task has the variances of its
+/// own study there.
 ///
 /// # Errors
 /// As for [`run`] and [`super::planned`].
@@ -93,11 +96,8 @@ pub fn planned(
     earlier: Option<&Path>,
     process: &Process,
 ) -> Result<Vec<(String, Plan)>> {
-    let of_task = |(task, one): (String, StudyOptions)| {
-        let own = earlier.map(|folder| folder.join(&task)).filter(|folder| folder.is_dir());
-        let plan = plan::planned(&one, own.as_deref().or(earlier), process)?;
-        Ok((task, plan))
-    };
+    let of_task =
+        |(task, one): (String, StudyOptions)| Ok((task, plan::planned(&one, earlier, process)?));
     options.by_task()?.into_iter().map(of_task).collect()
 }
 
@@ -133,11 +133,13 @@ pub fn run(
         let Some(finished) = finished? else { continue };
         let study = &finished.study;
         let is_distinct = |fronts: &&Fronts| matches!(fronts.measure, Measure::Distinct(_));
-        distinct.extend(study.fronts.iter().find(is_distinct).map(|fronts| TaskFronts {
+        let own = study.fronts.iter().find(is_distinct).cloned();
+        let reason = "too few problems have correct samples under every checkpoint".to_owned();
+        distinct.push(TaskFronts {
             task: task.clone(),
-            fronts: Some(fronts.clone()),
-            without_fronts: None,
-        }));
+            without_fronts: own.is_none().then_some(reason),
+            fronts: own,
+        });
         fronts.push(TaskFronts {
             task,
             fronts: study.fronts.first().cloned(),
@@ -149,10 +151,7 @@ pub fn run(
         return Ok(None);
     }
     let across = across_tasks(&fronts);
-    // Numbers of distinct solutions among 4 and among 2 correct ones have no mean.
-    let first = distinct.first().and_then(|one: &TaskFronts| Some(one.fronts.as_ref()?.measure));
-    distinct.retain(|one| one.fronts.as_ref().map(|fronts| fronts.measure) == first);
-    let distinct = across_tasks(&distinct);
+    let distinct = across_tasks(&of_one_measure(distinct));
     let seconds = started.elapsed().as_secs_f64();
     let tealight = env!("CARGO_PKG_VERSION").to_owned();
     let all = TasksStudy { tealight, tasks: fronts, across, distinct, seconds };
@@ -160,6 +159,20 @@ pub fn run(
     write_atomic(&output.join("results.md"), markdown(&all).as_bytes())?;
     report::write_tasks(&all, &output)?;
     Ok(Some(FinishedTasks { studies: done, all, output }))
+}
+
+/// The fronts of the measure that most tasks have, of two alike the first; the other tasks without fronts. Numbers of distinct
+/// solutions among 4 and among 2 correct ones have no mean.
+fn of_one_measure(mut all: Vec<TaskFronts>) -> Vec<TaskFronts> {
+    let measure = |one: &TaskFronts| one.fronts.as_ref().map(|fronts| fronts.measure);
+    let measures: Vec<Measure> = all.iter().filter_map(measure).collect();
+    let number = |measure: &Measure| measures.iter().filter(|other| *other == measure).count();
+    let most = measures.iter().rev().max_by_key(|measure| number(measure)).copied();
+    for one in all.iter_mut().filter(|one| one.fronts.is_some() && measure(one) != most) {
+        one.without_fronts = measure(one).map(|own| format!("the measure there is {own}"));
+        one.fronts = None;
+    }
+    all
 }
 
 /// The comparison as tables, with the reports of the tasks.

@@ -66,10 +66,15 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
             text.push_str(&format!("\n{} ({problems} problems)\n", set.title(study)));
             text.push_str(&format!("{}\n", plain(&tables::with_header(study, set))));
         }
-        let verdict = fronts.as_ref().and_then(|fronts| fronts.verdict.as_ref());
-        let none = without_fronts.as_deref().unwrap_or("no level is reached by two objectives");
-        let said = verdict.map_or(none, |verdict| verdict.text.as_str());
-        text.push_str(&format!("{task} by itself, with p-values for its own pairs: {said}\n"));
+        let none = "no level is reached by two objectives";
+        text.push_str(&match (fronts.as_ref().map(|fronts| &fronts.verdict), without_fronts) {
+            (Some(Some(verdict)), _) => {
+                format!("{task} by itself, with p-values for its own pairs: {}\n", verdict.text)
+            }
+            (_, reason) => {
+                format!("No fronts on {task}: {}\n", reason.as_deref().unwrap_or(none))
+            }
+        });
     }
     if let Some(across) = &done.all.across {
         text.push_str(&format!("\n{}\n{PAIRS_NOTE}\n", plain(&short_pair_rows(across))));

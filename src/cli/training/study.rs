@@ -24,34 +24,46 @@ const TASKS: (&str, &str) =
     ("recipes/tasks-study.toml", include_str!("../../../recipes/tasks-study.toml"));
 
 /// The options that say what is studied; without any of them it is [`TASKS`].
-const SUBJECT: [&str; 7] =
-    ["model", "dataset", "test_dataset", "test_suite", "eval_dataset", "task", "tasks"];
+const SUBJECT: [&str; 9] = [
+    "model",
+    "dataset",
+    "test_dataset",
+    "test_suite",
+    "eval_dataset",
+    "ood_dataset",
+    "presamples",
+    "task",
+    "tasks",
+];
 
 /// The options of this command. Below files and flags lie [`TASKS`] for several tasks and for one generated task, and
 /// [`COUNTDOWN`] for the embedded model of Countdown and other tasks.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
-    let given: StudyOptions = config_merge::resolve(matches, None)?;
+    // A file may be a pipe, which can be read once.
+    let files = config_merge::files(matches)?;
+    let resolved = |recipe| config_merge::resolve_with(matches, recipe, &files);
+    let given: StudyOptions = resolved(None)?;
     let flags = Flags::from_arg_matches(matches)?;
     if given.plan_rate.is_some() && !flags.plan {
         bail!("--plan-rate has no effect without --plan");
     }
-    let set = config_merge::given::<StudyOptions>(matches)?;
+    let set = config_merge::given::<StudyOptions>(matches, &files)?;
     let mut subject = SUBJECT.iter().filter(|id| set.contains(**id));
     let is_default = subject.all(|id| *id == "model" && given.model.model == hub::TASKS);
     if is_default || !given.tasks.is_empty() {
         if let (false, Some(task)) = (given.tasks.is_empty(), &given.task) {
             bail!("--task {task} and --tasks: name one of them");
         }
-        return config_merge::resolve(matches, Some(TASKS));
+        return resolved(Some(TASKS));
     }
     let is_generated = given.task.as_deref().is_some_and(|task| task::find(task).is_some());
     let mut options = match (is_generated, &given.task) {
         (true, _) => {
-            let one: StudyOptions = config_merge::resolve(matches, Some(TASKS))?;
+            let one: StudyOptions = resolved(Some(TASKS))?;
             StudyOptions { tasks: Vec::new(), ..one }
         }
         (false, None) if given.model.model != hub::EMBEDDED => given.clone(),
-        (false, _) => config_merge::resolve(matches, Some(COUNTDOWN))?,
+        (false, _) => resolved(Some(COUNTDOWN))?,
     };
     let held_out = &mut options.held_out;
     if given.held_out.eval_dataset.is_none() {
@@ -72,7 +84,13 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
 
 /// Refuses a task that the model is not trained on, as far as the model is an embedded one.
 fn check_model(options: &StudyOptions, task: &str, is_generated: bool) -> Result<()> {
-    if options.model.model != hub::EMBEDDED || task == hub::EMBEDDED {
+    let is_other = tasks::WITHOUT_MODEL.contains(&task);
+    let is_trained = match options.model.model.as_str() {
+        hub::EMBEDDED => task == hub::EMBEDDED,
+        hub::TASKS => !is_other,
+        _ => true,
+    };
+    if is_trained {
         return Ok(());
     }
     if is_generated {
@@ -80,7 +98,7 @@ fn check_model(options: &StudyOptions, task: &str, is_generated: bool) -> Result
             "--task {task}: the model `countdown` is trained on Countdown only; use --model tasks"
         );
     }
-    if !tasks::WITHOUT_MODEL.contains(&task) {
+    if !is_other {
         bail!("--task {task}: no such task; `tealight tasks` lists them, and countdown is one too");
     }
     let recipe = format!("{task}-base");

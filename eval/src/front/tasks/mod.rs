@@ -97,7 +97,7 @@ impl PairAcrossTasks {
 
 /// Compares the objectives of several tasks; none where fewer than two tasks have fronts.
 ///
-/// P-values are adjusted once more than a task's own: over all pairs of all tasks. The interval of a mean combines the
+/// P-values are adjusted once more than a task's own: over all tested pairs of all tasks. The interval of a mean combines the
 /// tasks' intervals by the squares of their half-widths, end by end (MOVER, Zou and Donner 2008).
 pub fn across_tasks(studies: &[TaskFronts]) -> Option<AcrossTasks> {
     let with: Vec<(&str, &Fronts)> = studies
@@ -208,8 +208,9 @@ fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFron
             };
             let mean = signed(pair.mean, sign);
             sentences.push(format!(
-                "{better} has a higher {measure} than {worse} on {} (significant after Holm's adjustment for {of}). \
+                "{better} has {} than {worse} on {} (significant after Holm's adjustment for {of}). \
                  {others} Mean over tasks, with an interval that is not adjusted: {}.",
+                more(measure),
                 list(&on),
                 signed_with_interval(&mean, fronts.confidence)
             ));
@@ -219,9 +220,9 @@ fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFron
     if sentences.is_empty() {
         let agreeing = across.pairs.iter().filter(|pair| pair.has_one_sign()).count();
         sentences.push(format!(
-            "No pair of objectives has a significant difference of {measure} at equal pass@1 on any task, after Holm's \
-             adjustment for {of}. In {agreeing} of {} pairs, all tasks that compare the pair have a difference of one \
-             sign.",
+            "No tested pair of objectives differs significantly in {} at equal pass@1 on any task, after Holm's adjustment \
+             for {of}. In {agreeing} of {} pairs, all tasks that compare the pair have a difference of one sign.",
+            name(measure),
             across.pairs.len()
         ));
     }
@@ -234,6 +235,22 @@ fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFron
     sentences.join(" ")
 }
 
+/// The measure in a sentence.
+fn name(measure: &Measure) -> String {
+    match measure {
+        Measure::PassAtK(k) => format!("pass@{k}"),
+        Measure::Distinct(correct) => format!("distinct solutions among {correct} correct"),
+    }
+}
+
+/// That one objective has more of the measure.
+fn more(measure: &Measure) -> String {
+    match measure {
+        Measure::PassAtK(_) => format!("a higher {}", name(measure)),
+        Measure::Distinct(_) => format!("more {}", name(measure)),
+    }
+}
+
 /// What the adjusted intervals of the means over tasks say; nothing where no pair is tested.
 fn means(across: &AcrossTasks, measure: &Measure, confidence: f64) -> Vec<String> {
     let is_tested = across.pairs.iter().any(|pair| pair.adjusted.is_some());
@@ -242,8 +259,9 @@ fn means(across: &AcrossTasks, measure: &Measure, confidence: f64) -> Vec<String
         let (better, worse) =
             if sign > 0.0 { (&pair.first, &pair.second) } else { (&pair.second, &pair.first) };
         Some(format!(
-            "Averaged over the tasks that compare them, {better} has a higher {measure} than {worse}: {}, an interval \
-             adjusted for all tested pairs.",
+            "Averaged over the tasks that compare them, {better} has {} than {worse}: {}, an interval adjusted for all \
+             tested pairs.",
+            more(measure),
             signed_with_interval(&signed(pair.adjusted?, sign), confidence)
         ))
     });
@@ -304,7 +322,10 @@ mod tests {
         let (first, second) = (&base.pairs[0].first, &base.pairs[0].second);
         // .02 times 3 tests is no longer below .05.
         let (text, across) = said([(0.05, 0.02), (0.04, 0.5), (0.03, 0.6)]);
-        assert!(text.starts_with("No pair of objectives has a significant difference"), "{text}");
+        assert!(
+            text.starts_with("No tested pair of objectives differs significantly in pass@8"),
+            "{text}"
+        );
         assert!(text.contains("In 1 of 1 pairs, all tasks"), "{text}");
         // The half-width of the mean of three is that of one by the root of three.
         let adjusted = across.pairs[0].adjusted.unwrap();
