@@ -79,6 +79,7 @@ const GROUPS: [Group; 8] = [
             "base_temperature",
             "no_baselines",
             "test_pairs",
+            "distinct_among",
         ],
     },
     Group {
@@ -239,7 +240,7 @@ mod tests {
             assert!(help.contains(&said), "{id}: {help}");
         }
         let steps = option(study, "max_steps").expect("steps").get_help().map(ToString::to_string);
-        assert!(steps.is_some_and(|help| help.ends_with("In the default study: 16.")));
+        assert!(steps.is_some_and(|help| help.ends_with("In the default study: 12.")));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct TasksStudy {
     pub tasks: Vec<TaskFronts>,
     /// The comparison over tasks; none where fewer than two tasks have fronts.
     pub across: Option<AcrossTasks>,
-    /// The same by distinct solutions at equal numbers of correct samples, over the tasks that count them among as many.
+    /// The same by distinct solutions among an equal number of correct samples.
     #[serde(default)]
     pub distinct: Option<AcrossTasks>,
     /// Wall time, in seconds.

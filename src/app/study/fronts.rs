@@ -8,7 +8,7 @@ use tealight_eval::front::{
 use super::Prepared;
 use super::runs::{Matched, TestPairs};
 
-/// Correct answers that distinct solutions are counted among: the first of these that enough problems have.
+/// Correct answers that distinct solutions are counted among by default: the first of these that enough problems have.
 const CORRECT: [usize; 3] = [4, 3, 2];
 
 /// The comparison of fronts.
@@ -58,7 +58,8 @@ pub(super) fn compared(study: &Prepared, base: &Checkpoint, paths: &[RunPath]) -
     // A comparison that cannot be made is left out: the fronts above say what there is.
     compared.fronts.extend(fronts(base, &within, &request(coverage, otherwise)).ok());
     let mut reason = None;
-    for correct in CORRECT {
+    let asked = options.distinct_among.map(|correct| vec![usize::from(correct)]);
+    for correct in asked.unwrap_or_else(|| CORRECT.to_vec()) {
         match fronts(base, paths, &request(Measure::Distinct(correct), as_run)) {
             Ok(one) => {
                 compared.fronts.push(one);

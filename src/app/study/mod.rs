@@ -112,6 +112,11 @@ pub struct StudyOptions {
     #[arg(long, value_enum, default_value_t = TestPairs::All)]
     #[serde(default, skip_serializing_if = "TestPairs::is_all")]
     pub test_pairs: TestPairs,
+    /// Number of correct samples among which the second comparison of fronts counts distinct solutions. Default: 4, or 3
+    /// or 2 if fewer than ten problems have 4 under every checkpoint; in a study of several tasks 2.
+    #[arg(long, value_name = "CORRECT", value_parser = clap::value_parser!(u8).range(2..))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distinct_among: Option<u8>,
     /// Number of samples of each problem in evaluations.
     #[arg(short, default_value_t = 64)]
     pub n: usize,

@@ -75,6 +75,8 @@ impl StudyOptions {
                 bail!("--tasks names {name} twice");
             }
             let mut one = Self { tasks: Vec::new(), ..self.clone() };
+            // As many on every task: numbers of distinct solutions among 4 and among 2 correct ones have no mean.
+            one.distinct_among = self.distinct_among.or(Some(2));
             one.data.dataset = format!("{name}/train");
             one.sets.test_dataset = vec![format!("{name}/test")];
             if one.held_out.eval_steps > 0 {
@@ -151,7 +153,7 @@ pub fn run(
         return Ok(None);
     }
     let across = across_tasks(&fronts);
-    let distinct = across_tasks(&of_one_measure(distinct));
+    let distinct = across_tasks(&distinct);
     let seconds = started.elapsed().as_secs_f64();
     let tealight = env!("CARGO_PKG_VERSION").to_owned();
     let all = TasksStudy { tealight, tasks: fronts, across, distinct, seconds };
@@ -159,20 +161,6 @@ pub fn run(
     write_atomic(&output.join("results.md"), markdown(&all).as_bytes())?;
     report::write_tasks(&all, &output)?;
     Ok(Some(FinishedTasks { studies: done, all, output }))
-}
-
-/// The fronts of the measure that most tasks have, of two alike the first; the other tasks without fronts. Numbers of distinct
-/// solutions among 4 and among 2 correct ones have no mean.
-fn of_one_measure(mut all: Vec<TaskFronts>) -> Vec<TaskFronts> {
-    let measure = |one: &TaskFronts| one.fronts.as_ref().map(|fronts| fronts.measure);
-    let measures: Vec<Measure> = all.iter().filter_map(measure).collect();
-    let number = |measure: &Measure| measures.iter().filter(|other| *other == measure).count();
-    let most = measures.iter().rev().max_by_key(|measure| number(measure)).copied();
-    for one in all.iter_mut().filter(|one| one.fronts.is_some() && measure(one) != most) {
-        one.without_fronts = measure(one).map(|own| format!("the measure there is {own}"));
-        one.fronts = None;
-    }
-    all
 }
 
 /// The comparison as tables, with the reports of the tasks.
