@@ -209,8 +209,9 @@ impl<'a> Comparison<'a> {
         let (is_tested, tests) = self.tested(first, second);
         if is_tested {
             pair.p_value = Some(self.p_value(&moments, mean));
+            let alpha = alpha / tests.max(1) as f64;
             pair.adjusted =
-                (pair.seeds != 1).then(|| difference(mean, alpha / tests.max(1) as f64));
+                (pair.seeds != 1).then(|| self.tested_interval(&moments, mean, alpha, most));
         }
         pair
     }
