@@ -1,11 +1,16 @@
 //! Attention over runs of tokens.
 
+use std::sync::OnceLock;
+
 use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
 use crate::counts::upload;
-use crate::empty;
-use crate::sizes::{KEYS, MAX_DIM, QUERIES, TILE_DIM, VECTORS};
+use crate::sizes::{KEYS, MAX_DIM, MMA_ROWS, QUERIES, TILE_DIM, VECTORS};
+use crate::{empty, has_tensor_cores};
+
+/// Values a head that there are kernels on tensor cores for.
+const MMA_DIMS: [usize; 5] = [64, 80, 96, 128, 256];
 
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +53,8 @@ pub struct Runs {
     /// Most rows of keys that are looked at.
     rows: usize,
     queries: Tensor,
+    /// The same for tensor cores: as the numbers of a table, and on the device once a pass has asked.
+    mma_queries: (Vec<usize>, OnceLock<Tensor>),
     /// Where gradients are computed: the groups of keys, and the position of every token in its sequence.
     backward: Option<[Tensor; 2]>,
 }
@@ -57,6 +64,19 @@ fn table(values: Vec<usize>, width: usize, device: &Device) -> Result<Tensor> {
     let count = values.len() / width;
     let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
     upload(values, (count, width), device)
+}
+
+/// A row for every group of at most `step` tokens of a run.
+fn groups(runs: &[Run], step: usize) -> Vec<usize> {
+    let of_run = |run: &Run| {
+        let run = *run;
+        let split = run.split.min(i32::MAX as usize);
+        (0..run.tokens).step_by(step).flat_map(move |at| {
+            let count = step.min(run.tokens - at);
+            [run.first + at, count, run.sees + at, run.start, split, run.rest]
+        })
+    };
+    runs.iter().flat_map(of_run).collect()
 }
 
 impl Heads {
@@ -96,7 +116,7 @@ impl Runs {
         }
         let share = heads.queries / heads.keys;
         let step = (VECTORS / share).min(QUERIES / (share * heads.dim)).max(1);
-        let (mut queries, mut tokens, mut last) = (Vec::new(), 0, 0);
+        let (mut tokens, mut last) = (0, 0);
         for run in runs.iter().filter(|run| run.tokens > 0) {
             tokens = tokens.max(run.first + run.tokens);
             let seen = run.sees + run.tokens - 1;
@@ -104,17 +124,30 @@ impl Runs {
             if seen > run.split {
                 last = last.max(run.rest + seen - run.split);
             }
-            for at in (0..run.tokens).step_by(step) {
-                let count = step.min(run.tokens - at);
-                let split = run.split.min(i32::MAX as usize);
-                queries.extend([run.first + at, count, run.sees + at, run.start, split, run.rest]);
-            }
         }
-        let queries = table(queries, 6, device)?;
-        Ok(Self { heads, scale, tokens, rows: last, queries, backward: None })
+        let queries = table(groups(runs, step), 6, device)?;
+        let mma_queries = (groups(runs, MMA_ROWS / share), OnceLock::new());
+        Ok(Self { heads, scale, tokens, rows: last, queries, mma_queries, backward: None })
     }
 
-    fn groups(&self, table: &Tensor) -> Result<usize> {
+    /// The table for the kernel on tensor cores, where it is the one for these tensors: bf16, heads that it is compiled
+    /// for, keys and values at addresses that it copies 16 bytes from.
+    fn on_tensor_cores(&self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Option<&Tensor>> {
+        let is_aligned = |x: &&Tensor| x.layout().start_offset().is_multiple_of(8);
+        let is_known = MMA_DIMS.contains(&self.heads.dim) && self.scale > 0.0;
+        let is_half = q.dtype() == DType::BF16 && [q, k, v].iter().all(is_aligned);
+        if !(is_known && is_half && has_tensor_cores(q.device())) {
+            return Ok(None);
+        }
+        let (values, on_device) = &self.mma_queries;
+        if let Some(table) = on_device.get() {
+            return Ok(Some(table));
+        }
+        let table = table(values.clone(), 6, q.device())?;
+        Ok(Some(on_device.get_or_init(|| table)))
+    }
+
+    fn launches(&self, table: &Tensor) -> Result<usize> {
         Ok(table.dim(0)? * self.heads.keys)
     }
 
@@ -137,7 +170,8 @@ impl Runs {
 }
 
 /// Causal attention of `q` `[N, H * D]` over rows of keys and values `[.., K * D]`, to the last `window` tokens or to
-/// all; with it the logarithm of the sum of every query's weights, `[N, H]`.
+/// all; with it the logarithm of the sum of every query's weights, `[N, H]`. On tensor cores where they are known: see
+/// [`crate::has_tensor_cores`].
 pub fn attention(
     q: &Tensor,
     k: &Tensor,
@@ -147,9 +181,13 @@ pub fn attention(
     runs.check(q, k, v)?;
     let out = empty(q.shape(), q.dtype(), q.device())?;
     let sums = empty((runs.tokens, runs.heads.queries), DType::F32, q.device())?;
-    let tensors = [q, k, v, &out, &sums, &runs.queries];
-    let groups = runs.groups(&runs.queries)?;
-    launch("attention", Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
+    let (name, queries) = match runs.on_tensor_cores(q, k, v)? {
+        Some(queries) => (format!("attention_mma_{}", runs.heads.dim), queries),
+        None => ("attention".to_owned(), &runs.queries),
+    };
+    let tensors = [q, k, v, &out, &sums, queries];
+    let groups = runs.launches(queries)?;
+    launch(&name, Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
     Ok((out, sums))
 }
 
@@ -174,9 +212,9 @@ pub fn attention_back(
     let (dq, dk, dv, pulls) = (like(q)?, like(k)?, like(v)?, like(sums)?);
     let (numbers, scale) = (runs.numbers(window), [runs.scale]);
     let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &runs.queries];
-    let groups = runs.groups(&runs.queries)?;
+    let groups = runs.launches(&runs.queries)?;
     launch("attention_queries", Some(q), groups, &tensors, &numbers, &scale)?;
     let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, of_keys, positions];
-    launch("attention_keys", Some(q), runs.groups(of_keys)?, &tensors, &numbers, &scale)?;
+    launch("attention_keys", Some(q), runs.launches(of_keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }
