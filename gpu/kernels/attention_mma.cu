@@ -160,10 +160,11 @@ template <int DIM, int TILE_KEYS> struct Attention {
       for (int lanes = 1; lanes < 4; lanes *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
       if (vector[half] < tokens * share) {
         const wide row = query_row(vector[half]);
+        const float inverse = 1.0f / sum;
         unsigned* to = (unsigned*)(out + row * DIM) + lane() % 4;
 #pragma unroll
         for (int n = 0; n < DIM / 8; n++)
-          to[4 * n] = pack(gathered[n][2 * half] / sum, gathered[n][2 * half + 1] / sum);
+          to[4 * n] = pack(gathered[n][2 * half] * inverse, gathered[n][2 * half + 1] * inverse);
         if (lane() % 4 == 0) sums[row] = top[half] * scale + logf(sum);
       }
     }
@@ -207,7 +208,7 @@ template <int DIM, int TILE_KEYS> struct Attention {
     attention.run((bf16*)b3, (float*)b4); \
   }
 ATTENTION_MMA(64, 64, 2)
-ATTENTION_MMA(80, 64, 2)
-ATTENTION_MMA(96, 32, 2)
+ATTENTION_MMA(80, 48, 2)
+ATTENTION_MMA(96, 48, 2)
 ATTENTION_MMA(128, 64, 1)
 ATTENTION_MMA(256, 32, 1)
