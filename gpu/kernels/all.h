@@ -20,7 +20,9 @@
 #include "sampling.c"
 // On tensor cores where there is CUDA, or what emulates it; in C by the kernel that they are held against.
 #ifdef __cplusplus
+#include "mma_tiles.cu"
 #include "attention_mma.cu"
+#include "attention_mma_back.cu"
 #else
 #include "attention_twin.c"
 #endif

@@ -225,7 +225,9 @@ pub fn program(dialect: Dialect) -> String {
     text += include_str!("../kernels/sampling.c");
     if dialect == Dialect::Cuda {
         text += include_str!("../kernels/mma.h");
+        text += include_str!("../kernels/mma_tiles.cu");
         text += include_str!("../kernels/attention_mma.cu");
+        text += include_str!("../kernels/attention_mma_back.cu");
     }
     text
 }

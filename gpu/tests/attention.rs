@@ -142,8 +142,17 @@ fn attention_of_every_head_size_of_tensor_cores() {
                 false => "attention_bf16".to_owned(),
             };
             assert_eq!(counts.launches.get(&kernel), Some(&1), "{counts:?}");
-            let exact = attend(&[q64, k64, v64], heads, window).expect("attention");
-            close(&done.expect("attention").0, &exact, 1e-2);
+            let (out, sums) = done.expect("attention");
+            let exact =
+                attend(&[q64.clone(), k64.clone(), v64.clone()], heads, window).expect("attention");
+            close(&out, &exact, 1e-2);
+            let (grad, grad64) = values(&[96, 4 * dim], 0.29, DType::BF16);
+            let found =
+                kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window));
+            let exact = gradients(&[&q64, &k64, &v64], &grad64, |of| attend(of, heads, window));
+            for (found, exact) in found.expect("gradients").iter().zip(&exact) {
+                close(found, exact, 5e-2);
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ use crate::{empty, has_tensor_cores};
 
 /// Values a head that there are kernels on tensor cores for.
 const MMA_DIMS: [usize; 5] = [64, 80, 96, 128, 256];
+/// The most of them that gradients are computed for there: more do not fit into registers.
+const MMA_BACK_DIM: usize = 128;
 
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,10 +55,33 @@ pub struct Runs {
     /// Most rows of keys that are looked at.
     rows: usize,
     queries: Tensor,
-    /// The same for tensor cores: as the numbers of a table, and on the device once a pass has asked.
-    mma_queries: (Vec<usize>, OnceLock<Tensor>),
+    /// The groups of queries and of keys for tensor cores.
+    mma_queries: Later,
+    mma_keys: Later,
     /// Where gradients are computed: the groups of keys, and the position of every token in its sequence.
     backward: Option<[Tensor; 2]>,
+}
+
+/// A table that goes to the device once a pass asks for it.
+#[derive(Debug, Clone, Default)]
+struct Later {
+    values: Vec<usize>,
+    width: usize,
+    table: OnceLock<Tensor>,
+}
+
+impl Later {
+    fn new(values: Vec<usize>, width: usize) -> Self {
+        Self { values, width, table: OnceLock::new() }
+    }
+
+    fn on(&self, device: &Device) -> Result<&Tensor> {
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        let table = table(self.values.clone(), self.width, device)?;
+        Ok(self.table.get_or_init(|| table))
+    }
 }
 
 /// Rows of so many numbers on the device.
@@ -79,6 +104,16 @@ fn groups(runs: &[Run], step: usize) -> Vec<usize> {
     runs.iter().flat_map(of_run).collect()
 }
 
+/// A row for every group of at most `step` keys of a run.
+fn groups_of_keys(runs: &[Run], step: usize) -> Vec<usize> {
+    let of_run = |run: &Run| {
+        let run = *run;
+        let keys = (0..run.tokens).step_by(step);
+        keys.flat_map(move |at| [run.first + at, step.min(run.tokens - at), run.until])
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
 impl Heads {
     /// Whether attention knows such heads.
     pub fn are_known(&self) -> bool {
@@ -93,16 +128,15 @@ impl Runs {
     pub fn new(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
         let mut all = Self::forward_only(runs, heads, scale, device)?;
         let keys_of_group = if heads.dim > TILE_DIM { KEYS / 2 } else { KEYS };
-        let (mut keys, mut positions) = (Vec::new(), vec![0; all.tokens]);
+        let mut positions = vec![0; all.tokens];
         for run in runs {
-            for at in (0..run.tokens).step_by(keys_of_group) {
-                keys.extend([run.first + at, keys_of_group.min(run.tokens - at), run.until]);
-            }
             for at in 0..run.tokens {
                 positions[run.first + at] = run.sees - 1 + at;
             }
         }
-        all.backward = Some([table(keys, 3, device)?, table(positions, 1, device)?]);
+        let keys = table(groups_of_keys(runs, keys_of_group), 3, device)?;
+        all.backward = Some([keys, table(positions, 1, device)?]);
+        all.mma_keys = Later::new(groups_of_keys(runs, MMA_ROWS), 3);
         Ok(all)
     }
 
@@ -126,25 +160,18 @@ impl Runs {
             }
         }
         let queries = table(groups(runs, step), 6, device)?;
-        let mma_queries = (groups(runs, MMA_ROWS / share), OnceLock::new());
-        Ok(Self { heads, scale, tokens, rows: last, queries, mma_queries, backward: None })
+        let mma_queries = Later::new(groups(runs, MMA_ROWS / share), 6);
+        let (mma_keys, backward) = (Later::default(), None);
+        Ok(Self { heads, scale, tokens, rows: last, queries, mma_queries, mma_keys, backward })
     }
 
-    /// The table for the kernel on tensor cores, where it is the one for these tensors: bf16, heads that it is compiled
-    /// for, keys and values at addresses that it copies 16 bytes from.
-    fn on_tensor_cores(&self, q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Option<&Tensor>> {
+    /// Whether kernels on tensor cores are the ones for these tensors: bf16, heads that they are compiled for, at
+    /// addresses that they copy 16 bytes from.
+    fn are_on_tensor_cores(&self, tensors: &[&Tensor]) -> bool {
         let is_aligned = |x: &&Tensor| x.layout().start_offset().is_multiple_of(8);
+        let is_half = tensors[0].dtype() == DType::BF16 && tensors.iter().all(is_aligned);
         let is_known = MMA_DIMS.contains(&self.heads.dim) && self.scale > 0.0;
-        let is_half = q.dtype() == DType::BF16 && [q, k, v].iter().all(is_aligned);
-        if !(is_known && is_half && has_tensor_cores(q.device())) {
-            return Ok(None);
-        }
-        let (values, on_device) = &self.mma_queries;
-        if let Some(table) = on_device.get() {
-            return Ok(Some(table));
-        }
-        let table = table(values.clone(), 6, q.device())?;
-        Ok(Some(on_device.get_or_init(|| table)))
+        is_half && is_known && has_tensor_cores(tensors[0].device())
     }
 
     fn launches(&self, table: &Tensor) -> Result<usize> {
@@ -181,9 +208,9 @@ pub fn attention(
     runs.check(q, k, v)?;
     let out = empty(q.shape(), q.dtype(), q.device())?;
     let sums = empty((runs.tokens, runs.heads.queries), DType::F32, q.device())?;
-    let (name, queries) = match runs.on_tensor_cores(q, k, v)? {
-        Some(queries) => (format!("attention_mma_{}", runs.heads.dim), queries),
-        None => ("attention".to_owned(), &runs.queries),
+    let (name, queries) = match runs.are_on_tensor_cores(&[q, k, v]) {
+        true => (format!("attention_mma_{}", runs.heads.dim), runs.mma_queries.on(q.device())?),
+        false => ("attention".to_owned(), &runs.queries),
     };
     let tensors = [q, k, v, &out, &sums, queries];
     let groups = runs.launches(queries)?;
@@ -211,10 +238,20 @@ pub fn attention_back(
     let like = |x: &Tensor| empty(x.shape(), x.dtype(), x.device());
     let (dq, dk, dv, pulls) = (like(q)?, like(k)?, like(v)?, like(sums)?);
     let (numbers, scale) = (runs.numbers(window), [runs.scale]);
-    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &runs.queries];
-    let groups = runs.launches(&runs.queries)?;
-    launch("attention_queries", Some(q), groups, &tensors, &numbers, &scale)?;
-    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, of_keys, positions];
-    launch("attention_keys", Some(q), runs.launches(of_keys)?, &tensors, &numbers, &scale)?;
+    let dim = runs.heads.dim;
+    let is_on_tensor_cores = dim <= MMA_BACK_DIM && runs.are_on_tensor_cores(&[q, k, v, grad]);
+    let (queries, keys, kind, suffix) = match is_on_tensor_cores {
+        true => {
+            let tables = (runs.mma_queries.on(q.device())?, runs.mma_keys.on(q.device())?);
+            (tables.0, tables.1, "attention_mma", format!("_{dim}"))
+        }
+        false => (&runs.queries, of_keys, "attention", String::new()),
+    };
+    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, queries];
+    let name = format!("{kind}_queries{suffix}");
+    launch(&name, Some(q), runs.launches(queries)?, &tensors, &numbers, &scale)?;
+    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, keys, positions];
+    let name = format!("{kind}_keys{suffix}");
+    launch(&name, Some(q), runs.launches(keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }
