@@ -70,7 +70,7 @@ fn attention_over_prefixes_and_suffixes_and_its_gradients() {
     ] {
         let heads = Heads { queries, keys, dim };
         let scale = 1.0 / (dim as f64).sqrt();
-        let runs = Runs::new(&runs(), heads, scale, &device()).expect("tables");
+        let runs = Runs::new(&runs(), heads, scale).expect("tables");
         let runs = (&runs, window);
         for (dtype, most) in TYPES {
             let (q, q64) = values(&[96, queries * dim], 0.37, dtype);
@@ -108,7 +108,7 @@ fn over_a_cache(dim: usize, dtype: DType) {
     let (q, _) = values(&[50, 6 * dim], 0.37, dtype);
     let (k, _) = values(&[50, 2 * dim], 0.71, dtype);
     let (v, _) = values(&[50, 2 * dim], 0.13, dtype);
-    let runs = Runs::new(&[own], heads, 0.2, &device()).expect("tables");
+    let runs = Runs::new(&[own], heads, 0.2).expect("tables");
     let whole = kernels::attention(&q, &k, &v, (&runs, None)).expect("attention").0;
     // The same keys in the second row of a cache of three rows of 60 slots.
     let cache = || Tensor::zeros((3 * 60, 2 * dim), dtype, &device()).expect("cache");
@@ -117,7 +117,7 @@ fn over_a_cache(dim: usize, dtype: DType) {
     kernels::store_rows(&k, &keys, &places).expect("stored");
     kernels::store_rows(&v, &values, &places).expect("stored");
     let last = Run { tokens: 1, sees: 50, start: 60, split: 60, until: 1, ..own };
-    let runs = Runs::new(&[last], heads, 0.2, &device()).expect("tables");
+    let runs = Runs::new(&[last], heads, 0.2).expect("tables");
     let q = q.narrow(0, 49, 1).expect("the last");
     let alone = kernels::attention(&q, &keys, &values, (&runs, None)).expect("attention").0;
     let whole = whole.narrow(0, 49, 1).expect("the last");
@@ -130,8 +130,7 @@ fn attention_of_every_head_size_of_tensor_cores() {
     for dim in [64, 80, 96, 128, 256] {
         for window in [None, Some(29)] {
             let heads = Heads { queries: 4, keys: 2, dim };
-            let runs =
-                Runs::new(&runs(), heads, 1.0 / (dim as f64).sqrt(), &device()).expect("tables");
+            let runs = Runs::new(&runs(), heads, 1.0 / (dim as f64).sqrt()).expect("tables");
             let (q, q64) = values(&[96, 4 * dim], 0.37, DType::BF16);
             let (k, k64) = values(&[96, 2 * dim], 0.71, DType::BF16);
             let (v, v64) = values(&[96, 2 * dim], 0.13, DType::BF16);

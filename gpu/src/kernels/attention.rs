@@ -46,7 +46,7 @@ pub struct Run {
     pub until: usize,
 }
 
-/// How the runs of a pass are shared out to the groups of a launch: tables on the device.
+/// How the runs of a pass are shared out to the groups of a launch.
 #[derive(Debug, Clone)]
 pub struct Runs {
     heads: Heads,
@@ -54,23 +54,33 @@ pub struct Runs {
     tokens: usize,
     /// Most rows of keys that are looked at.
     rows: usize,
-    queries: Tensor,
-    /// The groups of queries and of keys for tensor cores.
-    mma_queries: Later,
-    mma_keys: Later,
+    queries: Box<Groups>,
     /// Where gradients are computed: the groups of keys, and the position of every token in its sequence.
-    backward: Option<[Tensor; 2]>,
+    backward: Option<Box<(Groups, Table)>>,
+}
+
+/// The groups of a launch, a row each: of the general kernels and of those on tensor cores.
+#[derive(Debug, Clone)]
+struct Groups {
+    general: Table,
+    mma: Table,
 }
 
 /// A table that goes to the device once a pass asks for it.
-#[derive(Debug, Clone, Default)]
-struct Later {
+#[derive(Debug, Clone)]
+struct Table {
     values: Vec<usize>,
     width: usize,
     table: OnceLock<Tensor>,
 }
 
-impl Later {
+impl Groups {
+    fn of(&self, is_mma: bool) -> &Table {
+        if is_mma { &self.mma } else { &self.general }
+    }
+}
+
+impl Table {
     fn new(values: Vec<usize>, width: usize) -> Self {
         Self { values, width, table: OnceLock::new() }
     }
@@ -92,7 +102,7 @@ fn table(values: Vec<usize>, width: usize, device: &Device) -> Result<Tensor> {
 }
 
 /// A row for every group of at most `step` tokens of a run.
-fn groups(runs: &[Run], step: usize) -> Vec<usize> {
+fn groups_of_queries(runs: &[Run], step: usize) -> Table {
     let of_run = |run: &Run| {
         let run = *run;
         let split = run.split.min(i32::MAX as usize);
@@ -101,17 +111,17 @@ fn groups(runs: &[Run], step: usize) -> Vec<usize> {
             [run.first + at, count, run.sees + at, run.start, split, run.rest]
         })
     };
-    runs.iter().flat_map(of_run).collect()
+    Table::new(runs.iter().flat_map(of_run).collect(), 6)
 }
 
 /// A row for every group of at most `step` keys of a run.
-fn groups_of_keys(runs: &[Run], step: usize) -> Vec<usize> {
+fn groups_of_keys(runs: &[Run], step: usize) -> Table {
     let of_run = |run: &Run| {
         let run = *run;
         let keys = (0..run.tokens).step_by(step);
         keys.flat_map(move |at| [run.first + at, step.min(run.tokens - at), run.until])
     };
-    runs.iter().flat_map(of_run).collect()
+    Table::new(runs.iter().flat_map(of_run).collect(), 3)
 }
 
 impl Heads {
@@ -125,8 +135,8 @@ impl Heads {
 
 impl Runs {
     /// The tables of `runs`; products of queries and keys are multiplied by `scale`.
-    pub fn new(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
-        let mut all = Self::forward_only(runs, heads, scale, device)?;
+    pub fn new(runs: &[Run], heads: Heads, scale: f64) -> Result<Self> {
+        let mut all = Self::forward_only(runs, heads, scale)?;
         let keys_of_group = if heads.dim > TILE_DIM { KEYS / 2 } else { KEYS };
         let mut positions = vec![0; all.tokens];
         for run in runs {
@@ -134,9 +144,8 @@ impl Runs {
                 positions[run.first + at] = run.sees - 1 + at;
             }
         }
-        let keys = table(groups_of_keys(runs, keys_of_group), 3, device)?;
-        all.backward = Some([keys, table(positions, 1, device)?]);
-        all.mma_keys = Later::new(groups_of_keys(runs, MMA_ROWS), 3);
+        let (general, mma) = (groups_of_keys(runs, keys_of_group), groups_of_keys(runs, MMA_ROWS));
+        all.backward = Some(Box::new((Groups { general, mma }, Table::new(positions, 1))));
         Ok(all)
     }
 
@@ -144,7 +153,7 @@ impl Runs {
     ///
     /// # Errors
     /// Heads that are not known.
-    pub fn forward_only(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
+    pub fn forward_only(runs: &[Run], heads: Heads, scale: f64) -> Result<Self> {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
         }
@@ -159,10 +168,10 @@ impl Runs {
                 last = last.max(run.rest + seen - run.split);
             }
         }
-        let queries = table(groups(runs, step), 6, device)?;
-        let mma_queries = Later::new(groups(runs, MMA_ROWS / share), 6);
-        let (mma_keys, backward) = (Later::default(), None);
-        Ok(Self { heads, scale, tokens, rows: last, queries, mma_queries, mma_keys, backward })
+        let general = groups_of_queries(runs, step);
+        let mma = groups_of_queries(runs, MMA_ROWS / share);
+        let queries = Box::new(Groups { general, mma });
+        Ok(Self { heads, scale, tokens, rows: last, queries, backward: None })
     }
 
     /// Whether kernels on tensor cores are the ones for these tensors: bf16, heads that they are compiled for, at
@@ -208,9 +217,11 @@ pub fn attention(
     runs.check(q, k, v)?;
     let out = empty(q.shape(), q.dtype(), q.device())?;
     let sums = empty((runs.tokens, runs.heads.queries), DType::F32, q.device())?;
-    let (name, queries) = match runs.are_on_tensor_cores(&[q, k, v]) {
-        true => (format!("attention_mma_{}", runs.heads.dim), runs.mma_queries.on(q.device())?),
-        false => ("attention".to_owned(), &runs.queries),
+    let is_mma = runs.are_on_tensor_cores(&[q, k, v]);
+    let queries = runs.queries.of(is_mma).on(q.device())?;
+    let name = match is_mma {
+        true => format!("attention_mma_{}", runs.heads.dim),
+        false => "attention".to_owned(),
     };
     let tensors = [q, k, v, &out, &sums, queries];
     let groups = runs.launches(queries)?;
@@ -227,7 +238,7 @@ pub fn attention_back(
     (runs, window): (&Runs, Option<usize>),
 ) -> Result<[Tensor; 3]> {
     runs.check(q, k, v)?;
-    let Some([of_keys, positions]) = &runs.backward else {
+    let Some((of_keys, positions)) = runs.backward.as_deref() else {
         bail!("attention_back: the tables are those of a pass without a gradient")
     };
     for tensor in [out, grad] {
@@ -239,19 +250,19 @@ pub fn attention_back(
     let (dq, dk, dv, pulls) = (like(q)?, like(k)?, like(v)?, like(sums)?);
     let (numbers, scale) = (runs.numbers(window), [runs.scale]);
     let dim = runs.heads.dim;
-    let is_on_tensor_cores = dim <= MMA_BACK_DIM && runs.are_on_tensor_cores(&[q, k, v, grad]);
-    let (queries, keys, kind, suffix) = match is_on_tensor_cores {
-        true => {
-            let tables = (runs.mma_queries.on(q.device())?, runs.mma_keys.on(q.device())?);
-            (tables.0, tables.1, "attention_mma", format!("_{dim}"))
-        }
-        false => (&runs.queries, of_keys, "attention", String::new()),
+    let is_mma = dim <= MMA_BACK_DIM && runs.are_on_tensor_cores(&[q, k, v, out, grad]);
+    let (kind, suffix) = match is_mma {
+        true => ("attention_mma", format!("_{dim}")),
+        false => ("attention", String::new()),
     };
-    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, queries];
+    let on = |table: &Table| table.on(q.device()).cloned();
+    let (queries, keys) = (on(runs.queries.of(is_mma))?, on(of_keys.of(is_mma))?);
+    let positions = on(positions)?;
+    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &queries];
     let name = format!("{kind}_queries{suffix}");
-    launch(&name, Some(q), runs.launches(queries)?, &tensors, &numbers, &scale)?;
-    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, keys, positions];
+    launch(&name, Some(q), runs.launches(&queries)?, &tensors, &numbers, &scale)?;
+    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, &keys, &positions];
     let name = format!("{kind}_keys{suffix}");
-    launch(&name, Some(q), runs.launches(keys)?, &tensors, &numbers, &scale)?;
+    launch(&name, Some(q), runs.launches(&keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }

@@ -142,14 +142,14 @@ impl On<'_> {
         };
         // On tensor cores, whose groups are larger, more than one group and one tile of keys.
         let is_long = self.shapes.dtype == DType::BF16 && crate::has_tensor_cores(self.device);
-        let [prefix, suffix] = if is_long { [130, 70] } else { [4, 2] };
+        let [prefix, suffix] = if is_long { [130, 5] } else { [4, 2] };
         let tokens = prefix + suffix + 1;
         let runs = [
             run(0, prefix, 0, tokens),
             run(prefix, suffix, prefix, tokens - 1),
             run(tokens - 1, 1, prefix, tokens),
         ];
-        let runs = Runs::new(&runs, heads, scale, self.device)?;
+        let runs = Runs::new(&runs, heads, scale)?;
         let of = |heads: usize, by| self.x(&[tokens, heads * dim], by);
         let (q, grad) = (of(queries, 0.37)?, of(queries, 0.29)?);
         let (k, v) = (of(keys, 0.71)?, of(keys, 0.13)?);
@@ -159,7 +159,7 @@ impl On<'_> {
         }
         // One token after 40 in the second row of a cache of 45 slots: more keys than one tile.
         let run = Run { first: 0, tokens: 1, sees: 41, start: 45, split: 45, rest: 0, until: 1 };
-        let runs = Runs::new(&[run], heads, scale, self.device)?;
+        let runs = Runs::new(&[run], heads, scale)?;
         let cache = |by| self.x(&[90, keys * dim], by);
         kernels::attention(&q.narrow(0, 0, 1)?, &cache(0.3)?, &cache(0.6)?, (&runs, None))?;
         Ok(())
