@@ -66,6 +66,18 @@ pub fn runs_on(device: &Device) -> bool {
     }
 }
 
+/// Whether kernels for tensor cores run on `device`: on CUDA, which kernels need compute capability 8.0 of, and on what
+/// emulates CUDA's own text.
+pub fn has_tensor_cores(device: &Device) -> bool {
+    match device {
+        _ if is_by_candle() => false,
+        Device::Cuda(_) => cfg!(feature = "cuda"),
+        #[cfg(feature = "emulated")]
+        Device::Cpu => emulators::is_of_cuda(),
+        _ => false,
+    }
+}
+
 static EMULATES: AtomicBool = AtomicBool::new(false);
 
 /// Makes the CPU take a GPU's place in this process from now on, in builds with the feature `emulated`.
@@ -208,9 +220,16 @@ pub fn program(dialect: Dialect) -> String {
         text += &LAYERS.concat();
         text += "\n#undef NAME\n#undef REAL\n";
     }
-    text + "#define NAME(name) name##_f32\n"
-        + include_str!("../kernels/single.c")
-        + include_str!("../kernels/sampling.c")
+    text += "#define NAME(name) name##_f32\n";
+    text += include_str!("../kernels/single.c");
+    text += include_str!("../kernels/sampling.c");
+    if dialect == Dialect::Cuda {
+        text += include_str!("../kernels/mma.h");
+        text += include_str!("../kernels/mma_tiles.cu");
+        text += include_str!("../kernels/attention_mma.cu");
+        text += include_str!("../kernels/attention_mma_back.cu");
+    }
+    text
 }
 
 impl Call<'_> {

@@ -1,11 +1,18 @@
 //! Attention over runs of tokens.
 
+use std::sync::OnceLock;
+
 use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
 use crate::counts::upload;
-use crate::empty;
-use crate::sizes::{KEYS, MAX_DIM, QUERIES, TILE_DIM, VECTORS};
+use crate::sizes::{KEYS, MAX_DIM, MMA_ROWS, QUERIES, TILE_DIM, VECTORS};
+use crate::{empty, has_tensor_cores};
+
+/// Values a head that there are kernels on tensor cores for.
+const MMA_DIMS: [usize; 5] = [64, 80, 96, 128, 256];
+/// The most of them that gradients are computed for there: more do not fit into registers.
+const MMA_BACK_DIM: usize = 128;
 
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +46,7 @@ pub struct Run {
     pub until: usize,
 }
 
-/// How the runs of a pass are shared out to the groups of a launch: tables on the device.
+/// How the runs of a pass are shared out to the groups of a launch.
 #[derive(Debug, Clone)]
 pub struct Runs {
     heads: Heads,
@@ -47,9 +54,44 @@ pub struct Runs {
     tokens: usize,
     /// Most rows of keys that are looked at.
     rows: usize,
-    queries: Tensor,
+    queries: Box<Groups>,
     /// Where gradients are computed: the groups of keys, and the position of every token in its sequence.
-    backward: Option<[Tensor; 2]>,
+    backward: Option<Box<(Groups, Table)>>,
+}
+
+/// The groups of a launch, a row each: of the general kernels and of those on tensor cores.
+#[derive(Debug, Clone)]
+struct Groups {
+    general: Table,
+    mma: Table,
+}
+
+/// A table that goes to the device once a pass asks for it.
+#[derive(Debug, Clone)]
+struct Table {
+    values: Vec<usize>,
+    width: usize,
+    table: OnceLock<Tensor>,
+}
+
+impl Groups {
+    fn of(&self, is_mma: bool) -> &Table {
+        if is_mma { &self.mma } else { &self.general }
+    }
+}
+
+impl Table {
+    fn new(values: Vec<usize>, width: usize) -> Self {
+        Self { values, width, table: OnceLock::new() }
+    }
+
+    fn on(&self, device: &Device) -> Result<&Tensor> {
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        let table = table(self.values.clone(), self.width, device)?;
+        Ok(self.table.get_or_init(|| table))
+    }
 }
 
 /// Rows of so many numbers on the device.
@@ -57,6 +99,29 @@ fn table(values: Vec<usize>, width: usize, device: &Device) -> Result<Tensor> {
     let count = values.len() / width;
     let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
     upload(values, (count, width), device)
+}
+
+/// A row for every group of at most `step` tokens of a run.
+fn groups_of_queries(runs: &[Run], step: usize) -> Table {
+    let of_run = |run: &Run| {
+        let run = *run;
+        let split = run.split.min(i32::MAX as usize);
+        (0..run.tokens).step_by(step).flat_map(move |at| {
+            let count = step.min(run.tokens - at);
+            [run.first + at, count, run.sees + at, run.start, split, run.rest]
+        })
+    };
+    Table::new(runs.iter().flat_map(of_run).collect(), 6)
+}
+
+/// A row for every group of at most `step` keys of a run.
+fn groups_of_keys(runs: &[Run], step: usize) -> Table {
+    let of_run = |run: &Run| {
+        let run = *run;
+        let keys = (0..run.tokens).step_by(step);
+        keys.flat_map(move |at| [run.first + at, step.min(run.tokens - at), run.until])
+    };
+    Table::new(runs.iter().flat_map(of_run).collect(), 3)
 }
 
 impl Heads {
@@ -70,19 +135,17 @@ impl Heads {
 
 impl Runs {
     /// The tables of `runs`; products of queries and keys are multiplied by `scale`.
-    pub fn new(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
-        let mut all = Self::forward_only(runs, heads, scale, device)?;
+    pub fn new(runs: &[Run], heads: Heads, scale: f64) -> Result<Self> {
+        let mut all = Self::forward_only(runs, heads, scale)?;
         let keys_of_group = if heads.dim > TILE_DIM { KEYS / 2 } else { KEYS };
-        let (mut keys, mut positions) = (Vec::new(), vec![0; all.tokens]);
+        let mut positions = vec![0; all.tokens];
         for run in runs {
-            for at in (0..run.tokens).step_by(keys_of_group) {
-                keys.extend([run.first + at, keys_of_group.min(run.tokens - at), run.until]);
-            }
             for at in 0..run.tokens {
                 positions[run.first + at] = run.sees - 1 + at;
             }
         }
-        all.backward = Some([table(keys, 3, device)?, table(positions, 1, device)?]);
+        let (general, mma) = (groups_of_keys(runs, keys_of_group), groups_of_keys(runs, MMA_ROWS));
+        all.backward = Some(Box::new((Groups { general, mma }, Table::new(positions, 1))));
         Ok(all)
     }
 
@@ -90,13 +153,13 @@ impl Runs {
     ///
     /// # Errors
     /// Heads that are not known.
-    pub fn forward_only(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
+    pub fn forward_only(runs: &[Run], heads: Heads, scale: f64) -> Result<Self> {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
         }
         let share = heads.queries / heads.keys;
         let step = (VECTORS / share).min(QUERIES / (share * heads.dim)).max(1);
-        let (mut queries, mut tokens, mut last) = (Vec::new(), 0, 0);
+        let (mut tokens, mut last) = (0, 0);
         for run in runs.iter().filter(|run| run.tokens > 0) {
             tokens = tokens.max(run.first + run.tokens);
             let seen = run.sees + run.tokens - 1;
@@ -104,17 +167,23 @@ impl Runs {
             if seen > run.split {
                 last = last.max(run.rest + seen - run.split);
             }
-            for at in (0..run.tokens).step_by(step) {
-                let count = step.min(run.tokens - at);
-                let split = run.split.min(i32::MAX as usize);
-                queries.extend([run.first + at, count, run.sees + at, run.start, split, run.rest]);
-            }
         }
-        let queries = table(queries, 6, device)?;
+        let general = groups_of_queries(runs, step);
+        let mma = groups_of_queries(runs, MMA_ROWS / share);
+        let queries = Box::new(Groups { general, mma });
         Ok(Self { heads, scale, tokens, rows: last, queries, backward: None })
     }
 
-    fn groups(&self, table: &Tensor) -> Result<usize> {
+    /// Whether kernels on tensor cores are the ones for these tensors: bf16, heads that they are compiled for, at
+    /// addresses that they copy 16 bytes from.
+    fn are_on_tensor_cores(&self, tensors: &[&Tensor]) -> bool {
+        let is_aligned = |x: &&Tensor| x.layout().start_offset().is_multiple_of(8);
+        let is_half = tensors[0].dtype() == DType::BF16 && tensors.iter().all(is_aligned);
+        let is_known = MMA_DIMS.contains(&self.heads.dim) && self.scale > 0.0;
+        is_half && is_known && has_tensor_cores(tensors[0].device())
+    }
+
+    fn launches(&self, table: &Tensor) -> Result<usize> {
         Ok(table.dim(0)? * self.heads.keys)
     }
 
@@ -137,7 +206,8 @@ impl Runs {
 }
 
 /// Causal attention of `q` `[N, H * D]` over rows of keys and values `[.., K * D]`, to the last `window` tokens or to
-/// all; with it the logarithm of the sum of every query's weights, `[N, H]`.
+/// all; with it the logarithm of the sum of every query's weights, `[N, H]`. On tensor cores where they are known: see
+/// [`crate::has_tensor_cores`].
 pub fn attention(
     q: &Tensor,
     k: &Tensor,
@@ -147,9 +217,15 @@ pub fn attention(
     runs.check(q, k, v)?;
     let out = empty(q.shape(), q.dtype(), q.device())?;
     let sums = empty((runs.tokens, runs.heads.queries), DType::F32, q.device())?;
-    let tensors = [q, k, v, &out, &sums, &runs.queries];
-    let groups = runs.groups(&runs.queries)?;
-    launch("attention", Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
+    let is_mma = runs.are_on_tensor_cores(&[q, k, v]);
+    let queries = runs.queries.of(is_mma).on(q.device())?;
+    let name = match is_mma {
+        true => format!("attention_mma_{}", runs.heads.dim),
+        false => "attention".to_owned(),
+    };
+    let tensors = [q, k, v, &out, &sums, queries];
+    let groups = runs.launches(queries)?;
+    launch(&name, Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
     Ok((out, sums))
 }
 
@@ -162,7 +238,7 @@ pub fn attention_back(
     (runs, window): (&Runs, Option<usize>),
 ) -> Result<[Tensor; 3]> {
     runs.check(q, k, v)?;
-    let Some([of_keys, positions]) = &runs.backward else {
+    let Some((of_keys, positions)) = runs.backward.as_deref() else {
         bail!("attention_back: the tables are those of a pass without a gradient")
     };
     for tensor in [out, grad] {
@@ -173,10 +249,20 @@ pub fn attention_back(
     let like = |x: &Tensor| empty(x.shape(), x.dtype(), x.device());
     let (dq, dk, dv, pulls) = (like(q)?, like(k)?, like(v)?, like(sums)?);
     let (numbers, scale) = (runs.numbers(window), [runs.scale]);
-    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &runs.queries];
-    let groups = runs.groups(&runs.queries)?;
-    launch("attention_queries", Some(q), groups, &tensors, &numbers, &scale)?;
-    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, of_keys, positions];
-    launch("attention_keys", Some(q), runs.groups(of_keys)?, &tensors, &numbers, &scale)?;
+    let dim = runs.heads.dim;
+    let is_mma = dim <= MMA_BACK_DIM && runs.are_on_tensor_cores(&[q, k, v, out, grad]);
+    let (kind, suffix) = match is_mma {
+        true => ("attention_mma", format!("_{dim}")),
+        false => ("attention", String::new()),
+    };
+    let on = |table: &Table| table.on(q.device()).cloned();
+    let (queries, keys) = (on(runs.queries.of(is_mma))?, on(of_keys.of(is_mma))?);
+    let positions = on(positions)?;
+    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &queries];
+    let name = format!("{kind}_queries{suffix}");
+    launch(&name, Some(q), runs.launches(&queries)?, &tensors, &numbers, &scale)?;
+    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, &keys, &positions];
+    let name = format!("{kind}_keys{suffix}");
+    launch(&name, Some(q), runs.launches(&keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }
