@@ -18,8 +18,8 @@ use tealight::system::process::Process;
 use tealight::system::ranks::threads;
 use tealight::system::stop::Stop;
 
-use crate::fleet::Vllm;
 use crate::support::metrics::rows;
+use crate::support::vllm::Vllm;
 
 /// Options as the command line has them.
 pub(crate) fn options<T: Args + FromArgMatches>(line: &str) -> T {
