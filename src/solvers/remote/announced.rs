@@ -64,9 +64,9 @@ impl Announced {
             ),
             EngineWeights::Full if self.has("/collective_rpc") && self.has("/pause") => Ok(()),
             EngineWeights::Full if self.has("/update_weights") => bail!(
-                "vLLM {version} takes all weights only over its weight transfer (/update_weights), whose backends are \
-                 NCCL and CUDA memory handles that PyTorch opens; Tealight hands weights over in files: train an \
-                 adapter (--use-peft), or use a server that offers /collective_rpc"
+                "vLLM {version} takes all weights only over its weight transfer (/update_weights), which sends them between \
+                 GPUs by NCCL or as PyTorch's memory handles; Tealight hands weights over in files: train an adapter \
+                 (--use-peft), or use a server that offers /collective_rpc"
             ),
             EngineWeights::Full => bail!(
                 "vLLM {version} does not offer /collective_rpc and /pause, with which it reads all weights again: start \

@@ -291,7 +291,8 @@ fn changed(
 ) -> String {
     let (Some(before), Some(after)) = (before, after) else { return String::new() };
     let changed = after.iter().filter(|(name, sum)| before.get(*name) != Some(*sum));
-    let names: Vec<&str> = changed.map(|(name, _)| name.as_str()).take(3).collect();
+    let name = |name: &String| name.chars().take(120).collect::<String>();
+    let names: Vec<String> = changed.map(|(key, _)| name(key)).take(3).collect();
     match names.is_empty() {
         true => "; by its checksums no tensor changed".into(),
         false => format!("; by its checksums only {} changed", names.join(", ")),
