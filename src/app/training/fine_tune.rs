@@ -100,6 +100,7 @@ impl Session<'_> {
             verifier: &*dataset.verifier,
             rewarding: &rewarding,
             ranks: &self.ranks,
+            device_link: setup.device_link,
         };
         let mut recorder = Recorder::new(self, &run, setup, &checkpoints, state.global_step)?;
         let end = rlvr::train(&run, &mut state, &mut optimizer, self.stop, &mut |step| {
