@@ -27,6 +27,9 @@ pub mod self_check;
 mod sizes;
 mod witness;
 
+#[cfg(feature = "nccl")]
+pub use cuda::nccl::Communicator;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, bail};

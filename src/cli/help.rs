@@ -116,6 +116,7 @@ const GROUPS: [Group; 8] = [
             "weight_decay",
             "max_grad_norm",
             "zero_stage",
+            "gradient_link",
             "micro_batch_tokens",
             "gradient_checkpointing",
             "max_skipped_steps",

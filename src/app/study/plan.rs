@@ -266,6 +266,7 @@ impl Prepared {
             path: None,
             engine: None,
             optimizer_ranks: Ranks::alone(),
+            device_link: None,
             correction: ImportanceCorrection::default(),
         };
         session.fine_tune(&self.train, &config, &setup)?;

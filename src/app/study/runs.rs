@@ -293,6 +293,7 @@ impl StudyOptions {
                 path: self.path_points(config),
                 engine: None,
                 optimizer_ranks: Ranks::alone(),
+                device_link: None,
                 correction: ImportanceCorrection::default(),
             };
             let tuned = session.fine_tune(train, config, &setup)?;
