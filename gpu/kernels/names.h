@@ -1,4 +1,4 @@
-TWO(add_norm) TWO(add) TWO(add_bias) TWO(add_biases) TWO(rope) TWO(gated) TWO(store_rows) TWO(rope_store) TWO(drop)
+TWO(add_norm) TWO(add) TWO(add_bias) TWO(add_biases) TWO(rope) TWO(gated) TWO(store_rows) TWO(pick_rows) TWO(rope_store) TWO(drop)
 TWO(attention)
 TWO(norm_inputs) TWO(norm_weights) TWO(column_sums) TWO(gated_back) TWO(attention_queries) TWO(attention_keys)
 TWO(embedding_back) TWO(add_to) TWO(logits_grad) TWO(narrow)

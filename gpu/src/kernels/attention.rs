@@ -1,11 +1,10 @@
 //! Attention over runs of tokens.
 
-use candle_core::{DType, Device, Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
-use crate::counts::upload;
-use crate::empty;
 use crate::sizes::{KEYS, MAX_DIM, QUERIES, TILE_DIM, VECTORS};
+use crate::workspace::{Array, Destination, Operand, beside};
 
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,16 +46,16 @@ pub struct Runs {
     tokens: usize,
     /// Most rows of keys that are looked at.
     rows: usize,
-    queries: Tensor,
+    queries: Array,
     /// Where gradients are computed: the groups of keys, and the position of every token in its sequence.
-    backward: Option<[Tensor; 2]>,
+    backward: Option<[Array; 2]>,
 }
 
 /// Rows of so many numbers on the device.
-fn table(values: Vec<usize>, width: usize, device: &Device) -> Result<Tensor> {
+fn table(values: Vec<usize>, width: usize, to: Destination<'_>) -> Result<Array> {
     let count = values.len() / width;
     let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
-    upload(values, (count, width), device)
+    to.upload(values, (count, width))
 }
 
 impl Heads {
@@ -70,8 +69,14 @@ impl Heads {
 
 impl Runs {
     /// The tables of `runs`; products of queries and keys are multiplied by `scale`.
-    pub fn new(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
-        let mut all = Self::forward_only(runs, heads, scale, device)?;
+    pub fn new<'a>(
+        runs: &[Run],
+        heads: Heads,
+        scale: f64,
+        to: impl Into<Destination<'a>>,
+    ) -> Result<Self> {
+        let to = to.into();
+        let mut all = Self::forward_only(runs, heads, scale, to)?;
         let keys_of_group = if heads.dim > TILE_DIM { KEYS / 2 } else { KEYS };
         let (mut keys, mut positions) = (Vec::new(), vec![0; all.tokens]);
         for run in runs {
@@ -82,7 +87,7 @@ impl Runs {
                 positions[run.first + at] = run.sees - 1 + at;
             }
         }
-        all.backward = Some([table(keys, 3, device)?, table(positions, 1, device)?]);
+        all.backward = Some([table(keys, 3, to)?, table(positions, 1, to)?]);
         Ok(all)
     }
 
@@ -90,7 +95,12 @@ impl Runs {
     ///
     /// # Errors
     /// Heads that are not known.
-    pub fn forward_only(runs: &[Run], heads: Heads, scale: f64, device: &Device) -> Result<Self> {
+    pub fn forward_only<'a>(
+        runs: &[Run],
+        heads: Heads,
+        scale: f64,
+        to: impl Into<Destination<'a>>,
+    ) -> Result<Self> {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
         }
@@ -110,12 +120,12 @@ impl Runs {
                 queries.extend([run.first + at, count, run.sees + at, run.start, split, run.rest]);
             }
         }
-        let queries = table(queries, 6, device)?;
+        let queries = table(queries, 6, to.into())?;
         Ok(Self { heads, scale, tokens, rows: last, queries, backward: None })
     }
 
-    fn groups(&self, table: &Tensor) -> Result<usize> {
-        Ok(table.dim(0)? * self.heads.keys)
+    fn groups(&self, table: &Array) -> Result<usize> {
+        Ok(table.tensor().dim(0)? * self.heads.keys)
     }
 
     fn numbers(&self, window: Option<usize>) -> [usize; 4] {
@@ -139,15 +149,16 @@ impl Runs {
 /// Causal attention of `q` `[N, H * D]` over rows of keys and values `[.., K * D]`, to the last `window` tokens or to
 /// all; with it the logarithm of the sum of every query's weights, `[N, H]`.
 pub fn attention(
-    q: &Tensor,
-    k: &Tensor,
-    v: &Tensor,
+    q: &dyn Operand,
+    k: &dyn Operand,
+    v: &dyn Operand,
     (runs, window): (&Runs, Option<usize>),
-) -> Result<(Tensor, Tensor)> {
-    runs.check(q, k, v)?;
-    let out = empty(q.shape(), q.dtype(), q.device())?;
-    let sums = empty((runs.tokens, runs.heads.queries), DType::F32, q.device())?;
-    let tensors = [q, k, v, &out, &sums, &runs.queries];
+) -> Result<(Array, Array)> {
+    runs.check(q.tensor(), k.tensor(), v.tensor())?;
+    let out = beside(q, q.tensor().shape(), q.tensor().dtype())?;
+    let sums = beside(q, (runs.tokens, runs.heads.queries), DType::F32)?;
+    let [q, k, v] = [q, k, v].map(|x| x.tensor());
+    let tensors = [q, k, v, out.tensor(), sums.tensor(), runs.queries.tensor()];
     let groups = runs.groups(&runs.queries)?;
     launch("attention", Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
     Ok((out, sums))
@@ -156,11 +167,15 @@ pub fn attention(
 /// The gradients of queries, keys and values for that of [`attention`]'s result, where the rows of keys are the
 /// tokens themselves.
 pub fn attention_back(
-    [q, k, v]: [&Tensor; 3],
-    (out, sums): (&Tensor, &Tensor),
-    grad: &Tensor,
+    qkv: [&dyn Operand; 3],
+    (out, sums): (&dyn Operand, &dyn Operand),
+    grad: &dyn Operand,
     (runs, window): (&Runs, Option<usize>),
-) -> Result<[Tensor; 3]> {
+) -> Result<[Array; 3]> {
+    let like = |x: &dyn Operand| beside(x, x.tensor().shape(), x.tensor().dtype());
+    let ([dq, dk, dv], pulls) = ([like(qkv[0])?, like(qkv[1])?, like(qkv[2])?], like(sums)?);
+    let [q, k, v] = qkv.map(|x| x.tensor());
+    let [out, sums, grad] = [out, sums, grad].map(|x| x.tensor());
     runs.check(q, k, v)?;
     let Some([of_keys, positions]) = &runs.backward else {
         bail!("attention_back: the tables are those of a pass without a gradient")
@@ -170,13 +185,13 @@ pub fn attention_back(
     }
     expect(k, q.dtype(), runs.tokens * runs.heads.keys * runs.heads.dim, "attention_back")?;
     expect(sums, DType::F32, runs.tokens * runs.heads.queries, "attention_back")?;
-    let like = |x: &Tensor| empty(x.shape(), x.dtype(), x.device());
-    let (dq, dk, dv, pulls) = (like(q)?, like(k)?, like(v)?, like(sums)?);
     let (numbers, scale) = (runs.numbers(window), [runs.scale]);
-    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &runs.queries];
+    let queries = runs.queries.tensor();
+    let tensors = [q, k, v, out, grad, sums, dq.tensor(), pulls.tensor(), queries];
     let groups = runs.groups(&runs.queries)?;
     launch("attention_queries", Some(q), groups, &tensors, &numbers, &scale)?;
-    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, of_keys, positions];
+    let (to, tables) = ([dk.tensor(), dv.tensor()], [of_keys.tensor(), positions.tensor()]);
+    let tensors = [q, k, v, grad, sums, pulls.tensor(), to[0], to[1], tables[0], tables[1]];
     launch("attention_keys", Some(q), runs.groups(of_keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }

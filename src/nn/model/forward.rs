@@ -4,6 +4,7 @@
 //! because the logits of a whole batch, `[N, V]`, are the peak of memory; callers project only what they need.
 
 use candle_core::{Result, Tensor, bail};
+use tealight_gpu::workspace::Array;
 
 use super::decoder::Decoder;
 use super::kv_cache::{Cached, KvCache};
@@ -28,6 +29,14 @@ pub(crate) enum LogpTrace {
     Gpu(<Gpu as Backend>::LogpSums),
 }
 
+/// The last token of each row.
+pub(crate) enum LastTokens<'a> {
+    /// Known to the host.
+    Known(&'a [u32]),
+    /// Drawn on the GPU from this decoder's logits; the host has not seen them.
+    Drawn(&'a Array),
+}
+
 impl Decoder {
     /// Hidden states `[N, D]`, after the last norm, of `ids` `[N]`, the tokens of all segments.
     ///
@@ -49,26 +58,37 @@ impl Decoder {
             AnyBackend::Gpu(gpu) => {
                 let scale = self.architecture.embedding_scale;
                 let stream = gpu.embed(&self.embedding, ids, scale)?;
-                self.on_gpu(gpu, stream, packed, cache)
+                self.on_gpu(gpu, stream, packed, cache).map(Array::into_tensor)
             }
         }
     }
 
-    /// The same of tokens `[N]` that a GPU has drawn from this decoder's logits and that the host has not seen.
+    /// Logits `[N, V]` on a GPU of the tokens after `tokens`, one of each row, which are added to the cache. All that is
+    /// computed is in the cache's workspace.
     ///
     /// # Errors
     /// A decoder on the CPU; as for [`Self::hidden`].
-    pub(crate) fn hidden_of_drawn(
+    pub(crate) fn next_logits(
         &self,
-        tokens: &Tensor,
+        tokens: LastTokens<'_>,
         packed: &PackedSequences,
         cache: &mut KvCache,
-    ) -> Result<Tensor> {
+    ) -> Result<Array> {
         let AnyBackend::Gpu(gpu) = &self.backend else { bail!("the decoder is on the CPU") };
-        self.check(tokens.elem_count(), packed)?;
+        let gpu = gpu.within(cache.workspace(packed.tokens()).cloned());
         let scale = self.architecture.embedding_scale;
-        let stream = gpu.embed_drawn(&self.embedding, tokens, scale)?;
-        self.on_gpu(gpu, stream, packed, Some(cache))
+        let stream = match tokens {
+            LastTokens::Known(ids) => {
+                self.check(ids.len(), packed)?;
+                gpu.embed(&self.embedding, ids, scale)?
+            }
+            LastTokens::Drawn(ids) => {
+                self.check(ids.elem_count(), packed)?;
+                gpu.embed_drawn(&self.embedding, ids, scale)?
+            }
+        };
+        let hidden = self.on_gpu(&gpu, stream, packed, Some(cache))?;
+        gpu.logits_of_array(&hidden, &self.head)
     }
 
     /// Hidden states of what was looked up of tokens.
@@ -78,7 +98,7 @@ impl Decoder {
         mut stream: <Gpu as Backend>::Stream,
         packed: &PackedSequences,
         mut cache: Option<&mut KvCache>,
-    ) -> Result<Tensor> {
+    ) -> Result<Array> {
         let slots = room::grown(cache.as_deref_mut(), packed)?;
         let pass = run::pass(self, gpu, packed, slots)?;
         let mut layers = cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
