@@ -119,6 +119,22 @@ fn positions_gates_and_sums() {
     }
 }
 
+#[test]
+fn rows_of_an_embedding_are_picked_and_scaled() {
+    for (dtype, most) in TYPES {
+        let (table, table64) = values(&[11, 300], 0.37, dtype);
+        let ids = [10u32, 0, 3, 3];
+        let device = device();
+        for scale in [1.0, 5.7] {
+            let picked =
+                kernels::pick_rows(&table, &numbers(ids.to_vec()), scale, (&device).into());
+            let index = Tensor::new(&ids, &Device::Cpu).expect("numbers");
+            let exact = (table64.index_select(&index, 0).expect("rows") * scale).expect("scaled");
+            close(&picked.expect("rows"), &exact, if scale == 1.0 { 0.0 } else { most });
+        }
+    }
+}
+
 /// One launch leaves in a cache, to the bit, what those of positions and of rows do: 3 query heads, 2 of keys, of 10
 /// values, of which 8 turn.
 fn stored_rows_are_those_of_the_kernels_in_turn(dtype: DType) {

@@ -215,3 +215,68 @@ impl Decoder {
         }
     }
 }
+
+#[cfg(all(test, feature = "emulated-gpu"))]
+mod tests {
+    use std::sync::Arc;
+
+    use candle_core::{DType, Device};
+    use tealight_gpu::counts::counted;
+
+    use super::*;
+    use crate::nn::backend::Parameter;
+    use crate::nn::model::{Architecture, BackendKind, room, weights};
+
+    /// Norms of queries and keys, biases, windows and an output layer of its own, by family.
+    fn decoder(family: &str, dtype: DType) -> Decoder {
+        let config = serde_json::json!({
+            "model_type": family, "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48,
+            "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+            "max_position_embeddings": 64, "tie_word_embeddings": family == "qwen2",
+        });
+        let architecture = Architecture::from_config(&config).expect("a config");
+        let weights = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
+        let weight = |name: &str| Ok(Parameter::constant(name, weights[name].to_dtype(dtype)?));
+        Decoder::new(&architecture, BackendKind::Gpu, weight).expect("a decoder")
+    }
+
+    #[test]
+    fn steps_in_one_memory_are_the_same_and_write_over_nothing_that_is_held() {
+        for (family, dtype) in
+            [("qwen2", DType::F32), ("qwen2", DType::BF16), ("qwen3", DType::F32)]
+        {
+            let decoder = decoder(family, dtype);
+            let mut cache = decoder.decoding_cache(3, 60, 60).expect("a cache");
+            let mut other = decoder.cache(3, 60).expect("a cache");
+            let memory = Arc::downgrade(cache.workspace(3).expect("on a GPU"));
+            let mut held = Vec::new();
+            // Rows end.
+            for (step, rows) in [3, 3, 3, 2, 2, 1, 1].into_iter().enumerate() {
+                let packed = PackedSequences::after((0..rows).map(|_| step));
+                let ids: Vec<u32> = (0..rows).map(|row| (7 * step + 5 * row) as u32 % 40).collect();
+                let (logits, counts) =
+                    counted(|| decoder.next_logits(LastTokens::Known(&ids), &packed, &mut cache));
+                // Nobody frees the logits, so that every step needs others; after the first nothing else.
+                assert!(step == 0 || counts.allocations == 1, "{}", counts.allocations);
+                let hidden = decoder.hidden(&ids, &packed, Some(&mut other)).expect("a pass");
+                let exact = decoder.logits(&hidden).and_then(|x| x.flatten_all()?.to_vec1::<f32>());
+                held.push((logits.expect("a step"), exact.expect("values")));
+            }
+            for (logits, exact) in &held {
+                assert_eq!(&logits.download::<f32>().expect("values"), exact);
+            }
+            let logits = 4 * 40 * 3 * held.len();
+            let rest = memory.upgrade().expect("there").bytes() - logits;
+            let planned = 3 * room::step_bytes(decoder.architecture(), dtype) as usize;
+            assert!(rest <= planned, "{rest} bytes where {planned} are planned");
+            held.clear();
+            let packed = PackedSequences::after([7, 7, 7]);
+            let (step, counts) =
+                counted(|| decoder.next_logits(LastTokens::Known(&[1, 2, 3]), &packed, &mut cache));
+            assert_eq!((step.is_ok(), counts.allocations), (true, 0));
+            // The memory is freed with the cache: training has it then.
+            drop((step, cache));
+            assert!(memory.upgrade().is_none());
+        }
+    }
+}

@@ -50,17 +50,6 @@ impl Gpu {
         self.destination().upload(values.to_vec(), values.len())
     }
 
-    /// The rows `ids` of the embedding, times `scale`, of ids on the device: each must be a row of it.
-    pub(crate) fn embed_drawn(
-        &self,
-        table: &Parameter,
-        ids: &Array,
-        scale: f64,
-    ) -> Result<ResidualStream> {
-        let x = kernels::pick_rows(&table.values, ids, scale, self.destination())?;
-        Ok(ResidualStream::new(x))
-    }
-
     /// `x W^T + b`.
     fn linear(&self, x: &Array, weight: &Parameter, bias: Option<&Parameter>) -> Result<Array> {
         let out = products::product(x, &weight.values)?;

@@ -4,10 +4,26 @@ use candle_core::Result;
 use tealight_gpu::kernels::{self, Gain};
 use tealight_gpu::workspace::{Array, Operand};
 
+use super::Gpu;
+use crate::nn::backend::Parameter;
+
 /// The stream, and what is still to be added to it: the next norm does both at once.
 pub(crate) struct ResidualStream {
     x: Array,
     more: Option<Array>,
+}
+
+impl Gpu {
+    /// The rows `ids` of the embedding, times `scale`, of ids on the device: each must be a row of it.
+    pub(crate) fn embed_drawn(
+        &self,
+        table: &Parameter,
+        ids: &Array,
+        scale: f64,
+    ) -> Result<ResidualStream> {
+        let x = kernels::pick_rows(&table.values, ids, scale, self.destination())?;
+        Ok(ResidualStream::new(x))
+    }
 }
 
 impl ResidualStream {
