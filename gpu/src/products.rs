@@ -1,4 +1,5 @@
-//! Products of matrices, by the device's library. That of a weight is written to a workspace where its operand is in one.
+//! Products of matrices, by the device's library. That of a weight is written to the workspace of its operand, where it
+//! is in one.
 
 use candle_core::{DType, Result, Tensor};
 

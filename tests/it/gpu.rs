@@ -200,8 +200,8 @@ fn a_decoding_step_asks_a_device_for_so_much() {
         assert_eq!(launches(name), 8 * (3 * of_layer + beside), "{name}");
     }
     assert_eq!(more(&long, &short, Counts::launched), 8 * (3 * 13 + 4));
-    // Beside the arrays of each step, the tokens that steps begin with, random numbers, what is drawn: all in memory that
-    // steps before them used.
+    // Beside the arrays of each step, the tokens that steps begin with, random numbers, what is drawn: all in memory
+    // that steps before them used.
     assert_eq!(more(&long, &short, |counts| counts.reused), 8 * (3 * 14 + 7) + 4);
     assert_eq!(more(&long, &short, |counts| counts.allocations), 0);
     // Three more layers allocate for the prompt's pass alone: decoding, they share the memory of the others.

@@ -88,8 +88,8 @@ pub struct Gain<'a> {
     pub eps: f64,
 }
 
-/// The root-mean-square norm of `x`, or of the sum of `x` and `more`, over rows as wide as the weight; before it the sum,
-/// where there is `more`.
+/// The root-mean-square norm of `x`, or of the sum of `x` and `more`, over rows as wide as the weight; before it the
+/// sum, where there is `more`.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.

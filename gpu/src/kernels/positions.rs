@@ -36,8 +36,8 @@ pub fn store_rows(x: &dyn Operand, out: &Tensor, places: &dyn Operand) -> Result
     launch("store_rows", Some(x), count, &[x, out, places], &[width], &[])
 }
 
-/// The rows of `table` `[V, width]` that `ids` `[N]` names, times `scale` in the table's type. Each must be a row of it:
-/// the kernel does not look.
+/// The rows of `table` `[V, width]` that `ids` `[N]` names, times `scale` in the table's type. Each must be a row of
+/// it: the kernel does not look.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.

@@ -57,8 +57,9 @@ impl Array {
     /// Sizes that do not fit, no memory, the device's.
     pub fn columns(&self, width: usize, columns: Range<usize>) -> Result<Self> {
         let rows = self.tensor.reshape(((), width))?;
-        let part = rows.narrow(1, columns.start, columns.len())?;
-        self.beside(counts::made(part.contiguous()?).reshape((self.tensor.dim(0)?, ()))?)
+        // Always a copy: those of one row are contiguous where they are, in memory that goes back with this array.
+        let part = rows.narrow(1, columns.start, columns.len())?.force_contiguous()?;
+        self.beside(counts::made(part).reshape((self.tensor.dim(0)?, ()))?)
     }
 
     /// The stretches of several arrays side by side, each of its width, `[N, ..]`.
@@ -66,6 +67,10 @@ impl Array {
     /// # Errors
     /// Sizes that do not fit, no memory, the device's.
     pub fn joined(parts: &[&Self], widths: &[usize]) -> Result<Self> {
+        // Candle joins one tensor to itself, without a copy.
+        if let [one] = parts {
+            return one.copy();
+        }
         let of = |(part, width): (&&Self, &usize)| part.tensor.reshape(((), *width));
         let all = parts.iter().zip(widths).map(of).collect::<Result<Vec<_>>>()?;
         let joined = counts::made(Tensor::cat(&all, 1)?);
@@ -104,7 +109,8 @@ impl Array {
         self.beside(counts::made((&self.tensor + &other.tensor)?))
     }
 
-    /// A tensor that Candle has made, as an array whose results are made where those of this one are.
+    /// A tensor that Candle has made in memory of its own, as an array whose results are made where those of this
+    /// one are.
     fn beside(&self, tensor: Tensor) -> Result<Self> {
         Ok(Self::in_workspace(tensor, self.memory.workspace.clone()))
     }

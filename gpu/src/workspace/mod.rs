@@ -21,8 +21,8 @@ pub use array::{Array, Operand};
 
 use crate::{counts, empty};
 
-/// Memory for the arrays of a batch's decoding steps. Each buffer has room for all rows of the batch, so that steps with
-/// fewer rows use it too.
+/// Memory for the arrays of a batch's decoding steps. Each buffer has room for all rows of the batch, so that steps
+/// with fewer rows use it too.
 #[derive(Debug)]
 pub struct Workspace {
     device: Device,
@@ -254,6 +254,25 @@ mod tests {
         let stale = made(&workspace, 1.0, (2, 3)).tensor.clone();
         let values = stale.flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("values");
         assert!(values.iter().all(|value| value.is_nan()));
+    }
+
+    #[test]
+    fn what_candle_makes_of_an_array_does_not_share_its_memory() {
+        let workspace = workspace(2);
+        // Of one row, whose columns are contiguous where they are, and of two.
+        for rows in [1, 2] {
+            let all = |x: &Array| {
+                let columns = x.columns(4, 1..3).expect("columns");
+                let [copy, joined] =
+                    [x.copy(), Array::joined(&[x], &[4])].map(|x| x.expect("there"));
+                let [double, sum] = [x.times(1.0), x.plus(x)].map(|x| x.expect("there"));
+                [columns, copy, joined, double, sum]
+            };
+            let made = all(&made(&workspace, 3.0, (rows, 4)));
+            for (array, value) in made.iter().zip([3.0, 3.0, 3.0, 3.0, 6.0]) {
+                assert!(values(array).iter().all(|x| *x == value), "{:?}", values(array));
+            }
+        }
     }
 
     #[test]

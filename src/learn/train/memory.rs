@@ -75,8 +75,8 @@ pub struct MemoryPlan {
     pub activations: u64,
     /// In a rollout: weights packed for decoding.
     pub packed: u64,
-    /// In a rollout: keys and values, and the logits of a step; on a GPU also what else a step computes in, which is freed
-    /// with the cache.
+    /// In a rollout: keys and values, and the logits of a step; on a GPU also what else a step computes in, which is
+    /// freed with the cache.
     pub cache: u64,
     /// In a training step: the gradients of all weights.
     pub gradients: u64,

@@ -243,7 +243,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The next token of every row, and on a GPU then of every row the one after that, and so on, with log-probabilities.
+    /// The next token of every row, and on a GPU then of every row the one after that, and so on, with
+    /// log-probabilities.
     fn decode(&mut self) -> Result<Vec<(u32, f32)>> {
         let decoder = self.sampler.decoder;
         let last =

@@ -63,8 +63,8 @@ impl Decoder {
         }
     }
 
-    /// Logits `[N, V]` on a GPU of the tokens after `tokens`, one of each row, which are added to the cache. All that is
-    /// computed is in the cache's workspace.
+    /// Logits `[N, V]` on a GPU of the tokens after `tokens`, one of each row, which are added to the cache. All
+    /// that is computed is in the cache's workspace.
     ///
     /// # Errors
     /// A decoder on the CPU; as for [`Self::hidden`].

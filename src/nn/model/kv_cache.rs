@@ -165,7 +165,8 @@ impl KvCache {
         Ok(Self { storage, slots: held, most, lent, workspace })
     }
 
-    /// The memory for a step that adds a token to each of so many rows; none where another pass, or the CPU, needs none.
+    /// The memory for a step that adds a token to each of so many rows; none where another pass, or the CPU, needs
+    /// none.
     pub(crate) fn workspace(&self, rows: usize) -> Option<&Arc<Workspace>> {
         let workspace = self.workspace.as_ref()?;
         workspace.begin(rows);

@@ -22,8 +22,8 @@ pub(crate) fn row_bytes(architecture: &Architecture, tokens: usize, dtype: DType
     architecture.layers.iter().map(of).sum::<usize>() as u64
 }
 
-/// Bytes that a decoding step on a GPU computes in for each row, beside its logits: those of the arrays that it holds at
-/// once, of each size the most that a layer needs. Memory of one size is not used for another.
+/// Bytes that a decoding step on a GPU computes in for each row, beside its logits: those of the arrays that it
+/// holds at once, of each size the most that a layer needs. Memory of one size is not used for another.
 pub(crate) fn step_bytes(architecture: &Architecture, dtype: DType) -> u64 {
     let a = architecture;
     let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
