@@ -41,6 +41,8 @@ fn others() {
         build.cpp(true).cpp_link_stdlib(None).flag_if_supported("-fno-exceptions");
         build.flag_if_supported("-fno-rtti").flag_if_supported("-fno-threadsafe-statics");
         build.flag_if_supported("-Wno-unused-function").flag_if_supported("-Wno-unused-variable");
+        // CUDA's compiler is told which loops to unroll.
+        build.flag_if_supported("-Wno-unknown-pragmas");
         build.file("kernels/fibers.cc").compile("tealight_kernels_fibers");
     }
     if cfg!(feature = "opencl") {

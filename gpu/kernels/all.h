@@ -18,9 +18,18 @@
 #define NAME(name) name##_f32
 #include "single.c"
 #include "sampling.c"
+// On tensor cores where there is CUDA, or what emulates it; in C by the kernel that they are held against.
+#ifdef __cplusplus
+#include "mma_tiles.cu"
+#include "attention_mma.cu"
+#include "attention_mma_back.cu"
+#else
+#include "attention_twin.c"
+#endif
 
 static const struct { const char* name; Kernel* kernel; } KERNELS[] = {
 #define ONE(name) {#name "_f32", name##_f32},
 #define TWO(name) {#name "_f32", name##_f32}, {#name "_bf16", name##_bf16},
+#define TENSOR_CORES(dim) {"attention_mma_" #dim "_bf16", attention_mma_##dim##_bf16},
 #include "names.h"
 };

@@ -1,5 +1,8 @@
 TWO(add_norm) TWO(add) TWO(add_bias) TWO(add_biases) TWO(rope) TWO(gated) TWO(store_rows) TWO(pick_rows) TWO(rope_store) TWO(drop)
 TWO(attention)
+TENSOR_CORES(64) TENSOR_CORES(80) TENSOR_CORES(96) TENSOR_CORES(128) TENSOR_CORES(256)
+TENSOR_CORES(queries_64) TENSOR_CORES(queries_80) TENSOR_CORES(queries_96) TENSOR_CORES(queries_128)
+TENSOR_CORES(keys_64) TENSOR_CORES(keys_80) TENSOR_CORES(keys_96) TENSOR_CORES(keys_128)
 TWO(norm_inputs) TWO(norm_weights) TWO(column_sums) TWO(gated_back) TWO(attention_queries) TWO(attention_keys)
 TWO(embedding_back) TWO(add_to) TWO(logits_grad) TWO(narrow)
 TWO(convolution) TWO(convolution_past) TWO(convolution_slopes) TWO(convolution_inputs) TWO(convolution_weights)

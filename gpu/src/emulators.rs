@@ -2,7 +2,8 @@
 //!
 //! - `plain`, the default: as C, the threads of a group one after the other
 //! - `backward`, `shuffled`: the same in another order, which shows a race that the first order hides
-//! - `cuda`: the CUDA text itself, its shuffles and its bf16 included; a block is 256 fibers, a warp 32 of them
+//! - `cuda`: the CUDA text itself, its shuffles, its bf16 and its tensor cores included; a block is 256 fibers, a warp 32
+//!   of them, the last first; `cuda-forward`, `cuda-shuffled`: in other orders
 //! - `opencl`, with the feature of that name: by OpenCL, for Oclgrind
 //!
 //! `TEALIGHT_EMULATED_FAULT` names a kernel that is to be wrong, as `logp_f32`, for tests of what notices.
@@ -30,6 +31,7 @@ unsafe extern "C" {
     ) -> c_int;
     #[cfg(unix)]
     fn tealight_emulate_cuda(
+        order: *const c_int,
         name: *const std::ffi::c_char,
         buffers: *const *mut std::ffi::c_void,
         params: *const Params,
@@ -53,6 +55,14 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     run_by(call, is_faulty, |launch| settings.engine.launch(launch))
 }
 
+/// Whether it is CUDA's text that runs.
+pub(crate) fn is_of_cuda() -> bool {
+    #[cfg(unix)]
+    return settings().is_ok_and(|settings| matches!(settings.engine, Engine::Cuda(_)));
+    #[cfg(not(unix))]
+    false
+}
+
 /// The settings in the environment.
 pub(crate) struct Settings {
     pub(crate) engine: Engine,
@@ -63,8 +73,9 @@ pub(crate) enum Engine {
     Plain,
     /// The threads of a group in this order.
     Ordered(Box<[c_int; BLOCK]>),
+    /// CUDA's text, the threads of a block in this order.
     #[cfg(unix)]
-    Cuda,
+    Cuda(Box<[c_int; BLOCK]>),
     #[cfg(feature = "opencl")]
     OpenCl(std::ffi::CString),
 }
@@ -85,23 +96,27 @@ pub(crate) fn settings() -> Result<&'static Settings> {
 
 impl Engine {
     fn named(name: &str) -> Result<Self> {
-        let forwards: [c_int; BLOCK] = std::array::from_fn(|thread| thread as c_int);
+        let order = |of: fn(usize) -> usize| {
+            Box::new(std::array::from_fn(|thread| (of(thread) % BLOCK) as c_int))
+        };
+        let backward = || order(|thread| BLOCK - 1 - thread);
+        // An odd factor reaches every thread of a power of two once.
+        let shuffled = || order(|thread| thread * 97 + 31);
         Ok(match name {
             "" | "plain" => Self::Plain,
-            "backward" => {
-                Self::Ordered(Box::new(std::array::from_fn(|thread| forwards[BLOCK - 1 - thread])))
-            }
-            // An odd factor reaches every thread of a power of two once.
-            "shuffled" => Self::Ordered(Box::new(std::array::from_fn(|thread| {
-                (thread * 97 + 31) as c_int % 256
-            }))),
+            "backward" => Self::Ordered(backward()),
+            "shuffled" => Self::Ordered(shuffled()),
             #[cfg(unix)]
-            "cuda" => Self::Cuda,
+            "cuda" => Self::Cuda(backward()),
+            #[cfg(unix)]
+            "cuda-forward" => Self::Cuda(order(|thread| thread)),
+            #[cfg(unix)]
+            "cuda-shuffled" => Self::Cuda(shuffled()),
             #[cfg(feature = "opencl")]
             "opencl" => Self::OpenCl(opencl_text()?),
             _ => bail!(
-                "TEALIGHT_EMULATION={name}: choose plain, backward, shuffled, cuda (not on Windows) or opencl (with the \
-                 feature of that name)"
+                "TEALIGHT_EMULATION={name}: choose plain, backward, shuffled, cuda, cuda-forward, cuda-shuffled (not on \
+                 Windows) or opencl (with the feature of that name)"
             ),
         })
     }
@@ -124,12 +139,18 @@ impl Engine {
                 )
             },
             #[cfg(unix)]
-            Self::Cuda => {
+            Self::Cuda(order) => {
                 let _held = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 // SAFETY: as for `plain`; its fibers are one process-wide set, which the lock keeps to one launch.
                 #[allow(unsafe_code)]
                 unsafe {
-                    tealight_emulate_cuda(name.as_ptr(), buffers.as_ptr(), *params, *groups)
+                    tealight_emulate_cuda(
+                        order.as_ptr(),
+                        name.as_ptr(),
+                        buffers.as_ptr(),
+                        *params,
+                        *groups,
+                    )
                 }
             }
             #[cfg(feature = "opencl")]

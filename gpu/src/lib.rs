@@ -29,6 +29,9 @@ mod sizes;
 mod witness;
 pub mod workspace;
 
+#[cfg(feature = "nccl")]
+pub use cuda::nccl::Communicator;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, bail};
@@ -65,6 +68,18 @@ pub fn runs_on(device: &Device) -> bool {
         Device::Cpu => cfg!(feature = "emulated"),
         Device::Cuda(_) => cfg!(feature = "cuda"),
         Device::Metal(_) => cfg!(all(feature = "metal", target_os = "macos")),
+    }
+}
+
+/// Whether kernels for tensor cores run on `device`: on CUDA, which kernels need compute capability 8.0 of, and on what
+/// emulates CUDA's own text.
+pub fn has_tensor_cores(device: &Device) -> bool {
+    match device {
+        _ if is_by_candle() => false,
+        Device::Cuda(_) => cfg!(feature = "cuda"),
+        #[cfg(feature = "emulated")]
+        Device::Cpu => emulators::is_of_cuda(),
+        _ => false,
     }
 }
 
@@ -196,9 +211,16 @@ pub fn program(dialect: Dialect) -> String {
         text += &LAYERS.concat();
         text += "\n#undef NAME\n#undef REAL\n";
     }
-    text + "#define NAME(name) name##_f32\n"
-        + include_str!("../kernels/single.c")
-        + include_str!("../kernels/sampling.c")
+    text += "#define NAME(name) name##_f32\n";
+    text += include_str!("../kernels/single.c");
+    text += include_str!("../kernels/sampling.c");
+    if dialect == Dialect::Cuda {
+        text += include_str!("../kernels/mma.h");
+        text += include_str!("../kernels/mma_tiles.cu");
+        text += include_str!("../kernels/attention_mma.cu");
+        text += include_str!("../kernels/attention_mma_back.cu");
+    }
+    text
 }
 
 impl Call<'_> {

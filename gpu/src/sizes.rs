@@ -18,11 +18,13 @@ pub(crate) const KEYS: usize = 16;
 pub(crate) const TILE_DIM: usize = 128;
 /// Most values a head.
 pub(crate) const MAX_DIM: usize = 256;
+/// Query vectors of a group of attention on tensor cores: 16 of every warp.
+pub(crate) const MMA_ROWS: usize = BLOCK / 32 * 16;
 /// Rows of a part of a sum over tokens.
 pub(crate) const PART: usize = 64;
 
 /// All of them by name.
-pub(crate) const ALL: [(&str, usize); 10] = [
+pub(crate) const ALL: [(&str, usize); 11] = [
     ("BLOCK", BLOCK),
     ("ELEMENTS", ELEMENTS),
     ("SQUARES", SQUARES),
@@ -32,5 +34,6 @@ pub(crate) const ALL: [(&str, usize); 10] = [
     ("KEYS", KEYS),
     ("TILE_DIM", TILE_DIM),
     ("MAX_DIM", MAX_DIM),
+    ("MMA_ROWS", MMA_ROWS),
     ("PART", PART),
 ];

@@ -70,7 +70,7 @@ fn attention_over_prefixes_and_suffixes_and_its_gradients() {
     ] {
         let heads = Heads { queries, keys, dim };
         let scale = 1.0 / (dim as f64).sqrt();
-        let runs = Runs::new(&runs(), heads, scale, &device()).expect("tables");
+        let runs = Runs::new(&runs(), heads, scale).expect("tables");
         let runs = (&runs, window);
         for (dtype, most) in TYPES {
             let (q, q64) = values(&[96, queries * dim], 0.37, dtype);
@@ -94,25 +94,85 @@ fn attention_over_prefixes_and_suffixes_and_its_gradients() {
 
 #[test]
 fn attention_over_a_cache_is_that_over_the_tokens_to_the_bit() {
-    let heads = Heads { queries: 6, keys: 2, dim: 32 };
+    // Of 64 on tensor cores, where there are any.
+    for dim in [32, 64] {
+        for (dtype, _) in TYPES {
+            over_a_cache(dim, dtype);
+        }
+    }
+}
+
+fn over_a_cache(dim: usize, dtype: DType) {
+    let heads = Heads { queries: 6, keys: 2, dim };
     let own = Run { first: 0, tokens: 50, sees: 1, start: 0, split: 50, rest: 0, until: 50 };
-    for (dtype, _) in TYPES {
-        let (q, _) = values(&[50, 6 * 32], 0.37, dtype);
-        let (k, _) = values(&[50, 2 * 32], 0.71, dtype);
-        let (v, _) = values(&[50, 2 * 32], 0.13, dtype);
-        let runs = Runs::new(&[own], heads, 0.2, &device()).expect("tables");
-        let whole = kernels::attention(&q, &k, &v, (&runs, None)).expect("attention").0;
-        // The same keys in the second row of a cache of three rows of 60 slots.
-        let cache = || Tensor::zeros((3 * 60, 2 * 32), dtype, &device()).expect("cache");
-        let (keys, values) = (cache(), cache());
-        let places = numbers((60..110).collect());
-        kernels::store_rows(&k, &keys, &places).expect("stored");
-        kernels::store_rows(&v, &values, &places).expect("stored");
-        let last = Run { tokens: 1, sees: 50, start: 60, split: 60, until: 1, ..own };
-        let runs = Runs::new(&[last], heads, 0.2, &device()).expect("tables");
-        let q = q.narrow(0, 49, 1).expect("the last");
-        let alone = kernels::attention(&q, &keys, &values, (&runs, None)).expect("attention").0;
-        let whole = whole.part(49..50).expect("the last");
-        close(&alone, &whole, 0.0);
+    let (q, _) = values(&[50, 6 * dim], 0.37, dtype);
+    let (k, _) = values(&[50, 2 * dim], 0.71, dtype);
+    let (v, _) = values(&[50, 2 * dim], 0.13, dtype);
+    let runs = Runs::new(&[own], heads, 0.2).expect("tables");
+    let whole = kernels::attention(&q, &k, &v, (&runs, None)).expect("attention").0;
+    // The same keys in the second row of a cache of three rows of 60 slots.
+    let cache = || Tensor::zeros((3 * 60, 2 * dim), dtype, &device()).expect("cache");
+    let (keys, values) = (cache(), cache());
+    let places = numbers((60..110).collect());
+    kernels::store_rows(&k, &keys, &places).expect("stored");
+    kernels::store_rows(&v, &values, &places).expect("stored");
+    let last = Run { tokens: 1, sees: 50, start: 60, split: 60, until: 1, ..own };
+    let runs = Runs::new(&[last], heads, 0.2).expect("tables");
+    let q = q.narrow(0, 49, 1).expect("the last");
+    let alone = kernels::attention(&q, &keys, &values, (&runs, None)).expect("attention").0;
+    let whole = whole.part(49..50).expect("the last");
+    close(&alone, &whole, 0.0);
+}
+
+/// Heads of every size that there is a kernel on tensor cores for: as much of a tile as tokens fill.
+#[test]
+fn attention_of_every_head_size_of_tensor_cores() {
+    for dim in [64, 80, 96, 128, 256] {
+        for window in [None, Some(29)] {
+            let heads = Heads { queries: 4, keys: 2, dim };
+            let runs = Runs::new(&runs(), heads, 1.0 / (dim as f64).sqrt()).expect("tables");
+            let (q, q64) = values(&[96, 4 * dim], 0.37, DType::BF16);
+            let (k, k64) = values(&[96, 2 * dim], 0.71, DType::BF16);
+            let (v, v64) = values(&[96, 2 * dim], 0.13, DType::BF16);
+            let attend_here = || kernels::attention(&q, &k, &v, (&runs, window));
+            let (done, counts) = tealight_gpu::counts::counted(attend_here);
+            let kernel = match tealight_gpu::has_tensor_cores(&device()) {
+                true => format!("attention_mma_{dim}_bf16"),
+                false => "attention_bf16".to_owned(),
+            };
+            assert_eq!(counts.launches.get(&kernel), Some(&1), "{counts:?}");
+            let (out, sums) = done.expect("attention");
+            let exact =
+                attend(&[q64.clone(), k64.clone(), v64.clone()], heads, window).expect("attention");
+            close(&out, &exact, 1e-2);
+            let (grad, grad64) = values(&[96, 4 * dim], 0.29, DType::BF16);
+            let found =
+                kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window));
+            let exact = gradients(&[&q64, &k64, &v64], &grad64, |of| attend(of, heads, window));
+            for (found, exact) in found.expect("gradients").iter().zip(&exact) {
+                close(found, exact, 5e-2);
+            }
+        }
+    }
+}
+
+/// The tests above by CUDA's text, which has the kernels on tensor cores, the threads of a block in three orders. In
+/// processes of their own: what the environment asks for is read once.
+#[cfg(all(unix, feature = "emulated"))]
+#[test]
+fn attention_on_tensor_cores_is_what_it_is_without_them() {
+    if tealight_gpu::has_tensor_cores(&device()) {
+        return;
+    }
+    for emulation in ["cuda", "cuda-forward", "cuda-shuffled"] {
+        let tests = std::env::current_exe().expect("these tests");
+        let done = std::process::Command::new(tests)
+            .args(["attention_of_every", "attention_over_a_cache"])
+            .env("TEALIGHT_EMULATION", emulation)
+            .output()
+            .expect("runs");
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{emulation}: {said}");
+        assert!(said.contains("2 passed"), "{emulation}: {said}");
     }
 }

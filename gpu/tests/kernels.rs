@@ -316,7 +316,7 @@ fn what_does_not_fit_is_refused() {
     assert!(!Heads { queries: 64, keys: 1, dim: 64 }.are_known());
     let heads = Heads { queries: 2, keys: 1, dim: 4 };
     let run = Run { first: 0, tokens: 3, sees: 1, start: 2, split: 3, rest: 0, until: 3 };
-    let runs = Runs::new(&[run], heads, 0.2, &device()).expect("tables");
+    let runs = Runs::new(&[run], heads, 0.2).expect("tables");
     let (q, k) = (x(&[3, 8], DType::F32), x(&[3, 4], DType::F32));
     let said = kernels::attention(&q, &k, &k, (&runs, None)).expect_err("too few keys").to_string();
     assert!(said.contains("has not 5 rows of keys"), "{said}");

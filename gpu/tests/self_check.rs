@@ -9,12 +9,18 @@ use candle_core::DType;
 use common::device;
 use tealight_gpu::self_check::{Outcome, Shapes, by_kernel, judged, run};
 
-/// The kernels of `names.h`: those of one type, and those of two.
+/// The kernels of `names.h`: those of one type, those of two, and where tensor cores are known those for heads of a size.
 fn names() -> BTreeSet<String> {
     let text = include_str!("../kernels/names.h");
     let mut names = BTreeSet::new();
     for word in text.split_whitespace() {
         let (kind, name) = word.trim_end_matches(')').split_once('(').expect("ONE(name)");
+        if kind == "TENSOR_CORES" {
+            if tealight_gpu::has_tensor_cores(&device()) {
+                names.insert(format!("attention_mma_{name}_bf16"));
+            }
+            continue;
+        }
         names.insert(format!("{name}_f32"));
         if kind == "TWO" {
             names.insert(format!("{name}_bf16"));

@@ -151,6 +151,7 @@ fn of_half_a_billion(dtype: DType) -> Shapes {
         inner: 4864,
         vocabulary: 151_936,
         heads: [14, 2, 64],
+        other_heads: Vec::new(),
         pairs: 32,
         window: None,
         delta: None,

@@ -3,7 +3,7 @@
 //! The struct is both a clap `Args` and a serde type, so each option, its default and its text are
 //! written once. Keys in files are the flags' names, with `-` or `_`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
@@ -24,27 +24,31 @@ pub(super) fn resolve<T>(matches: &ArgMatches, recipe: Option<(&str, &str)>) -> 
 where
     T: Args + FromArgMatches + Serialize + DeserializeOwned,
 {
+    resolve_with(matches, recipe, &files(matches)?)
+}
+
+/// The same with the files of `--config` as [`files`] read them.
+///
+/// # Errors
+/// A file that is not TOML, has an unknown key or a value of the wrong kind.
+pub(super) fn resolve_with<T>(
+    matches: &ArgMatches,
+    recipe: Option<(&str, &str)>,
+    files: &[(&str, String)],
+) -> Result<T>
+where
+    T: Args + FromArgMatches + Serialize + DeserializeOwned,
+{
     let typed = T::from_arg_matches(matches)?;
-    let files: Vec<&String> =
-        matches.get_many::<String>("config").map(Iterator::collect).unwrap_or_default();
     let known = known_ids::<T>();
     let mut table = Table::try_from(&typed).with_context(|| too_large(matches, &known))?;
     if let Some(key) = table.keys().find(|key| !known.contains_key(*key)) {
         unreachable!("option `{key}` has another name in settings files than on the command line");
     }
     let mut is_quiet = matches.get_flag("quiet");
-    let mut layers: Vec<(&str, String)> =
-        recipe.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
-    for file in files {
-        let text = match recipes::named(file)? {
-            Some(text) => text.to_owned(),
-            None => std::fs::read_to_string(file)
-                .with_context(|| format!("{file}: the config file cannot be read"))?,
-        };
-        layers.push((file, text));
-    }
+    let layers = recipe.into_iter().chain(files.iter().map(|(file, text)| (*file, text.as_str())));
     for (file, text) in layers {
-        let given: Table = text.parse().with_context(|| format!("{file}: not TOML"))?;
+        let given = parsed(file, text)?;
         let before = table.clone();
         for (key, value) in given {
             let id = key.replace('-', "_");
@@ -71,6 +75,42 @@ where
         crate::system::telemetry::be_quiet();
     }
     Ok(Value::Table(table).try_into()?)
+}
+
+/// The options that flags or the files of `--config` set, by the flags' names with `_`.
+///
+/// # Errors
+/// A file that is not TOML.
+pub(super) fn given<T: Args>(
+    matches: &ArgMatches,
+    files: &[(&str, String)],
+) -> Result<BTreeSet<String>> {
+    let known = known_ids::<T>();
+    let is_typed = |id: &&String| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let mut ids: BTreeSet<String> = known.values().filter(is_typed).cloned().collect();
+    for (file, text) in files {
+        let keys = parsed(file, text)?.into_iter().map(|(key, _)| key.replace('-', "_"));
+        ids.extend(keys.filter_map(|key| known.get(&key).cloned()));
+    }
+    Ok(ids)
+}
+
+/// The files of `--config` with their texts, from left to right.
+///
+/// # Errors
+/// A file that cannot be read, a recipe that does not exist.
+pub(super) fn files(matches: &ArgMatches) -> Result<Vec<(&str, String)>> {
+    let names = matches.get_many::<String>("config").into_iter().flatten();
+    let read = |file: &String| match recipes::named(file)? {
+        Some(text) => Ok(text.to_owned()),
+        None => std::fs::read_to_string(file)
+            .with_context(|| format!("{file}: the config file cannot be read")),
+    };
+    names.map(|file| Ok((file.as_str(), read(file)?))).collect()
+}
+
+fn parsed(file: &str, text: &str) -> Result<Table> {
+    text.parse().with_context(|| format!("{file}: not TOML"))
 }
 
 /// The first key whose value in `table` cannot be read, where the values `before` could. Errors of values in flattened

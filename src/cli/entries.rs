@@ -24,14 +24,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
 -h shows the options that most studies need, --help shows all options; `tealight objectives`
-describes the objectives. With the embedded model, the values of recipes/countdown-study.toml are
-the defaults, as shown, and with --tasks those of recipes/tasks-study.toml; flags and --config files
-take precedence.
+describes the objectives. Without a model, a dataset or a task, three tasks are studied with the
+embedded model `tasks`. The values shown are those of recipes/tasks-study.toml, which --tasks and
+--task of a task other than countdown read too; with the model `countdown` (--task countdown) they
+are those of recipes/countdown-study.toml. Flags and --config files take precedence.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\
       --seeds 0..3 --output study
-  tealight study --tasks countdown,colouring,paths
+  tealight study --tasks sat,queens
+  tealight study --task countdown
   tealight study --seeds 0..9 --plan",
         check: |m| study::resolve(m).map(drop),
         run: study::run,

@@ -78,6 +78,8 @@ const GROUPS: [Group; 8] = [
             "average_share",
             "base_temperature",
             "no_baselines",
+            "test_pairs",
+            "distinct_among",
         ],
     },
     Group {
@@ -114,6 +116,7 @@ const GROUPS: [Group; 8] = [
             "weight_decay",
             "max_grad_norm",
             "zero_stage",
+            "gradient_link",
             "micro_batch_tokens",
             "gradient_checkpointing",
             "max_skipped_steps",
@@ -188,13 +191,13 @@ pub(super) fn grouped(name: &'static str, command: Command) -> Command {
     sorted.args(forgotten)
 }
 
-/// The options with the values that a recipe gives them where the embedded model is studied.
+/// The options with the values that a recipe gives them in the default study.
 pub(super) fn with_recipe(command: Command, recipe: &toml::Table) -> Command {
     recipe.iter().fold(command, |command, (id, value)| {
         let Some(before) = option(&command, id) else { return command };
         let with_value = |text: &str| {
             let text = text.trim_end().trim_end_matches('.');
-            format!("{text}. With the embedded model: {}.", shown(value))
+            format!("{text}. In the default study: {}.", shown(value))
         };
         let help = before.get_help().map(|text| with_value(&text.to_string()));
         let long = before.get_long_help().map(|text| with_value(&text.to_string()));
@@ -234,11 +237,11 @@ mod tests {
         for (id, value) in &recipe {
             let option = option(study, id).expect(id);
             let help = option.get_help().map(ToString::to_string).unwrap_or_default();
-            let said = format!("With the embedded model: {}.", shown(value));
+            let said = format!("In the default study: {}.", shown(value));
             assert!(help.contains(&said), "{id}: {help}");
         }
         let steps = option(study, "max_steps").expect("steps").get_help().map(ToString::to_string);
-        assert!(steps.is_some_and(|help| help.ends_with("With the embedded model: 30.")));
+        assert!(steps.is_some_and(|help| help.ends_with("In the default study: 12.")));
     }
 
     #[test]

@@ -121,8 +121,9 @@ fn budgets_are_matched_as_they_are_named() {
     let study = |name: &str, more: &[&str]| {
         let output = folder.path(name);
         let arguments = [
-            &["study", "--output", &output, "--objectives", "none,none:steps-per-generation=2,js"],
-            &["--seeds", "0", "--max-samples", "8", "--max-test-samples", "2", "-n", "2"][..],
+            &["study", "--task", "countdown", "--output", &output, "--objectives"][..],
+            &["none,none:steps-per-generation=2,js"],
+            &["--seeds", "0", "--max-samples", "8", "--max-test-samples", "2", "-n", "2"],
             &["--no-greedy", "--max-steps", "6", "--num-presamples", "8", "--quiet"],
             more,
             &SMALL,

@@ -88,6 +88,7 @@ fn train(config: &RlvrConfig) -> Trained {
         verifier: &StartsAlike,
         rewarding: &rewarding,
         ranks: &Ranks::alone(),
+        device_link: None,
     };
     let mut optimizer = AdamW::new(config.settings.adamw, policy.weights()).expect("memory");
     let (mut history, mut state) = (Vec::new(), State::default());

@@ -21,8 +21,8 @@ const SAMPLES: f64 = 128.0;
 
 fn study(output: &str, more: &[&str]) -> Vec<String> {
     let fixed = words(
-        "study --quiet --no-greedy --objectives none,kl-full:0.1 --max-samples 8 --max-test-samples 8 \
-         -k 1,8 --seeds 0 --no-baselines --max-steps 4 --ledger 5 --output",
+        "study --quiet --no-greedy --task countdown --objectives none,kl-full:0.1 --max-samples 8 \
+         --max-test-samples 8 -k 1,8 --seeds 0 --no-baselines --max-steps 4 --ledger 5 --output",
     );
     [&fixed[..], &[output], &SMALL, more].concat().iter().map(ToString::to_string).collect()
 }

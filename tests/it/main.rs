@@ -49,6 +49,7 @@ mod pstar;
 mod push;
 mod ranks;
 mod recipes;
+mod reloads;
 mod reporters;
 mod resumed_runs;
 mod rollouts;

@@ -77,7 +77,8 @@ fn the_plan_counts_the_base_where_it_is_held_and_a_study_shows_it() {
     let folder = Folder::new();
     let output = folder.path("study");
     let arguments = [
-        &["study", "--output", &output, "--quiet", "--no-greedy", "--no-baselines"][..],
+        &["study", "--task", "countdown", "--output", &output, "--quiet", "--no-greedy"][..],
+        &["--no-baselines"],
         &["--objectives", "none,kl-reward:0.1", "--max-steps", "1", "--max-samples", "8"],
         &["--max-test-samples", "4", "-n", "2", "-k", "1,2"],
         &SMALL,

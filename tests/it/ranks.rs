@@ -18,8 +18,8 @@ use tealight::system::process::Process;
 use tealight::system::ranks::threads;
 use tealight::system::stop::Stop;
 
-use crate::fleet::Vllm;
 use crate::support::metrics::rows;
+use crate::support::vllm::Vllm;
 
 /// Options as the command line has them.
 pub(crate) fn options<T: Args + FromArgMatches>(line: &str) -> T {
@@ -214,6 +214,17 @@ fn ranks_that_were_told_otherwise_are_refused() {
         let error = error.to_string();
         assert_eq!(error, "values of --zero-stage are not the same on ranks 0 and 1");
     });
+}
+
+#[test]
+#[cfg(not(feature = "nccl"))]
+fn nccl_is_refused_where_it_was_not_built() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = RunDirectory::new(folder.path().join("run"));
+    let settings: TrainOptions = options(&format!("{SMALL} --gradient-link nccl"));
+    let error = training::run(&settings, &output, &Process::alone(), None).expect_err("no NCCL");
+    assert!(error.to_string().contains("--features nccl"), "{error}");
+    assert!(!output.path.exists());
 }
 
 /// Results but for what the clock and the folder's name say.

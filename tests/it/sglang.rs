@@ -5,10 +5,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Vllm, arguments, number};
+use crate::fleet::{arguments, number};
 use crate::support::binary::{Folder, ok};
 use crate::support::metrics::rows;
 use crate::support::server::{Answer, ReceivedRequest, serve};
+use crate::support::vllm::Vllm;
 
 /// SGLang's calls in front of the stand-in for vLLM.
 fn answer(server: &Vllm, asked: &ReceivedRequest) -> Answer {

@@ -9,7 +9,8 @@ use crate::support::runs::json;
 /// A study of seconds, with one objective unless others are named; what it printed.
 fn study(output: &str, more: &[&str]) -> String {
     let words = [
-        &["study", "--output", output, "--quiet", "--no-greedy", "--objectives", "none"][..],
+        &["study", "--task", "countdown", "--output", output, "--quiet", "--no-greedy"][..],
+        &["--objectives", "none"],
         &["--max-steps", "2", "--max-samples", "8", "--max-test-samples", "8", "-n", "8"],
         &["-k", "1,8", "--max-completion-length", "20", "--prompts-per-step", "4"],
         &["--num-generations", "8", "--learning-rate", "1e-3", "--device", "cpu"],

@@ -56,6 +56,7 @@ fn tasks_are_studied_alike_and_compared() {
     assert!(shown.contains(text) && shown.contains("mean over tasks"), "{shown}");
     let written = std::fs::read_to_string(format!("{output}/results.md")).expect("results.md");
     assert!(written.contains(text) && written.contains("paths/report.html"), "{written}");
+    one_page(&output, text);
     // A resumed study trains nothing again, and says the same.
     let trained = Path::new(&output).join("paths/none-seed1/final/model.safetensors");
     let time = || std::fs::metadata(&trained).expect("a model").modified().expect("a time");
@@ -65,6 +66,69 @@ fn tasks_are_studied_alike_and_compared() {
     let said = refusal_of(&study(&output, &["--resume", "--learning-rate", "1e-3"]));
     assert!(said.contains("begun with other settings"), "{said}");
     assert!(refusal_of(&study(&output, &[])).contains("holds files already"));
+}
+
+/// The page over all tasks: the comparison first, every task's front and samples in it; `report` writes it again.
+fn one_page(output: &str, conclusion: &str) {
+    let path = format!("{output}/report.html");
+    let read = || std::fs::read_to_string(&path).expect("a page");
+    let page = read();
+    let json =
+        page.split("id=\"document\">").nth(1).and_then(|rest| rest.split("</script>").next());
+    let document: Value = serde_json::from_str(json.expect("a document")).expect("JSON");
+    assert_eq!(document["title"], "Study of tasks on countdown, paths");
+    assert_eq!(document["verdict"][0], conclusion);
+    assert_eq!(document["models"], serde_json::json!(["base", "none", "kl-full:0.1"]));
+    let titles: Vec<&str> = document["top"]
+        .as_array()
+        .expect("charts")
+        .iter()
+        .map(|chart| chart["title"].as_str().expect("a title"))
+        .collect();
+    let of = |task: &str| format!("{task}: Front: pass@8 at equal pass@1");
+    assert_eq!(titles, [of("countdown"), of("paths")]);
+    let sections = document["sections"].as_array().expect("sections");
+    for heading in ["Tasks", "countdown: countdown/test (12", "paths: paths/test (12"] {
+        let found = sections.iter().find(|section| {
+            section["heading"].as_str().is_some_and(|own| own.starts_with(heading))
+        });
+        assert!(found.is_some_and(|found| found["is_folded"].is_null()), "{heading}");
+    }
+    // The samples of both tasks.
+    assert!(page.contains("id=\"chunk-0-0\"") && page.contains("id=\"chunk-1-0\""));
+    std::fs::remove_file(&path).expect("removed");
+    succeeded(&["report", output]);
+    assert_eq!(read(), page);
+}
+
+#[test]
+fn the_default_study_is_of_three_tasks_and_every_task_is_planned() {
+    let folder = Folder::new();
+    let output = folder.path("study");
+    let fixed = words("study --plan --plan-rate 1e4 --seeds 0,1 --output");
+    let planned = |more: &[&str]| {
+        let done = succeeded(&[&fixed[..], &[&output], more].concat());
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let text = planned(&[]);
+    for task in ["countdown", "colouring", "paths"] {
+        assert!(text.lines().any(|line| line == task), "{text}");
+    }
+    assert_eq!(text.matches("evaluate checkpoints").count(), 3, "{text}");
+    assert!(text.contains("minutes for all 3 tasks"), "{text}");
+    // The reference alone is tested: five tests in place of fifteen find smaller differences.
+    let least = |text: &str| -> f64 {
+        let after = text.split("mean difference of ").nth(1).expect("a power line");
+        format!("0{}", after.split(' ').next().expect("a number")).parse().expect("a number")
+    };
+    let few = planned(&["--test-pairs", "reference"]);
+    assert!(least(&few) < least(&text), "{few}");
+    // A model, a dataset or a task makes another study of it.
+    let one = planned(&["--task", "countdown"]);
+    assert_eq!(one.matches("evaluate checkpoints").count(), 1, "{one}");
+    let same = planned(&["--model", "tasks"]);
+    assert_eq!(same.matches("evaluate checkpoints").count(), 3, "{same}");
+    assert!(!Path::new(&output).exists());
 }
 
 fn refusal_of(arguments: &[String]) -> String {
@@ -89,6 +153,10 @@ fn tasks_that_do_not_exist_or_do_not_fit_are_refused_before_anything_runs() {
     assert!(late.contains("sat-test"), "{late}");
     let one_task = said(&["--tasks", "paths,sat", "--model", "countdown"]);
     assert!(one_task.contains("trained on countdown only; use --model tasks"), "{one_task}");
-    assert!(said(&["--tasks", "paths,sat", "--plan"]).contains("--plan is for one task"));
+    let alone = said(&["--tasks", "paths,chain"]);
+    assert!(alone.contains("study it alone, with --task chain"), "{alone}");
+    assert!(said(&["--task", "hanoi"]).contains("--task hanoi: no such task"));
+    assert!(said(&["--task", "walk"]).contains("--config recipe:walk-base"));
+    assert!(said(&["--task", "sql"]).contains("name one that is, with --model"));
     assert!(!Path::new(&output).join("paths").exists());
 }

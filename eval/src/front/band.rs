@@ -99,7 +99,7 @@ mod tests {
             variance: vec![1.0; columns],
             freedom: vec![freedom; columns],
             skewness: vec![0.0; columns],
-            shift: vec![0.0; columns],
+            of_choice: vec![0.0; columns],
             variances: vec![Variances { seed: 0.0, problem: 0.0, rest: 0.0 }; columns],
             correlation,
         }

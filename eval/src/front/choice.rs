@@ -191,12 +191,7 @@ impl Field {
             }
             all
         };
-        let reached = |seeds: &Vec<Vec<Chosen>>| {
-            let by_all = |at: usize| seeds.iter().all(|seed: &Vec<Chosen>| seed[at].is_reached);
-            (0..levels.len()).map(by_all).collect()
-        };
-        let reached = choices.iter().map(reached).collect();
-        Resample { again: flat(&choices), fixed: flat(choices_on_all), reached }
+        Resample { again: flat(&choices), fixed: flat(choices_on_all) }
     }
 
     /// So many resamples; `choices_on_all` are the choices on all problems.
@@ -223,8 +218,6 @@ pub(super) struct Resample {
     pub(super) again: Vec<Vec<f64>>,
     /// With the checkpoints that all of `valid` chooses.
     pub(super) fixed: Vec<Vec<f64>>,
-    /// For every contender whether all its seeds reach the level, chosen again: `[contender][level]`.
-    pub(super) reached: Vec<Vec<bool>>,
 }
 
 #[cfg(test)]

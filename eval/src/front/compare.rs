@@ -2,9 +2,9 @@
 
 use super::band::simultaneous;
 use super::choice::{Chosen, Contender, Field, Means};
-use super::data::Request;
+use super::data::{Request, TestedPairs};
 use super::result::{BasePoint, Choice, Front, FrontLevel, Interval, Pair, PairLevel};
-use super::skewness::{skewed, symmetric};
+use super::skewness::{limited, skewed, symmetric};
 use super::student::quantile;
 use super::variance::{Moments, Rows, moments};
 use crate::inference::holm;
@@ -49,16 +49,10 @@ impl<'a> Comparison<'a> {
                 values: whole(seeds),
                 resampled: Vec::with_capacity(request.resamples),
                 fixed: Vec::with_capacity(request.resamples),
-                reached: Vec::with_capacity(request.resamples),
                 by_problem: field.by_problem(seeds),
             })
             .collect();
         for resample in field.resamples(levels, &choices, (request.resamples, request.key)) {
-            // The base's levels are nobody's: they are always reached.
-            let reached = std::iter::once(vec![true; levels.len()]).chain(resample.reached);
-            for (rows, reached) in rows.iter_mut().zip(reached) {
-                rows.reached.push(reached.repeat(2));
-            }
             for (rows, (again, fixed)) in
                 rows.iter_mut().zip(resample.again.into_iter().zip(resample.fixed))
             {
@@ -140,7 +134,7 @@ impl<'a> Comparison<'a> {
             .collect()
     }
 
-    /// Every pair, tested.
+    /// Every pair; those that the request names are tested.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let count = self.field.contenders.len();
         let mut pairs: Vec<Pair> = (0..count)
@@ -158,6 +152,19 @@ impl<'a> Comparison<'a> {
         pairs
     }
 
+    /// Whether the request tests a pair, and how many pairs it tests.
+    fn tested(&self, first: usize, second: usize) -> (bool, usize) {
+        let contenders = &self.field.contenders;
+        let named = self.request.reference.as_ref();
+        let reference = contenders.iter().position(|one| Some(&one.objective) == named);
+        match (self.request.tested, reference) {
+            (TestedPairs::Reference, Some(reference)) => {
+                ([first, second].contains(&reference), contenders.len() - 1)
+            }
+            _ => (true, contenders.len() * (contenders.len() - 1) / 2),
+        }
+    }
+
     fn pair(&self, first: usize, second: usize) -> Pair {
         let contenders = [first, second].map(|index| &self.field.contenders[index]);
         let trained = contenders.iter().filter(|c| c.seeds.iter().any(|(seed, _)| seed.is_some()));
@@ -167,6 +174,7 @@ impl<'a> Comparison<'a> {
             seeds: trained.map(|contender| contender.seeds.len()).min().unwrap_or(0),
             levels: Vec::new(),
             mean: None,
+            adjusted: None,
             variances: None,
             p_value: None,
             p_holm: None,
@@ -196,9 +204,15 @@ impl<'a> Comparison<'a> {
             })
             .collect();
         let mean = shared.len();
-        pair.mean = Some(difference(mean, alpha));
+        pair.mean = Some(self.tested_interval(&moments, mean, alpha, most));
         pair.variances = Some(moments.variances[mean]);
-        pair.p_value = Some(self.p_value(&moments, mean));
+        let (is_tested, tests) = self.tested(first, second);
+        if is_tested {
+            pair.p_value = Some(self.p_value(&moments, mean));
+            let alpha = alpha / tests.max(1) as f64;
+            pair.adjusted =
+                (pair.seeds != 1).then(|| self.tested_interval(&moments, mean, alpha, most));
+        }
         pair
     }
 
@@ -208,29 +222,42 @@ impl<'a> Comparison<'a> {
         let p = self.problems as f64;
         let least = extreme * extreme / (p * (p + 1.0));
         match moments.variance[column] < least * 1e-9 {
-            true => Sureness { error: least.sqrt(), freedom: (p - 1.0).max(1.0), skewness: 0.0 },
+            true => Sureness {
+                error: least.sqrt(),
+                freedom: (p - 1.0).max(1.0),
+                skewness: 0.0,
+                of_choice: 0.0,
+            },
             false => Sureness {
                 error: moments.variance[column].sqrt(),
                 freedom: moments.freedom[column],
                 skewness: moments.skewness[column],
+                of_choice: moments.of_choice[column],
             },
         }
     }
 
+    /// The interval of a column at one level, with the skewness that the choice adds.
     fn interval(&self, moments: &Moments, c: usize, alpha: f64, range: (f64, f64)) -> Interval {
         let value = moments.value[c];
         let extreme = if range.0 < 0.0 { value.abs() } else { value.max(range.1 - value) };
-        let Sureness { error, freedom, skewness } = self.sureness(moments, c, extreme);
-        let t = quantile(alpha, freedom);
-        let shift = moments.shift[c];
-        let end =
-            |t: f64, by: f64| (value - error * skewed(t, skewness) + by).clamp(range.0, range.1);
-        Interval { value, low: end(t, shift.min(0.0)), high: end(-t, shift.max(0.0)) }
+        let sureness = self.sureness(moments, c, extreme);
+        let t = quantile(alpha, sureness.freedom);
+        let skewness = limited(sureness.skewness + sureness.of_choice, t);
+        sureness.interval(value, t, skewness, range)
+    }
+
+    /// The interval of a tested difference, which holds 0 where the test finds nothing.
+    fn tested_interval(&self, moments: &Moments, c: usize, alpha: f64, most: f64) -> Interval {
+        let value = moments.value[c];
+        let sureness = self.sureness(moments, c, value.abs());
+        let t = quantile(alpha, sureness.freedom);
+        sureness.interval(value, t, sureness.skewness, (-most, most))
     }
 
     fn p_value(&self, moments: &Moments, column: usize) -> f64 {
         let value = moments.value[column];
-        let Sureness { error, freedom, skewness } = self.sureness(moments, column, value.abs());
+        let Sureness { error, freedom, skewness, .. } = self.sureness(moments, column, value.abs());
         if error > 0.0 { two_sided(symmetric(value / error, skewness), freedom) } else { 1.0 }
     }
 }
@@ -240,5 +267,15 @@ struct Sureness {
     /// Its standard error.
     error: f64,
     freedom: f64,
+    /// With the checkpoints as they were chosen.
     skewness: f64,
+    /// What the choice of checkpoints adds to it.
+    of_choice: f64,
+}
+
+impl Sureness {
+    fn interval(&self, value: f64, t: f64, skewness: f64, range: (f64, f64)) -> Interval {
+        let end = |t: f64| (value - self.error * skewed(t, skewness)).clamp(range.0, range.1);
+        Interval { value, low: end(t), high: end(-t) }
+    }
 }

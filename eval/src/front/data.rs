@@ -136,6 +136,17 @@ pub enum Levels {
     At(Vec<f64>),
 }
 
+/// The pairs of objectives that are tested; all others are shown without a p-value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestedPairs {
+    /// All.
+    #[default]
+    All,
+    /// Those with the reference: fewer tests, so that smaller differences from it are found.
+    Reference,
+}
+
 /// The measure, levels and confidence of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -145,6 +156,8 @@ pub struct Request {
     pub levels: Levels,
     /// The objective that the verdict compares with; none takes the two that are best on `valid`.
     pub reference: Option<String>,
+    /// The pairs that are tested. Without a reference all are.
+    pub tested: TestedPairs,
     /// In what runs were given as much, for titles: "generated tokens".
     pub matched: String,
     /// Of every interval, as .95.
@@ -162,6 +175,7 @@ impl Default for Request {
             measure: Measure::PassAtK(32),
             levels: Levels::Auto,
             reference: None,
+            tested: TestedPairs::All,
             matched: "generated tokens".to_owned(),
             confidence: 0.95,
             resamples: 2000,

@@ -29,7 +29,7 @@ mod world;
 use anyhow::Result;
 
 use compare::Comparison;
-pub use data::{Budget, Checkpoint, Levels, Measure, ProblemCounts, Request, RunPath};
+pub use data::{Budget, Checkpoint, Levels, Measure, ProblemCounts, Request, RunPath, TestedPairs};
 pub use power::{POWER, plan};
 pub use result::{
     BasePoint, Choice, Front, FrontLevel, Fronts, Interval, Pair, PairLevel, Power, Variances,

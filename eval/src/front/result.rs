@@ -121,11 +121,15 @@ pub struct Pair {
     pub levels: Vec<PairLevel>,
     /// The mean difference over these levels, which is tested; none where there is no level.
     pub mean: Option<Interval>,
+    /// The same difference with an interval adjusted for all tested pairs of this study (Bonferroni); none for a pair that
+    /// is not tested and for one seed, which speaks of two runs.
+    #[serde(default)]
+    pub adjusted: Option<Interval>,
     /// Where the variance of the mean difference comes from, which plans a larger study.
     pub variances: Option<Variances>,
-    /// Two-sided p-value of no mean difference.
+    /// Two-sided p-value of no mean difference; none for a pair that is not tested.
     pub p_value: Option<f64>,
-    /// The same adjusted for all pairs (Holm).
+    /// The same adjusted for all tested pairs (Holm).
     pub p_holm: Option<f64>,
     /// Whether `p_holm` is below 1 minus the confidence, and it speaks of objectives: one seed speaks of two runs.
     pub is_significant: bool,
@@ -165,7 +169,7 @@ pub struct Verdict {
     pub second: String,
     /// First less second at the level.
     pub difference: Interval,
-    /// Whether the pair's mean difference is significant among all pairs.
+    /// Whether the pair's mean difference is significant among all tested pairs.
     pub is_significant: bool,
     /// How large a difference this study would have found; none with one seed.
     pub power: Option<Power>,

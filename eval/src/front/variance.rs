@@ -7,8 +7,8 @@
 //! max(B, F)`. F is R with the checkpoints as they were chosen: seeds whose problems vary cannot vary less. For a
 //! difference of two objectives V is that of the difference, problem by problem, and each has its own R, B and F:
 //! seeds are not paired, since a seed that two objectives share can only make them more alike. Degrees of freedom are
-//! Satterthwaite's, limited: few seeds can look alike by luck. Means over few lost problems are skewed, for which
-//! [`super::skewness`] corrects.
+//! Satterthwaite's, limited: few seeds can look alike by luck. Means over few lost problems and choices on few problems
+//! are skewed, for which [`super::skewness`] corrects.
 
 use super::result::Variances;
 use super::skewness::third_cumulant;
@@ -28,8 +28,6 @@ pub(super) struct Rows {
     pub(super) resampled: Vec<Vec<f64>>,
     /// Likewise, with the checkpoints that all problems choose.
     pub(super) fixed: Vec<Vec<f64>>,
-    /// Whether all rows reach the level of a column, one list a resample.
-    pub(super) reached: Vec<Vec<bool>>,
     /// A column's mean over rows on each test problem, with the checkpoints that all problems choose.
     pub(super) by_problem: Vec<Vec<f64>>,
 }
@@ -40,11 +38,10 @@ pub(super) struct Moments {
     pub(super) value: Vec<f64>,
     pub(super) variance: Vec<f64>,
     pub(super) freedom: Vec<f64>,
-    /// Of the estimate, not of one problem: see [`super::skewness`].
+    /// Of the estimate, not of one problem, with the checkpoints as they were chosen: see [`super::skewness`].
     pub(super) skewness: Vec<f64>,
-    /// The mean of all resamples less that of those that reach the column's level: a value is shown where the level is
-    /// reached, and these have easy validation problems.
-    pub(super) shift: Vec<f64>,
+    /// What the choice of checkpoints adds to it.
+    pub(super) of_choice: Vec<f64>,
     pub(super) variances: Vec<Variances>,
     /// Between columns.
     pub(super) correlation: Vec<Vec<f64>>,
@@ -79,13 +76,8 @@ impl Rows {
         let mean =
             |i: usize| by_problem.iter().map(|all| all[i]).sum::<f64>() / columns.len() as f64;
         by_problem.push((0..problems).map(mean).collect());
-        // The mean over levels depends on no single one, so it is always reached.
-        let reached = |all: &Vec<bool>| {
-            columns.iter().map(|column| all[*column]).chain([true]).collect::<Vec<bool>>()
-        };
         Self {
             by_problem,
-            reached: self.reached.iter().map(reached).collect(),
             rows: self.rows,
             columns: columns.len() + 1,
             values: of(&self.values),
@@ -178,6 +170,8 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
     let resamples = terms.iter().map(|(_, rows)| rows.resampled.len()).min().unwrap_or(0);
     let resampled: Vec<Vec<f64>> =
         (0..resamples).map(|b| combined(&|rows| rows.means(&rows.resampled[b]))).collect();
+    let fixed: Vec<Vec<f64>> =
+        (0..resamples).map(|b| combined(&|rows| rows.means(&rows.fixed[b]))).collect();
     let mut covariance = vec![vec![0.0; columns]; columns];
     let views: Vec<&[f64]> = resampled.iter().map(Vec::as_slice).collect();
     add_covariance(&mut covariance, &views, scale);
@@ -190,7 +184,7 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
         variance: Vec::with_capacity(columns),
         freedom: Vec::with_capacity(columns),
         skewness: Vec::with_capacity(columns),
-        shift: (0..columns).map(|c| shift(terms, &resampled, c)).collect(),
+        of_choice: Vec::with_capacity(columns),
         variances: Vec::with_capacity(columns),
         correlation: Vec::new(),
     };
@@ -200,10 +194,11 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
         let (between, floor) = (sum(&|spread| spread.between[c]), sum(&|spread| spread.floor[c]));
         let variance = of_problems + between;
         moments.variance.push(variance);
-        moments.skewness.push(match variance > 0.0 {
-            true => third_cumulant(&by_problem(terms, c)) / variance.powf(1.5),
-            false => 0.0,
-        });
+        // The same problems in both, so that where nothing is chosen anew nothing is added.
+        let of_choice = third_moment(&resampled, c) - third_moment(&fixed, c);
+        let skewness = |third: f64| if variance > 0.0 { third / variance.powf(1.5) } else { 0.0 };
+        moments.skewness.push(skewness(third_cumulant(&by_problem(terms, c))));
+        moments.of_choice.push(skewness(of_choice));
         moments.freedom.push(satterthwaite(&spreads, c, of_problems, p));
         moments.variances.push(Variances {
             seed: (between - floor) * s,
@@ -215,17 +210,11 @@ pub(super) fn moments(terms: &[(f64, &Rows)], problems: usize) -> Moments {
     moments
 }
 
-/// The mean of column `c` over all resamples, less that over those that reach its level.
-fn shift(terms: &[(f64, &Rows)], resampled: &[Vec<f64>], c: usize) -> f64 {
-    let is_reached = |b: usize| terms.iter().all(|(_, rows)| rows.reached[b][c]);
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let all: Vec<f64> = resampled.iter().map(|row| row[c]).collect();
-    let reaching: Vec<f64> =
-        all.iter().enumerate().filter(|(b, _)| is_reached(*b)).map(|(_, value)| *value).collect();
-    match reaching.is_empty() || reaching.len() == all.len() {
-        true => 0.0,
-        false => mean(&all) - mean(&reaching),
-    }
+/// The third central moment of column `c` over rows.
+fn third_moment(rows: &[Vec<f64>], c: usize) -> f64 {
+    let count = rows.len().max(1) as f64;
+    let mean = rows.iter().map(|row| row[c]).sum::<f64>() / count;
+    rows.iter().map(|row| (row[c] - mean).powi(3)).sum::<f64>() / count
 }
 
 /// Column `c` of the mean or difference on each test problem.
@@ -297,4 +286,34 @@ pub(super) fn planned_freedom(variances: &Variances, seeds: usize, problems: usi
         Spread { rest: Vec::new(), floor: vec![floor], between: vec![between], freedom: s - 1.0 }
     };
     satterthwaite(&[spread(), spread()], 0, variances.problem / p, p)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_adds_the_skewness_of_its_resamples() {
+        // Two seeds, one column; in one resample of ten both choose what has .3 more.
+        let at = |value: f64| vec![value, value + 0.1];
+        let resampled: Vec<Vec<f64>> =
+            (0..100).map(|b| at(if b % 10 == 0 { 0.8 } else { 0.5 })).collect();
+        let rows = Rows {
+            rows: 2,
+            columns: 1,
+            values: at(0.5),
+            fixed: vec![at(0.5); 100],
+            resampled,
+            by_problem: vec![[0.5, 0.6].repeat(20)],
+        };
+        let of = moments(&[(1.0, &rows)], 40);
+        // A third central moment of p (1 - p) (1 - 2 p) .3^3.
+        let third = 0.1 * 0.9 * 0.8 * 0.3_f64.powi(3);
+        assert!((of.of_choice[0] * of.variance[0].powf(1.5) - third).abs() < 1e-12, "{of:?}");
+        assert!(of.skewness[0].abs() < 1e-9, "{of:?}");
+        let difference = moments(&[(1.0, &rows), (-1.0, &rows)], 40);
+        assert_eq!((difference.of_choice[0], difference.skewness[0]), (0.0, 0.0));
+        let is_fixed = Rows { resampled: rows.fixed.clone(), ..rows };
+        assert_eq!(moments(&[(1.0, &is_fixed)], 40).of_choice[0], 0.0);
+    }
 }

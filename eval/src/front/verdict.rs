@@ -51,6 +51,7 @@ pub(super) fn verdict(comparison: &Comparison<'_>, fronts: &Fronts) -> Option<Ve
     let tests = fronts.pairs.iter().filter(|pair| pair.p_value.is_some()).count();
     let power = pair
         .variances
+        .filter(|_| pair.p_value.is_some())
         .filter(|variances| variances.of_mean(pair.seeds.max(1), fronts.measured_problems) > 0.0)
         .and_then(|variances| {
             plan(&variances, pair.seeds, fronts.measured_problems, tests, fronts.confidence)
@@ -131,12 +132,17 @@ fn text(
 
 /// The test of a pair, in a sentence.
 fn tested(fronts: &Fronts, pair: &Pair, sign: f64, tests: usize) -> String {
-    let (Some(mean), Some(p)) = (pair.mean, pair.p_holm) else { return String::new() };
+    let Some(mean) = pair.mean else { return String::new() };
     let (low, high) = match (pair.levels.first(), pair.levels.last()) {
         (Some(low), Some(high)) => (level_of(low.level), level_of(high.level)),
         _ => return String::new(),
     };
     let mean = with_interval(&signed(mean, sign), fronts.confidence, 2);
+    let over = if low == high { String::new() } else { format!(" to {high}") };
+    let mean = format!("Mean difference over levels {low}{over}: {mean}");
+    let Some(p) = pair.p_holm else {
+        return format!("{mean}; this pair is not tested.");
+    };
     let with = match pair.seeds {
         0 => String::new(),
         1 => " with 1 seed".to_owned(),
@@ -151,8 +157,7 @@ fn tested(fronts: &Fronts, pair: &Pair, sign: f64, tests: usize) -> String {
         (_, true) => "a significant difference",
         (_, false) => "no significant difference",
     };
-    let over = if low == high { String::new() } else { format!(" to {high}") };
-    format!("Mean difference over levels {low}{over}: {mean}, {is}{with} ({adjusted}).")
+    format!("{mean}, {is}{with} ({adjusted}).")
 }
 
 /// The difference that a study detects, and the number of seeds that detects half of it.

@@ -24,7 +24,7 @@ pub(super) const VALID: usize = 40;
 pub(super) const TEST: usize = 60;
 
 /// An objective: what it does to gain and taste at full strength, and how its seeds differ.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct Law {
     pub(super) gain: f64,
     pub(super) taste: f64,
@@ -146,13 +146,25 @@ fn mean_of(rows: &[Vec<f64>]) -> Vec<f64> {
     (0..columns).map(at).collect()
 }
 
-/// The estimand of every objective at these levels.
-pub(super) fn truths(design: &Design, levels: &[f64]) -> Vec<Vec<f64>> {
-    if let Measure::Distinct(_) = design.measure {
-        return truth_of_distinct(design, levels, 600);
-    }
-    let of = |index| truth_of_pass_at_k(design.law(index), design.valid, levels, 4000);
-    (0..design.laws.len()).map(of).collect()
+/// The estimand of every objective at these levels: Pass@k from so many seeds, distinct solutions from so many studies.
+/// Objectives of one law have one truth, and their difference is exactly 0.
+pub(super) fn truths(
+    design: &Design,
+    levels: &[f64],
+    (seeds, studies): (usize, usize),
+) -> Vec<Vec<f64>> {
+    let objectives = || 0..design.laws.len();
+    let all = match design.measure {
+        Measure::Distinct(_) => truth_of_distinct(design, levels, studies),
+        Measure::PassAtK(_) => objectives()
+            .map(|index| truth_of_pass_at_k(design.law(index), design.valid, levels, seeds))
+            .collect(),
+    };
+    let alike = |index: usize| -> Vec<Vec<f64>> {
+        let is_alike = |other: &usize| design.law(*other) == design.law(index);
+        objectives().filter(is_alike).map(|other| all[other].clone()).collect()
+    };
+    objectives().map(|index| mean_of(&alike(index))).collect()
 }
 
 impl Design {

@@ -1,5 +1,6 @@
 //! Fronts as tables, as Markdown, as a chart and as the first part of a study's page.
 
+use super::tables;
 use super::view::{Chart, Line, Section, Table};
 use crate::front::{Choice, Front, FrontLevel, Fronts, Interval, Pair, level_of};
 
@@ -8,7 +9,8 @@ pub fn rows(fronts: &Fronts) -> Vec<Vec<String>> {
     let names = fronts.fronts.iter().map(|front| front.objective.clone());
     let header = std::iter::once("pass@1 of at least".to_owned()).chain(names).collect();
     let row = |(index, level): (usize, &f64)| {
-        let cells = fronts.fronts.iter().map(|front| cell(&front.levels[index]));
+        let cells =
+            fronts.fronts.iter().map(|front| front.levels.get(index).map_or("-".to_owned(), cell));
         std::iter::once(level_of(*level)).chain(cells).collect()
     };
     std::iter::once(header).chain(fronts.levels.iter().enumerate().map(row)).collect()
@@ -82,13 +84,10 @@ pub fn markdown(fronts: &Fronts) -> String {
         text.push_str(&format!("\n**{}**\n", verdict.text));
     }
     for (note, table) in [(notes(fronts), rows(fronts)), (PAIRS.to_owned(), pair_rows(fronts))] {
-        let Some((header, rows)) = table.split_first().filter(|(_, rows)| !rows.is_empty()) else {
-            continue;
-        };
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        text.push_str(&format!("\n{note}\n\n{}", line(header)));
-        text.push_str(&format!("|---|{}\n", "--:|".repeat(header.len() - 1)));
-        rows.iter().for_each(|row| text.push_str(&line(row)));
+        // A header alone is no table.
+        if table.len() > 1 {
+            text.push_str(&format!("\n{note}\n\n{}", tables::markdown(&table)));
+        }
     }
     text
 }
@@ -139,7 +138,7 @@ test problems; step 0 is the base.";
 
 /// The note on the table of pairs.
 const PAIRS: &str = "First objective minus second, mean over the levels that both reach in every seed. p (Holm) is the \
-p-value adjusted for all pairs; * marks p < .05.";
+p-value adjusted for all tested pairs; * marks p < .05, and - a pair that is not tested.";
 
 fn title(fronts: &Fronts) -> String {
     format!(

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::training::{Followed, StepFile, charts, completions, rows};
 use super::view::{Document, Section, Table};
 
-/// Deepest folder below the run's that is looked into.
-const MAX_DEPTH: usize = 3;
+/// Deepest folder below the run's that is looked into: a checkpoint of a run of a task of a study.
+const MAX_DEPTH: usize = 4;
 
 /// A directory's results so far.
 pub struct Live {

@@ -13,6 +13,7 @@ mod samples;
 mod study;
 mod study_page;
 pub mod tables;
+mod tasks_page;
 mod training;
 pub mod view;
 
@@ -24,6 +25,7 @@ pub use study::{
     TrainingPoint, Tuned,
 };
 pub use study_page::{write_study, write_training};
+pub use tasks_page::{TasksStudy, write_tasks};
 
 /// The k that curves are drawn at: `ks` and the powers of two up to `n`, in order.
 pub fn grid(ks: &[usize], n: usize) -> Vec<usize> {

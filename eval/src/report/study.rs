@@ -302,6 +302,11 @@ impl Study {
         seeds
     }
 
+    /// The set that is reported first: the first one that is held out.
+    pub fn reported(&self) -> Option<&Evaluated> {
+        self.datasets.iter().find(|set| set.domain != "train")
+    }
+
     /// The largest k of the tables.
     pub fn largest(&self) -> usize {
         self.ks.iter().max().copied().unwrap_or(self.n)

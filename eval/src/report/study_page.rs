@@ -8,7 +8,7 @@ use tealight_datasets::names;
 
 use super::levels::{averages, best_temperatures};
 use super::samples::{SampleChunks, Sampled, Source, place};
-use super::tables::{BUDGET_LEGEND, LEGEND, budgets, header, pairs, rows, to_base};
+use super::tables::{BUDGET_LEGEND, LEGEND, budgets, pairs, to_base, with_header};
 use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
 use super::{Evaluated, Measured, Study, Training, contrast, front, ledger, page};
@@ -17,7 +17,7 @@ use crate::interval::ByK;
 use crate::{Summary, store};
 
 /// The warning of a study with one seed.
-const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may order them \
+pub(super) const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may order them \
 otherwise, so no difference is starred. Several --seeds compare objectives.";
 
 /// Writes `report.html` into the folder of a study, with the samples that stand there.
@@ -78,7 +78,11 @@ fn run_name(study: &Study, label: &str, seed: u64) -> String {
 }
 
 /// A set with the samples of every model that tables show.
-fn samples<'a>(study: &'a Study, set: &'a Evaluated, folder: &Path) -> Result<Sampled<'a>> {
+pub(super) fn samples<'a>(
+    study: &'a Study,
+    set: &'a Evaluated,
+    folder: &Path,
+) -> Result<Sampled<'a>> {
     let runs = study.labels().into_iter().flat_map(|label| set.of(label).map(|run| &run.measured));
     let all: Vec<&Measured> = std::iter::once(&set.base).chain(runs).collect();
     let source = |measured: &&Measured| {
@@ -108,7 +112,10 @@ fn split(set: &Evaluated) -> &'static str {
 }
 
 /// The metrics of every run that tables show, by objective, and the files of completions.
-fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<training::StepFile>) {
+pub(super) fn courses(
+    study: &Study,
+    folder: &Path,
+) -> (Vec<(String, Followed)>, Vec<training::StepFile>) {
     let (mut courses, mut stored) = (Vec::new(), Vec::new());
     for run in study.shown() {
         let place = run.folder.as_ref().and_then(|name| names::inside(folder, name).ok());
@@ -131,7 +138,7 @@ fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<traini
 
 /// Everything but the samples.
 fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
-    let reported = study.datasets.iter().find(|set| set.domain != "train");
+    let reported = study.reported();
     let mut models = vec!["base".to_owned()];
     models.extend(study.labels().iter().map(ToString::to_string));
     let mut top: Vec<Chart> = study.fronts.first().map(front::chart).into_iter().collect();
@@ -154,16 +161,20 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
         models,
         top,
         sections: sections(study, reported, courses),
-        footer: vec![format!(
-            "Pass@k is the unbiased estimate over all samples. {LEGEND} docs/measures.md defines every number and says how \
-             the coverage of intervals was tested. Made by Tealight in {:.0} seconds.",
-            study.seconds
-        )],
+        footer: vec![footer(study.seconds)],
         ..Document::default()
     }
 }
 
-fn lead(study: &Study) -> String {
+/// The legend, and how long all took.
+pub(super) fn footer(seconds: f64) -> String {
+    format!(
+        "Pass@k is the unbiased estimate over all samples. {LEGEND} docs/measures.md defines every number and says how \
+         the coverage of intervals was tested. Made by Tealight in {seconds:.0} seconds."
+    )
+}
+
+pub(super) fn lead(study: &Study) -> String {
     let seeds = study.seeds();
     let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     format!(
@@ -191,7 +202,7 @@ fn verdict(study: &Study, reported: Option<&Evaluated>) -> Vec<String> {
     contrasts.iter().map(one).collect()
 }
 
-fn sections(
+pub(super) fn sections(
     study: &Study,
     reported: Option<&Evaluated>,
     courses: &[(String, Followed)],
@@ -260,7 +271,7 @@ fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
     };
     let problems = set.base.summary.problems;
     let heading = format!("{} ({problems} problems, {})", set.title(study), split(set));
-    let table = [vec![header(study, set)], rows(study, set)].concat();
+    let table = with_header(study, set);
     let mut charts = vec![pass_chart(study, set), distinct_chart(study, set), pareto(study, set)];
     if is_on_top {
         charts.remove(0);
@@ -337,6 +348,9 @@ fn curves(study: &Study, set: &Evaluated, of: fn(&Summary) -> &ByK) -> Vec<Line>
 
 /// The value at k, linear in log k between the points around it.
 fn interpolate(points: &[(f64, f64)], k: f64) -> f64 {
+    if points.len() < 2 {
+        return f64::NAN;
+    }
     let after = points.iter().position(|point| point.0 >= k).unwrap_or(points.len() - 1).max(1);
     let ((x_0, y_0), (x_1, y_1)) = (points[after - 1], points[after]);
     y_0 + (y_1 - y_0) * (k.ln() - x_0.ln()) / (x_1.ln() - x_0.ln())

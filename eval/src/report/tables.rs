@@ -40,6 +40,20 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
     header
 }
 
+/// [`rows`] under their header.
+pub fn with_header(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
+    [vec![header(study, evaluated)], rows(study, evaluated)].concat()
+}
+
+/// Rows under their header as a table in Markdown, with numbers to the right of the first column; nothing for no rows.
+pub fn markdown(rows: &[Vec<String>]) -> String {
+    let Some((header, rows)) = rows.split_first() else { return String::new() };
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rule = format!("|---|{}\n", "--:|".repeat(header.len() - 1));
+    let rows: String = rows.iter().map(|row| line(row)).collect();
+    format!("{}{rule}{rows}", line(header))
+}
+
 /// The column of diversity at equal numbers of correct answers: on how many problems.
 fn matched_title(evaluated: &Evaluated) -> String {
     match evaluated.contrasts.iter().find_map(|(_, contrast)| matched(contrast)) {
@@ -121,9 +135,10 @@ fn numbers(study: &Study, evaluated: &Evaluated) -> Vec<Number> {
         all.push((3, Box::new(|s| s.greedy.map_or(f64::NAN, |greedy| greedy.value))));
     }
     for k in study.ks.clone() {
-        all.push((3, Box::new(move |s| s.pass_at_k[&k].value)));
+        all.push((3, Box::new(move |s| s.pass_at_k.get(&k).map_or(f64::NAN, |e| e.value))));
     }
-    all.push((2, Box::new(move |s| s.unique_correct[&largest].value)));
+    let distinct = move |s: &Summary| s.unique_correct.get(&largest).map_or(f64::NAN, |e| e.value);
+    all.push((2, Box::new(distinct)));
     all
 }
 

@@ -1,5 +1,7 @@
 //! Launches on CUDA, on the one stream of a device.
 
+#[cfg(feature = "nccl")]
+pub(crate) mod nccl;
 mod program;
 
 use std::collections::BTreeMap;

@@ -1,10 +1,18 @@
 //! Attention over runs of tokens.
 
+use std::sync::OnceLock;
+
 use candle_core::{DType, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
-use crate::sizes::{KEYS, MAX_DIM, QUERIES, TILE_DIM, VECTORS};
+use crate::has_tensor_cores;
+use crate::sizes::{KEYS, MAX_DIM, MMA_ROWS, QUERIES, TILE_DIM, VECTORS};
 use crate::workspace::{Array, Destination, Operand, beside};
+
+/// Values a head that there are kernels on tensor cores for.
+const MMA_DIMS: [usize; 5] = [64, 80, 96, 128, 256];
+/// The most of them that gradients are computed for there: more do not fit into registers.
+const MMA_BACK_DIM: usize = 128;
 
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +46,7 @@ pub struct Run {
     pub until: usize,
 }
 
-/// How the runs of a pass are shared out to the groups of a launch: tables on the device.
+/// How the runs of a pass are shared out to the groups of a launch.
 #[derive(Debug, Clone)]
 pub struct Runs {
     heads: Heads,
@@ -46,9 +54,44 @@ pub struct Runs {
     tokens: usize,
     /// Most rows of keys that are looked at.
     rows: usize,
-    queries: Array,
+    queries: Box<Groups>,
     /// Where gradients are computed: the groups of keys, and the position of every token in its sequence.
-    backward: Option<[Array; 2]>,
+    backward: Option<Box<(Groups, Table)>>,
+}
+
+/// The groups of a launch, a row each: of the general kernels and of those on tensor cores.
+#[derive(Debug, Clone)]
+struct Groups {
+    general: Table,
+    mma: Table,
+}
+
+/// A table that goes to the device once a pass asks for it.
+#[derive(Debug, Clone)]
+struct Table {
+    values: Vec<usize>,
+    width: usize,
+    table: OnceLock<Array>,
+}
+
+impl Groups {
+    fn of(&self, is_mma: bool) -> &Table {
+        if is_mma { &self.mma } else { &self.general }
+    }
+}
+
+impl Table {
+    fn new(values: Vec<usize>, width: usize) -> Self {
+        Self { values, width, table: OnceLock::new() }
+    }
+
+    fn at(&self, to: Destination<'_>) -> Result<&Tensor> {
+        if let Some(table) = self.table.get() {
+            return Ok(table.tensor());
+        }
+        let table = table(self.values.clone(), self.width, to)?;
+        Ok(self.table.get_or_init(|| table).tensor())
+    }
 }
 
 /// Rows of so many numbers on the device.
@@ -56,6 +99,29 @@ fn table(values: Vec<usize>, width: usize, to: Destination<'_>) -> Result<Array>
     let count = values.len() / width;
     let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
     to.upload(values, (count, width))
+}
+
+/// A row for every group of at most `step` tokens of a run.
+fn groups_of_queries(runs: &[Run], step: usize) -> Table {
+    let of_run = |run: &Run| {
+        let run = *run;
+        let split = run.split.min(i32::MAX as usize);
+        (0..run.tokens).step_by(step).flat_map(move |at| {
+            let count = step.min(run.tokens - at);
+            [run.first + at, count, run.sees + at, run.start, split, run.rest]
+        })
+    };
+    Table::new(runs.iter().flat_map(of_run).collect(), 6)
+}
+
+/// A row for every group of at most `step` keys of a run.
+fn groups_of_keys(runs: &[Run], step: usize) -> Table {
+    let of_run = |run: &Run| {
+        let run = *run;
+        let keys = (0..run.tokens).step_by(step);
+        keys.flat_map(move |at| [run.first + at, step.min(run.tokens - at), run.until])
+    };
+    Table::new(runs.iter().flat_map(of_run).collect(), 3)
 }
 
 impl Heads {
@@ -69,25 +135,17 @@ impl Heads {
 
 impl Runs {
     /// The tables of `runs`; products of queries and keys are multiplied by `scale`.
-    pub fn new<'a>(
-        runs: &[Run],
-        heads: Heads,
-        scale: f64,
-        to: impl Into<Destination<'a>>,
-    ) -> Result<Self> {
-        let to = to.into();
-        let mut all = Self::forward_only(runs, heads, scale, to)?;
+    pub fn new(runs: &[Run], heads: Heads, scale: f64) -> Result<Self> {
+        let mut all = Self::forward_only(runs, heads, scale)?;
         let keys_of_group = if heads.dim > TILE_DIM { KEYS / 2 } else { KEYS };
-        let (mut keys, mut positions) = (Vec::new(), vec![0; all.tokens]);
+        let mut positions = vec![0; all.tokens];
         for run in runs {
-            for at in (0..run.tokens).step_by(keys_of_group) {
-                keys.extend([run.first + at, keys_of_group.min(run.tokens - at), run.until]);
-            }
             for at in 0..run.tokens {
                 positions[run.first + at] = run.sees - 1 + at;
             }
         }
-        all.backward = Some([table(keys, 3, to)?, table(positions, 1, to)?]);
+        let (general, mma) = (groups_of_keys(runs, keys_of_group), groups_of_keys(runs, MMA_ROWS));
+        all.backward = Some(Box::new((Groups { general, mma }, Table::new(positions, 1))));
         Ok(all)
     }
 
@@ -95,18 +153,13 @@ impl Runs {
     ///
     /// # Errors
     /// Heads that are not known.
-    pub fn forward_only<'a>(
-        runs: &[Run],
-        heads: Heads,
-        scale: f64,
-        to: impl Into<Destination<'a>>,
-    ) -> Result<Self> {
+    pub fn forward_only(runs: &[Run], heads: Heads, scale: f64) -> Result<Self> {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
         }
         let share = heads.queries / heads.keys;
         let step = (VECTORS / share).min(QUERIES / (share * heads.dim)).max(1);
-        let (mut queries, mut tokens, mut last) = (Vec::new(), 0, 0);
+        let (mut tokens, mut last) = (0, 0);
         for run in runs.iter().filter(|run| run.tokens > 0) {
             tokens = tokens.max(run.first + run.tokens);
             let seen = run.sees + run.tokens - 1;
@@ -114,18 +167,24 @@ impl Runs {
             if seen > run.split {
                 last = last.max(run.rest + seen - run.split);
             }
-            for at in (0..run.tokens).step_by(step) {
-                let count = step.min(run.tokens - at);
-                let split = run.split.min(i32::MAX as usize);
-                queries.extend([run.first + at, count, run.sees + at, run.start, split, run.rest]);
-            }
         }
-        let queries = table(queries, 6, to.into())?;
+        let general = groups_of_queries(runs, step);
+        let mma = groups_of_queries(runs, MMA_ROWS / share);
+        let queries = Box::new(Groups { general, mma });
         Ok(Self { heads, scale, tokens, rows: last, queries, backward: None })
     }
 
-    fn groups(&self, table: &Array) -> Result<usize> {
-        Ok(table.tensor().dim(0)? * self.heads.keys)
+    /// Whether kernels on tensor cores are the ones for these tensors: bf16, heads that they are compiled for, at
+    /// addresses that they copy 16 bytes from.
+    fn are_on_tensor_cores(&self, tensors: &[&Tensor]) -> bool {
+        let is_aligned = |x: &&Tensor| x.layout().start_offset().is_multiple_of(8);
+        let is_half = tensors[0].dtype() == DType::BF16 && tensors.iter().all(is_aligned);
+        let is_known = MMA_DIMS.contains(&self.heads.dim) && self.scale > 0.0;
+        is_half && is_known && has_tensor_cores(tensors[0].device())
+    }
+
+    fn launches(&self, table: &Tensor) -> Result<usize> {
+        Ok(table.dim(0)? * self.heads.keys)
     }
 
     fn numbers(&self, window: Option<usize>) -> [usize; 4] {
@@ -147,7 +206,8 @@ impl Runs {
 }
 
 /// Causal attention of `q` `[N, H * D]` over rows of keys and values `[.., K * D]`, to the last `window` tokens or to
-/// all; with it the logarithm of the sum of every query's weights, `[N, H]`.
+/// all; with it the logarithm of the sum of every query's weights, `[N, H]`. On tensor cores where they are known: see
+/// [`crate::has_tensor_cores`].
 pub fn attention(
     q: &dyn Operand,
     k: &dyn Operand,
@@ -157,10 +217,17 @@ pub fn attention(
     runs.check(q.tensor(), k.tensor(), v.tensor())?;
     let out = beside(q, q.tensor().shape(), q.tensor().dtype())?;
     let sums = beside(q, (runs.tokens, runs.heads.queries), DType::F32)?;
+    let to = Destination::of(q);
     let [q, k, v] = [q, k, v].map(|x| x.tensor());
-    let tensors = [q, k, v, out.tensor(), sums.tensor(), runs.queries.tensor()];
-    let groups = runs.groups(&runs.queries)?;
-    launch("attention", Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
+    let is_mma = runs.are_on_tensor_cores(&[q, k, v]);
+    let queries = runs.queries.of(is_mma).at(to)?;
+    let name = match is_mma {
+        true => format!("attention_mma_{}", runs.heads.dim),
+        false => "attention".to_owned(),
+    };
+    let tensors = [q, k, v, out.tensor(), sums.tensor(), queries];
+    let groups = runs.launches(queries)?;
+    launch(&name, Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
     Ok((out, sums))
 }
 
@@ -174,10 +241,11 @@ pub fn attention_back(
 ) -> Result<[Array; 3]> {
     let like = |x: &dyn Operand| beside(x, x.tensor().shape(), x.tensor().dtype());
     let ([dq, dk, dv], pulls) = ([like(qkv[0])?, like(qkv[1])?, like(qkv[2])?], like(sums)?);
+    let to = Destination::of(qkv[0]);
     let [q, k, v] = qkv.map(|x| x.tensor());
     let [out, sums, grad] = [out, sums, grad].map(|x| x.tensor());
     runs.check(q, k, v)?;
-    let Some([of_keys, positions]) = &runs.backward else {
+    let Some((of_keys, positions)) = runs.backward.as_deref() else {
         bail!("attention_back: the tables are those of a pass without a gradient")
     };
     for tensor in [out, grad] {
@@ -186,12 +254,20 @@ pub fn attention_back(
     expect(k, q.dtype(), runs.tokens * runs.heads.keys * runs.heads.dim, "attention_back")?;
     expect(sums, DType::F32, runs.tokens * runs.heads.queries, "attention_back")?;
     let (numbers, scale) = (runs.numbers(window), [runs.scale]);
-    let queries = runs.queries.tensor();
+    let dim = runs.heads.dim;
+    let is_mma = dim <= MMA_BACK_DIM && runs.are_on_tensor_cores(&[q, k, v, out, grad]);
+    let (kind, suffix) = match is_mma {
+        true => ("attention_mma", format!("_{dim}")),
+        false => ("attention", String::new()),
+    };
+    let (queries, keys) = (runs.queries.of(is_mma).at(to)?, of_keys.of(is_mma).at(to)?);
+    let positions = positions.at(to)?;
     let tensors = [q, k, v, out, grad, sums, dq.tensor(), pulls.tensor(), queries];
-    let groups = runs.groups(&runs.queries)?;
-    launch("attention_queries", Some(q), groups, &tensors, &numbers, &scale)?;
-    let (to, tables) = ([dk.tensor(), dv.tensor()], [of_keys.tensor(), positions.tensor()]);
-    let tensors = [q, k, v, grad, sums, pulls.tensor(), to[0], to[1], tables[0], tables[1]];
-    launch("attention_keys", Some(q), runs.groups(of_keys)?, &tensors, &numbers, &scale)?;
+    let name = format!("{kind}_queries{suffix}");
+    launch(&name, Some(q), runs.launches(queries)?, &tensors, &numbers, &scale)?;
+    let (pulls, dk_to, dv_to) = (pulls.tensor(), dk.tensor(), dv.tensor());
+    let tensors = [q, k, v, grad, sums, pulls, dk_to, dv_to, keys, positions];
+    let name = format!("{kind}_keys{suffix}");
+    launch(&name, Some(q), runs.launches(keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }

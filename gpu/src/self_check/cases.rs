@@ -19,7 +19,9 @@ pub(super) fn all(device: &Device, shapes: &Shapes) -> Result<()> {
     on.norms()?;
     on.elementwise()?;
     on.gates()?;
-    on.attention()?;
+    for heads in [shapes.heads].iter().chain(&shapes.other_heads) {
+        on.attention(*heads)?;
+    }
     on.output()?;
     on.optimizer()?;
     match &shapes.delta {
@@ -144,8 +146,7 @@ impl On<'_> {
     }
 
     /// A prefix with two suffixes, forward and backward, and a row of a cache.
-    fn attention(&self) -> Result<()> {
-        let [queries, keys, dim] = self.shapes.heads;
+    fn attention(&self, [queries, keys, dim]: [usize; 3]) -> Result<()> {
         let (heads, scale) = (Heads { queries, keys, dim }, 1.0 / (dim as f64).sqrt());
         let run = |first, tokens, past, until| Run {
             first,
@@ -156,17 +157,26 @@ impl On<'_> {
             rest: first,
             until,
         };
-        let runs = [run(0, 4, 0, 7), run(4, 2, 4, 6), run(6, 1, 4, 7)];
-        let runs = Runs::new(&runs, heads, scale, self.device)?;
-        let (q, grad) = (self.x(&[7, queries * dim], 0.37)?, self.x(&[7, queries * dim], 0.29)?);
-        let (k, v) = (self.x(&[7, keys * dim], 0.71)?, self.x(&[7, keys * dim], 0.13)?);
+        // On tensor cores, whose groups are larger, more than one group and one tile of keys.
+        let is_long = self.shapes.dtype == DType::BF16 && crate::has_tensor_cores(self.device);
+        let [prefix, suffix] = if is_long { [130, 5] } else { [4, 2] };
+        let tokens = prefix + suffix + 1;
+        let runs = [
+            run(0, prefix, 0, tokens),
+            run(prefix, suffix, prefix, tokens - 1),
+            run(tokens - 1, 1, prefix, tokens),
+        ];
+        let runs = Runs::new(&runs, heads, scale)?;
+        let of = |heads: usize, by| self.x(&[tokens, heads * dim], by);
+        let (q, grad) = (of(queries, 0.37)?, of(queries, 0.29)?);
+        let (k, v) = (of(keys, 0.71)?, of(keys, 0.13)?);
         for window in [None, self.shapes.window] {
             let (out, sums) = kernels::attention(&q, &k, &v, (&runs, window))?;
             kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window))?;
         }
         // One token after 40 in the second row of a cache of 45 slots: more keys than one tile.
         let run = Run { first: 0, tokens: 1, sees: 41, start: 45, split: 45, rest: 0, until: 1 };
-        let runs = Runs::new(&[run], heads, scale, self.device)?;
+        let runs = Runs::new(&[run], heads, scale)?;
         let cache = |by| self.x(&[90, keys * dim], by);
         kernels::attention(&q.narrow(0, 0, 1)?, &cache(0.3)?, &cache(0.6)?, (&runs, None))?;
         Ok(())

@@ -25,6 +25,8 @@ pub struct Shapes {
     pub vocabulary: usize,
     /// Query heads, key-value heads, values a head.
     pub heads: [usize; 3],
+    /// Other heads that attention alone is checked with.
+    pub other_heads: Vec<[usize; 3]>,
     /// Pairs of a head that the rotary embedding turns.
     pub pairs: usize,
     /// Tokens that a layer with a window sees.
@@ -54,6 +56,8 @@ impl Shapes {
             inner: 300,
             vocabulary: 300,
             heads: [4, 2, 6],
+            // Those that there are kernels on tensor cores for.
+            other_heads: [64, 80, 96, 128, 256].map(|dim| [2, 1, dim]).to_vec(),
             pairs: 2,
             window: Some(3),
             delta: Some(DeltaShapes { heads: [1, 2], dims: [3, 5], taps: 4 }),

@@ -1,13 +1,15 @@
 //! A study's paths to its fronts: coverage, and distinct solutions at equal correct answers, with runs matched both
 //! ways.
 
-use tealight_eval::front::{Budget, Checkpoint, Fronts, Levels, Measure, Request, RunPath, fronts};
+use tealight_eval::front::{
+    Budget, Checkpoint, Fronts, Levels, Measure, Request, RunPath, TestedPairs, fronts,
+};
 
 use super::Prepared;
-use super::runs::Matched;
+use super::runs::{Matched, TestPairs};
 
-/// Correct answers that distinct solutions are counted among.
-const CORRECT: usize = 4;
+/// Correct answers that distinct solutions are counted among by default: the first of these that enough problems have.
+const CORRECT: [usize; 3] = [4, 3, 2];
 
 /// The comparison of fronts.
 #[derive(Default)]
@@ -30,6 +32,10 @@ pub(super) fn compared(study: &Prepared, base: &Checkpoint, paths: &[RunPath]) -
         measure,
         levels: Levels::Auto,
         reference: options.reference(&study.configurations),
+        tested: match options.test_pairs {
+            TestPairs::All => TestedPairs::All,
+            TestPairs::Reference => TestedPairs::Reference,
+        },
         matched: matched.to_owned(),
         ..Request::default()
     };
@@ -51,10 +57,19 @@ pub(super) fn compared(study: &Prepared, base: &Checkpoint, paths: &[RunPath]) -
         .collect();
     // A comparison that cannot be made is left out: the fronts above say what there is.
     compared.fronts.extend(fronts(base, &within, &request(coverage, otherwise)).ok());
-    let distinct = Measure::Distinct(CORRECT);
-    match fronts(base, paths, &request(distinct, as_run)) {
-        Ok(one) => compared.fronts.push(one),
-        Err(error) => tracing::info!("no fronts of {distinct}: {error:#}"),
+    let mut reason = None;
+    let asked = options.distinct_among.map(|correct| vec![usize::from(correct)]);
+    for correct in asked.unwrap_or_else(|| CORRECT.to_vec()) {
+        match fronts(base, paths, &request(Measure::Distinct(correct), as_run)) {
+            Ok(one) => {
+                compared.fronts.push(one);
+                return compared;
+            }
+            Err(error) => reason = Some(error),
+        }
+    }
+    if let Some(reason) = reason {
+        tracing::info!("no fronts of distinct solutions: {reason:#}");
     }
     compared
 }

@@ -1,6 +1,6 @@
 //! A study's tables as a document: what a model card shows.
 
-use tealight_eval::report::{Evaluated, Study, front, ledger, levels, tables};
+use tealight_eval::report::{Study, front, ledger, levels, tables};
 
 /// The study's tables.
 pub(super) fn markdown(study: &Study) -> String {
@@ -20,16 +20,14 @@ pub(super) fn markdown(study: &Study) -> String {
         tables::LEGEND
     ));
     let mut add = |title: &str, rows: &[Vec<String>]| {
-        let Some((header, rows)) = rows.split_first() else { return };
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-        text.push_str(&format!("\n{title}\n\n{}", line(header)));
-        text.push_str(&format!("|---|{}\n", "--:|".repeat(header.len() - 1)));
-        rows.iter().for_each(|row| text.push_str(&line(row)));
+        if !rows.is_empty() {
+            text.push_str(&format!("\n{title}\n\n{}", tables::markdown(rows)));
+        }
     };
     for evaluated in &study.datasets {
         let problems = evaluated.base.summary.problems;
         let title = format!("{} ({problems} problems)", evaluated.title(study));
-        add(&title, &whole(study, evaluated));
+        add(&title, &tables::with_header(study, evaluated));
         add("Change from base, with 95 % intervals", &tables::to_base(study, evaluated));
         let k = study.largest();
         let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
@@ -46,9 +44,4 @@ pub(super) fn markdown(study: &Study) -> String {
     let title = format!("Budgets. {}", tables::BUDGET_LEGEND);
     add(&title, &tables::budgets(study));
     text
-}
-
-/// A set's table with its header.
-fn whole(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
-    [vec![tables::header(study, evaluated)], tables::rows(study, evaluated)].concat()
 }

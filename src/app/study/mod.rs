@@ -39,7 +39,7 @@ use crate::system::stop::Interrupted;
 use configuration::Configuration;
 use ledger::LedgerSet;
 pub use plan::{Plan, planned};
-pub use runs::{Matched, Variant};
+pub use runs::{Matched, TestPairs, Variant};
 use seeds::{Seeds, distinct, read_seeds, seeds};
 use sets::{SetOptions, StudySet};
 use tuning::Objectives;
@@ -61,7 +61,7 @@ pub struct StudyOptions {
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
     pub task: Option<String>,
     /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over
-    /// tasks: countdown and the tasks of `tealight tasks`. The default model is then `tasks`.
+    /// tasks: countdown and the tasks of `tealight tasks`.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["dataset", "test_dataset", "test_suite", "task"])]
     #[serde(default)]
     pub tasks: Vec<String>,
@@ -107,6 +107,16 @@ pub struct StudyOptions {
     #[arg(long)]
     #[serde(default)]
     pub no_baselines: bool,
+    /// Pairs of objectives whose fronts are tested: all, or those with the reference, the first objective without a
+    /// divergence (usually grpo). With fewer tests smaller differences are significant; choose before the study runs.
+    #[arg(long, value_enum, default_value_t = TestPairs::All)]
+    #[serde(default, skip_serializing_if = "TestPairs::is_all")]
+    pub test_pairs: TestPairs,
+    /// Number of correct samples among which the second comparison of fronts counts distinct solutions. Default: 4, or 3
+    /// or 2 if fewer than ten problems have 4 under every checkpoint; in a study of several tasks 2.
+    #[arg(long, value_name = "CORRECT", value_parser = clap::value_parser!(u8).range(2..))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distinct_among: Option<u8>,
     /// Number of samples of each problem in evaluations.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
@@ -226,6 +236,11 @@ impl StudyOptions {
         let configurations = options.configurations()?;
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
+        }
+        if !options.test_pairs.is_all() && options.reference(&configurations).is_none() {
+            bail!(
+                "--test-pairs reference needs an objective without a divergence that samples the policy, such as grpo"
+            );
         }
         Ok((options, configurations))
     }

@@ -7,11 +7,12 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tealight_datasets::Dataset;
 use tealight_eval::evaluate::EvalJob;
+use tealight_eval::front::tasks::TaskFronts;
 use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
 use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
-use super::{Prepared, StudyOptions};
+use super::{Prepared, StudyOptions, TestPairs};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
 use crate::app::training::setup::RunSetup;
@@ -27,7 +28,7 @@ const PROBLEMS: usize = 32;
 const STEPS: usize = 3;
 /// A training step's time where sampling alone is known: sampling, then as much again for gradients.
 const STEP_TO_SAMPLING: f64 = 2.0;
-/// Variances between objectives of Pass@32 in the default study (docs/log.md), where no other study is named.
+/// Variances between objectives of Pass@32 in a study of Countdown (docs/log.md), where no other study is named.
 const VARIANCES: Variances = Variances { seed: 6e-6, problem: 0.0355, rest: 0.0712 };
 
 /// A study that has not run.
@@ -69,9 +70,13 @@ pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process
     let session = Session::new(&study.base, study.device.clone(), &process.stop)?;
     let rates = study.rates(&session)?;
     let parts = study.parts(&rates)?;
-    let (variances, assumed) = variances(earlier)?;
+    let task = study.options.data.dataset.split('/').next().unwrap_or_default();
+    let (variances, assumed) = variances(earlier, task)?;
     let objectives = study.objectives();
-    let pairs = objectives * (objectives - 1) / 2;
+    let pairs = match study.options.test_pairs {
+        TestPairs::All => objectives * (objectives - 1) / 2,
+        TestPairs::Reference => objectives - 1,
+    };
     let problems = study.report_problems();
     let has_fronts = study.held_out.is_some() && pairs > 0;
     let power = has_fronts.then(|| plan(&variances, study.seeds.len(), problems, pairs, 0.95));
@@ -261,6 +266,7 @@ impl Prepared {
             path: None,
             engine: None,
             optimizer_ranks: Ranks::alone(),
+            device_link: None,
             correction: ImportanceCorrection::default(),
         };
         session.fine_tune(&self.train, &config, &setup)?;
@@ -272,16 +278,20 @@ impl Prepared {
     }
 }
 
-/// Variances of differences between fronts, and where they come from.
-fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
+/// Variances of differences between fronts, and where they come from: of an earlier study on several tasks those of `task`.
+fn variances(earlier: Option<&Path>, task: &str) -> Result<(Variances, String)> {
+    /// A study of one task, or of several.
     #[derive(Deserialize)]
     struct Earlier {
+        #[serde(default)]
         fronts: Vec<Fronts>,
+        #[serde(default)]
+        tasks: Vec<TaskFronts>,
     }
     let Some(path) = earlier else {
         return Ok((
             VARIANCES,
-            "variances of the default study's pass@32 are assumed \
+            "the variances of pass@32 in a study of Countdown are assumed \
              (--plan-from STUDY takes those of another)"
                 .into(),
         ));
@@ -290,13 +300,14 @@ fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
     let at = || file.display().to_string();
     let bytes = read_limited(&file, MAX_RESULTS)?;
     let earlier: Earlier = serde_json::from_slice(&bytes)
-        .with_context(|| format!("{}: not the results of a study of one task", at()))?;
+        .with_context(|| format!("{}: not the results of a study", at()))?;
     let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);
-    let first = earlier.fronts.first();
+    let of_task = earlier.tasks.iter().find(|one| one.task == task);
+    let first = earlier.fronts.first().or(of_task.and_then(|one| one.fronts.as_ref()));
     let variances: Vec<Variances> =
         first.map(|fronts| fronts.pairs.iter().filter_map(of).collect()).unwrap_or_default();
     if variances.is_empty() {
-        bail!("{}: no two objectives are compared there over several seeds", at());
+        bail!("{}: no two objectives are compared there on {task} over several seeds", at());
     }
     let mean =
         |of: fn(&Variances) -> f64| variances.iter().map(of).sum::<f64>() / variances.len() as f64;

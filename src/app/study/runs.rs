@@ -39,6 +39,25 @@ pub enum Matched {
     Updates,
 }
 
+/// The pairs of objectives that a study tests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestPairs {
+    /// All pairs.
+    #[default]
+    All,
+    /// Each objective and baseline against the reference.
+    Reference,
+}
+
+impl TestPairs {
+    /// Whether every pair is tested, as by default.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    pub(crate) fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
 /// A model made of a run without further training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -274,6 +293,7 @@ impl StudyOptions {
                 path: self.path_points(config),
                 engine: None,
                 optimizer_ranks: Ranks::alone(),
+                device_link: None,
                 correction: ImportanceCorrection::default(),
             };
             let tuned = session.fine_tune(train, config, &setup)?;

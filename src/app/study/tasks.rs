@@ -1,31 +1,33 @@
 //! One study on several generated tasks: the same objectives and settings on each, and where the tasks agree.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use serde_json::json;
 use tealight_datasets::task;
-use tealight_eval::front::tasks::{self, AcrossTasks, TaskFronts, across_tasks};
+use tealight_eval::front::tasks::{
+    PAIRS_NOTE, TASKS_NOTE, TaskFronts, across_tasks, pair_rows, task_rows,
+};
+use tealight_eval::front::{Fronts, Measure};
+use tealight_eval::report::{self, TasksStudy, tables};
 
-use super::{Finished, Prepared, StudyOptions, in_folder, say_how_to_continue};
+use super::{Finished, Plan, Prepared, StudyOptions, in_folder, plan, say_how_to_continue};
 use crate::app::directory::Start;
 use crate::formats::hub;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
 
+/// Generated tasks that no embedded model is trained on.
+pub const WITHOUT_MODEL: [&str; 3] = ["chain", "walk", "sql"];
+
 /// A study on several tasks that is done.
 pub struct FinishedTasks {
     /// The study of each task, in order.
     pub studies: Vec<Finished>,
-    /// Their fronts, by task.
-    pub fronts: Vec<TaskFronts>,
-    /// The comparison over tasks; none where fewer than two tasks have fronts.
-    pub across: Option<AcrossTasks>,
+    /// Their fronts and the comparison over tasks: `results.json`.
+    pub all: TasksStudy,
     /// The folder of all.
     pub output: PathBuf,
-    /// Wall time.
-    pub seconds: f64,
 }
 
 impl StudyOptions {
@@ -44,11 +46,19 @@ impl StudyOptions {
                  --eval-dataset out, here and in --config files"
             );
         }
+        if self.settings.presamples.is_some() {
+            bail!("--presamples is of one task's prompts: study each task alone, with --task");
+        }
         if let [name] = self.tasks.as_slice() {
             bail!("--tasks names {name} alone, which leaves nothing to compare: use --task {name}");
         }
         let mut studies: Vec<(String, Self)> = Vec::new();
         for name in &self.tasks {
+            if WITHOUT_MODEL.contains(&name.as_str()) {
+                bail!(
+                    "--tasks {name}: a base of its own is needed; study it alone, with --task {name}"
+                );
+            }
             if name != hub::EMBEDDED && task::find(name).is_none() {
                 bail!(
                     "--tasks {name}: no such task; `tealight tasks` lists them, and countdown is one too"
@@ -65,6 +75,8 @@ impl StudyOptions {
                 bail!("--tasks names {name} twice");
             }
             let mut one = Self { tasks: Vec::new(), ..self.clone() };
+            // As many on every task: numbers of distinct solutions among 4 and among 2 correct ones have no mean.
+            one.distinct_among = self.distinct_among.or(Some(2));
             one.data.dataset = format!("{name}/train");
             one.sets.test_dataset = vec![format!("{name}/test")];
             if one.held_out.eval_steps > 0 {
@@ -74,6 +86,21 @@ impl StudyOptions {
         }
         Ok(studies)
     }
+}
+
+/// The plan of every task's study. `earlier` is a study of one task, or of several: then each task has the variances of its
+/// own study there.
+///
+/// # Errors
+/// As for [`run`] and [`super::planned`].
+pub fn planned(
+    options: &StudyOptions,
+    earlier: Option<&Path>,
+    process: &Process,
+) -> Result<Vec<(String, Plan)>> {
+    let of_task =
+        |(task, one): (String, StudyOptions)| Ok((task, plan::planned(&one, earlier, process)?));
+    options.by_task()?.into_iter().map(of_task).collect()
 }
 
 /// Runs the study of every task in a folder of its own, and writes the comparison over tasks.
@@ -95,7 +122,7 @@ pub fn run(
     }
     let (output, _claim) = options.take_output(start, ranks)?;
     options.begin_in(&output, start, ranks)?;
-    let (mut done, mut fronts) = (Vec::new(), Vec::new());
+    let (mut done, mut fronts, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
     for (task, mut one) in studies {
         tracing::info!("task {task} ({} of {})", done.len() + 1, options.tasks.len());
         one.output = Some(output.join(&task));
@@ -106,10 +133,19 @@ pub fn run(
             say_how_to_continue(error, &output, ranks);
         }
         let Some(finished) = finished? else { continue };
+        let study = &finished.study;
+        let is_distinct = |fronts: &&Fronts| matches!(fronts.measure, Measure::Distinct(_));
+        let own = study.fronts.iter().find(is_distinct).cloned();
+        let reason = "too few problems have correct samples under every checkpoint".to_owned();
+        distinct.push(TaskFronts {
+            task: task.clone(),
+            without_fronts: own.is_none().then_some(reason),
+            fronts: own,
+        });
         fronts.push(TaskFronts {
             task,
-            fronts: finished.study.fronts.first().cloned(),
-            without_fronts: finished.study.without_fronts.clone(),
+            fronts: study.fronts.first().cloned(),
+            without_fronts: study.without_fronts.clone(),
         });
         done.push(finished);
     }
@@ -117,52 +153,37 @@ pub fn run(
         return Ok(None);
     }
     let across = across_tasks(&fronts);
+    let distinct = across_tasks(&distinct);
     let seconds = started.elapsed().as_secs_f64();
-    let results = json!({
-        "tealight": env!("CARGO_PKG_VERSION"),
-        "tasks": fronts,
-        "across": across,
-        "seconds": seconds,
-    });
-    write_atomic(&output.join("results.json"), serde_json::to_string(&results)?.as_bytes())?;
-    let all = FinishedTasks { studies: done, fronts, across, output, seconds };
-    write_atomic(&all.output.join("results.md"), all.markdown().as_bytes())?;
-    Ok(Some(all))
+    let tealight = env!("CARGO_PKG_VERSION").to_owned();
+    let all = TasksStudy { tealight, tasks: fronts, across, distinct, seconds };
+    write_atomic(&output.join("results.json"), serde_json::to_string(&all)?.as_bytes())?;
+    write_atomic(&output.join("results.md"), markdown(&all).as_bytes())?;
+    report::write_tasks(&all, &output)?;
+    Ok(Some(FinishedTasks { studies: done, all, output }))
 }
 
-impl FinishedTasks {
-    /// The comparison as tables, with the reports of the tasks.
-    fn markdown(&self) -> String {
-        let mut text = String::from("# The same objectives on several tasks\n");
-        if let Some(across) = &self.across {
-            text.push_str(&format!("\n**{}**\n", across.text));
-        }
-        let mut add = |note: &str, rows: &[Vec<String>]| {
-            let Some((header, rows)) = rows.split_first() else { return };
-            let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-            text.push_str(&format!("\n{note}\n\n{}", line(header)));
-            text.push_str(&format!("|{}\n", "---|".repeat(header.len())));
-            rows.iter().for_each(|row| text.push_str(&line(row)));
-        };
-        add(TASKS_NOTE, &tasks::task_rows(&self.fronts));
-        if let Some(across) = &self.across {
-            add(PAIRS_NOTE, &tasks::pair_rows(across));
-        }
-        text.push('\n');
-        for TaskFronts { task, .. } in &self.fronts {
-            text.push_str(&format!(
-                "- {task}: [results]({task}/results.md), [page]({task}/report.html)\n"
-            ));
-        }
-        text
+/// The comparison as tables, with the reports of the tasks.
+fn markdown(all: &TasksStudy) -> String {
+    let mut text = String::from("# The same objectives on several tasks\n");
+    if let Some(across) = &all.across {
+        text.push_str(&format!("\n**{}**\n", across.text));
     }
+    let mut add = |note: &str, rows: &[Vec<String>]| {
+        text.push_str(&format!("\n{note}\n\n{}", tables::markdown(rows)));
+    };
+    add(TASKS_NOTE, &task_rows(&all.tasks));
+    if let Some(across) = &all.across {
+        add(PAIRS_NOTE, &pair_rows(across));
+    }
+    if let Some(distinct) = &all.distinct {
+        add(&format!("**{}**\n\n{PAIRS_NOTE}", distinct.text), &pair_rows(distinct));
+    }
+    text.push('\n');
+    for TaskFronts { task, .. } in &all.tasks {
+        text.push_str(&format!(
+            "- {task}: [results]({task}/results.md), [page]({task}/report.html)\n"
+        ));
+    }
+    text
 }
-
-/// What a row of the first table is.
-pub const TASKS_NOTE: &str = "Each task by itself: the base, and the comparison of the task's verdict at the highest \
-level of Pass@1 that all objectives reach, or that two reach where there is none.";
-/// What a row of the second table is.
-pub const PAIRS_NOTE: &str = "Each pair of objectives: the first minus the second, mean over the levels of Pass@1 \
-that both reach in every seed of a task, with 95 % intervals over seeds and problems that are not adjusted for the \
-number of pairs. * p < .05 after Holm's adjustment for all pairs of all tasks. Levels differ between tasks. The last \
-column is the average over the tasks that compare the pair, and over no other tasks.";

@@ -9,6 +9,7 @@ use tealight_datasets::{Dataset, Problem};
 
 use super::held_out::HeldOutSet;
 use super::recorder::Recorder;
+use super::served::ServedPolicy;
 use super::setup::RunSetup;
 use crate::app::session::Session;
 use crate::formats::adapter::{Adapter, LoraOptions};
@@ -99,6 +100,7 @@ impl Session<'_> {
             verifier: &*dataset.verifier,
             rewarding: &rewarding,
             ranks: &self.ranks,
+            device_link: setup.device_link,
         };
         let mut recorder = Recorder::new(self, &run, setup, &checkpoints, state.global_step)?;
         let end = rlvr::train(&run, &mut state, &mut optimizer, self.stop, &mut |step| {
@@ -123,9 +125,9 @@ impl Session<'_> {
         adapter: Option<&'f Adapter>,
     ) -> Result<Option<Fleet<'f>>> {
         let Some(options) = setup.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
-        let write = move |folder: &Path| self.base.save_trained(adapter, &policy.tensors(), folder);
         let weights = (options.weights(adapter.is_some()), self.base.architecture.vocab_size);
-        Fleet::new(options, weights, setup.output, Box::new(write)).map(Some)
+        let trained = ServedPolicy { base: self.base, policy, adapter };
+        Fleet::new(options, weights, setup.output, Box::new(trained)).map(Some)
     }
 
     /// Reads the checkpoint to go on from, where there is one, and brings the files of the output back to it.

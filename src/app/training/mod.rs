@@ -1,10 +1,12 @@
 //! Training: one run of fine-tuning by verifiable rewards, or of supervised fine-tuning.
 
 pub(crate) mod fine_tune;
+mod gradient_link;
 pub(crate) mod held_out;
 mod journal;
 pub(crate) mod path;
 mod recorder;
+mod served;
 pub(crate) mod setup;
 pub mod sft;
 pub(crate) mod space;
@@ -12,6 +14,7 @@ pub(crate) mod space;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
@@ -28,7 +31,8 @@ use crate::solvers::remote::EngineOptions;
 use crate::system::files::Claim;
 use crate::system::process::Process;
 use crate::system::ranks::Ranks;
-use crate::system::stop::Interrupted;
+use crate::system::stop::{Interrupted, Stop};
+pub use gradient_link::GradientLink;
 pub use held_out::HeldOutOptions;
 use held_out::HeldOutSet;
 pub use setup::OnStep;
@@ -63,6 +67,11 @@ pub struct TrainOptions {
     #[arg(long, default_value_t = 0, help_heading = "Optimizer", value_name = "STAGE")]
     #[serde(default)]
     pub zero_stage: usize,
+    /// Where the gradients of several ranks are summed: on the host, or by NCCL on the GPUs (nccl), one for each rank,
+    /// in a build with the feature nccl. The result has the same bits.
+    #[arg(long, value_enum, default_value_t, help_heading = "Optimizer", value_name = "PLACE")]
+    #[serde(default)]
+    pub gradient_link: GradientLink,
     /// Print every step's metrics as a JSON line, and the outcome as the last.
     #[arg(long)]
     #[serde(default)]
@@ -117,24 +126,18 @@ pub fn run(
     if matches!(start, Start::Resume(_)) && resumed.is_none() {
         tracing::info!("{}: no checkpoint yet; starting from the beginning", output.display());
     }
-    ranks.agree(options.zero_stage as u64, "values of --zero-stage")?;
+    options.agree(ranks)?;
     let (dataset, held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
+    let link = options.gradient_link.join(ranks, &device)?;
     let options = &options.with_length(&dataset, held_out.as_ref(), &base)?;
     ranks.first(|| {
         directory::clear(output, start.existing())?;
         settings::record_config(&WithOutput { settings: options, output }, output)
     })?;
     stop.saves();
-    let session = match options.rlvr.holds_base()? {
-        true => Session::new(&base, device, stop)?,
-        false => {
-            tracing::info!("training does not use the base: its weights are held once");
-            Session::without_base(&mut base, device, stop)?
-        }
-    };
-    let session = session.among(ranks);
+    let session = options.session(&mut base, device, stop)?.among(ranks);
     let label = options.rlvr.objective.to_string();
     let setup = RunSetup {
         label: &label,
@@ -145,6 +148,7 @@ pub fn run(
         path: None,
         engine: options.engine.remote.engine.is_some().then_some(&options.engine),
         optimizer_ranks: options.optimizer_ranks(ranks),
+        device_link: link.as_deref(),
         correction: options.engine.correction(),
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &setup)?;
@@ -229,10 +233,31 @@ impl TrainOptions {
         if self.zero_stage == 0 { Ranks::alone() } else { ranks.clone() }
     }
 
+    /// Refuses ranks that were told otherwise.
+    fn agree(&self, ranks: &Ranks) -> Result<()> {
+        ranks.agree(self.zero_stage as u64, "values of --zero-stage")?;
+        ranks.agree(self.gradient_link as u64, "values of --gradient-link")
+    }
+
+    /// A session that holds the base where training uses it.
+    fn session<'s>(
+        &self,
+        base: &'s mut Pretrained,
+        device: Device,
+        stop: &'s Stop,
+    ) -> Result<Session<'s>> {
+        if self.rlvr.holds_base()? {
+            return Session::new(base, device, stop);
+        }
+        tracing::info!("training does not use the base: its weights are held once");
+        Session::without_base(base, device, stop)
+    }
+
     /// Refuses settings that would have no effect.
     fn check(&self) -> Result<()> {
         let options = self;
         options.rlvr.settings.check()?;
+        options.gradient_link.check(options.zero_stage)?;
         let plan = options.rlvr.plan()?;
         let rounds = options.model.precision.rollout_dtype.is_some();
         options.engine.check(options.rlvr.settings.lora.use_peft, rounds)?;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::held_out::HeldOutSet;
 use super::path::PathPoints;
 use crate::learn::objective::ImportanceCorrection;
+use crate::learn::train::DeviceLink;
 use crate::solvers::remote::EngineOptions;
 use crate::system::ranks::Ranks;
 
@@ -31,6 +32,8 @@ pub(crate) struct RunSetup<'a> {
     pub(crate) engine: Option<&'a EngineOptions>,
     /// The ranks that the optimizer's state is sharded over; one alone where each holds all of it.
     pub(crate) optimizer_ranks: Ranks,
+    /// The link between the GPUs of all ranks, where gradients are summed there.
+    pub(crate) device_link: Option<&'a dyn DeviceLink>,
     /// How samples of a server, or of a rounded policy, are weighted.
     pub(crate) correction: ImportanceCorrection,
 }

@@ -16,7 +16,7 @@ use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{names, regular};
-use tealight_eval::report::{self, Live, Study};
+use tealight_eval::report::{self, Live, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
 use crate::system::stop::Stop;
@@ -65,10 +65,9 @@ fn write(directory: &Path) -> Result<()> {
         .with_context(|| format!("{}: cannot be read", path.display()))?;
     let kind: Kind = serde_json::from_slice(&bytes).unwrap_or_default();
     if kind.tasks.is_some() {
-        bail!(
-            "{}: a study on several tasks, with one folder and one report for each task; name one of them",
-            directory.display()
-        );
+        let all: TasksStudy = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{}: not the results of a study", path.display()))?;
+        return report::write_tasks(&all, directory);
     }
     if kind.objectives.is_some() {
         let study: Study = serde_json::from_slice(&bytes)

@@ -25,13 +25,14 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(in crate::cli) const RECIPES: [Recipe; 26] = [
+pub(in crate::cli) const RECIPES: [Recipe; 27] = [
     recipe!("chain-base"),
     recipe!("countdown"),
     recipe!("countdown-base"),
     recipe!("countdown-study"),
     recipe!("gsm8k-qwen2.5-0.5b"),
     recipe!("gsm8k-smollm2-360m"),
+    recipe!("objectives-study"),
     recipe!("smollm2-135m-base"),
     recipe!("smollm2-135m-study"),
     recipe!("sql"),

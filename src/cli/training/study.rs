@@ -8,42 +8,62 @@ use tealight_datasets::task;
 
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions, tasks};
+use crate::cli::setup::recipes::RECIPES;
 use crate::cli::{config_merge, table};
 use crate::formats::hub;
 use crate::system::process::Process;
 use crate::system::telemetry::print;
 
-/// The settings of the default study: the embedded model on Countdown in a few minutes on two cores. Any flag or
-/// `--config` overrides these; see `recipes/countdown-study.toml`.
-const DEFAULTS: (&str, &str) =
+/// The settings of a study of Countdown with the embedded model trained on it. Any flag or `--config` overrides these.
+const COUNTDOWN: (&str, &str) =
     ("recipes/countdown-study.toml", include_str!("../../../recipes/countdown-study.toml"));
 
-/// The settings of a study of generated tasks other than Countdown, or of several tasks.
-const TASKS_DEFAULTS: (&str, &str) =
+/// The settings of the default study, several tasks in a few minutes on two cores, and of studies of generated tasks other
+/// than Countdown. Any flag or `--config` overrides these.
+const TASKS: (&str, &str) =
     ("recipes/tasks-study.toml", include_str!("../../../recipes/tasks-study.toml"));
 
-/// The options of this command. Below files and flags lie [`TASKS_DEFAULTS`] for generated tasks, and [`DEFAULTS`] for
-/// the embedded model of Countdown and other tasks.
+/// The options that say what is studied; without any of them it is [`TASKS`].
+const SUBJECT: [&str; 9] = [
+    "model",
+    "dataset",
+    "test_dataset",
+    "test_suite",
+    "eval_dataset",
+    "ood_dataset",
+    "presamples",
+    "task",
+    "tasks",
+];
+
+/// The options of this command. Below files and flags lie [`TASKS`] for several tasks and for one generated task, and
+/// [`COUNTDOWN`] for the embedded model of Countdown and other tasks.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
-    let given: StudyOptions = config_merge::resolve(matches, None)?;
-    let is_plan = Flags::from_arg_matches(matches)?.plan;
-    if !given.tasks.is_empty() && given.task.is_some() {
-        bail!("--task {} and --tasks: name one of them", given.task.unwrap_or_default());
+    // A file may be a pipe, which can be read once.
+    let files = config_merge::files(matches)?;
+    let resolved = |recipe| config_merge::resolve_with(matches, recipe, &files);
+    let given: StudyOptions = resolved(None)?;
+    let flags = Flags::from_arg_matches(matches)?;
+    if given.plan_rate.is_some() && !flags.plan {
+        bail!("--plan-rate has no effect without --plan");
     }
-    if !given.tasks.is_empty() {
-        if given.plan_rate.is_some() || is_plan {
-            bail!("--plan is for one task: name it with --task");
+    let set = config_merge::given::<StudyOptions>(matches, &files)?;
+    let mut subject = SUBJECT.iter().filter(|id| set.contains(**id));
+    let is_default = subject.all(|id| *id == "model" && given.model.model == hub::TASKS);
+    if is_default || !given.tasks.is_empty() {
+        if let (false, Some(task)) = (given.tasks.is_empty(), &given.task) {
+            bail!("--task {task} and --tasks: name one of them");
         }
-        return config_merge::resolve(matches, Some(TASKS_DEFAULTS));
+        return resolved(Some(TASKS));
     }
     let is_generated = given.task.as_deref().is_some_and(|task| task::find(task).is_some());
     let mut options = match (is_generated, &given.task) {
         (true, _) => {
-            let one: StudyOptions = config_merge::resolve(matches, Some(TASKS_DEFAULTS))?;
+            let one: StudyOptions = resolved(Some(TASKS))?;
             StudyOptions { tasks: Vec::new(), ..one }
         }
         (false, None) if given.model.model != hub::EMBEDDED => given.clone(),
-        (false, _) => config_merge::resolve(matches, Some(DEFAULTS))?,
+        (false, _) => resolved(Some(COUNTDOWN))?,
     };
     let held_out = &mut options.held_out;
     if given.held_out.eval_dataset.is_none() {
@@ -54,26 +74,41 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
             (held_out.eval_dataset, held_out.eval_steps) = (None, given.held_out.eval_steps);
         }
     }
-    if let Some(task) = &options.task {
-        let is_untrained = options.model.model == hub::EMBEDDED && task != hub::EMBEDDED;
-        if is_untrained && is_generated {
-            bail!(
-                "--task {task}: the model `countdown` is trained on Countdown only; use --model tasks"
-            );
-        }
-        if is_untrained {
-            bail!(
-                "no embedded model is trained on {task}: make a base (tealight sft --config recipes/{task}-base.toml \
-                 --output {task}-base) and name it, --model {task}-base/final"
-            );
-        }
+    if let Some(task) = options.task.clone() {
+        check_model(&options, &task, is_generated)?;
         (options.data.dataset, options.sets.test_dataset) =
             (format!("{task}/train"), vec![format!("{task}/test")]);
     }
-    if options.plan_rate.is_some() && !is_plan {
-        bail!("--plan-rate has no effect without --plan");
-    }
     Ok(options)
+}
+
+/// Refuses a task that the model is not trained on, as far as the model is an embedded one.
+fn check_model(options: &StudyOptions, task: &str, is_generated: bool) -> Result<()> {
+    let is_other = tasks::WITHOUT_MODEL.contains(&task);
+    let is_trained = match options.model.model.as_str() {
+        hub::EMBEDDED => task == hub::EMBEDDED,
+        hub::TASKS => !is_other,
+        _ => true,
+    };
+    if is_trained {
+        return Ok(());
+    }
+    if is_generated {
+        bail!(
+            "--task {task}: the model `countdown` is trained on Countdown only; use --model tasks"
+        );
+    }
+    if !is_other {
+        bail!("--task {task}: no such task; `tealight tasks` lists them, and countdown is one too");
+    }
+    let recipe = format!("{task}-base");
+    if RECIPES.iter().all(|one| one.name != recipe) {
+        bail!("no embedded model is trained on {task}: name one that is, with --model");
+    }
+    bail!(
+        "no embedded model is trained on {task}: make a base (tealight sft --config recipe:{recipe} --output {recipe}) \
+         and name it, --model {recipe}/final"
+    );
 }
 
 /// The flags of this command.
@@ -94,12 +129,12 @@ pub(in crate::cli) struct Flags {
     overwrite: bool,
 }
 
-/// The settings that [`DEFAULTS`] give to a study of the embedded model.
+/// The settings of the default study.
 pub(in crate::cli) fn recipe() -> toml::Table {
-    DEFAULTS.1.parse().expect("the recipe that comes with the program is TOML")
+    TASKS.1.parse().expect("the recipe that comes with the program is TOML")
 }
 
-/// Whether problems are others than those of [`DEFAULTS`].
+/// Whether problems are others than those of [`COUNTDOWN`].
 fn is_other_data(given: &StudyOptions) -> bool {
     given.task.as_ref().is_some_and(|task| task != "countdown")
         || !["countdown", "countdown/train"].contains(&given.data.dataset.as_str())
@@ -110,8 +145,12 @@ fn is_other_data(given: &StudyOptions) -> bool {
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
     let (options, flags) = (resolve(matches)?, Flags::from_arg_matches(matches)?);
     if flags.plan {
-        let plan = study::planned(&options, flags.plan_from.as_deref(), process)?;
-        return Ok(print(table::plan(&plan))?);
+        let earlier = flags.plan_from.as_deref();
+        let text = match options.tasks.is_empty() {
+            true => table::plan(&study::planned(&options, earlier, process)?),
+            false => table::plans(&tasks::planned(&options, earlier, process)?),
+        };
+        return Ok(print(text)?);
     }
     let start = match (flags.resume, flags.overwrite) {
         (true, _) => Start::Resume(String::new()),
@@ -121,10 +160,8 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     if !options.tasks.is_empty() {
         let Some(done) = tasks::run(&options, &start, process)? else { return Ok(()) };
         print(table::tasks(&done))?;
-        for one in &done.studies {
-            tracing::info!("open {}", one.output.join("report.html").display());
-        }
-        tracing::info!("{:.0} s; results in {}", done.seconds, done.output.display());
+        let page = done.output.join("report.html");
+        tracing::info!("{:.0} s; open {}", done.all.seconds, page.display());
         return Ok(());
     }
     let Some(done) = study::run(&options, &start, process)? else { return Ok(()) };

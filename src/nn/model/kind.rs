@@ -52,6 +52,7 @@ fn shapes(architecture: &Architecture, dtype: DType) -> Shapes {
         inner: a.intermediate_size,
         vocabulary: a.vocab_size,
         heads: [a.num_heads, a.num_kv_heads, a.head_dim],
+        other_heads: Vec::new(),
         pairs: a.rotary_dim / 2,
         window,
         delta: a.delta.map(|d| DeltaShapes {

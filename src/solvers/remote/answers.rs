@@ -14,6 +14,8 @@ pub(super) struct ServerSample {
     pub(super) token_ids: Option<Vec<u32>>,
     /// The log-probability of each, where the server gives them.
     pub(super) token_logp: Option<Vec<f64>>,
+    /// The versions of the weights that its tokens were drawn from, where the server gives them.
+    pub(super) versions: Vec<String>,
 }
 
 /// A response body.
@@ -80,7 +82,26 @@ fn drawn(choice: &Value, tokens: usize) -> Result<ServerSample, String> {
         },
         token_ids,
         token_logp: logps,
+        versions: versions(choice),
     })
+}
+
+/// The versions in vLLM's spans of tokens.
+fn versions(choice: &Value) -> Vec<String> {
+    let spans = choice["weight_versions"].as_array().into_iter().flatten();
+    let version = |span: &Value| Some(span["version"].as_str()?.chars().take(200).collect());
+    spans.filter_map(version).collect()
+}
+
+/// The log-probabilities that vLLM gives the tokens of a prompt, of each after the first.
+pub(super) fn prompt_logp(body: &Value, ids: &[u32]) -> Option<Vec<f64>> {
+    let tokens = body["choices"][0]["prompt_logprobs"].as_array()?;
+    if tokens.len() != ids.len() {
+        return None;
+    }
+    let logp =
+        |(token, id): (&Value, &u32)| plausible_logp(token[id.to_string()]["logprob"].as_f64()?);
+    tokens.iter().zip(ids).skip(1).map(logp).collect()
 }
 
 /// A completion in SGLang's own form: `[log-probability, token, text]` for every token.
@@ -108,6 +129,7 @@ fn native(one: &Value) -> Result<ServerSample, String> {
         },
         token_ids: Some(ids),
         token_logp: Some(logp),
+        versions: Vec::new(),
     })
 }
 
@@ -151,6 +173,20 @@ mod tests {
             [of(0), of(1), of(2)],
             [("4", true, false), ("", false, true), ("4", false, false)]
         );
+    }
+
+    #[test]
+    fn versions_and_log_probabilities_of_a_prompt_are_read_as_vllm_writes_them() {
+        let body = json!({"choices": [{"text": "a", "finish_reason": "stop",
+            "weight_versions": [{"version": "3-x", "start": 0, "end": 2}, {"version": "4-x", "start": 2, "end": 3}],
+            "prompt_logprobs": [null, {"7": {"logprob": -1.5, "rank": 2, "decoded_token": "b"}}]}]});
+        let sample = read(body.to_string().as_bytes()).unwrap().drawn.remove(0).unwrap();
+        assert_eq!(sample.versions, ["3-x", "4-x"]);
+        assert_eq!(prompt_logp(&body, &[5, 7]), Some(vec![-1.5]));
+        // Of another token, of too few, of none.
+        assert_eq!(prompt_logp(&body, &[5, 8]), None);
+        assert_eq!(prompt_logp(&body, &[5, 7, 9]), None);
+        assert_eq!(prompt_logp(&json!({"choices": [{}]}), &[5]), None);
     }
 
     #[test]

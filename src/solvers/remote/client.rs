@@ -55,6 +55,8 @@ pub(super) struct Request<'a> {
     /// The name that the server knows the model by.
     pub(super) model: &'a str,
     pub(super) adapter: Option<&'a str>,
+    /// Whether vLLM is to say which version of the weights sampled each token.
+    pub(super) is_marked: bool,
     pub(super) params: &'a SamplingParams,
     pub(super) seed: u64,
     /// How often it is tried again.
@@ -115,8 +117,26 @@ impl Client {
 
     /// Tells the server to do something; its words where it will not, and whether it answered at all.
     pub(super) fn tell(&self, path: &str, request: &Value) -> Result<()> {
+        self.told(path, request).map(drop)
+    }
+
+    /// The same, with an answer in JSON.
+    pub(super) fn reply(&self, path: &str, request: &Value) -> Result<Value> {
+        let text = self.told(path, request)?;
+        serde_json::from_slice(&text).with_context(|| format!("{}{path}: not JSON", self.base))
+    }
+
+    /// The log-probabilities that vLLM gives the tokens of a prompt, of each after the first.
+    pub(super) fn prompt_logp(&self, model: &str, ids: &[u32]) -> Result<Vec<f64>> {
+        let request = json!({"model": model, "prompt": ids, "max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0});
+        let answer = self.reply("/v1/completions", &request)?;
+        answers::prompt_logp(&answer, ids)
+            .with_context(|| format!("{}: no log-probabilities of a prompt", self.base))
+    }
+
+    fn told(&self, path: &str, request: &Value) -> Result<Vec<u8>> {
         match self.post(path, request, ANSWER_BYTES) {
-            Ok(_) => Ok(()),
+            Ok(text) => Ok(text),
             Err(Failure::ForNow(reason, _)) => bail!("{}{path}: {reason}", self.base),
             Err(Failure::ForGood(error)) => Err(error),
         }
@@ -213,6 +233,9 @@ impl Client {
                 body["prompt"] = json!(ids);
                 // Of the token that was drawn alone.
                 body["logprobs"] = json!(0);
+                if request.is_marked {
+                    body["return_weight_versions"] = json!(true);
+                }
                 body["stop_token_ids"] = json!(params.eos);
                 ("/v1/completions", body)
             }

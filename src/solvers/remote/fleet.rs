@@ -9,15 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
 
 use super::answers::ServerSample;
 use super::client::{PromptInput, Request};
-use super::replica::Replica;
+use super::probe::{Probe, TrainedModel};
+use super::replica::{Held, Replica};
 use super::workers::ask_each;
-use super::{RemoteOptions, mixed};
-use crate::learn::objective::ImportanceCorrection;
+use super::{EngineOptions, EngineWeights, mixed};
 use crate::nn::generate::{
     Completion, CompletionSink, Engine, EngineLost, Finish, RngKey, SampleRequest, Sampler,
     SamplingParams,
@@ -28,112 +26,20 @@ use crate::system::telemetry::count_tokens;
 const TRIES_ELSEWHERE: usize = 1;
 /// How the folders and the names of adapters begin.
 const ADAPTER: &str = "policy-";
-/// The folder of all weights.
+/// How the folders of all weights begin, and the folder of those under other token ids.
 const WEIGHTS: &str = "weights";
-
-/// Options of the servers that sample for a training run.
-#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
-pub struct EngineOptions {
-    /// Which servers, several separated by commas, and how they are asked.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub remote: RemoteOptions,
-    /// Weights that the servers receive before every step: the adapter (the default with --use-peft), all weights
-    /// (full), or none, so that the servers go on sampling from the base.
-    #[arg(long, value_enum, help_heading = "Engine", requires = "engine")]
-    #[serde(default)]
-    pub engine_weights: Option<EngineWeights>,
-    /// Directory through which weights are handed to the servers, which must see the directory under the same path.
-    /// Default: a directory in --output.
-    #[arg(long, value_name = "DIR", help_heading = "Engine", requires = "engine")]
-    #[serde(default)]
-    pub engine_folder: Option<PathBuf>,
-    /// Staleness in steps: 0 samples every step from the current weights, 1 samples the next step while this step
-    /// trains.
-    #[arg(long, default_value_t = 0, value_name = "STEPS", help_heading = "Engine")]
-    #[serde(default)]
-    pub max_staleness: usize,
-    /// Importance correction of samples from a server or from the policy rounded to --rollout-dtype: token-truncate:C,
-    /// sequence-mask:C or none [default: sequence-mask:3].
-    #[arg(long, value_name = "CORRECTION", help_heading = "Engine")]
-    #[serde(default)]
-    pub importance_correction: Option<ImportanceCorrection>,
-}
-
-/// The weights that servers are given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EngineWeights {
-    /// The adapter, under a new name each time.
-    Adapter,
-    /// All weights; needs vLLM servers that were started with VLLM_SERVER_DEV_MODE=1.
-    Full,
-    /// No weights: the servers sample from the base.
-    None,
-}
-
-impl EngineOptions {
-    /// Refuses options without a server.
-    pub fn check(&self, trains_adapter: bool, rounds: bool) -> Result<()> {
-        self.remote.check()?;
-        if self.remote.engine.is_none() {
-            if self.engine_weights.is_some()
-                || self.engine_folder.is_some()
-                || self.max_staleness > 0
-            {
-                bail!(
-                    "--engine-weights, --engine-folder and --max-staleness have no effect without --engine"
-                );
-            }
-            if self.importance_correction.is_some() && !rounds {
-                bail!("--importance-correction has no effect without --engine or --rollout-dtype");
-            }
-            return Ok(());
-        }
-        if rounds {
-            bail!("--rollout-dtype has no effect with --engine: the server has its own");
-        }
-        match self.weights(trains_adapter) {
-            EngineWeights::Adapter if !trains_adapter => {
-                bail!(
-                    "--engine-weights adapter: no adapter is trained; add --use-peft, or take `full`"
-                )
-            }
-            EngineWeights::Full if trains_adapter => {
-                bail!(
-                    "--engine-weights full with --use-peft: an adapter is trained; take `adapter`"
-                )
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The weights that servers are given.
-    pub fn weights(&self, trains_adapter: bool) -> EngineWeights {
-        self.engine_weights.unwrap_or(match trains_adapter {
-            true => EngineWeights::Adapter,
-            false => EngineWeights::Full,
-        })
-    }
-
-    /// How their samples are weighted.
-    pub fn correction(&self) -> ImportanceCorrection {
-        self.importance_correction.unwrap_or_default()
-    }
-}
-
-/// Writes what is trained to a folder, as the Hub or PEFT has it.
-type Write<'a> = dyn Fn(&Path) -> Result<()> + Sync + 'a;
+const EXCHANGED: &str = "weights-exchanged";
 
 /// Servers that sample for a run.
 pub struct Fleet<'a> {
     replicas: Vec<Replica>,
     weights: EngineWeights,
-    write: Box<Write<'a>>,
+    model: Box<dyn TrainedModel + 'a>,
+    probe: Probe,
     folder: PathBuf,
     /// Tells the names of this process from those of others.
     nonce: String,
-    /// The adapter that servers have of us.
+    /// The folder that servers last read.
     published: Mutex<Option<String>>,
     concurrency: usize,
     retries: usize,
@@ -149,13 +55,13 @@ impl<'a> Fleet<'a> {
         options: &EngineOptions,
         (weights, vocabulary): (EngineWeights, usize),
         output: &Path,
-        write: Box<Write<'a>>,
+        model: Box<dyn TrainedModel + 'a>,
     ) -> Result<Self> {
         let remote = &options.remote;
         let engines = remote.engine.as_deref().unwrap_or_default().split(',').map(str::trim);
         let engines = engines.filter(|engine| !engine.is_empty());
         let replicas: Vec<Replica> =
-            engines.map(|engine| Replica::new(engine, remote)).collect::<Result<_>>()?;
+            engines.map(|engine| Replica::new(engine, remote, weights)).collect::<Result<_>>()?;
         if replicas.is_empty() {
             bail!("--engine names no server");
         }
@@ -174,7 +80,8 @@ impl<'a> Fleet<'a> {
         let fleet = Self {
             replicas,
             weights,
-            write,
+            model,
+            probe: Probe::new(vocabulary),
             folder,
             nonce: format!("{nonce:08x}"),
             published: Mutex::default(),
@@ -194,7 +101,7 @@ impl<'a> Fleet<'a> {
             for entry in std::fs::read_dir(&self.folder).with_context(shown)? {
                 let path = entry.with_context(shown)?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                if name.starts_with(ADAPTER) || name == WEIGHTS {
+                if name.starts_with(ADAPTER) || name.starts_with(WEIGHTS) {
                     std::fs::remove_dir_all(&path).with_context(shown)?;
                 }
             }
@@ -205,7 +112,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Gives weights to every server that answers, leaving out those that fail.
-    fn update(&self, change: impl Fn(&Replica, &mut Option<String>) -> Result<()>) -> Result<()> {
+    fn update(&self, change: impl Fn(&Replica, &mut Held) -> Result<()>) -> Result<()> {
         let mut last = None;
         for replica in &self.replicas {
             if let Err(error) = replica.update(&self.folder, &change) {
@@ -237,13 +144,15 @@ impl<'a> Fleet<'a> {
                 input: PromptInput::Tokens(&request.prompt),
                 model: policy.model(),
                 adapter: policy.adapter(),
+                is_marked: policy.is_marked(),
                 params,
                 seed: mixed(rng_key.seed ^ rng_key.step.rotate_left(32), request.key, requests),
                 retries,
             };
             requests += 1;
             let missing = request.count - completions.len();
-            let drawn = match replica.client.complete(asked, missing, is_over) {
+            let drawn = replica.client.complete(asked, missing, is_over);
+            let drawn = match drawn.and_then(|drawn| policy.check(&drawn).map(|()| drawn)) {
                 Ok(drawn) => drawn,
                 Err(error) => {
                     if is_over.load(Ordering::Relaxed) {
@@ -308,29 +217,65 @@ fn lost(why: Option<anyhow::Error>) -> anyhow::Error {
     anyhow!(EngineLost(format!("no server is left to sample from{why}")))
 }
 
+impl Fleet<'_> {
+    /// Writes what is trained under a name that no server has seen, in place of what was written before.
+    fn write(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(name);
+        // Whole before it has its name.
+        let partial = self.folder.join(format!("{name}.partial"));
+        self.model.write(&partial, None)?;
+        std::fs::rename(&partial, &folder).with_context(|| folder.display().to_string())?;
+        Ok(folder)
+    }
+
+    /// Removes what servers read before `name`.
+    fn replace(&self, name: String) -> Result<()> {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = published.replace(name) {
+            let old = self.folder.join(old);
+            std::fs::remove_dir_all(&old).with_context(|| old.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Has every server read all weights from `folder`, and makes sure that each of them did.
+    fn reload(&self, folder: &Path, version: &str) -> Result<()> {
+        let policy: Vec<f64> =
+            self.model.logp(self.probe.ids())?.into_iter().map(f64::from).collect();
+        let probe = (&self.probe, &policy[..]);
+        let exchanged = self.folder.join(EXCHANGED);
+        let done = self.update(|replica, held| {
+            if replica.is_unproven() {
+                if !exchanged.exists() {
+                    self.model.write(&exchanged, Some(&self.probe))?;
+                }
+                replica.prove(&exchanged, folder, probe)?;
+            }
+            replica.reload(held, (folder, version), probe)
+        });
+        if exchanged.exists() {
+            std::fs::remove_dir_all(&exchanged).with_context(|| exchanged.display().to_string())?;
+        }
+        done
+    }
+}
+
 impl Engine for Fleet<'_> {
     fn publish(&self, step: usize) -> Result<()> {
+        let version = format!("{step}-{}", self.nonce);
         match self.weights {
             EngineWeights::None => self.update(|_, _| Ok(())),
             EngineWeights::Full => {
-                let folder = self.folder.join(WEIGHTS);
-                (self.write)(&folder)?;
-                self.update(|replica, _| replica.reload(&folder))
+                let name = format!("{WEIGHTS}-{version}");
+                let folder = self.write(&name)?;
+                self.reload(&folder, &version)?;
+                self.replace(name)
             }
             EngineWeights::Adapter => {
-                let name = format!("{ADAPTER}{step}-{}", self.nonce);
-                let folder = self.folder.join(&name);
-                // Whole before it has its name.
-                let partial = self.folder.join(format!("{name}.partial"));
-                (self.write)(&partial)?;
-                std::fs::rename(&partial, &folder).with_context(|| folder.display().to_string())?;
-                self.update(|replica, own| replica.load_adapter(own, &name, &folder))?;
-                let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(old) = published.replace(name) {
-                    let old = self.folder.join(old);
-                    std::fs::remove_dir_all(&old).with_context(|| old.display().to_string())?;
-                }
-                Ok(())
+                let name = format!("{ADAPTER}{version}");
+                let folder = self.write(&name)?;
+                self.update(|replica, held| replica.load_adapter(held, &name, &folder))?;
+                self.replace(name)
             }
         }
     }

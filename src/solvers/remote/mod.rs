@@ -7,10 +7,13 @@
 //! end) is drawn again; one that never comes is a sample that failed, counted apart and never wrong. A problem's
 //! answers reach the caller all at once, so nothing is counted twice.
 
+mod announced;
 mod answers;
 mod client;
 mod dialect;
+mod engine;
 mod fleet;
+mod probe;
 mod replica;
 mod sampler;
 mod workers;
@@ -29,7 +32,9 @@ use client::{Client, PromptInput, Request};
 use workers::ask_each;
 
 pub use dialect::Dialect;
-pub use fleet::{EngineOptions, EngineWeights, Fleet};
+pub use engine::{EngineOptions, EngineWeights};
+pub use fleet::Fleet;
+pub use probe::{Probe, TrainedModel};
 pub use sampler::RemoteSampler;
 
 /// Options of the server, where one samples.
@@ -184,6 +189,7 @@ impl RemoteSolver<'_> {
                 input: PromptInput::Prompt(&request.problem.prompt),
                 model: &self.remote.model,
                 adapter: None,
+                is_marked: false,
                 params: self.params,
                 seed,
                 retries: self.remote.retries,

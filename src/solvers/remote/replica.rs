@@ -1,14 +1,18 @@
 //! One of the servers that sample for a training run: which weights it has, and how it is given others.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
+use super::announced::{Announced, CHECKER, SET_VERSION};
+use super::answers::ServerSample;
 use super::client::Client;
-use super::{Dialect, RemoteOptions};
+use super::probe::{self, Probe, Served};
+use super::{Dialect, EngineWeights, RemoteOptions};
 
 /// A server.
 pub(super) struct Replica {
@@ -16,14 +20,26 @@ pub(super) struct Replica {
     /// The server's name for the model that it was started with.
     pub(super) model: String,
     is_up: AtomicBool,
-    /// The adapter that it has of us. Who asks for completions holds it, who changes weights waits for them.
-    adapter: RwLock<Option<String>>,
+    announced: Announced,
+    /// The weights that it has of us. Who asks for completions holds it, who changes weights waits for them.
+    held: RwLock<Held>,
+    /// How far its log-probabilities of a probe were from the policy's when it first read all weights, or what was
+    /// wrong with them.
+    first_reload: OnceLock<Result<f64, String>>,
+}
+
+/// The weights that a server has of a run.
+#[derive(Default)]
+pub(super) struct Held {
+    adapter: Option<String>,
+    /// The version of all weights, where it marks completions with it.
+    version: Option<String>,
 }
 
 /// The weights that a server has while this is held.
 pub(super) struct ModelGuard<'a> {
     model: &'a str,
-    adapter: RwLockReadGuard<'a, Option<String>>,
+    held: RwLockReadGuard<'a, Held>,
 }
 
 impl ModelGuard<'_> {
@@ -34,7 +50,25 @@ impl ModelGuard<'_> {
 
     /// That of the adapter which makes it the policy.
     pub(super) fn adapter(&self) -> Option<&str> {
-        self.adapter.as_deref()
+        self.held.adapter.as_deref()
+    }
+
+    /// Whether completions are marked with the version of the weights.
+    pub(super) fn is_marked(&self) -> bool {
+        self.held.version.is_some()
+    }
+
+    /// Refuses completions of other weights: of a server that was started anew, or that another program writes to.
+    pub(super) fn check(&self, drawn: &[Result<ServerSample, String>]) -> Result<()> {
+        let Some(expected) = &self.held.version else { return Ok(()) };
+        let mut versions = drawn.iter().flatten().flat_map(|sample| &sample.versions);
+        match versions.find(|version| *version != expected) {
+            None => Ok(()),
+            Some(other) => bail!(
+                "it sampled from weights of version `{other}` in place of `{expected}`: it was started anew, or another \
+                 program gave it weights"
+            ),
+        }
     }
 }
 
@@ -42,8 +76,12 @@ impl Replica {
     /// Asks a server what it is.
     ///
     /// # Errors
-    /// No server there, one that is neither vLLM nor SGLang.
-    pub(super) fn new(engine: &str, options: &RemoteOptions) -> Result<Self> {
+    /// No server there, one that is neither vLLM nor SGLang or says that it cannot take such weights.
+    pub(super) fn new(
+        engine: &str,
+        options: &RemoteOptions,
+        weights: EngineWeights,
+    ) -> Result<Self> {
         let client = Client::new(engine, options)?;
         let models = client.ask("/v1/models").unwrap_or(Value::Null);
         let first = models["data"][0]["id"].as_str();
@@ -58,7 +96,14 @@ impl Replica {
             );
         }
         let model = options.engine_model.as_deref().or(first).unwrap_or_default().to_owned();
-        Ok(Self { client, model, is_up: AtomicBool::new(true), adapter: RwLock::default() })
+        let announced = match client.dialect() {
+            Dialect::Vllm => Announced::by(&client),
+            _ => Announced::default(),
+        };
+        announced.check(weights).with_context(|| format!("--engine {engine}"))?;
+        let is_up = AtomicBool::new(true);
+        let (held, first_reload) = (RwLock::default(), OnceLock::new());
+        Ok(Self { client, model, is_up, announced, held, first_reload })
     }
 
     /// Whether it takes part.
@@ -78,19 +123,23 @@ impl Replica {
     pub(super) fn update(
         &self,
         folder: &Path,
-        change: impl Fn(&Self, &mut Option<String>) -> Result<()>,
+        change: impl Fn(&Self, &mut Held) -> Result<()>,
     ) -> Result<()> {
         let was_up = self.is_up();
+        // One that does not read weights when it is told to will not the next time.
+        if let Some(Err(why)) = self.first_reload.get() {
+            return Err(anyhow!("{}: {why}", self.client.address()));
+        }
         if !was_up && !self.client.is_up() {
             return Ok(());
         }
-        let mut adapter = self.adapter();
+        let mut held = self.held();
         if !was_up {
             // It may have been started anew, or still have what it was given.
-            *adapter = None;
+            *held = Held::default();
             self.unload_those_in(folder);
         }
-        if let Err(error) = change(self, &mut adapter) {
+        if let Err(error) = change(self, &mut held) {
             self.give_up(&error);
             return Err(error);
         }
@@ -103,35 +152,30 @@ impl Replica {
 
     /// The weights that it has, which stay until they are let go of; none where it is left out.
     pub(super) fn policy(&self) -> Option<ModelGuard<'_>> {
-        let adapter = self.adapter.read().unwrap_or_else(PoisonError::into_inner);
-        self.is_up().then_some(ModelGuard { model: &self.model, adapter })
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        self.is_up().then_some(ModelGuard { model: &self.model, held })
     }
 
-    fn adapter(&self) -> RwLockWriteGuard<'_, Option<String>> {
-        self.adapter.write().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> RwLockWriteGuard<'_, Held> {
+        self.held.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loads the adapter `name` from `folder` and lets go of the one before. Names are never used twice: a server may
     /// answer a known one from what it remembers of it.
-    pub(super) fn load_adapter(
-        &self,
-        adapter: &mut Option<String>,
-        name: &str,
-        folder: &Path,
-    ) -> Result<()> {
+    pub(super) fn load_adapter(&self, held: &mut Held, name: &str, folder: &Path) -> Result<()> {
         // First, since there may be room for one alone.
-        if let Some(old) = adapter.take() {
+        if let Some(old) = held.adapter.take() {
             self.unload(&old);
         }
         let request = json!({"lora_name": name, "lora_path": folder});
         self.client.tell(self.own("/v1/load_lora_adapter"), &request)?;
-        *adapter = Some(name.to_owned());
+        held.adapter = Some(name.to_owned());
         Ok(())
     }
 
     /// Lets go of the adapter.
     pub(super) fn unload_adapter(&self) {
-        if let Some(old) = self.adapter().take() {
+        if let Some(old) = self.held().adapter.take() {
             self.unload(&old);
         }
     }
@@ -164,13 +208,15 @@ impl Replica {
     }
 
     /// Has it read all weights again from `folder`. vLLM must be in its development mode.
-    pub(super) fn reload(&self, folder: &Path) -> Result<()> {
+    fn read_again(&self, folder: &Path) -> Result<()> {
         if self.client.dialect() == Dialect::Sglang {
             let request = json!({"model_path": folder, "flush_cache": true});
             return self.client.tell("/update_weights_from_disk", &request);
         }
         let nothing = json!({});
-        self.client.tell("/pause?mode=wait", &nothing)?;
+        self.client
+            .tell("/pause?mode=wait", &nothing)
+            .context("all weights need a server with VLLM_SERVER_DEV_MODE=1")?;
         let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}});
         let done = self
             .client
@@ -179,5 +225,76 @@ impl Replica {
         // Whatever came of it, it goes on answering.
         self.client.tell("/resume", &nothing)?;
         done
+    }
+
+    /// Whether it is still unknown if it reads weights when it is told to; SGLang is not asked.
+    pub(super) fn is_unproven(&self) -> bool {
+        self.client.dialect() == Dialect::Vllm && self.first_reload.get().is_none()
+    }
+
+    /// Finds out whether it reads all weights when it is told to, by the policy under other token ids (`exchanged`)
+    /// and under its own.
+    pub(super) fn prove(
+        &self,
+        exchanged: &Path,
+        folder: &Path,
+        (probe, policy): (&Probe, &[f64]),
+    ) -> Result<()> {
+        let read = |folder: &Path, ids: &[u32]| -> Result<_> {
+            self.read_again(folder)?;
+            Ok((self.client.prompt_logp(&self.model, ids)?, self.checksums()))
+        };
+        let (exchanged, before) = read(exchanged, &probe.exchanged())?;
+        let (plain, after) = read(folder, probe.ids())?;
+        let verdict = probe::verdict(&Served { exchanged, plain }, policy);
+        let verdict = verdict.map_err(|why| format!("{why:#}{}", changed(&before, &after)));
+        let verdict = self.first_reload.get_or_init(|| verdict);
+        verdict.as_ref().map(drop).map_err(|why| anyhow!("{}: {why}", self.client.address()))
+    }
+
+    /// Has it read all weights again from `folder`, and makes sure that it did.
+    pub(super) fn reload(
+        &self,
+        held: &mut Held,
+        (folder, version): (&Path, &str),
+        (probe, policy): (&Probe, &[f64]),
+    ) -> Result<()> {
+        self.read_again(folder)?;
+        if let Some(Ok(first)) = self.first_reload.get() {
+            let served = self.client.prompt_logp(&self.model, probe.ids())?;
+            probe::check(&served, policy, *first)
+                .with_context(|| self.client.address().to_owned())?;
+        }
+        held.version = None;
+        if self.announced.has_versions() {
+            self.client.tell(SET_VERSION, &json!({"new_version": version}))?;
+            held.version = Some(version.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The server's checksums of its tensors, where it has them.
+    fn checksums(&self) -> Option<BTreeMap<String, String>> {
+        if !self.announced.has(CHECKER) {
+            return None;
+        }
+        let answer = self.client.reply(CHECKER, &json!({"action": "checksum"}));
+        let mut answer = answer.ok()?;
+        serde_json::from_value(answer["checksums"].take()).ok()
+    }
+}
+
+/// Which of a server's tensors changed between two reloads, by its own checksums; nothing where it gives none.
+fn changed(
+    before: &Option<BTreeMap<String, String>>,
+    after: &Option<BTreeMap<String, String>>,
+) -> String {
+    let (Some(before), Some(after)) = (before, after) else { return String::new() };
+    let changed = after.iter().filter(|(name, sum)| before.get(*name) != Some(*sum));
+    let name = |name: &String| name.chars().take(120).collect::<String>();
+    let names: Vec<String> = changed.map(|(key, _)| name(key)).take(3).collect();
+    match names.is_empty() {
+        true => "; by its checksums no tensor changed".into(),
+        false => format!("; by its checksums only {} changed", names.join(", ")),
     }
 }

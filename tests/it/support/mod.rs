@@ -8,6 +8,7 @@ pub(crate) mod processes;
 pub(crate) mod roomy;
 pub(crate) mod runs;
 pub(crate) mod server;
+pub(crate) mod vllm;
 
 use std::collections::BTreeMap;
 

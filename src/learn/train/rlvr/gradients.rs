@@ -72,7 +72,8 @@ pub(super) fn gradients(
     if run.ranks.size() > 1 {
         let started = Instant::now();
         let shards = optimizer.shards();
-        shared::sum_gradients(&mut grads, run.policy.weights(), run.ranks, shards)?;
+        let ranks = (run.ranks, run.device_link);
+        shared::sum_gradients(&mut grads, run.policy.weights(), ranks, shards)?;
         stats.sum(run.ranks)?;
         stats.reduction_time = Some(started.elapsed().as_secs_f64());
     }

@@ -11,6 +11,7 @@ use super::training_data::TrainingData;
 use crate::learn::objective::{Coefficients, ImportanceCorrection, Plan};
 use crate::learn::presample::Presamples;
 use crate::learn::rollout::Encoded;
+use crate::learn::train::DeviceLink;
 use crate::learn::train::checkpoint::State;
 use crate::nn::generate::Engine;
 use crate::nn::model::{Decoder, RolloutDtype};
@@ -48,6 +49,8 @@ pub struct Run<'a> {
     pub correction: Option<ImportanceCorrection>,
     /// The processes that train together.
     pub ranks: &'a Ranks,
+    /// The link between their GPUs over which gradients are summed; over that of the processes where there is none.
+    pub device_link: Option<&'a dyn DeviceLink>,
 }
 
 /// An engine outside this process.

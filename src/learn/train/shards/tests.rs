@@ -89,7 +89,7 @@ fn take(
     weights: &BTreeMap<String, Var>,
     (ranks, mut gradient): (&Ranks, GradAccumulator),
 ) -> f64 {
-    sum_gradients(&mut gradient, weights, ranks, optimizer.shards()).expect("sums");
+    sum_gradients(&mut gradient, weights, (ranks, None), optimizer.shards()).expect("sums");
     optimizer.update(weights, &gradient, 0.01).expect("a step").grad_norm
 }
 

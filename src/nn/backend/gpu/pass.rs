@@ -56,8 +56,8 @@ impl Pass {
         let scale = f64::from(scale);
         // Tokens that are added to a cache have no gradient.
         let runs = match slots {
-            None => Runs::new(&runs, heads, scale, to)?,
-            Some(_) => Runs::forward_only(&runs, heads, scale, to)?,
+            None => Runs::new(&runs, heads, scale)?,
+            Some(_) => Runs::forward_only(&runs, heads, scale)?,
         };
         let (has_cache, packed) = (slots.is_some(), packed.clone());
         let (delta_runs, taps) = (OnceLock::new(), OnceLock::new());

@@ -4,11 +4,16 @@
 //! the base and the seeds, which they share. The estimand of a mean is the average over exactly these tasks, and not
 //! over all tasks that there could be.
 
+mod rows;
+
 use serde::{Deserialize, Serialize};
 
+use super::data::Measure;
 use super::result::{Fronts, Interval};
-use super::verdict::{level_of, short, signed, signed_with_interval};
+use super::verdict::{signed, signed_with_interval};
 use crate::inference::holm;
+
+pub use rows::{PAIRS_NOTE, TASKS_NOTE, pair_rows, short_pair_rows, task_rows};
 
 /// A study of one task among several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +48,9 @@ pub struct PairAcrossTasks {
     pub tasks: Vec<PairOnTask>,
     /// The mean of the differences over the tasks that compare the pair.
     pub mean: Interval,
+    /// The same mean with an interval adjusted for all tested pairs; none for a pair that is not tested.
+    #[serde(default)]
+    pub adjusted: Option<Interval>,
 }
 
 /// Two objectives on one task.
@@ -50,7 +58,10 @@ pub struct PairAcrossTasks {
 pub struct PairOnTask {
     /// The mean difference over the task's levels; none where the two reach no level together.
     pub difference: Option<Interval>,
-    /// The p-value adjusted for all pairs of all tasks (Holm).
+    /// The same with an interval adjusted for all tested pairs of the task, as the task's own results have it.
+    #[serde(default)]
+    pub adjusted: Option<Interval>,
+    /// The p-value adjusted for all tested pairs of all tasks (Holm).
     pub p_holm: Option<f64>,
     /// Whether `p_holm` is below 1 minus the confidence, over at least two seeds.
     pub is_significant: bool,
@@ -72,6 +83,12 @@ impl PairAcrossTasks {
         self.tasks.iter().filter_map(|on| on.difference).map(|one| one.value)
     }
 
+    /// 1 or -1 where the adjusted interval of the mean lies above or below 0.
+    fn sign_of_mean(&self) -> Option<f64> {
+        let Interval { low, high, .. } = self.adjusted?;
+        (low > 0.0).then_some(1.0).or((high < 0.0).then_some(-1.0))
+    }
+
     /// Whether all tasks that compare the pair have a difference of one sign.
     fn has_one_sign(&self) -> bool {
         self.differences().all(|value| value > 0.0) || self.differences().all(|value| value < 0.0)
@@ -80,7 +97,7 @@ impl PairAcrossTasks {
 
 /// Compares the objectives of several tasks; none where fewer than two tasks have fronts.
 ///
-/// P-values are adjusted once more than a task's own: over all pairs of all tasks. The interval of a mean combines the
+/// P-values are adjusted once more than a task's own: over all tested pairs of all tasks. The interval of a mean combines the
 /// tasks' intervals by the squares of their half-widths, end by end (MOVER, Zou and Donner 2008).
 pub fn across_tasks(studies: &[TaskFronts]) -> Option<AcrossTasks> {
     let with: Vec<(&str, &Fronts)> = studies
@@ -108,11 +125,13 @@ pub fn across_tasks(studies: &[TaskFronts]) -> Option<AcrossTasks> {
         };
         let tasks: Vec<PairOnTask> = with.iter().zip(&adjusted).map(on).collect();
         let differences: Vec<Interval> = tasks.iter().filter_map(|on| on.difference).collect();
+        let adjusted: Vec<Interval> = tasks.iter().filter_map(|on| on.adjusted).collect();
         (differences.len() > 1).then(|| PairAcrossTasks {
             first: pair.first.clone(),
             second: pair.second.clone(),
             tasks,
             mean: mean(&differences),
+            adjusted: (adjusted.len() == differences.len()).then(|| mean(&adjusted)),
         })
     });
     let mut across = AcrossTasks {
@@ -136,11 +155,17 @@ fn on_task(fronts: &Fronts, adjusted: &[Option<f64>], names: (&str, &str)) -> Pa
         Some((pair, *p, sign))
     });
     let Some((pair, p_holm, sign)) = found else {
-        return PairOnTask { difference: None, p_holm: None, is_significant: false };
+        return PairOnTask {
+            difference: None,
+            adjusted: None,
+            p_holm: None,
+            is_significant: false,
+        };
     };
     let is_small = p_holm.is_some_and(|p| p < 1.0 - fronts.confidence);
     PairOnTask {
         difference: pair.mean.map(|mean| signed(mean, sign)),
+        adjusted: pair.adjusted.map(|mean| signed(mean, sign)),
         p_holm,
         is_significant: is_small && pair.seeds != 1,
     }
@@ -183,22 +208,25 @@ fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFron
             };
             let mean = signed(pair.mean, sign);
             sentences.push(format!(
-                "{better} has a higher {measure} than {worse} on {} (significant after Holm's adjustment for {of}). \
+                "{better} has {} than {worse} on {} (significant after Holm's adjustment for {of}). \
                  {others} Mean over tasks, with an interval that is not adjusted: {}.",
+                more(measure),
                 list(&on),
                 signed_with_interval(&mean, fronts.confidence)
             ));
         }
     }
+    let means = means(across, measure, fronts.confidence);
     if sentences.is_empty() {
         let agreeing = across.pairs.iter().filter(|pair| pair.has_one_sign()).count();
         sentences.push(format!(
-            "No pair of objectives has a significant difference of {measure} at equal pass@1 on any task, after Holm's \
-             adjustment for {of}. In {agreeing} of {} pairs, all tasks that compare the pair have a difference of one \
-             sign.",
+            "No tested pair of objectives differs significantly in {} at equal pass@1 on any task, after Holm's adjustment \
+             for {of}. In {agreeing} of {} pairs, all tasks that compare the pair have a difference of one sign.",
+            name(measure),
             across.pairs.len()
         ));
     }
+    sentences.extend(means);
     let without = studies.iter().filter(|study| study.fronts.is_none());
     sentences.extend(without.map(|study| {
         let reason = study.without_fronts.as_deref().unwrap_or("no reason is recorded");
@@ -207,58 +235,44 @@ fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFron
     sentences.join(" ")
 }
 
-/// Each task's base and verdict, one row a task, under a header.
-pub fn task_rows(studies: &[TaskFronts]) -> Vec<Vec<String>> {
-    let measure = studies.iter().find_map(|study| study.fronts.as_ref()).map(|one| one.measure);
-    let measure = measure.map_or("measure".to_owned(), |measure| measure.to_string());
-    let header =
-        ["task", "base pass@1", &format!("base {measure}"), "level", "comparison", "difference"];
-    let row = |study: &TaskFronts| {
-        let mut cells = vec![study.task.clone()];
-        let Some(fronts) = &study.fronts else {
-            cells.extend(["-", "-", "-", "no fronts", "-"].map(str::to_owned));
-            return cells;
-        };
-        cells.push(short(fronts.base.pass_at_1.value));
-        cells.push(short(fronts.base.value.value));
-        match &fronts.verdict {
-            Some(verdict) => cells.extend([
-                level_of(verdict.level),
-                format!("{} - {}", verdict.first, verdict.second),
-                signed_with_interval(&verdict.difference, fronts.confidence),
-            ]),
-            None => {
-                cells.extend(["-", "no level is reached by two objectives", "-"].map(str::to_owned))
-            }
-        }
-        cells
-    };
-    std::iter::once(header.map(str::to_owned).to_vec()).chain(studies.iter().map(row)).collect()
+/// The measure in a sentence.
+fn name(measure: &Measure) -> String {
+    match measure {
+        Measure::PassAtK(k) => format!("pass@{k}"),
+        Measure::Distinct(correct) => format!("distinct solutions among {correct} correct"),
+    }
 }
 
-/// One row a pair, under a header: the mean difference on each task, and over all of them.
-pub fn pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
-    let header = std::iter::once("pair".to_owned())
-        .chain(across.tasks.iter().cloned())
-        .chain(std::iter::once("mean over tasks".to_owned()));
-    let cell = |interval: &Interval, mark: &str| {
-        format!("{:+.3}{mark} ({:+.3} to {:+.3})", interval.value, interval.low, interval.high)
-    };
-    let mean = |pair: &PairAcrossTasks| match pair.differences().count() {
-        all if all == across.tasks.len() => cell(&pair.mean, ""),
-        some => format!("{}, {some} of {} tasks", cell(&pair.mean, ""), across.tasks.len()),
-    };
-    let row = |pair: &PairAcrossTasks| {
-        let on = |on: &PairOnTask| match &on.difference {
-            Some(difference) => cell(difference, if on.is_significant { "*" } else { "" }),
-            None => "no level in common".to_owned(),
-        };
-        std::iter::once(format!("{} - {}", pair.first, pair.second))
-            .chain(pair.tasks.iter().map(on))
-            .chain(std::iter::once(mean(pair)))
-            .collect()
-    };
-    std::iter::once(header.collect()).chain(across.pairs.iter().map(row)).collect()
+/// That one objective has more of the measure.
+fn more(measure: &Measure) -> String {
+    match measure {
+        Measure::PassAtK(_) => format!("a higher {}", name(measure)),
+        Measure::Distinct(_) => format!("more {}", name(measure)),
+    }
+}
+
+/// What the adjusted intervals of the means over tasks say; nothing where no pair is tested.
+fn means(across: &AcrossTasks, measure: &Measure, confidence: f64) -> Vec<String> {
+    let is_tested = across.pairs.iter().any(|pair| pair.adjusted.is_some());
+    let found = across.pairs.iter().filter_map(|pair| {
+        let sign = pair.sign_of_mean()?;
+        let (better, worse) =
+            if sign > 0.0 { (&pair.first, &pair.second) } else { (&pair.second, &pair.first) };
+        Some(format!(
+            "Averaged over the tasks that compare them, {better} has {} than {worse}: {}, an interval adjusted for all \
+             tested pairs.",
+            more(measure),
+            signed_with_interval(&signed(pair.adjusted?, sign), confidence)
+        ))
+    });
+    let mut sentences: Vec<String> = found.collect();
+    if sentences.is_empty() && is_tested {
+        sentences.push(
+            "Averaged over tasks, no difference is significant (intervals adjusted for all tested pairs)."
+                .to_owned(),
+        );
+    }
+    sentences
 }
 
 #[cfg(test)]
@@ -288,11 +302,13 @@ mod tests {
             let mut fronts = base.clone();
             fronts.measure = Measure::PassAtK(8);
             for pair in &mut fronts.pairs {
-                (pair.mean, pair.p_value) = (None, None);
+                (pair.mean, pair.adjusted, pair.p_value) = (None, None, None);
             }
             let pair = &mut fronts.pairs[0];
             let interval = Interval { value, low: value - 0.02, high: value + 0.02 };
+            let wide = Interval { value, low: value - 0.06, high: value + 0.06 };
             (pair.mean, pair.p_value, pair.seeds) = (Some(interval), Some(p), 3);
+            pair.adjusted = Some(wide);
             fronts
         };
         let said = |values: [(f64, f64); 3]| {
@@ -306,8 +322,19 @@ mod tests {
         let (first, second) = (&base.pairs[0].first, &base.pairs[0].second);
         // .02 times 3 tests is no longer below .05.
         let (text, across) = said([(0.05, 0.02), (0.04, 0.5), (0.03, 0.6)]);
-        assert!(text.starts_with("No pair of objectives has a significant difference"), "{text}");
+        assert!(
+            text.starts_with("No tested pair of objectives differs significantly in pass@8"),
+            "{text}"
+        );
         assert!(text.contains("In 1 of 1 pairs, all tasks"), "{text}");
+        // The half-width of the mean of three is that of one by the root of three.
+        let adjusted = across.pairs[0].adjusted.unwrap();
+        assert!((adjusted.low - (0.04 - 0.06 / 3.0_f64.sqrt())).abs() < 1e-12);
+        assert!(
+            text.contains("Averaged over the tasks that compare them, ")
+                && text.contains("+.01 to +.07"),
+            "{text}"
+        );
         assert_eq!(across.pairs[0].tasks[0].p_holm, Some(0.06));
         let (text, across) = said([(0.05, 0.001), (0.04, 0.5), (0.03, 0.6)]);
         assert!(text.starts_with(&format!("{first} has a higher")), "{text}");
@@ -319,6 +346,7 @@ mod tests {
         let (text, _) = said([(-0.05, 0.001), (0.04, 0.001), (0.03, 0.6)]);
         assert!(text.contains(&format!("{second} has a higher")), "{text}");
         assert!(text.contains("On paths the opposite difference is significant"), "{text}");
+        assert!(text.contains("Averaged over tasks, no difference is significant"), "{text}");
         let (text, _) = said([(-0.05, 0.001), (0.04, 0.4), (0.03, 0.6)]);
         assert!(text.contains("On at least one other task"), "{text}");
         let rows = pair_rows(&said([(0.05, 0.001), (0.04, 0.5), (0.03, 0.6)]).1);

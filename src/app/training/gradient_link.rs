@@ -1,0 +1,89 @@
+//! Where the gradients of several ranks are summed.
+
+use anyhow::{Result, bail};
+use candle_core::Device;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::learn::train::DeviceLink;
+use crate::system::ranks::Ranks;
+
+/// The link over which gradients are summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GradientLink {
+    /// That of the processes, through the host's memory.
+    #[default]
+    Host,
+    /// NCCL, between the GPUs.
+    Nccl,
+}
+
+impl GradientLink {
+    /// Refuses NCCL where it would not be used.
+    pub(super) fn check(self, zero_stage: usize) -> Result<()> {
+        if self == Self::Host {
+            return Ok(());
+        }
+        if !cfg!(feature = "nccl") {
+            bail!("--gradient-link nccl: this build has no NCCL; build with `--features nccl`");
+        }
+        if zero_stage > 0 {
+            bail!(
+                "--gradient-link nccl has no effect with --zero-stage 1, whose shards go through the host: leave one out"
+            );
+        }
+        Ok(())
+    }
+
+    /// Joins this rank's GPU with those of the others; none where gradients are summed on the host, or by one rank.
+    ///
+    /// # Errors
+    /// A device that is not CUDA's, GPUs that NCCL cannot join.
+    pub(super) fn join(
+        self,
+        ranks: &Ranks,
+        device: &Device,
+    ) -> Result<Option<Box<dyn DeviceLink>>> {
+        if self == Self::Host {
+            return Ok(None);
+        }
+        if ranks.size() == 1 {
+            tracing::warn!("--gradient-link nccl has no effect on one rank");
+            return Ok(None);
+        }
+        if !device.is_cuda() {
+            bail!("--gradient-link nccl: rank {} computes on no CUDA device", ranks.rank());
+        }
+        nccl(ranks, device).map(Some)
+    }
+}
+
+/// NCCL's name for the group of all ranks goes over their own link.
+#[cfg(feature = "nccl")]
+fn nccl(ranks: &Ranks, device: &Device) -> Result<Box<dyn DeviceLink>> {
+    use tealight_gpu::Communicator;
+
+    let name = ranks.first(|| Ok(Communicator::name()?))?;
+    Ok(Box::new(Communicator::join(device, ranks.rank(), ranks.size(), &name)?))
+}
+
+#[cfg(not(feature = "nccl"))]
+fn nccl(_: &Ranks, _: &Device) -> Result<Box<dyn DeviceLink>> {
+    bail!("this build has no NCCL")
+}
+
+#[cfg(feature = "nccl")]
+impl DeviceLink for tealight_gpu::Communicator {
+    fn size(&self) -> usize {
+        self.size()
+    }
+
+    fn exchange(&self, local: &candle_core::Tensor) -> Result<candle_core::Tensor> {
+        Ok(self.exchange(local)?)
+    }
+
+    fn concatenate(&self, local: &candle_core::Tensor) -> Result<candle_core::Tensor> {
+        Ok(self.concatenate(local)?)
+    }
+}
