@@ -115,6 +115,17 @@ KERNEL(store_rows) {
   END
 }
 
+// Copies the row of the table (0) that ids (2) names, N 0 values, times F 0, to row GROUP of out (1).
+KERNEL(pick_rows) {
+  BUFFER(REAL, table, 0);
+  BUFFER(REAL, out, 1);
+  BUFFER(int, ids, 2);
+  const wide from = (wide)ids[GROUP] * N(0), to = (wide)GROUP * N(0);
+  THREADS
+    for (int i = t; i < N(0); i += BLOCK) STORE(out, to + i, F(0) * LOAD(table, from + i));
+  END
+}
+
 // What a token leaves in a cache, in one launch: rotates its queries (0) in place, N 0 heads, and its keys (1), N 1
 // heads, on their way to the row of the cache's keys (3) that places (5) names; copies its values (2) to that row of
 // the cache's values (4). The first 2 N 2 of the N 3 values of a head turn, by cosines and sines [tokens, N 2] of queries

@@ -3,7 +3,8 @@
 //!
 //! Kernels and the tensors that their wrappers make are counted where they are made. Operations of Candle are counted
 //! where their result passes through [`made`], which every caller of one on a decoder's path does. Each is taken for
-//! one launch and one allocation; what an operation of Candle or a library does inside is not seen.
+//! one launch and one allocation; what an operation of Candle or a library does inside is not seen. A product that is
+//! written to a [workspace](crate::workspace) is counted as one launch.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct Counts {
     pub allocations: usize,
     /// Their bytes.
     pub allocated: usize,
+    /// Arrays that were written to memory that a workspace had.
+    pub reused: usize,
     /// Copies from the host.
     pub uploads: usize,
     /// Their bytes.
@@ -73,6 +76,19 @@ pub(crate) fn allocated(tensor: &Tensor) {
     });
 }
 
+/// Notes an array in memory that was there.
+pub(crate) fn reused() {
+    note(|counts| counts.reused += 1);
+}
+
+/// Notes a copy from the host.
+pub(crate) fn uploaded(tensor: &Tensor) {
+    note(|counts| {
+        counts.uploads += 1;
+        counts.uploaded += bytes(tensor);
+    });
+}
+
 /// The result of an operation of Candle, which is noted.
 pub fn made(tensor: Tensor) -> Tensor {
     launched("candle");
@@ -91,10 +107,7 @@ pub fn upload<T: WithDType>(
 ) -> Result<Tensor> {
     let tensor = Tensor::from_vec(values, shape, device)?;
     allocated(&tensor);
-    note(|counts| {
-        counts.uploads += 1;
-        counts.uploaded += bytes(&tensor);
-    });
+    uploaded(&tensor);
     Ok(tensor)
 }
 

@@ -23,9 +23,11 @@ pub mod kernels;
 mod metal;
 mod operations;
 mod outcome;
+pub mod products;
 pub mod self_check;
 mod sizes;
 mod witness;
+pub mod workspace;
 
 #[cfg(feature = "nccl")]
 pub use cuda::nccl::Communicator;
@@ -129,21 +131,7 @@ pub fn empty(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<T
     Ok(tensor)
 }
 
-/// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds
-/// up in f32, by a call that names its precision; elsewhere, and of f32, it is a product of f32 matrices. No flag of
-/// the process is set, which another thread's products would read.
-pub fn wide_product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
-    #[cfg(feature = "cuda")]
-    if let Device::Cuda(device) = x.device()
-        && x.dtype() == DType::BF16
-        && w.dtype() == DType::BF16
-    {
-        return cuda::wide_product(x, w, device).map(counts::made);
-    }
-    x.to_dtype(DType::F32)?.matmul(&w.to_dtype(DType::F32)?.t()?).map(counts::made)
-}
-
-/// Whether [`wide_product`] reads bf16 matrices on this device without a copy of them in f32.
+/// Whether [`products::wide_product`] reads bf16 matrices on this device without a copy of them in f32.
 pub fn multiplies_halves(device: &Device) -> bool {
     cfg!(feature = "cuda") && device.is_cuda()
 }

@@ -5,8 +5,9 @@
 mod common;
 
 use candle_core::{DType, Device, Result, Tensor};
-use common::{TYPES, close, device, gradients, values};
+use common::{TYPES, Values, close, device, gradients, values};
 use tealight_gpu::kernels::{self, Delta, DeltaRun, Taps};
+use tealight_gpu::workspace::{Array, Operand};
 
 /// A run that two others go on from, one of them longer than a chunk, and one alone.
 fn runs() -> Vec<DeltaRun> {
@@ -77,7 +78,7 @@ fn a_convolution_and_its_gradients() {
         let both = Tensor::cat(&[part(0, 3).expect("rows"), part(22, 2).expect("rows")], 0);
         let begun =
             kernels::convolution(&both.expect("x"), &kernel, &first.expect("t"), Some(&past));
-        close(&begun.expect("begun").narrow(0, 0, 3).expect("rows"), &out_of(&out, 0, 3), 0.0);
+        close(&begun.expect("begun").part(0..3).expect("rows"), &out_of(&out, 0, 3), 0.0);
         let next = Taps::new(&[run(0..1, true), run(1..2, true)], 2, 4, true, &device());
         let both = Tensor::cat(&[part(3, 1).expect("rows"), part(24, 1).expect("rows")], 0);
         let gone_on =
@@ -88,8 +89,8 @@ fn a_convolution_and_its_gradients() {
     }
 }
 
-fn out_of(x: &Tensor, from: usize, rows: usize) -> Tensor {
-    x.narrow(0, from, rows).and_then(|x| x.contiguous()).expect("rows")
+fn out_of(x: &impl Values, from: usize, rows: usize) -> Tensor {
+    x.tensor().narrow(0, from, rows).and_then(|x| x.contiguous()).expect("rows")
 }
 
 const KEY_HEADS: usize = 2;
@@ -142,24 +143,29 @@ fn a_delta_rule_and_its_gradients() {
             value_dim: VALUE,
             weights: [&a_log, &bias],
         };
-        let inputs = [&mixed, &b, &a];
+        let inputs: [&dyn Operand; 3] = [&mixed, &b, &a];
         let out = kernels::delta_rule(rule, inputs, &runs(), None).expect("a rule");
         let all = [&mixed64, &b64, &a64, &a_log64, &bias64];
         close(&out, &ruled(&all.map(Clone::clone)).expect("exact"), most);
         let (found, sums) = kernels::delta_back(rule, inputs, &runs(), &grad).expect("gradients");
         let exact = gradients(&all, &grad64, ruled);
+        let found = found.map(Array::into_tensor);
         for (found, exact) in found.iter().chain(&sums).zip(&exact) {
             close(found, exact, most);
         }
 
         // A cache goes on where the tokens before left it.
         let states = Tensor::ones((1, HEADS * KEY * VALUE), DType::F32, &device()).expect("room");
-        let part = |from, tokens| inputs.map(|x| out_of(x, from, tokens));
+        let part = |from, tokens| [&mixed, &b, &a].map(|x| out_of(x, from, tokens));
         let run = |tokens, goes_on| [DeltaRun { tokens: 0..tokens, after: None, goes_on }];
         let [first, last] = [part(22, 4), part(26, 1)];
-        let begun = kernels::delta_rule(rule, first.each_ref(), &run(4, false), Some(&states));
+        let of = |part: &[Tensor; 3], run: &[DeltaRun]| {
+            let [mixed, b, a] = part;
+            kernels::delta_rule(rule, [mixed, b, a], run, Some(&states))
+        };
+        let begun = of(&first, &run(4, false));
         close(&begun.expect("begun"), &out_of(&out, 22, 4), 0.0);
-        let gone_on = kernels::delta_rule(rule, last.each_ref(), &run(1, true), Some(&states));
+        let gone_on = of(&last, &run(1, true));
         close(&gone_on.expect("gone on"), &out_of(&out, 26, 1), 0.0);
     }
 }

@@ -28,12 +28,12 @@ fn norms_and_their_gradients() {
         let ((x, x64), (y, y64)) =
             (values(&[70, 300], 0.37, dtype), values(&[70, 300], 0.9, dtype));
         let (weight, weight64) = values(&[300], 0.11, dtype);
-        let (same, out) = kernels::add_norm(&x, None, gain(&weight)).expect("norm");
-        close(&same, &x64, 0.0);
+        let (sum, out) = kernels::add_norm(&x, None, gain(&weight)).expect("norm");
+        assert!(sum.is_none(), "there was nothing to add");
         close(&out, &norm(&x64, &weight64).expect("norm"), most);
         let (stream, out) = kernels::add_norm(&x, Some(&y), gain(&weight)).expect("norm");
         let sum = (x64.clone() + &y64).expect("sum");
-        close(&stream, &sum, most);
+        close(&stream.expect("a sum"), &sum, most);
         close(&out, &norm(&sum, &weight64).expect("norm"), 2.0 * most);
 
         let (dx, dx64) = values(&[70, 300], 0.5, dtype);
@@ -119,6 +119,22 @@ fn positions_gates_and_sums() {
     }
 }
 
+#[test]
+fn rows_of_an_embedding_are_picked_and_scaled() {
+    for (dtype, most) in TYPES {
+        let (table, table64) = values(&[11, 300], 0.37, dtype);
+        let ids = [10u32, 0, 3, 3];
+        let device = device();
+        for scale in [1.0, 5.7] {
+            let picked =
+                kernels::pick_rows(&table, &numbers(ids.to_vec()), scale, (&device).into());
+            let index = Tensor::new(&ids, &Device::Cpu).expect("numbers");
+            let exact = (table64.index_select(&index, 0).expect("rows") * scale).expect("scaled");
+            close(&picked.expect("rows"), &exact, if scale == 1.0 { 0.0 } else { most });
+        }
+    }
+}
+
 /// One launch leaves in a cache, to the bit, what those of positions and of rows do: 3 query heads, 2 of keys, of 10
 /// values, of which 8 turn.
 fn stored_rows_are_those_of_the_kernels_in_turn(dtype: DType) {
@@ -163,7 +179,7 @@ fn check_gate(
     kernels::gated_back(&gate, &up, grad, f).expect("gradients");
     close(&gate, &exact[0], most);
     close(&up, &exact[1], most);
-    out
+    out.into_tensor()
 }
 
 fn silu_ratio(x: &Tensor) -> Result<Tensor> {

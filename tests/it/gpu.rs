@@ -192,15 +192,21 @@ fn a_decoding_step_asks_a_device_for_so_much() {
         ("rope_store_f32", 1, 0),
         ("attention_f32", 1, 0),
         ("gated_f32", 1, 0),
+        ("pick_rows_f32", 0, 1),
         ("sample_f32", 0, 1),
-        // Seven products a layer; the embedding and the logits.
-        ("candle", 7, 2),
+        // Seven products a layer; the logits.
+        ("candle", 7, 1),
     ] {
         assert_eq!(launches(name), 8 * (3 * of_layer + beside), "{name}");
     }
     assert_eq!(more(&long, &short, Counts::launched), 8 * (3 * 13 + 4));
-    // Beside those of each step, the tokens that steps begin with, random numbers, what is drawn.
-    assert_eq!(more(&long, &short, |counts| counts.allocations), 8 * (3 * 14 + 7) + 4);
+    // Beside the arrays of each step, the tokens that steps begin with, random numbers, what is drawn: all in memory
+    // that steps before them used.
+    assert_eq!(more(&long, &short, |counts| counts.reused), 8 * (3 * 14 + 7) + 4);
+    assert_eq!(more(&long, &short, |counts| counts.allocations), 0);
+    // Three more layers allocate for the prompt's pass alone: decoding, they share the memory of the others.
+    let deeper = of_sampling(6, 257);
+    assert_eq!(more(&deeper, &short, |counts| counts.allocations), 3 * 14);
     assert_eq!(more(&long, &short, |counts| counts.uploads), 8 * 4 + 2);
     assert_eq!(more(&long, &short, |counts| counts.uploaded), 8 * 240 + 16 + 128);
     assert_eq!(more(&long, &short, |counts| counts.downloads), 2);

@@ -9,11 +9,15 @@ use std::sync::Mutex;
 
 use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::cublas::{result::gemm_ex, sys};
+use candle_core::cuda_backend::cudarc::driver::sys::CUdeviceptr;
 use candle_core::cuda_backend::cudarc::driver::{
-    CudaView, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg,
+    CudaStream, CudaView, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, SyncOnDrop,
 };
 use candle_core::cuda_backend::{CudaDevice, WrapErr};
-use candle_core::{CudaStorage, DType, Device, Layout, Result, Storage, Tensor, bail};
+use candle_core::{
+    CpuStorage, CpuStorageRef, CudaStorage, DType, Device, InplaceOp1, Layout, Result, Storage,
+    Tensor, WithDType, bail,
+};
 
 use crate::{BLOCK, BUFFERS, Call, Params};
 
@@ -64,31 +68,45 @@ pub(crate) fn identity(device: &CudaDevice) -> Result<String> {
     Ok(format!("{name}, CUDA {:?}", program::driver()))
 }
 
-/// See [`crate::wide_product`]; both are of bf16.
-pub(crate) fn wide_product(x: &Tensor, w: &Tensor, device: &CudaDevice) -> Result<Tensor> {
-    let ((rows, inner), (columns, other)) = (x.dims2()?, w.dims2()?);
-    if inner != other {
-        bail!("wide_product: {:?} and {:?}", x.shape(), w.shape());
+/// The address of a view's memory, and what holds it until the call that uses it is launched.
+fn address<'a>(view: &'a View<'_>, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+    match view {
+        View::Single(view) => view.device_ptr(stream),
+        View::Half(view) => view.device_ptr(stream),
+        View::Numbers(view) => view.device_ptr(stream),
     }
-    let out = crate::empty((rows, columns), DType::F32, x.device())?;
+}
+
+/// `x w^T` of two matrices of one type, written to `out`, which is of that type or of f32; added up in f32.
+pub(crate) fn product(x: &Tensor, w: &Tensor, out: &Tensor, device: &CudaDevice) -> Result<()> {
+    let ((rows, inner), (columns, other)) = (x.dims2()?, w.dims2()?);
+    let is_known = match (x.dtype(), out.dtype()) {
+        (DType::BF16, DType::BF16 | DType::F32) | (DType::F32, DType::F32) => {
+            x.dtype() == w.dtype()
+        }
+        _ => false,
+    };
+    if inner != other || out.dims2()? != (rows, columns) || !out.is_contiguous() || !is_known {
+        bail!("product: {:?} and {:?} to {:?}", x.shape(), w.shape(), out.shape());
+    }
     let (x, w) = (x.contiguous()?, w.contiguous()?);
-    let held = [&x, &w, &out].map(Tensor::storage_and_layout);
+    let held = [&x, &w, out].map(Tensor::storage_and_layout);
     let view = |index: usize| match &*held[index].0 {
         Storage::Cuda(storage) => View::of(storage, held[index].1),
-        _ => bail!("wide_product: a matrix is not on the GPU"),
+        _ => bail!("product: a matrix is not on the GPU"),
     };
-    let (View::Half(x), View::Half(w), View::Single(out_view)) = (view(0)?, view(1)?, view(2)?)
-    else {
-        bail!("wide_product: matrices of bfloat16 to one of float32");
-    };
+    let views = [view(0)?, view(1)?, view(2)?];
     let stream = device.cuda_stream();
-    let (x, _x) = x.device_ptr(&stream);
-    let (w, _w) = w.device_ptr(&stream);
-    let (to, _to) = out_view.device_ptr(&stream);
+    let [(x, _x), (w, _w), (to, _to)] = views.each_ref().map(|view| address(view, &stream));
+    let [of_x, _, of_out] = views.each_ref().map(|view| match view {
+        View::Half(_) => sys::cudaDataType_t::CUDA_R_16BF,
+        _ => sys::cudaDataType_t::CUDA_R_32F,
+    });
     let [m, n, k] = [columns, rows, inner].map(|size| size as i32);
     let (one, zero) = (1f32, 0f32);
     // SAFETY: cuBLAS reads columns where we have rows, so that this is out^T = w x^T: w is m by k once transposed, x^T
-    // k by n, out^T m by n, all contiguous and as large as was checked above. The handle is bound to the one stream.
+    // k by n, out^T m by n, all contiguous and of the sizes and types that were checked above. The handle is bound to
+    // the one stream.
     #[allow(unsafe_code)]
     unsafe {
         gemm_ex(
@@ -100,23 +118,56 @@ pub(crate) fn wide_product(x: &Tensor, w: &Tensor, device: &CudaDevice) -> Resul
             k,
             (&raw const one).cast(),
             w as *const _,
-            sys::cudaDataType_t::CUDA_R_16BF,
+            of_x,
             k,
             x as *const _,
-            sys::cudaDataType_t::CUDA_R_16BF,
+            of_x,
             k,
             (&raw const zero).cast(),
             to as *mut _,
-            sys::cudaDataType_t::CUDA_R_32F,
+            of_out,
             m,
             sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
             sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
         )
     }
-    .w()?;
-    drop((_x, _w, _to));
-    drop(held);
-    Ok(out)
+    .w()
+}
+
+/// Copies values of the host to a tensor of their type and number, in place.
+pub(crate) fn write<T: WithDType>(to: &Tensor, values: &[T]) -> Result<()> {
+    if values.len() != to.elem_count() || !to.is_contiguous() {
+        bail!("{} values for a tensor of {:?}", values.len(), to.shape());
+    }
+    to.inplace_op1(&Values(T::cpu_storage_ref(values)))
+}
+
+struct Values<'a>(CpuStorageRef<'a>);
+
+impl InplaceOp1 for Values<'_> {
+    fn name(&self) -> &'static str {
+        "write"
+    }
+
+    fn cpu_fwd(&self, _: &mut CpuStorage, _: &Layout) -> Result<()> {
+        bail!("write: a tensor on the CPU")
+    }
+
+    fn cuda_fwd(&self, storage: &mut CudaStorage, layout: &Layout) -> Result<()> {
+        let range = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
+        let device = storage.device().clone();
+        match self.0 {
+            CpuStorageRef::F32(values) => {
+                let to = storage.as_cuda_slice_mut::<f32>()?;
+                device.memcpy_htod(values, &mut to.slice_mut(range))
+            }
+            CpuStorageRef::U32(values) => {
+                let to = storage.as_cuda_slice_mut::<u32>()?;
+                device.memcpy_htod(values, &mut to.slice_mut(range))
+            }
+            _ => bail!("write: values are f32 or u32"),
+        }
+    }
 }
 
 pub(crate) fn run(call: &Call<'_>, device: &CudaDevice) -> Result<()> {

@@ -2,12 +2,12 @@
 
 use std::sync::OnceLock;
 
-use candle_core::{DType, Device, Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
-use crate::counts::upload;
+use crate::has_tensor_cores;
 use crate::sizes::{KEYS, MAX_DIM, MMA_ROWS, QUERIES, TILE_DIM, VECTORS};
-use crate::{empty, has_tensor_cores};
+use crate::workspace::{Array, Destination, Operand, beside};
 
 /// Values a head that there are kernels on tensor cores for.
 const MMA_DIMS: [usize; 5] = [64, 80, 96, 128, 256];
@@ -71,7 +71,7 @@ struct Groups {
 struct Table {
     values: Vec<usize>,
     width: usize,
-    table: OnceLock<Tensor>,
+    table: OnceLock<Array>,
 }
 
 impl Groups {
@@ -85,20 +85,20 @@ impl Table {
         Self { values, width, table: OnceLock::new() }
     }
 
-    fn on(&self, device: &Device) -> Result<&Tensor> {
+    fn at(&self, to: Destination<'_>) -> Result<&Tensor> {
         if let Some(table) = self.table.get() {
-            return Ok(table);
+            return Ok(table.tensor());
         }
-        let table = table(self.values.clone(), self.width, device)?;
-        Ok(self.table.get_or_init(|| table))
+        let table = table(self.values.clone(), self.width, to)?;
+        Ok(self.table.get_or_init(|| table).tensor())
     }
 }
 
 /// Rows of so many numbers on the device.
-fn table(values: Vec<usize>, width: usize, device: &Device) -> Result<Tensor> {
+fn table(values: Vec<usize>, width: usize, to: Destination<'_>) -> Result<Array> {
     let count = values.len() / width;
     let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
-    upload(values, (count, width), device)
+    to.upload(values, (count, width))
 }
 
 /// A row for every group of at most `step` tokens of a run.
@@ -209,21 +209,23 @@ impl Runs {
 /// all; with it the logarithm of the sum of every query's weights, `[N, H]`. On tensor cores where they are known: see
 /// [`crate::has_tensor_cores`].
 pub fn attention(
-    q: &Tensor,
-    k: &Tensor,
-    v: &Tensor,
+    q: &dyn Operand,
+    k: &dyn Operand,
+    v: &dyn Operand,
     (runs, window): (&Runs, Option<usize>),
-) -> Result<(Tensor, Tensor)> {
-    runs.check(q, k, v)?;
-    let out = empty(q.shape(), q.dtype(), q.device())?;
-    let sums = empty((runs.tokens, runs.heads.queries), DType::F32, q.device())?;
+) -> Result<(Array, Array)> {
+    runs.check(q.tensor(), k.tensor(), v.tensor())?;
+    let out = beside(q, q.tensor().shape(), q.tensor().dtype())?;
+    let sums = beside(q, (runs.tokens, runs.heads.queries), DType::F32)?;
+    let to = Destination::of(q);
+    let [q, k, v] = [q, k, v].map(|x| x.tensor());
     let is_mma = runs.are_on_tensor_cores(&[q, k, v]);
-    let queries = runs.queries.of(is_mma).on(q.device())?;
+    let queries = runs.queries.of(is_mma).at(to)?;
     let name = match is_mma {
         true => format!("attention_mma_{}", runs.heads.dim),
         false => "attention".to_owned(),
     };
-    let tensors = [q, k, v, &out, &sums, queries];
+    let tensors = [q, k, v, out.tensor(), sums.tensor(), queries];
     let groups = runs.launches(queries)?;
     launch(&name, Some(q), groups, &tensors, &runs.numbers(window), &[runs.scale])?;
     Ok((out, sums))
@@ -232,11 +234,16 @@ pub fn attention(
 /// The gradients of queries, keys and values for that of [`attention`]'s result, where the rows of keys are the
 /// tokens themselves.
 pub fn attention_back(
-    [q, k, v]: [&Tensor; 3],
-    (out, sums): (&Tensor, &Tensor),
-    grad: &Tensor,
+    qkv: [&dyn Operand; 3],
+    (out, sums): (&dyn Operand, &dyn Operand),
+    grad: &dyn Operand,
     (runs, window): (&Runs, Option<usize>),
-) -> Result<[Tensor; 3]> {
+) -> Result<[Array; 3]> {
+    let like = |x: &dyn Operand| beside(x, x.tensor().shape(), x.tensor().dtype());
+    let ([dq, dk, dv], pulls) = ([like(qkv[0])?, like(qkv[1])?, like(qkv[2])?], like(sums)?);
+    let to = Destination::of(qkv[0]);
+    let [q, k, v] = qkv.map(|x| x.tensor());
+    let [out, sums, grad] = [out, sums, grad].map(|x| x.tensor());
     runs.check(q, k, v)?;
     let Some((of_keys, positions)) = runs.backward.as_deref() else {
         bail!("attention_back: the tables are those of a pass without a gradient")
@@ -246,8 +253,6 @@ pub fn attention_back(
     }
     expect(k, q.dtype(), runs.tokens * runs.heads.keys * runs.heads.dim, "attention_back")?;
     expect(sums, DType::F32, runs.tokens * runs.heads.queries, "attention_back")?;
-    let like = |x: &Tensor| empty(x.shape(), x.dtype(), x.device());
-    let (dq, dk, dv, pulls) = (like(q)?, like(k)?, like(v)?, like(sums)?);
     let (numbers, scale) = (runs.numbers(window), [runs.scale]);
     let dim = runs.heads.dim;
     let is_mma = dim <= MMA_BACK_DIM && runs.are_on_tensor_cores(&[q, k, v, out, grad]);
@@ -255,14 +260,14 @@ pub fn attention_back(
         true => ("attention_mma", format!("_{dim}")),
         false => ("attention", String::new()),
     };
-    let on = |table: &Table| table.on(q.device()).cloned();
-    let (queries, keys) = (on(runs.queries.of(is_mma))?, on(of_keys.of(is_mma))?);
-    let positions = on(positions)?;
-    let tensors = [q, k, v, out, grad, sums, &dq, &pulls, &queries];
+    let (queries, keys) = (runs.queries.of(is_mma).at(to)?, of_keys.of(is_mma).at(to)?);
+    let positions = positions.at(to)?;
+    let tensors = [q, k, v, out, grad, sums, dq.tensor(), pulls.tensor(), queries];
     let name = format!("{kind}_queries{suffix}");
-    launch(&name, Some(q), runs.launches(&queries)?, &tensors, &numbers, &scale)?;
-    let tensors = [q, k, v, grad, sums, &pulls, &dk, &dv, &keys, &positions];
+    launch(&name, Some(q), runs.launches(queries)?, &tensors, &numbers, &scale)?;
+    let (pulls, dk_to, dv_to) = (pulls.tensor(), dk.tensor(), dv.tensor());
+    let tensors = [q, k, v, grad, sums, pulls, dk_to, dv_to, keys, positions];
     let name = format!("{kind}_keys{suffix}");
-    launch(&name, Some(q), runs.launches(&keys)?, &tensors, &numbers, &scale)?;
+    launch(&name, Some(q), runs.launches(keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])
 }

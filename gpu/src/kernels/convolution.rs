@@ -1,11 +1,12 @@
 //! The causal convolution before the delta rule.
 
-use candle_core::{DType, Device, Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor, bail};
 
 use super::delta::{DeltaRun, NONE, table};
 use super::{expect, launch, rows};
 use crate::empty;
 use crate::sizes::BLOCK;
+use crate::workspace::{Array, Destination, Operand, beside};
 
 /// Most taps, as the kernels have it.
 const MAX_TAPS: usize = 64;
@@ -16,12 +17,12 @@ pub struct Taps {
     count: usize,
     tokens: usize,
     /// Of every token its predecessors, the nearest first.
-    sources: Tensor,
+    sources: Array,
     /// Of every run the last tokens, the oldest first: what the cache holds afterwards.
-    ends: Tensor,
+    ends: Array,
     /// Where each token's readers begin, and the readers: their places, and how far before each it is.
-    starts: Tensor,
-    readers: Tensor,
+    starts: Array,
+    readers: Array,
     has_cache: bool,
 }
 
@@ -31,13 +32,14 @@ impl Taps {
     ///
     /// # Errors
     /// Too many taps, runs that go on from others where there is a cache.
-    pub fn new(
+    pub fn new<'a>(
         runs: &[DeltaRun],
         tokens: usize,
         count: usize,
         has_cache: bool,
-        device: &Device,
+        to: impl Into<Destination<'a>>,
     ) -> Result<Self> {
+        let to = to.into();
         if !(2..=MAX_TAPS).contains(&count) {
             bail!("a convolution of {count} taps; kernels know 2 to {MAX_TAPS}");
         }
@@ -81,10 +83,10 @@ impl Taps {
         Ok(Self {
             count,
             tokens,
-            sources: table(&sources, device)?,
-            ends: table(&ends, device)?,
-            starts: table(&starts, device)?,
-            readers: table(&read_by.concat().concat(), device)?,
+            sources: table(&sources, to)?,
+            ends: table(&ends, to)?,
+            starts: table(&starts, to)?,
+            readers: table(&read_by.concat().concat(), to)?,
             has_cache,
         })
     }
@@ -93,11 +95,13 @@ impl Taps {
 /// The causal convolution of every column of `x` `[N, C]` with its own `kernel` `[C, 1, taps]`, through SiLU. With
 /// `past` `[rows, (taps - 1) * C]` runs that go on read what is there, and leave what the next will read.
 pub fn convolution(
-    x: &Tensor,
+    x: &dyn Operand,
     kernel: &Tensor,
     taps: &Taps,
     past: Option<&Tensor>,
-) -> Result<Tensor> {
+) -> Result<Array> {
+    let out = beside(x, x.tensor().shape(), x.tensor().dtype())?;
+    let x = x.tensor();
     let width = checked(x, kernel, taps, "convolution")?;
     let kept = taps.ends.elem_count() * width;
     if past.is_some() != taps.has_cache {
@@ -108,25 +112,26 @@ pub fn convolution(
     {
         bail!("convolution: {:?} has no room for {kept} values", past.shape());
     }
-    let out = empty(x.shape(), x.dtype(), x.device())?;
     let sizes = [width, taps.count];
-    let tensors = [x, kernel, &taps.sources, past.unwrap_or(x), &out];
+    let tensors = [x, kernel, taps.sources.tensor(), past.unwrap_or(x), out.tensor()];
     launch("convolution", Some(x), taps.tokens, &tensors, &sizes, &[])?;
     if let Some(past) = past {
         let runs = taps.ends.elem_count() / (taps.count - 1);
-        launch("convolution_past", Some(x), runs, &[x, &taps.ends, past], &sizes, &[])?;
+        let tensors = [x, taps.ends.tensor(), past];
+        launch("convolution_past", Some(x), runs, &tensors, &sizes, &[])?;
     }
     Ok(out)
 }
 
 /// The gradient of [`convolution`]'s `x` for that of its result, without a cache; the kernel's is added to `sums`.
 pub fn convolution_back(
-    x: &Tensor,
+    x: &dyn Operand,
     kernel: &Tensor,
     taps: &Taps,
-    grad: &Tensor,
+    grad: &dyn Operand,
     sums: Option<&Tensor>,
-) -> Result<Tensor> {
+) -> Result<Array> {
+    let (x, grad) = (x.tensor(), grad.tensor());
     let width = checked(x, kernel, taps, "convolution_back")?;
     expect(grad, x.dtype(), x.elem_count(), "convolution_back")?;
     if taps.has_cache {
@@ -134,18 +139,18 @@ pub fn convolution_back(
     }
     let sizes = [width, taps.count, taps.tokens];
     let slopes = empty(x.shape(), DType::F32, x.device())?;
-    let tensors = [x, kernel, &taps.sources, grad, &slopes];
+    let tensors = [x, kernel, taps.sources.tensor(), grad, &slopes];
     launch("convolution_slopes", Some(x), taps.tokens, &tensors, &sizes, &[])?;
     let dx = empty(x.shape(), x.dtype(), x.device())?;
-    let tensors = [&slopes, kernel, &taps.starts, &taps.readers, &dx];
+    let tensors = [&slopes, kernel, taps.starts.tensor(), taps.readers.tensor(), &dx];
     launch("convolution_inputs", Some(x), taps.tokens, &tensors, &sizes, &[])?;
     if let Some(sums) = sums {
         expect(sums, DType::F32, kernel.elem_count(), "convolution_back")?;
-        let tensors = [&slopes, x, &taps.sources, sums];
+        let tensors = [&slopes, x, taps.sources.tensor(), sums];
         let groups = width.div_ceil(BLOCK);
         launch("convolution_weights", Some(x), groups, &tensors, &sizes, &[])?;
     }
-    Ok(dx)
+    Ok(dx.into())
 }
 
 /// The number of columns.

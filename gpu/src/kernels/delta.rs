@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
-use crate::counts::upload;
 use crate::empty;
 use crate::sizes::BLOCK;
+use crate::workspace::{Array, Destination, Operand, beside};
 
 /// Most rows, and columns, of a state.
 pub const MAX_STATE: usize = BLOCK;
@@ -32,13 +32,13 @@ pub struct DeltaRun {
 }
 
 /// Numbers as kernels read them; those below zero keep their bits.
-pub(super) fn table(values: &[i32], device: &Device) -> Result<Tensor> {
+pub(super) fn table(values: &[i32], to: Destination<'_>) -> Result<Array> {
     if values.is_empty() {
         bail!("a table without numbers: a device has no memory of no bytes");
     }
     let bits: Vec<u32> = values.iter().map(|value| *value as u32).collect();
     let count = bits.len();
-    upload(bits, count, device)
+    to.upload(bits, count)
 }
 
 /// A gated delta rule: its sizes, and the weights of its decay, `A_log` and `dt_bias`.
@@ -59,9 +59,9 @@ pub struct Delta<'a> {
 /// Unit vectors and gates of every token, in f32.
 struct Unit {
     /// Queries and keys of length 1.
-    unit: Tensor,
+    unit: Array,
     /// Decay and `beta`.
-    gates: Tensor,
+    gates: Array,
 }
 
 impl Delta<'_> {
@@ -99,11 +99,13 @@ impl Delta<'_> {
         Ok(tokens)
     }
 
-    fn unit(&self, [mixed, b, a]: [&Tensor; 3], tokens: usize) -> Result<Unit> {
-        let (both, device) = (2 * self.key_heads * self.key_dim, mixed.device());
-        let unit = empty((tokens, both), DType::F32, device)?;
-        let gates = empty((tokens, 2 * self.value_heads), DType::F32, device)?;
-        let tensors = [mixed, b, a, self.weights[0], self.weights[1], &unit, &gates];
+    fn unit(&self, inputs: [&dyn Operand; 3], tokens: usize) -> Result<Unit> {
+        let both = 2 * self.key_heads * self.key_dim;
+        let unit = beside(inputs[0], (tokens, both), DType::F32)?;
+        let gates = beside(inputs[0], (tokens, 2 * self.value_heads), DType::F32)?;
+        let [mixed, b, a] = inputs.map(|x| x.tensor());
+        let [a_log, bias] = self.weights;
+        let tensors = [mixed, b, a, a_log, bias, unit.tensor(), gates.tensor()];
         launch("delta_unit", Some(mixed), tokens, &tensors, &self.sizes(), &[EPS])?;
         Ok(Unit { unit, gates })
     }
@@ -112,7 +114,7 @@ impl Delta<'_> {
     fn forward(
         &self,
         Unit { unit, gates }: &Unit,
-        mixed: &Tensor,
+        mixed: &dyn Operand,
         runs: &[[i32; 6]],
         states: &Tensor,
         out: &Tensor,
@@ -120,8 +122,8 @@ impl Delta<'_> {
         if runs.is_empty() {
             return Ok(());
         }
-        let table = table(&runs.concat(), mixed.device())?;
-        let tensors = [unit, mixed, gates, &table, states, out];
+        let (table, mixed) = (table(&runs.concat(), Destination::of(mixed))?, mixed.tensor());
+        let tensors = [unit.tensor(), mixed, gates.tensor(), table.tensor(), states, out];
         let groups = runs.len() * self.value_heads;
         launch("delta_rule", Some(mixed), groups, &tensors, &self.sizes(), &[])
     }
@@ -160,13 +162,13 @@ fn tables(runs: &[DeltaRun], tokens: usize) -> Result<[Vec<[i32; 6]>; 2]> {
 /// there, and all leave theirs.
 pub fn delta_rule(
     rule: Delta<'_>,
-    inputs: [&Tensor; 3],
+    inputs: [&dyn Operand; 3],
     runs: &[DeltaRun],
     states: Option<&Tensor>,
-) -> Result<Tensor> {
-    let tokens = rule.check(inputs, "delta_rule")?;
+) -> Result<Array> {
+    let tokens = rule.check(inputs.map(|x| x.tensor()), "delta_rule")?;
     let [begin, go_on] = tables(runs, tokens)?;
-    let (mixed, device) = (inputs[0], inputs[0].device());
+    let mixed = inputs[0];
     let count = runs.len() * rule.state();
     let states = match states {
         Some(states) if !go_on.is_empty() || states.elem_count() < count => {
@@ -174,12 +176,13 @@ pub fn delta_rule(
         }
         Some(states) => states.clone(),
         None if runs.iter().any(|run| run.goes_on) => bail!("delta_rule: there is no cache"),
-        None => empty(count, DType::F32, device)?,
+        None => empty(count, DType::F32, mixed.tensor().device())?,
     };
     let unit = rule.unit(inputs, tokens)?;
-    let out = empty((tokens, rule.value_heads * rule.value_dim), mixed.dtype(), device)?;
-    rule.forward(&unit, mixed, &begin, &states, &out)?;
-    rule.forward(&unit, mixed, &go_on, &states, &out)?;
+    let width = rule.value_heads * rule.value_dim;
+    let out = beside(mixed, (tokens, width), mixed.tensor().dtype())?;
+    rule.forward(&unit, mixed, &begin, &states, out.tensor())?;
+    rule.forward(&unit, mixed, &go_on, &states, out.tensor())?;
     Ok(out)
 }
 
@@ -187,12 +190,12 @@ pub fn delta_rule(
 /// those of its weights.
 pub fn delta_back(
     rule: Delta<'_>,
-    inputs: [&Tensor; 3],
+    inputs: [&dyn Operand; 3],
     runs: &[DeltaRun],
-    grad: &Tensor,
-) -> Result<([Tensor; 3], [Tensor; 2])> {
-    let tokens = rule.check(inputs, "delta_back")?;
-    let (heads, [mixed, _, a]) = (rule.value_heads, inputs);
+    grad: &dyn Operand,
+) -> Result<([Array; 3], [Tensor; 2])> {
+    let ([mixed, b, a], grad) = (inputs.map(|x| x.tensor()), grad.tensor());
+    let (tokens, heads) = (rule.check([mixed, b, a], "delta_back")?, rule.value_heads);
     let (dtype, device) = (mixed.dtype(), mixed.device());
     expect(grad, dtype, tokens * heads * rule.value_dim, "delta_back")?;
     if runs.iter().any(|run| run.goes_on) {
@@ -206,6 +209,7 @@ pub fn delta_back(
     let shared: Vec<[i32; 6]> = begin.iter().filter(|run| run[5] > 0).copied().collect();
     let unread = empty(grad.shape(), dtype, device)?;
     rule.forward(&unit, mixed, &shared, &states, &unread)?;
+    let [unit, gates] = [unit.unit.tensor(), unit.gates.tensor()];
     let of_unit = empty((tokens, 2 * heads * rule.key_dim), DType::F32, device)?;
     let rest = empty((tokens, heads * (rule.value_dim + 2)), DType::F32, device)?;
     let longest = runs.iter().map(|run| run.tokens.len()).max().unwrap_or(0);
@@ -215,14 +219,14 @@ pub fn delta_back(
     for runs in [go_on, begin].into_iter().filter(|runs| !runs.is_empty()) {
         let groups = runs.len() * heads;
         let at_once = (MOST_SCRATCH / scratch).clamp(1, groups.max(1));
-        let table = table(&runs.concat(), device)?;
+        let table = table(&runs.concat(), device.into())?;
         let scratch = empty(at_once * scratch, DType::F32, device)?;
         for first in (0..groups).step_by(at_once) {
             let tensors = [
-                &unit.unit,
+                unit,
                 mixed,
-                &unit.gates,
-                &table,
+                gates,
+                table.tensor(),
                 &states,
                 &pulls,
                 &scratch,
@@ -240,11 +244,11 @@ pub fn delta_back(
     let ba = empty((tokens, 2 * heads), dtype, device)?;
     let sums = empty((tokens, 2 * heads), DType::F32, device)?;
     let weights = Tensor::cat(&rule.weights, 0)?;
-    let tensors =
-        [mixed, &of_unit, &rest, &unit.unit, &unit.gates, &d_mixed, &ba, &sums, a, &weights];
+    let tensors = [mixed, &of_unit, &rest, unit, gates, &d_mixed, &ba, &sums, a, &weights];
     launch("delta_inputs", Some(mixed), tokens, &tensors, &rule.sizes(), &[EPS])?;
     let part = |x: &Tensor, at: usize| x.narrow(1, at, heads)?.contiguous();
     let sums = sums.sum_keepdim(0)?;
     let of_weights = [part(&sums, 0)?.flatten_all()?, part(&sums, heads)?.flatten_all()?];
-    Ok(([d_mixed, part(&ba, 0)?, part(&ba, heads)?], of_weights))
+    let d_inputs = [d_mixed, part(&ba, 0)?, part(&ba, heads)?].map(Array::from);
+    Ok((d_inputs, of_weights))
 }

@@ -6,9 +6,16 @@ use super::{Gain, Gate, expect, launch, rows};
 use crate::counts::upload;
 use crate::empty;
 use crate::sizes::{BLOCK, ELEMENTS, PART};
+use crate::workspace::Operand;
 
 /// Puts in place of `gate` and `up` their gradients for that of [`super::gated`]'s result with the same gate.
-pub fn gated_back(gate: &Tensor, up: &Tensor, grad: &Tensor, through: Gate) -> Result<()> {
+pub fn gated_back(
+    gate: &dyn Operand,
+    up: &dyn Operand,
+    grad: &dyn Operand,
+    through: Gate,
+) -> Result<()> {
+    let [gate, up, grad] = [gate, up, grad].map(|x| x.tensor());
     let count = gate.elem_count();
     expect(up, gate.dtype(), count, "gated_back")?;
     expect(grad, gate.dtype(), count, "gated_back")?;
@@ -20,12 +27,13 @@ pub fn gated_back(gate: &Tensor, up: &Tensor, grad: &Tensor, through: Gate) -> R
 /// Adds to `dx` the gradient of a norm's input `x`, and to `sums`, where there are any, that of its weight, for
 /// the gradient `grad` of its result.
 pub fn norm_back(
-    x: &Tensor,
+    x: &dyn Operand,
     Gain { weight, offset, eps }: Gain<'_>,
-    grad: &Tensor,
-    dx: &Tensor,
+    grad: &dyn Operand,
+    dx: &dyn Operand,
     sums: Option<&Tensor>,
 ) -> Result<()> {
+    let [x, grad, dx] = [x, grad, dx].map(|x| x.tensor());
     let width = weight.elem_count();
     let rows = rows(x, width, "norm_back")?;
     expect(weight, x.dtype(), width, "norm_back")?;
@@ -42,7 +50,8 @@ pub fn norm_back(
 }
 
 /// Adds the sums of the columns of `x` to `sums` `[width]`.
-pub fn column_sums(x: &Tensor, sums: &Tensor) -> Result<()> {
+pub fn column_sums(x: &dyn Operand, sums: &Tensor) -> Result<()> {
+    let x = x.tensor();
     let width = sums.elem_count();
     let rows = rows(x, width, "column_sums")?;
     let parts = empty((rows.div_ceil(PART), width), DType::F32, x.device())?;
@@ -60,7 +69,8 @@ fn sum_parts(parts: &Tensor, sums: &Tensor) -> Result<()> {
 ///
 /// # Errors
 /// Ids beyond the rows, sizes that do not fit, no memory, the device's.
-pub fn embedding_back(dx: &Tensor, ids: &[u32], sums: &Tensor) -> Result<()> {
+pub fn embedding_back(dx: &dyn Operand, ids: &[u32], sums: &Tensor) -> Result<()> {
+    let dx = dx.tensor();
     let width = rows(dx, ids.len(), "embedding_back")?;
     let vocabulary = rows(sums, width, "embedding_back")?;
     expect(sums, DType::F32, vocabulary * width, "embedding_back")?;

@@ -4,6 +4,7 @@ use candle_core::{DType, Result, Tensor, bail};
 
 use super::{expect, launch};
 use crate::empty;
+use crate::workspace::Operand;
 
 /// Statistics of rows of logits, `[N]` each.
 #[derive(Debug, Clone)]
@@ -17,7 +18,8 @@ pub struct RowSums {
 }
 
 /// Log-probabilities of `targets` `[N]` under `softmax(logits / temperature)`, of f32 logits `[N, V]`.
-pub fn logp(logits: &Tensor, targets: &Tensor, temperature: f64) -> Result<RowSums> {
+pub fn logp(logits: &dyn Operand, targets: &Tensor, temperature: f64) -> Result<RowSums> {
+    let logits = logits.tensor();
     let (rows, width) = logits.dims2()?;
     expect(logits, DType::F32, rows * width, "logp")?;
     expect(targets, DType::U32, rows, "logp")?;

@@ -21,11 +21,12 @@ pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
 pub use logits::{RowSums, likeliest, logits_grad, logp};
 pub use optimizer::{AdamW, SQUARES, adamw, squares};
-pub use positions::{rope, rope_store, store_rows};
+pub use positions::{pick_rows, rope, rope_store, store_rows};
 pub use sampling::{Draw, sample};
 
 use crate::sizes::ELEMENTS;
-use crate::{Call, Params, empty};
+use crate::workspace::{Array, Operand, beside};
+use crate::{Call, Params};
 
 fn suffix(tensor: &Tensor) -> Result<&'static str> {
     match tensor.dtype() {
@@ -87,38 +88,43 @@ pub struct Gain<'a> {
     pub eps: f64,
 }
 
-/// Of `x` plus `more`, where there is any, the sum and its root-mean-square norm over rows as wide as the weight.
+/// The root-mean-square norm of `x`, or of the sum of `x` and `more`, over rows as wide as the weight; before it the
+/// sum, where there is `more`.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
 pub fn add_norm(
-    x: &Tensor,
-    more: Option<&Tensor>,
+    x: &dyn Operand,
+    more: Option<&dyn Operand>,
     Gain { weight, offset, eps }: Gain<'_>,
-) -> Result<(Tensor, Tensor)> {
+) -> Result<(Option<Array>, Array)> {
+    let array = |x: &dyn Operand| beside(x, x.tensor().shape(), x.tensor().dtype());
+    let (out, sum) = (array(x)?, more.map(|_| array(x)).transpose()?);
+    let (x, more) = (x.tensor(), more.map(|more| more.tensor()));
     let width = weight.elem_count();
     let rows = rows(x, width, "add_norm")?;
     expect(weight, x.dtype(), width, "add_norm")?;
-    let out = empty(x.shape(), x.dtype(), x.device())?;
-    let stream = match more {
-        Some(more) => {
-            expect(more, x.dtype(), x.elem_count(), "add_norm")?;
-            empty(x.shape(), x.dtype(), x.device())?
-        }
-        None => x.clone(),
-    };
-    let tensors = [x, more.unwrap_or(x), &stream, weight, &out];
+    if let Some(more) = more {
+        expect(more, x.dtype(), x.elem_count(), "add_norm")?;
+    }
+    let stream = sum.as_ref().map_or(x, |sum| sum.tensor());
+    let tensors = [x, more.unwrap_or(x), stream, weight, out.tensor()];
     let numbers = [width, usize::from(more.is_some())];
     launch("add_norm", Some(x), rows, &tensors, &numbers, &[eps, offset])?;
-    Ok((stream, out))
+    Ok((sum, out))
 }
 
 /// Adds `y` to `x`.
-pub fn add(x: &Tensor, y: &Tensor) -> Result<()> {
+pub fn add(x: &dyn Operand, y: &dyn Operand) -> Result<()> {
+    let (x, y) = (x.tensor(), y.tensor());
     let count = x.elem_count();
     expect(y, x.dtype(), count, "add")?;
     launch("add", Some(x), count.div_ceil(ELEMENTS), &[x, y], &[count], &[])
 }
 
 /// Adds `bias` to every row of `x`.
-pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
+pub fn add_bias(x: &dyn Operand, bias: &Tensor) -> Result<()> {
+    let x = x.tensor();
     let width = bias.elem_count();
     expect(bias, x.dtype(), width, "add_bias")?;
     launch("add_bias", Some(x), rows(x, width, "add_bias")?, &[x, bias], &[width], &[])
@@ -128,7 +134,8 @@ pub fn add_bias(x: &Tensor, bias: &Tensor) -> Result<()> {
 ///
 /// # Errors
 /// Sizes that do not fit.
-pub fn add_biases(of: [(&Tensor, &Tensor); 3]) -> Result<()> {
+pub fn add_biases(of: [(&dyn Operand, &Tensor); 3]) -> Result<()> {
+    let of = of.map(|(y, bias)| (y.tensor(), bias));
     let x = of[0].0;
     let count = rows(x, of[0].1.elem_count(), "add_biases")?;
     for (y, bias) in of {
@@ -158,19 +165,22 @@ impl Gate {
 }
 
 /// `up` times what `gate` passes through.
-pub fn gated(gate: &Tensor, up: &Tensor, through: Gate) -> Result<Tensor> {
+pub fn gated(gate: &dyn Operand, up: &dyn Operand, through: Gate) -> Result<Array> {
+    let out = beside(gate, gate.tensor().shape(), gate.tensor().dtype())?;
+    let (gate, up) = (gate.tensor(), up.tensor());
     let count = gate.elem_count();
     expect(up, gate.dtype(), count, "gated")?;
-    let out = empty(gate.shape(), gate.dtype(), gate.device())?;
     let (ints, floats) = through.numbers(count);
-    launch("gated", Some(gate), count.div_ceil(ELEMENTS), &[gate, up, &out], &ints, &floats)?;
+    let tensors = [gate, up, out.tensor()];
+    launch("gated", Some(gate), count.div_ceil(ELEMENTS), &tensors, &ints, &floats)?;
     Ok(out)
 }
 
 /// `x` with values dropped: value `i` is zero where the upper half of SplitMix64's hash of `key + i` is below
 /// `limit`, and times `kept` where it is not.
-pub fn drop_values(x: &Tensor, key: u64, limit: u32, kept: f32) -> Result<Tensor> {
-    let out = empty(x.shape(), x.dtype(), x.device())?;
+pub fn drop_values(x: &dyn Operand, key: u64, limit: u32, kept: f32) -> Result<Array> {
+    let out = beside(x, x.tensor().shape(), x.tensor().dtype())?;
+    let x = x.tensor();
     let count = x.elem_count();
     let mut params = Params::default();
     let Ok(values) = i32::try_from(count) else { bail!("drop: {count} values are too many") };
@@ -178,6 +188,6 @@ pub fn drop_values(x: &Tensor, key: u64, limit: u32, kept: f32) -> Result<Tensor
     params.n[..4].copy_from_slice(&[values, key as i32, (key >> 32) as i32, limit as i32]);
     params.f[0] = kept;
     let name = format!("drop{}", suffix(x)?);
-    Call { name, groups: count.div_ceil(ELEMENTS), tensors: &[x, &out], params }.run()?;
+    Call { name, groups: count.div_ceil(ELEMENTS), tensors: &[x, out.tensor()], params }.run()?;
     Ok(out)
 }

@@ -1,9 +1,9 @@
 //! Tokens drawn from logits on the device.
 
-use candle_core::{DType, Result, Tensor, bail};
+use candle_core::{DType, Result, bail};
 
 use super::{expect, launch};
-use crate::counts::upload;
+use crate::workspace::{Destination, Operand};
 
 /// How tokens are drawn. Filters apply after the temperature, in the order top-k, top-p, min-p.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,12 +36,15 @@ impl Draw {
 /// # Errors
 /// Sizes that do not fit, rows that are not there.
 pub fn sample(
-    logits: &Tensor,
+    logits: &dyn Operand,
     rows: Option<&[u32]>,
-    uniform: &Tensor,
+    uniform: &dyn Operand,
     draw: Draw,
-    [tokens, logp]: [&Tensor; 2],
+    into: [&dyn Operand; 2],
 ) -> Result<()> {
+    let at = Destination::of(logits);
+    let (logits, uniform) = (logits.tensor(), uniform.tensor());
+    let [tokens, logp] = into.map(|x| x.tensor());
     let (of, width) = logits.dims2()?;
     let count = uniform.elem_count();
     // Tokens are counted in f32, which has every whole number up to there.
@@ -58,13 +61,14 @@ pub fn sample(
         Some(rows) if rows.len() != count || rows.iter().any(|row| *row as usize >= of) => {
             bail!("sample: {count} tokens from rows {rows:?} of {of}")
         }
-        Some(rows) => Some(upload(rows.to_vec(), count, logits.device())?),
+        Some(rows) => Some(at.upload(rows.to_vec(), count)?),
     };
     let is_greedy = draw.temperature == 0.0;
     let draw = if is_greedy { Draw::whole(1.0) } else { draw };
     let top_k = if draw.top_k < width { draw.top_k } else { 0 };
     let numbers = [width, usize::from(rows.is_some()), usize::from(is_greedy), top_k];
     let shares = [1.0 / draw.temperature, draw.top_p, draw.min_p];
-    let tensors = [logits, uniform, rows.as_ref().unwrap_or(uniform), tokens, logp];
+    let rows = rows.as_ref().map_or(uniform, |rows| rows.tensor());
+    let tensors = [logits, uniform, rows, tokens, logp];
     launch("sample", None, count, &tensors, &numbers, &shares)
 }

@@ -107,6 +107,11 @@ pub(super) fn store_rows(call: &Call<'_>) -> Result<()> {
     store(call, 1, width, &call.rows(0, width)?, &call.table(2)?)
 }
 
+pub(super) fn pick_rows(call: &Call<'_>) -> Result<()> {
+    let picked = call.rows(0, call.n(0))?.index_select(&call.tensors[2].flatten_all()?, 0)?;
+    call.put(1, &(picked * call.f(0))?)
+}
+
 /// Puts the rows of `x` at places of the `to`th tensor.
 fn store(call: &Call<'_>, to: usize, width: usize, x: &Tensor, places: &[i32]) -> Result<()> {
     // Places that follow each other are one piece.

@@ -4,8 +4,10 @@ use candle_core::{DType, Device, Result, Tensor};
 
 use super::{DeltaShapes, Shapes};
 use crate::kernels::{self, AdamW, Delta, DeltaRun, Draw, Gain, Gate, Heads, Run, Runs, Taps};
+use crate::products::{product, wide_product};
 use crate::sizes::{ELEMENTS, PART, SQUARES};
-use crate::{wide_product, witness};
+use crate::witness;
+use crate::workspace::{Array, Destination, Workspace};
 
 /// Tokens of most launches.
 const TOKENS: usize = 5;
@@ -65,8 +67,22 @@ impl On<'_> {
         );
         let on_cpu = |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(DType::F32);
         let exact = on_cpu(&x)?.matmul(&on_cpu(&w)?.t()?)?;
-        witness::compare("product", &x.matmul(&w.t()?)?, &exact)?;
-        witness::compare("product to float32", &wide_product(&x, &w)?, &exact)
+        let compare = |name: &str, ours: Array| witness::compare(name, ours.tensor(), &exact);
+        compare("product", product(&x, &w)?)?;
+        compare("product to float32", wide_product(&x, &w)?)?;
+        let Some(workspace) = Workspace::new(self.device, TOKENS) else { return Ok(()) };
+        // As a decoding step has them: the second time in the memory of the first.
+        for _ in 0..2 {
+            let x = Array::in_workspace(x.clone(), Some(workspace.clone()));
+            compare("product in a workspace", product(&x, &w)?)?;
+            compare("product to float32 in a workspace", wide_product(&x, &w)?)?;
+            let at = Destination { device: self.device, workspace: Some(&workspace) };
+            let values: Vec<f32> = (0..TOKENS).map(|i| (i as f32).cos()).collect();
+            let expected = Tensor::from_slice(&values, TOKENS, &Device::Cpu)?;
+            let copied = at.upload(values, TOKENS)?;
+            witness::compare("copy to a workspace", copied.tensor(), &expected)?;
+        }
+        Ok(())
     }
 
     fn norms(&self) -> Result<()> {
@@ -95,6 +111,7 @@ impl On<'_> {
         let long = self.x(&[ELEMENTS + 7], 0.2)?;
         kernels::drop_values(&long, 0x1234_5678_9abc, 1 << 30, 1.3)?;
         kernels::store_rows(&x, &self.x(&[9, hidden], 0.1)?, &self.numbers(&[7, 0, 3, 8, 2])?)?;
+        kernels::pick_rows(&x, &self.numbers(&[3, 0, 3, 4])?, 1.7, self.device.into())?;
         kernels::embedding_back(&x, &[4, 0, 4, 2, 4], &self.single(&[6, hidden], 0.3)?)?;
         let [heads, keys, dim] = self.shapes.heads;
         let turned = self.x(&[TOKENS, heads * dim], 0.4)?;
@@ -203,8 +220,8 @@ impl On<'_> {
             kernels::sample(&logits, Some(&[1, 0, 1]), &uniform, draw, [&tokens, &logp])?;
         }
         let two = |x: &Tensor| x.narrow(0, 0, 2);
-        let into = [&two(&tokens)?, &two(&logp)?];
-        kernels::sample(&logits, None, &two(&uniform)?, Draw::whole(1.0), into)
+        let (tokens, logp) = (two(&tokens)?, two(&logp)?);
+        kernels::sample(&logits, None, &two(&uniform)?, Draw::whole(1.0), [&tokens, &logp])
     }
 
     fn optimizer(&self) -> Result<()> {

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 use candle_core::{DType, Device, Result, Tensor, Var};
+use tealight_gpu::workspace::Array;
 
 pub(crate) fn device() -> Device {
     #[cfg(feature = "cuda")]
@@ -29,13 +30,30 @@ pub(crate) fn numbers(values: Vec<u32>) -> Tensor {
     Tensor::from_vec(values, count, &device()).expect("numbers")
 }
 
-pub(crate) fn flat(x: &Tensor) -> Vec<f64> {
-    let x = x.to_device(&Device::Cpu).and_then(|x| x.to_dtype(DType::F64));
+/// A tensor, or an array.
+pub(crate) trait Values {
+    fn tensor(&self) -> Tensor;
+}
+
+impl Values for Tensor {
+    fn tensor(&self) -> Tensor {
+        self.clone()
+    }
+}
+
+impl Values for Array {
+    fn tensor(&self) -> Tensor {
+        self.clone().into_tensor()
+    }
+}
+
+pub(crate) fn flat(x: &impl Values) -> Vec<f64> {
+    let x = x.tensor().to_device(&Device::Cpu).and_then(|x| x.to_dtype(DType::F64));
     x.and_then(|x| x.flatten_all()?.to_vec1()).expect("values")
 }
 
 #[track_caller]
-pub(crate) fn close(ours: &Tensor, exact: &Tensor, most: f64) {
+pub(crate) fn close(ours: &impl Values, exact: &impl Values, most: f64) {
     let (ours, exact) = (flat(ours), flat(exact));
     assert_eq!(ours.len(), exact.len());
     let largest = exact.iter().fold(1e-2_f64, |most, x| most.max(x.abs()));

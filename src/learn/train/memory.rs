@@ -10,6 +10,7 @@ use crate::nn::device::Precision;
 use crate::nn::generate::PREFILL_TOKENS;
 use crate::nn::model::{
     Architecture, BackendKind, Fusion, LayerKind, NormPlacement, QkNorm, prefill_bytes, row_bytes,
+    step_bytes,
 };
 
 /// The sizes that memory depends on.
@@ -74,7 +75,8 @@ pub struct MemoryPlan {
     pub activations: u64,
     /// In a rollout: weights packed for decoding.
     pub packed: u64,
-    /// In a rollout: keys and values, and the logits of a step.
+    /// In a rollout: keys and values, and the logits of a step; on a GPU also what else a step computes in, which is
+    /// freed with the cache.
     pub cache: u64,
     /// In a training step: the gradients of all weights.
     pub gradients: u64,
@@ -154,7 +156,9 @@ impl MemoryPlan {
             activations: width * activations(a, sizes),
             packed: if is_half && !tealight_gpu::multiplies_halves(device) { 4 * head } else { 0 },
             cache: sizes.rows as u64
-                * (row_bytes(a, sizes.longest, dtype) + 8 * a.vocab_size as u64)
+                * (row_bytes(a, sizes.longest, dtype)
+                    + 8 * a.vocab_size as u64
+                    + step_bytes(a, dtype))
                 + prefill_bytes(a, prompts, dtype),
             gradients: 4 * trained,
             logits: 2 * 4 * logits + compared as u64,

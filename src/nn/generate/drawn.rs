@@ -4,28 +4,28 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail};
-use candle_core::{DType, Device, Tensor};
-use tealight_gpu::counts::{download, upload};
+use candle_core::DType;
 use tealight_gpu::kernels::{self, Draw};
+use tealight_gpu::workspace::{Array, Destination};
 
 use super::SamplingParams;
 
 /// Room for tokens on a device, and the random numbers that they are drawn by.
 pub(super) struct Drawn {
-    uniform: Tensor,
-    tokens: Tensor,
-    logp: Tensor,
+    uniform: Array,
+    tokens: Array,
+    logp: Array,
 }
 
 impl Drawn {
     /// For a token for each number.
-    pub(super) fn new(uniform: Vec<f64>, device: &Device) -> Result<Self> {
+    pub(super) fn new(uniform: Vec<f64>, to: Destination<'_>) -> Result<Self> {
         let count = uniform.len();
         let uniform: Vec<f32> = uniform.into_iter().map(below_one).collect();
         Ok(Self {
-            uniform: upload(uniform, count, device)?,
-            tokens: tealight_gpu::empty(count, DType::U32, device)?,
-            logp: tealight_gpu::empty(count, DType::F32, device)?,
+            uniform: to.upload(uniform, count)?,
+            tokens: to.empty(count, DType::U32)?,
+            logp: to.empty(count, DType::F32)?,
         })
     }
 
@@ -33,12 +33,12 @@ impl Drawn {
     /// the device.
     pub(super) fn draw(
         &self,
-        logits: &Tensor,
+        logits: &Array,
         rows: Option<&[u32]>,
         range: Range<usize>,
         params: &SamplingParams,
-    ) -> Result<Tensor> {
-        let part = |all: &Tensor| all.narrow(0, range.start, range.len());
+    ) -> Result<Array> {
+        let part = |all: &Array| all.part(range.clone());
         let (uniform, tokens, logp) =
             (part(&self.uniform)?, part(&self.tokens)?, part(&self.logp)?);
         let super::Filters { top_k, top_p, min_p } = params.filters;
@@ -49,11 +49,11 @@ impl Drawn {
 
     /// All tokens with their log-probabilities, once the device has drawn them.
     pub(super) fn read(&self) -> Result<Vec<(u32, f32)>> {
-        let logp: Vec<f32> = download(&self.logp)?;
+        let logp: Vec<f32> = self.logp.download()?;
         if logp.iter().any(|logp| logp.is_nan()) {
             bail!("{}", super::sampling::NOT_FINITE);
         }
-        Ok(download::<u32>(&self.tokens)?.into_iter().zip(logp).collect())
+        Ok(self.tokens.download::<u32>()?.into_iter().zip(logp).collect())
     }
 }
 

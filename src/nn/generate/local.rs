@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use candle_core::Tensor;
+use tealight_gpu::workspace::Destination;
 
 use super::drawn::Drawn;
 use super::logits::Logits;
 use super::rng::RandomStream;
 use super::strides::{Strides, end_of_pass};
 use super::{Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
-use crate::nn::model::{Decoder, KvCache, PackedSequences};
+use crate::nn::model::{Decoder, KvCache, LastTokens, PackedSequences};
 use crate::system::telemetry::count_tokens;
 
 /// Samples from `decoder` with at most `max_rows` sequences at a time.
@@ -242,20 +243,26 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// The next token of every row, and then of every row the one after that, and so on, with log-probabilities.
+    /// The next token of every row, and on a GPU then of every row the one after that, and so on, with
+    /// log-probabilities.
     fn decode(&mut self) -> Result<Vec<(u32, f32)>> {
         let decoder = self.sampler.decoder;
         let last =
             |row: &ActiveSample| *row.completion.tokens.last().expect("a row has its first token");
         let ids: Vec<u32> = self.rows.iter().map(last).collect();
+        if decoder.is_on_gpu() {
+            return self.decode_ahead(&ids);
+        }
         let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached));
         let hidden = decoder.hidden(&ids, &packed, Some(&mut self.cache))?;
-        let logits = Logits::of(decoder, &hidden)?;
-        let count = self.rows.len();
-        let Logits::Gpu(mut logits) = logits else {
-            let streams = self.rows.iter_mut().map(|row| &mut row.stream);
-            return logits.draw(&mut streams.enumerate().collect::<Vec<_>>(), self.params);
-        };
+        let streams = self.rows.iter_mut().map(|row| &mut row.stream);
+        Logits::of(decoder, &hidden)?
+            .draw(&mut streams.enumerate().collect::<Vec<_>>(), self.params)
+    }
+
+    /// Several tokens of every row, between which the host does not wait for the device.
+    fn decode_ahead(&mut self, ids: &[u32]) -> Result<Vec<(u32, f32)>> {
+        let (decoder, count) = (self.sampler.decoder, self.rows.len());
         // No row may pass the end of its room.
         let left = |row: &ActiveSample| self.params.max_new_tokens - row.completion.tokens.len();
         let left = self.rows.iter().map(left).min().unwrap_or(1);
@@ -264,16 +271,16 @@ impl Batch<'_> {
         let of_row = |row: &mut ActiveSample| (0..steps).map(|_| row.stream.uniform()).collect();
         let of_rows: Vec<Vec<f64>> = rows.map(of_row).collect();
         let by_step = (0..steps).flat_map(|step| of_rows.iter().map(move |row| row[step]));
-        let drawn = Drawn::new(by_step.collect(), decoder.device())?;
+        let (device, workspace) = (decoder.device(), self.cache.workspace(count));
+        let drawn = Drawn::new(by_step.collect(), Destination { device, workspace })?;
+        let mut tokens = None;
         for step in 0..steps {
+            let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached + step));
+            let last = tokens.as_ref().map_or(LastTokens::Known(ids), LastTokens::Drawn);
+            // They are gone before those of the next step, which need as much memory.
+            let logits = decoder.next_logits(last, &packed, &mut self.cache)?;
             let range = step * count..(step + 1) * count;
-            let tokens = drawn.draw(&logits, None, range, self.params)?;
-            if step + 1 < steps {
-                let cached = self.rows.iter().map(|row| row.cached + step + 1);
-                let packed = PackedSequences::after(cached);
-                let hidden = decoder.hidden_of_drawn(&tokens, &packed, &mut self.cache)?;
-                logits = decoder.logits(&hidden)?;
-            }
+            tokens = Some(drawn.draw(&logits, None, range, self.params)?);
         }
         drawn.read()
     }

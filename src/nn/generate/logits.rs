@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use candle_core::Tensor;
 use rayon::prelude::*;
+use tealight_gpu::workspace::Array;
 
 use super::SamplingParams;
 use super::drawn::Drawn;
@@ -20,14 +21,14 @@ pub(super) enum Logits {
         vocabulary: usize,
     },
     /// On a GPU, from which tokens are drawn by a kernel.
-    Gpu(Tensor),
+    Gpu(Array),
 }
 
 impl Logits {
     /// Of hidden states `[B, D]`.
     pub(super) fn of(decoder: &Decoder, hidden: &Tensor) -> Result<Self> {
         Ok(match decoder.logits_on_cpu(hidden)? {
-            None => Self::Gpu(decoder.logits(hidden)?),
+            None => Self::Gpu(decoder.logits(hidden)?.into()),
             Some(values) => {
                 let vocabulary = decoder.architecture().vocab_size;
                 Self::Cpu { values: Arc::new(values), vocabulary }
@@ -56,7 +57,7 @@ impl Logits {
             Self::Gpu(logits) => {
                 let rows: Vec<u32> = picks.iter().map(|(row, _)| *row as u32).collect();
                 let uniform = picks.iter_mut().map(|(_, stream)| stream.uniform()).collect();
-                let drawn = Drawn::new(uniform, logits.device())?;
+                let drawn = Drawn::new(uniform, logits.device().into())?;
                 drawn.draw(logits, Some(&rows), 0..rows.len(), params)?;
                 drawn.read()
             }

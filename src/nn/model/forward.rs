@@ -4,6 +4,7 @@
 //! because the logits of a whole batch, `[N, V]`, are the peak of memory; callers project only what they need.
 
 use candle_core::{Result, Tensor, bail};
+use tealight_gpu::workspace::Array;
 
 use super::decoder::Decoder;
 use super::kv_cache::{Cached, KvCache};
@@ -28,6 +29,14 @@ pub(crate) enum LogpTrace {
     Gpu(<Gpu as Backend>::LogpSums),
 }
 
+/// The last token of each row.
+pub(crate) enum LastTokens<'a> {
+    /// Known to the host.
+    Known(&'a [u32]),
+    /// Drawn on the GPU from this decoder's logits; the host has not seen them.
+    Drawn(&'a Array),
+}
+
 impl Decoder {
     /// Hidden states `[N, D]`, after the last norm, of `ids` `[N]`, the tokens of all segments.
     ///
@@ -49,26 +58,37 @@ impl Decoder {
             AnyBackend::Gpu(gpu) => {
                 let scale = self.architecture.embedding_scale;
                 let stream = gpu.embed(&self.embedding, ids, scale)?;
-                self.on_gpu(gpu, stream, packed, cache)
+                self.on_gpu(gpu, stream, packed, cache).map(Array::into_tensor)
             }
         }
     }
 
-    /// The same of tokens `[N]` that a GPU has drawn from this decoder's logits and that the host has not seen.
+    /// Logits `[N, V]` on a GPU of the tokens after `tokens`, one of each row, which are added to the cache. All
+    /// that is computed is in the cache's workspace.
     ///
     /// # Errors
     /// A decoder on the CPU; as for [`Self::hidden`].
-    pub(crate) fn hidden_of_drawn(
+    pub(crate) fn next_logits(
         &self,
-        tokens: &Tensor,
+        tokens: LastTokens<'_>,
         packed: &PackedSequences,
         cache: &mut KvCache,
-    ) -> Result<Tensor> {
+    ) -> Result<Array> {
         let AnyBackend::Gpu(gpu) = &self.backend else { bail!("the decoder is on the CPU") };
-        self.check(tokens.elem_count(), packed)?;
+        let gpu = gpu.within(cache.workspace(packed.tokens()).cloned());
         let scale = self.architecture.embedding_scale;
-        let stream = gpu.embed_drawn(&self.embedding, tokens, scale)?;
-        self.on_gpu(gpu, stream, packed, Some(cache))
+        let stream = match tokens {
+            LastTokens::Known(ids) => {
+                self.check(ids.len(), packed)?;
+                gpu.embed(&self.embedding, ids, scale)?
+            }
+            LastTokens::Drawn(ids) => {
+                self.check(ids.elem_count(), packed)?;
+                gpu.embed_drawn(&self.embedding, ids, scale)?
+            }
+        };
+        let hidden = self.on_gpu(&gpu, stream, packed, Some(cache))?;
+        gpu.logits_of_array(&hidden, &self.head)
     }
 
     /// Hidden states of what was looked up of tokens.
@@ -78,7 +98,7 @@ impl Decoder {
         mut stream: <Gpu as Backend>::Stream,
         packed: &PackedSequences,
         mut cache: Option<&mut KvCache>,
-    ) -> Result<Tensor> {
+    ) -> Result<Array> {
         let slots = room::grown(cache.as_deref_mut(), packed)?;
         let pass = run::pass(self, gpu, packed, slots)?;
         let mut layers = cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
@@ -192,6 +212,71 @@ impl Decoder {
                 gpu.logp_backward(hidden, &self.head, targets, saved, grad, grads)
             }
             _ => bail!("the log-probabilities were found by another backend"),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "emulated-gpu"))]
+mod tests {
+    use std::sync::Arc;
+
+    use candle_core::{DType, Device};
+    use tealight_gpu::counts::counted;
+
+    use super::*;
+    use crate::nn::backend::Parameter;
+    use crate::nn::model::{Architecture, BackendKind, room, weights};
+
+    /// Norms of queries and keys, biases, windows and an output layer of its own, by family.
+    fn decoder(family: &str, dtype: DType) -> Decoder {
+        let config = serde_json::json!({
+            "model_type": family, "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48,
+            "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+            "max_position_embeddings": 64, "tie_word_embeddings": family == "qwen2",
+        });
+        let architecture = Architecture::from_config(&config).expect("a config");
+        let weights = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
+        let weight = |name: &str| Ok(Parameter::constant(name, weights[name].to_dtype(dtype)?));
+        Decoder::new(&architecture, BackendKind::Gpu, weight).expect("a decoder")
+    }
+
+    #[test]
+    fn steps_in_one_memory_are_the_same_and_write_over_nothing_that_is_held() {
+        for (family, dtype) in
+            [("qwen2", DType::F32), ("qwen2", DType::BF16), ("qwen3", DType::F32)]
+        {
+            let decoder = decoder(family, dtype);
+            let mut cache = decoder.decoding_cache(3, 60, 60).expect("a cache");
+            let mut other = decoder.cache(3, 60).expect("a cache");
+            let memory = Arc::downgrade(cache.workspace(3).expect("on a GPU"));
+            let mut held = Vec::new();
+            // Rows end.
+            for (step, rows) in [3, 3, 3, 2, 2, 1, 1].into_iter().enumerate() {
+                let packed = PackedSequences::after((0..rows).map(|_| step));
+                let ids: Vec<u32> = (0..rows).map(|row| (7 * step + 5 * row) as u32 % 40).collect();
+                let (logits, counts) =
+                    counted(|| decoder.next_logits(LastTokens::Known(&ids), &packed, &mut cache));
+                // Nobody frees the logits, so that every step needs others; after the first nothing else.
+                assert!(step == 0 || counts.allocations == 1, "{}", counts.allocations);
+                let hidden = decoder.hidden(&ids, &packed, Some(&mut other)).expect("a pass");
+                let exact = decoder.logits(&hidden).and_then(|x| x.flatten_all()?.to_vec1::<f32>());
+                held.push((logits.expect("a step"), exact.expect("values")));
+            }
+            for (logits, exact) in &held {
+                assert_eq!(&logits.download::<f32>().expect("values"), exact);
+            }
+            let logits = 4 * 40 * 3 * held.len();
+            let rest = memory.upgrade().expect("there").bytes() - logits;
+            let planned = 3 * room::step_bytes(decoder.architecture(), dtype) as usize;
+            assert!(rest <= planned, "{rest} bytes where {planned} are planned");
+            held.clear();
+            let packed = PackedSequences::after([7, 7, 7]);
+            let (step, counts) =
+                counted(|| decoder.next_logits(LastTokens::Known(&[1, 2, 3]), &packed, &mut cache));
+            assert_eq!((step.is_ok(), counts.allocations), (true, 0));
+            // The memory is freed with the cache: training has it then.
+            drop((step, cache));
+            assert!(memory.upgrade().is_none());
         }
     }
 }

@@ -36,7 +36,7 @@ impl BackendKind {
                 if BackendKind::of(device) == self {
                     self_check::first_use(device, &shapes(architecture, dtype))?;
                 }
-                Ok(AnyBackend::Gpu(Gpu { device: device.clone() }))
+                Ok(AnyBackend::Gpu(Gpu { device: device.clone(), workspace: None }))
             }
         }
     }

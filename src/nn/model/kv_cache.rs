@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{DType, Result, Tensor, bail};
+use tealight_gpu::workspace::Workspace;
 
 use crate::nn::backend::cpu::Cpu;
 use crate::nn::backend::cpu::key_layout::KeyLayout;
@@ -25,6 +26,8 @@ pub struct KvCache {
     most: usize,
     /// The part of another cache that each row reads; empty where no row may.
     lent: Vec<Option<Lent>>,
+    /// On a GPU, where tokens are added to rows one by one: the memory that those steps compute in.
+    workspace: Option<Arc<Workspace>>,
 }
 
 /// The beginning of a row of another cache.
@@ -117,7 +120,7 @@ impl KvCache {
         Room { rows, slots, added }: Room,
         like: &Tensor,
     ) -> Result<Self> {
-        let mut lent = Vec::new();
+        let (mut lent, mut workspace) = (Vec::new(), None);
         let (most, mut held) = (slots, slots);
         let storage = match backend {
             AnyBackend::Cpu(_) => {
@@ -142,6 +145,7 @@ impl KvCache {
                 // Where tokens are added one by one there is room for the first of them: most completions end early.
                 held = added.map_or(slots, |added| slots - added + added.min(FIRST_TOKENS));
                 let (device, slots) = (like.device(), held);
+                workspace = added.and_then(|_| Workspace::new(device, rows));
                 let layer = |past: Past| match past {
                     Past::State(sizes) => {
                         let [state, past] = sizes.state();
@@ -158,7 +162,15 @@ impl KvCache {
                 Storage::Gpu(layers.map(layer).collect::<Result<_>>()?)
             }
         };
-        Ok(Self { storage, slots: held, most, lent })
+        Ok(Self { storage, slots: held, most, lent, workspace })
+    }
+
+    /// The memory for a step that adds a token to each of so many rows; none where another pass, or the CPU, needs
+    /// none.
+    pub(crate) fn workspace(&self, rows: usize) -> Option<&Arc<Workspace>> {
+        let workspace = self.workspace.as_ref()?;
+        workspace.begin(rows);
+        Some(workspace)
     }
 
     /// Tokens a row has room for now; on a GPU a cache for decoding grows as rows do.

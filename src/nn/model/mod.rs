@@ -33,8 +33,8 @@ pub use architecture::{
     RopeScaling,
 };
 pub use decoder::Decoder;
-pub(crate) use forward::{LogpTrace, Trace};
+pub(crate) use forward::{LastTokens, LogpTrace, Trace};
 pub use kind::BackendKind;
 pub use kv_cache::KvCache;
-pub(crate) use room::{prefill_bytes, row_bytes};
+pub(crate) use room::{prefill_bytes, row_bytes, step_bytes};
 pub(crate) use rope::inverse_frequencies;

@@ -22,6 +22,20 @@ pub(crate) fn row_bytes(architecture: &Architecture, tokens: usize, dtype: DType
     architecture.layers.iter().map(of).sum::<usize>() as u64
 }
 
+/// Bytes that a decoding step on a GPU computes in for each row, beside its logits: those of the arrays that it
+/// holds at once, of each size the most that a layer needs. Memory of one size is not used for another.
+pub(crate) fn step_bytes(architecture: &Architecture, dtype: DType) -> u64 {
+    let a = architecture;
+    let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
+    let delta = a.delta.map_or(0, |d| 2 * d.mixed() + 4 * d.values() + 2 * d.value_heads);
+    let values = 7 * a.hidden_size + 5 * a.intermediate_size + 5 * (queries + keys) + delta;
+    // In f32 whatever the layers are in: the sums of attention, unit vectors and gates of the delta rule, angles; and
+    // tables, random numbers and what is drawn for several tokens.
+    let unit = a.delta.map_or(0, |d| 2 * (d.key_heads * d.key_dim + d.value_heads));
+    let single = a.num_heads + unit + a.ropes.len() * a.rotary_dim + 64;
+    (dtype.size_in_bytes() * values + 4 * single) as u64
+}
+
 /// How many rows of `row` bytes each, of those that are wanted, fit what is free beside `fixed` bytes. A tenth is left
 /// to what is not counted: the driver's pools, and the layer that is there twice while a cache grows.
 fn fitting(wanted: usize, free: u64, fixed: u64, row: u64) -> usize {
@@ -52,7 +66,7 @@ impl Decoder {
         let (Some(free), true) = (free, wanted > 0) else { return Ok(wanted) };
         let (a, dtype) = (&self.architecture, self.dtype());
         // Logits of rows and of the prompts that they begin with, and what is computed of a prompt's tokens.
-        let row = row_bytes(a, tokens, dtype) + 8 * a.vocab_size as u64;
+        let row = row_bytes(a, tokens, dtype) + 8 * a.vocab_size as u64 + step_bytes(a, dtype);
         let fixed = prefill_bytes(a, prompts, dtype);
         let rows = fitting(wanted, free, fixed, row);
         let gigabytes = |bytes: u64| bytes as f64 / 1e9;

@@ -52,14 +52,24 @@ pub(super) fn last_norm<B: Backend>(
     decoder: &Decoder,
     backend: &B,
     stream: &mut B::Stream,
-) -> Result<Tensor> {
+) -> Result<B::Array> {
     let architecture = &decoder.architecture;
     let mut normed = backend.add_norm(stream, &decoder.norm)?;
     if architecture.logits_scale != 1.0 {
         // Logits are linear in what is scaled here.
         backend.scale(&mut normed, architecture.logits_scale)?;
     }
-    backend.to_tensor(normed, architecture.hidden_size)
+    Ok(normed)
+}
+
+/// The same, to be read outside.
+fn hidden_states<B: Backend>(
+    decoder: &Decoder,
+    backend: &B,
+    stream: &mut B::Stream,
+) -> Result<Tensor> {
+    let normed = last_norm(decoder, backend, stream)?;
+    backend.to_tensor(normed, decoder.architecture.hidden_size)
 }
 
 /// Hidden states `[N, D]`, and what their gradient reads.
@@ -78,7 +88,7 @@ pub(super) fn forward<B: Backend>(
         let saved = layer.forward_saved(At { backend, pass: &pass, number }, &mut stream)?;
         layers.push(if decoder.recomputes { saved.input_only() } else { saved });
     }
-    let hidden = last_norm(decoder, backend, &mut stream)?;
+    let hidden = hidden_states(decoder, backend, &mut stream)?;
     let last = backend.saved(&mut stream)?;
     Ok((hidden, SavedLayers { ids: ids.to_vec(), pass, number, layers, last }))
 }
@@ -134,7 +144,7 @@ pub(super) fn on_cpu(
         }
         _ => layers(decoder, cpu, &pass, &mut stream, caches.as_deref_mut())?,
     }
-    last_norm(decoder, cpu, &mut stream)
+    hidden_states(decoder, cpu, &mut stream)
 }
 
 /// All layers with some rows a thread.

@@ -1,19 +1,20 @@
 //! The projections that attention reads, and attention itself, in as few launches as there are kernels for.
 
 use candle_core::{Result, Tensor};
-use tealight_gpu::kernels;
+use tealight_gpu::workspace::Array;
+use tealight_gpu::{kernels, products};
 
 use super::super::WithBias;
 use super::{Gpu, Pass};
 
 impl Gpu {
     /// `x W^T + b` for each weight; the biases of three are added by one kernel.
-    pub(super) fn products(&self, x: &Tensor, weights: &[WithBias<'_>]) -> Result<Vec<Tensor>> {
+    pub(super) fn products(&self, x: &Array, weights: &[WithBias<'_>]) -> Result<Vec<Array>> {
         let [(_, Some(a)), (_, Some(b)), (_, Some(c))] = weights else {
             return weights.iter().map(|(weight, bias)| self.linear(x, weight, *bias)).collect();
         };
-        let all: Vec<Tensor> =
-            weights.iter().map(|(weight, _)| self.product(x, weight)).collect::<Result<_>>()?;
+        let product = |(weight, _): &WithBias<'_>| products::product(x, &weight.values);
+        let all: Vec<Array> = weights.iter().map(product).collect::<Result<_>>()?;
         kernels::add_biases([(&all[0], &a.values), (&all[1], &b.values), (&all[2], &c.values)])?;
         Ok(all)
     }
@@ -22,9 +23,9 @@ impl Gpu {
         &self,
         pass: &Pass,
         window: Option<usize>,
-        [q, k, v]: [&Tensor; 3],
+        [q, k, v]: [&Array; 3],
         cache: Option<&[Tensor; 2]>,
-    ) -> Result<(Tensor, Tensor)> {
+    ) -> Result<(Array, Array)> {
         match (cache, &pass.slots) {
             (Some([keys, values]), Some(slots)) => {
                 kernels::store_rows(k, keys, slots)?;
@@ -41,9 +42,9 @@ impl Gpu {
         &self,
         pass: &Pass,
         (ropes, window): (Option<[usize; 2]>, Option<usize>),
-        [q, k, v]: [&Tensor; 3],
+        [q, k, v]: [&Array; 3],
         cache: Option<&[Tensor; 2]>,
-    ) -> Result<(Tensor, Tensor)> {
+    ) -> Result<(Array, Array)> {
         let Some(ropes) = ropes else { return self.attend(pass, window, [q, k, v], cache) };
         let angles = ropes.map(|rope| &pass.angles[rope]);
         if let (Some([keys, values]), Some(slots)) = (cache, &pass.slots) {

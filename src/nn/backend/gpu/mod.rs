@@ -8,10 +8,12 @@ mod stream;
 mod terms;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor, bail};
-use tealight_gpu::counts::{made, upload, zeros};
-use tealight_gpu::kernels;
+use tealight_gpu::counts::zeros;
+use tealight_gpu::workspace::{Array, Destination, Workspace};
+use tealight_gpu::{kernels, products};
 
 use super::{
     Anchor, Angles, Backend, Delta, Divergences, Dropout, GradAccumulator, Heads, LogpGrads, Norm,
@@ -29,35 +31,28 @@ use terms::{gain, rule, through};
 #[derive(Debug, Clone)]
 pub(crate) struct Gpu {
     pub(crate) device: Device,
+    /// Memory for what a decoding step computes.
+    pub(crate) workspace: Option<Arc<Workspace>>,
 }
 
 impl Gpu {
-    fn table(&self, values: &[u32]) -> Result<Tensor> {
-        upload(values.to_vec(), values.len(), &self.device)
+    /// The same, which computes in this memory.
+    pub(crate) fn within(&self, workspace: Option<Arc<Workspace>>) -> Self {
+        Self { device: self.device.clone(), workspace }
     }
 
-    /// The rows `ids` of the embedding, times `scale`, of ids on the device: each must be a row of it.
-    pub(crate) fn embed_drawn(
-        &self,
-        table: &Parameter,
-        ids: &Tensor,
-        scale: f64,
-    ) -> Result<ResidualStream> {
-        let mut x = made(table.values.index_select(ids, 0)?);
-        if scale != 1.0 {
-            self.scale(&mut x, scale)?;
-        }
-        Ok(ResidualStream::new(x))
+    /// Where arrays are made.
+    fn destination(&self) -> Destination<'_> {
+        Destination { device: &self.device, workspace: self.workspace.as_ref() }
     }
 
-    /// `x W^T` of a weight that may be of another type.
-    fn product(&self, x: &Tensor, weight: &Parameter) -> Result<Tensor> {
-        x.matmul(&weight.values.to_dtype(x.dtype())?.t()?).map(made)
+    fn table(&self, values: &[u32]) -> Result<Array> {
+        self.destination().upload(values.to_vec(), values.len())
     }
 
     /// `x W^T + b`.
-    fn linear(&self, x: &Tensor, weight: &Parameter, bias: Option<&Parameter>) -> Result<Tensor> {
-        let out = self.product(x, weight)?;
+    fn linear(&self, x: &Array, weight: &Parameter, bias: Option<&Parameter>) -> Result<Array> {
+        let out = products::product(x, &weight.values)?;
         if let Some(bias) = bias {
             kernels::add_bias(&out, &bias.values)?;
         }
@@ -71,9 +66,9 @@ fn sums_of(weight: &Parameter, grads: &mut GradAccumulator) -> Result<Option<Ten
 }
 
 impl Backend for Gpu {
-    type Array = Tensor;
+    type Array = Array;
     type Stream = ResidualStream;
-    type AttentionSums = Tensor;
+    type AttentionSums = Array;
     type LogpSums = Tensor;
     type Pass = Pass;
     type Cache<'a> = &'a [Tensor; 2];
@@ -85,7 +80,7 @@ impl Backend for Gpu {
         angles: Vec<Angles>,
         slots: Option<usize>,
     ) -> Result<Pass> {
-        Pass::new(packed, heads, angles, slots, &self.device)
+        Pass::new(packed, heads, angles, slots, self.destination())
     }
 
     fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<ResidualStream> {
@@ -97,55 +92,55 @@ impl Backend for Gpu {
         &self,
         table: &Parameter,
         ids: &[u32],
-        grad: &Tensor,
+        grad: &Array,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
         kernels::embedding_back(grad, ids, &grads.on_gpu(table)?)
     }
 
-    fn saved(&self, stream: &mut ResidualStream) -> Result<Tensor> {
+    fn saved(&self, stream: &mut ResidualStream) -> Result<Array> {
         stream.whole()
     }
 
-    fn stream(&self, x: &Tensor) -> Result<ResidualStream> {
+    fn stream(&self, x: &Array) -> Result<ResidualStream> {
         Ok(ResidualStream::new(x.clone()))
     }
 
-    fn add_norm(&self, stream: &mut ResidualStream, norm: &Norm) -> Result<Tensor> {
+    fn add_norm(&self, stream: &mut ResidualStream, norm: &Norm) -> Result<Array> {
         stream.norm(gain(norm))
     }
 
-    fn norm(&self, x: &Tensor, norm: &Norm) -> Result<Tensor> {
+    fn norm(&self, x: &Array, norm: &Norm) -> Result<Array> {
         Ok(kernels::add_norm(x, None, gain(norm))?.1)
     }
 
-    fn head_norm(&self, x: &Tensor, norm: &Norm) -> Result<Tensor> {
+    fn head_norm(&self, x: &Array, norm: &Norm) -> Result<Array> {
         self.norm(x, norm)
     }
 
     fn norm_backward(
         &self,
-        x: &Tensor,
+        x: &Array,
         norm: &Norm,
-        grad: &Tensor,
-        dx: &mut Tensor,
+        grad: &Array,
+        dx: &mut Array,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
         let sums = sums_of(&norm.weight, grads)?;
         kernels::norm_back(x, gain(norm), grad, dx, sums.as_ref())
     }
 
-    fn linears(&self, x: &Tensor, weights: &[WithBias<'_>]) -> Result<Vec<Tensor>> {
+    fn linears(&self, x: &Array, weights: &[WithBias<'_>]) -> Result<Vec<Array>> {
         self.products(x, weights)
     }
 
-    fn linear_add(&self, x: &Tensor, weight: &Parameter, to: &mut Tensor) -> Result<()> {
-        kernels::add(to, &self.product(x, weight)?)
+    fn linear_add(&self, x: &Array, weight: &Parameter, to: &mut Array) -> Result<()> {
+        kernels::add(to, &products::product(x, &weight.values)?)
     }
 
     fn linear_residual(
         &self,
-        x: &Tensor,
+        x: &Array,
         weight: &Parameter,
         bias: Option<&Parameter>,
         stream: &mut ResidualStream,
@@ -154,17 +149,17 @@ impl Backend for Gpu {
         self.add_residual(stream, out)
     }
 
-    fn add_residual(&self, stream: &mut ResidualStream, x: Tensor) -> Result<()> {
+    fn add_residual(&self, stream: &mut ResidualStream, x: Array) -> Result<()> {
         stream.add(x)
     }
 
     fn linear_backward(
         &self,
-        grad: &Tensor,
+        grad: &Array,
         weight: &Parameter,
-        to: Option<Tensor>,
-    ) -> Result<Tensor> {
-        let more = made(grad.matmul(&weight.values.to_dtype(grad.dtype())?)?);
+        to: Option<Array>,
+    ) -> Result<Array> {
+        let more = products::product_back(grad, &weight.values)?;
         match to {
             None => Ok(more),
             Some(to) => {
@@ -176,34 +171,34 @@ impl Backend for Gpu {
 
     fn weight_backward(
         &self,
-        x: &Tensor,
-        grad: &Tensor,
+        x: &Array,
+        grad: &Array,
         weight: &Parameter,
         bias: Option<&Parameter>,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        grads.add_on_gpu(weight, made(grad.t()?.matmul(x)?))?;
+        grads.add_on_gpu(weight, products::weight_back(grad, x)?)?;
         match bias {
             None => Ok(()),
             Some(bias) => kernels::column_sums(grad, &grads.on_gpu(bias)?),
         }
     }
 
-    fn gated(&self, activation: Activation, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    fn gated(&self, activation: Activation, gate: &Array, up: &Array) -> Result<Array> {
         kernels::gated(gate, up, through(activation))
     }
 
     fn gated_backward(
         &self,
         activation: Activation,
-        gate: &mut Tensor,
-        up: &mut Tensor,
-        grad: &Tensor,
+        gate: &mut Array,
+        up: &mut Array,
+        grad: &Array,
     ) -> Result<()> {
         kernels::gated_back(gate, up, grad, through(activation))
     }
 
-    fn rope(&self, pass: &Pass, rope: usize, x: &mut Tensor, turn: Turn) -> Result<()> {
+    fn rope(&self, pass: &Pass, rope: usize, x: &mut Array, turn: Turn) -> Result<()> {
         let [cos, sin] = &pass.angles[rope];
         kernels::rope(x, pass.heads.dim, [cos, sin], turn == Turn::Back)
     }
@@ -212,9 +207,9 @@ impl Backend for Gpu {
         &self,
         pass: &Pass,
         window: Option<usize>,
-        [q, k, v]: [&Tensor; 3],
+        [q, k, v]: [&Array; 3],
         cache: Option<&mut &[Tensor; 2]>,
-    ) -> Result<(Tensor, Tensor)> {
+    ) -> Result<(Array, Array)> {
         self.attend(pass, window, [q, k, v], cache.copied())
     }
 
@@ -222,9 +217,9 @@ impl Backend for Gpu {
         &self,
         pass: &Pass,
         sight: (Option<[usize; 2]>, Option<usize>),
-        [q, k, v]: [&mut Tensor; 3],
+        [q, k, v]: [&mut Array; 3],
         cache: Option<&mut &[Tensor; 2]>,
-    ) -> Result<(Tensor, Tensor)> {
+    ) -> Result<(Array, Array)> {
         self.turn_and_attend(pass, sight, [q, k, v], cache.copied())
     }
 
@@ -232,33 +227,34 @@ impl Backend for Gpu {
         &self,
         pass: &Pass,
         window: Option<usize>,
-        qkv: [&Tensor; 3],
-        out: (&Tensor, &Tensor),
-        grad: &Tensor,
-    ) -> Result<[Tensor; 3]> {
-        kernels::attention_back(qkv, out, grad, (&pass.runs, window))
+        qkv: [&Array; 3],
+        out: (&Array, &Array),
+        grad: &Array,
+    ) -> Result<[Array; 3]> {
+        let [q, k, v] = qkv;
+        kernels::attention_back([q, k, v], (out.0, out.1), grad, (&pass.runs, window))
     }
 
     fn convolution(
         &self,
         pass: &Pass,
-        x: &Tensor,
+        x: &Array,
         kernel: &Parameter,
         cache: Option<&mut &[Tensor; 2]>,
-    ) -> Result<Tensor> {
-        let taps = pass.taps(kernel.values.dim(2)?, &self.device)?;
+    ) -> Result<Array> {
+        let taps = pass.taps(kernel.values.dim(2)?, self.destination())?;
         kernels::convolution(x, &kernel.values, taps, cache.map(|[_, past]| past))
     }
 
     fn convolution_backward(
         &self,
         pass: &Pass,
-        x: &Tensor,
+        x: &Array,
         kernel: &Parameter,
-        grad: &Tensor,
+        grad: &Array,
         grads: &mut GradAccumulator,
-    ) -> Result<Tensor> {
-        let taps = pass.taps(kernel.values.dim(2)?, &self.device)?;
+    ) -> Result<Array> {
+        let taps = pass.taps(kernel.values.dim(2)?, self.destination())?;
         let sums = sums_of(kernel, grads)?;
         kernels::convolution_back(x, &kernel.values, taps, grad, sums.as_ref())
     }
@@ -267,22 +263,24 @@ impl Backend for Gpu {
         &self,
         pass: &Pass,
         delta: &Delta,
-        inputs: [&Tensor; 3],
+        inputs: [&Array; 3],
         cache: Option<&mut &[Tensor; 2]>,
-    ) -> Result<Tensor> {
+    ) -> Result<Array> {
         let states = cache.map(|[states, _]| states);
-        kernels::delta_rule(rule(delta), inputs, pass.delta_runs(), states)
+        let [mixed, b, a] = inputs;
+        kernels::delta_rule(rule(delta), [mixed, b, a], pass.delta_runs(), states)
     }
 
     fn delta_rule_backward(
         &self,
         pass: &Pass,
         delta: &Delta,
-        inputs: [&Tensor; 3],
-        grad: &Tensor,
+        inputs: [&Array; 3],
+        grad: &Array,
         grads: &mut GradAccumulator,
-    ) -> Result<[Tensor; 3]> {
-        let (d_inputs, sums) = kernels::delta_back(rule(delta), inputs, pass.delta_runs(), grad)?;
+    ) -> Result<[Array; 3]> {
+        let ([mixed, b, a], runs) = (inputs, pass.delta_runs());
+        let (d_inputs, sums) = kernels::delta_back(rule(delta), [mixed, b, a], runs, grad)?;
         for (weight, more) in [&delta.a_log, &delta.dt_bias].into_iter().zip(sums) {
             if let Some(sums) = sums_of(weight, grads)? {
                 kernels::add_to(&sums, &more)?;
@@ -291,45 +289,42 @@ impl Backend for Gpu {
         Ok(d_inputs)
     }
 
-    fn columns(&self, x: &Tensor, width: usize, columns: Range<usize>) -> Result<Tensor> {
-        let narrowed = x.reshape(((), width))?.narrow(1, columns.start, columns.len())?;
-        made(narrowed.contiguous()?).reshape((x.dim(0)?, ()))
+    fn columns(&self, x: &Array, width: usize, columns: Range<usize>) -> Result<Array> {
+        x.columns(width, columns)
     }
 
-    fn joined(&self, parts: &[&Tensor], widths: &[usize]) -> Result<Tensor> {
-        let of = |(part, width): (&&Tensor, &usize)| part.reshape(((), *width));
-        let all: Vec<Tensor> = parts.iter().zip(widths).map(of).collect::<Result<_>>()?;
-        made(Tensor::cat(&all, 1)?).reshape((parts[0].dim(0)?, ()))
+    fn joined(&self, parts: &[&Array], widths: &[usize]) -> Result<Array> {
+        Array::joined(parts, widths)
     }
 
-    fn copy(&self, x: &Tensor) -> Result<Tensor> {
-        x.copy().map(made)
+    fn copy(&self, x: &Array) -> Result<Array> {
+        x.copy()
     }
 
-    fn zeros_like(&self, x: &Tensor) -> Result<Tensor> {
-        x.zeros_like().map(made)
+    fn zeros_like(&self, x: &Array) -> Result<Array> {
+        x.zeros_like()
     }
 
-    fn add(&self, x: &mut Tensor, y: &Tensor) -> Result<()> {
+    fn add(&self, x: &mut Array, y: &Array) -> Result<()> {
         kernels::add(x, y)
     }
 
-    fn scale(&self, x: &mut Tensor, by: f64) -> Result<()> {
-        *x = made((&*x * by)?);
+    fn scale(&self, x: &mut Array, by: f64) -> Result<()> {
+        *x = x.times(by)?;
         Ok(())
     }
 
-    fn dropout(&self, x: &Tensor, dropout: Dropout) -> Result<Tensor> {
+    fn dropout(&self, x: &Array, dropout: Dropout) -> Result<Array> {
         let Dropout { key, limit, kept } = dropout;
-        kernels::drop_values(&x.contiguous()?, key, limit, kept)
+        kernels::drop_values(x, key, limit, kept)
     }
 
-    fn to_tensor(&self, x: Tensor, _: usize) -> Result<Tensor> {
-        Ok(x)
+    fn to_tensor(&self, x: Array, _: usize) -> Result<Tensor> {
+        Ok(x.into_tensor())
     }
 
-    fn of_tensor(&self, x: &Tensor) -> Result<Tensor> {
-        x.contiguous()
+    fn of_tensor(&self, x: &Tensor) -> Result<Array> {
+        x.contiguous().map(Array::from)
     }
 
     fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor> {
@@ -372,7 +367,7 @@ impl Backend for Gpu {
     }
 
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
-        self.logits_of(hidden, &self.wide(head)?)
+        self.logits_of(hidden, &self.wide(head)?).map(Array::into_tensor)
     }
 
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {

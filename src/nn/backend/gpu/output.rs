@@ -2,7 +2,8 @@
 
 use candle_core::{DType, Device, Result, Tensor, bail};
 use tealight_gpu::counts::{download, made};
-use tealight_gpu::kernels;
+use tealight_gpu::workspace::{Array, Operand};
+use tealight_gpu::{kernels, products};
 
 use super::super::{
     Anchor, Divergences, GradAccumulator, Likeliest, LogpGrads, Parameter, Prepacked, TokenLogp,
@@ -32,8 +33,13 @@ impl Gpu {
         }
     }
 
-    pub(super) fn logits_of(&self, hidden: &Tensor, wide: &Tensor) -> Result<Tensor> {
-        tealight_gpu::wide_product(hidden, wide)
+    pub(super) fn logits_of(&self, hidden: &dyn Operand, wide: &Tensor) -> Result<Array> {
+        products::wide_product(hidden, wide)
+    }
+
+    /// Logits `[N, V]` in f32 of hidden states that were not read outside.
+    pub(crate) fn logits_of_array(&self, hidden: &Array, head: &Parameter) -> Result<Array> {
+        self.logits_of(hidden, &self.wide(head)?)
     }
 
     pub(super) fn token_logp(
@@ -45,12 +51,12 @@ impl Gpu {
     ) -> Result<TokenLogp<Tensor>> {
         let (vocabulary, _) = head.dims2()?;
         check_tokens(targets, vocabulary)?;
-        let (wide, targets) = (self.wide(head)?, self.table(targets)?);
+        let (wide, targets) = (self.wide(head)?, self.table(targets)?.into_tensor());
         let (mut logp, mut entropy, mut sums) = (Vec::new(), Vec::new(), Vec::new());
         let (mut tokens, mut of_tokens) = (Vec::new(), Vec::new());
         let count = likeliest.min(vocabulary);
         for (start, length) in self.parts(hidden.dim(0)?, vocabulary) {
-            let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?;
+            let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?.into_tensor();
             let rows = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
             if count > 0 {
                 let (ids, of_ids) = kernels::likeliest(&logits, &rows.sums, count, temperature)?;
@@ -87,9 +93,9 @@ impl Gpu {
         // Twice the logits, and what is computed of them.
         for (start, length) in self.parts(hidden.dim(0)?, head.dims2()?.0 * 4) {
             let of = |x: &Tensor| x.narrow(0, start, length);
-            let logits = self.logits_of(&of(hidden)?, &head_weight)?;
+            let logits = self.logits_of(&of(hidden)?, &head_weight)?.into_tensor();
             let logp = normalised(&logits, temperature, &of(saved)?)?;
-            let logits = self.logits_of(&of(&anchor.hidden)?, &other)?;
+            let logits = self.logits_of(&of(&anchor.hidden)?, &other)?.into_tensor();
             let base = normalised(&logits, temperature, &of(&anchor.log_mass)?)?;
             let (ratio, share) = (log_ratio(&logp, &base)?, base.exp()?);
             values.push((anchor.divergence.f(ratio).tensor()? * &share)?.sum(1)?);
@@ -106,7 +112,7 @@ impl Gpu {
         (saved, grad): (&Tensor, &LogpGrads<'_>),
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
-        let (wide, targets) = (self.wide(head)?, self.table(targets)?);
+        let (wide, targets) = (self.wide(head)?, self.table(targets)?.into_tensor());
         let other = grad.divergence.map(|(anchor, ..)| self.wide(&anchor.head)).transpose()?;
         let is_plain = grad.entropy.is_none() && other.is_none() && grad.likeliest.is_none();
         let sums = sums_of(head, grads)?;
@@ -116,7 +122,7 @@ impl Gpu {
         for (start, length) in self.parts(hidden.dim(0)?, width) {
             let of = |x: &Tensor| x.narrow(0, start, length);
             let hidden = of(hidden)?;
-            let logits = self.logits_of(&hidden, &wide)?;
+            let logits = self.logits_of(&hidden, &wide)?.into_tensor();
             let known = (&of(saved)?, &of(grad.logp)?);
             // Further terms are of f32.
             let dtype = if is_plain { hidden.dtype() } else { DType::F32 };
@@ -126,7 +132,7 @@ impl Gpu {
                 let logp = normalised(&logits, temperature, &of(saved)?)?;
                 let base = match (grad.divergence, &other) {
                     (Some((anchor, ..)), Some(other)) => {
-                        let logits = self.logits_of(&of(&anchor.hidden)?, other)?;
+                        let logits = self.logits_of(&of(&anchor.hidden)?, other)?.into_tensor();
                         Some(normalised(&logits, temperature, &of(&anchor.log_mass)?)?)
                     }
                     _ => None,
@@ -167,7 +173,7 @@ impl Gpu {
         if let Some((tokens, grad)) = grad.likeliest {
             let count = grad.dim(1)?;
             let tokens = &tokens[start * count..(start + length) * count];
-            let tokens = self.table(tokens)?.reshape((length, count))?;
+            let tokens = self.table(tokens)?.into_tensor().reshape((length, count))?;
             let grad = grad.narrow(0, start, length)?.contiguous()?;
             pulls = pulls.scatter_add(&tokens, &grad, 1)?;
         }

@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use candle_core::{Device, Result, Tensor, bail};
-use tealight_gpu::counts::upload;
+use candle_core::{Result, bail};
 use tealight_gpu::kernels::{self, DeltaRun, Run, Runs, Taps};
+use tealight_gpu::workspace::{Array, Destination};
 
 use super::super::{Angles, Heads, PackedSequences, Segment};
 
@@ -12,10 +12,10 @@ use super::super::{Angles, Heads, PackedSequences, Segment};
 pub(crate) struct Pass {
     pub(super) runs: Runs,
     /// Cosines and sines of every rotary embedding, `[N, rotary_dim / 2]`.
-    pub(super) angles: Vec<[Tensor; 2]>,
+    pub(super) angles: Vec<[Array; 2]>,
     pub(super) heads: kernels::Heads,
     /// The rows of the cache that the tokens' keys and values go to.
-    pub(super) slots: Option<Tensor>,
+    pub(super) slots: Option<Array>,
     packed: PackedSequences,
     has_cache: bool,
     /// The runs of a delta rule and the sources of its convolution, once a layer has asked.
@@ -29,10 +29,10 @@ impl Pass {
         heads: Heads,
         angles: Vec<Angles>,
         slots: Option<usize>,
-        device: &Device,
+        to: Destination<'_>,
     ) -> Result<Self> {
         let shape = (packed.tokens(), heads.rotary_dim / 2);
-        let here = |values| upload::<f32>(values, shape, device);
+        let here = |values| to.upload::<f32>(values, shape);
         let angles = angles.into_iter().map(|Angles { cos, sin }| Ok([here(cos)?, here(sin)?]));
         let angles = angles.collect::<Result<_>>()?;
         let (runs, slots) = match slots {
@@ -48,7 +48,7 @@ impl Pass {
                 };
                 let indices: Vec<u32> = rows.flat_map(slot_of).collect();
                 let count = indices.len();
-                (runs_in_cache(packed, slots), Some(upload(indices, count, device)?))
+                (runs_in_cache(packed, slots), Some(to.upload(indices, count)?))
             }
         };
         let Heads { queries, keys, dim, scale, .. } = heads;
@@ -70,12 +70,11 @@ impl Pass {
     }
 
     /// The sources of a convolution of so many taps; all of a model have as many.
-    pub(super) fn taps(&self, count: usize, device: &Device) -> Result<&Taps> {
+    pub(super) fn taps(&self, count: usize, to: Destination<'_>) -> Result<&Taps> {
         if let Some(taps) = self.taps.get() {
             return Ok(taps);
         }
-        let taps =
-            Taps::new(self.delta_runs(), self.packed.tokens(), count, self.has_cache, device)?;
+        let taps = Taps::new(self.delta_runs(), self.packed.tokens(), count, self.has_cache, to)?;
         Ok(self.taps.get_or_init(|| taps))
     }
 }

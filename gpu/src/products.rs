@@ -1,0 +1,72 @@
+//! Products of matrices, by the device's library. That of a weight is written to the workspace of its operand, where it
+//! is in one.
+
+use candle_core::{DType, Result, Tensor};
+
+use crate::counts::{self, made};
+use crate::workspace::{Array, Operand, beside};
+
+/// `x w^T`, in the type of `x`, of `x` `[N, D]` and `w` `[M, D]`, which may be of another type.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
+    let of = x.tensor();
+    let w = w.to_dtype(of.dtype())?;
+    if x.workspace().is_some() {
+        return written(x, &w, of.dtype());
+    }
+    of.matmul(&w.t()?).map(made).map(Array::from)
+}
+
+/// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds
+/// up in f32, by a call that names its precision; elsewhere, and of f32, it is a product of f32 matrices. No flag of
+/// the process is set, which another thread's products would read.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn wide_product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
+    let of = x.tensor();
+    let are_halves = of.dtype() == DType::BF16 && w.dtype() == DType::BF16;
+    if x.workspace().is_some() || are_halves && crate::multiplies_halves(of.device()) {
+        return written(x, w, DType::F32);
+    }
+    let product = of.to_dtype(DType::F32)?.matmul(&w.to_dtype(DType::F32)?.t()?);
+    product.map(made).map(Array::from)
+}
+
+/// `x w^T` in a type that is that of `x` or f32, in memory of the workspace of `x` where it is in one.
+fn written(x: &dyn Operand, w: &Tensor, dtype: DType) -> Result<Array> {
+    let out = beside(x, (x.tensor().dim(0)?, w.dim(0)?), dtype)?;
+    counts::launched("candle");
+    match x.tensor().device() {
+        #[cfg(feature = "cuda")]
+        candle_core::Device::Cuda(device) => {
+            crate::cuda::product(x.tensor(), w, out.tensor(), device)?;
+        }
+        _ => {
+            // Candle has no product that writes where it is told.
+            let of = |matrix: &Tensor| matrix.to_dtype(dtype);
+            let product = of(x.tensor())?.matmul(&of(w)?.t()?)?;
+            out.tensor().slice_set(&product, 0, 0)?;
+        }
+    }
+    Ok(out)
+}
+
+/// `grad w`, the gradient of the `x` of [`product`] for that of its result.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn product_back(grad: &dyn Operand, w: &Tensor) -> Result<Array> {
+    let grad = grad.tensor();
+    grad.matmul(&w.to_dtype(grad.dtype())?).map(made).map(Array::from)
+}
+
+/// `grad^T x`, the gradient of the `w` of [`product`] for that of its result: a tensor that nobody else holds.
+///
+/// # Errors
+/// Sizes that do not fit, no memory, the device's.
+pub fn weight_back(grad: &dyn Operand, x: &dyn Operand) -> Result<Tensor> {
+    grad.tensor().t()?.matmul(x.tensor()).map(made)
+}

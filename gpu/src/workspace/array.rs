@@ -1,0 +1,178 @@
+//! Arrays, and the tensors and arrays that kernels take.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use candle_core::{DType, Device, Result, Tensor, WithDType};
+
+use super::{Memory, Workspace};
+use crate::counts;
+
+/// Values on a device: all or a part of a tensor, which is only seen by kernels.
+#[derive(Debug, Clone)]
+pub struct Array {
+    pub(super) tensor: Tensor,
+    pub(super) memory: Arc<Memory>,
+}
+
+impl From<Tensor> for Array {
+    /// A tensor that others may hold as well: its memory is the allocator's.
+    fn from(tensor: Tensor) -> Self {
+        Self { tensor, memory: Arc::new(Memory { workspace: None, lent: None }) }
+    }
+}
+
+impl Array {
+    /// The same values, where what is computed of them is made in a workspace.
+    pub fn in_workspace(tensor: Tensor, workspace: Option<Arc<Workspace>>) -> Self {
+        Self { tensor, memory: Arc::new(Memory { workspace, lent: None }) }
+    }
+
+    /// The tensor, for whoever wants to keep it; the workspace does without its memory from then on.
+    pub fn into_tensor(self) -> Tensor {
+        if let Some(lent) = &self.memory.lent {
+            lent.has_left.store(true, Ordering::Relaxed);
+        }
+        self.tensor
+    }
+
+    /// Its values. No clone or view of it may outlive the array.
+    pub(crate) fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// Some of its first dimension, in the same memory.
+    ///
+    /// # Errors
+    /// A range beyond it.
+    pub fn part(&self, range: Range<usize>) -> Result<Self> {
+        let tensor = self.tensor.narrow(0, range.start, range.len())?;
+        Ok(Self { tensor, memory: self.memory.clone() })
+    }
+
+    /// Columns of every stretch of `width` values, `[N, ..]`.
+    ///
+    /// # Errors
+    /// Sizes that do not fit, no memory, the device's.
+    pub fn columns(&self, width: usize, columns: Range<usize>) -> Result<Self> {
+        let rows = self.tensor.reshape(((), width))?;
+        // Always a copy: those of one row are contiguous where they are, in memory that goes back with this array.
+        let part = rows.narrow(1, columns.start, columns.len())?.force_contiguous()?;
+        self.beside(counts::made(part).reshape((self.tensor.dim(0)?, ()))?)
+    }
+
+    /// The stretches of several arrays side by side, each of its width, `[N, ..]`.
+    ///
+    /// # Errors
+    /// Sizes that do not fit, no memory, the device's.
+    pub fn joined(parts: &[&Self], widths: &[usize]) -> Result<Self> {
+        // Candle joins one tensor to itself, without a copy.
+        if let [one] = parts {
+            return one.copy();
+        }
+        let of = |(part, width): (&&Self, &usize)| part.tensor.reshape(((), *width));
+        let all = parts.iter().zip(widths).map(of).collect::<Result<Vec<_>>>()?;
+        let joined = counts::made(Tensor::cat(&all, 1)?);
+        parts[0].beside(joined.reshape((parts[0].tensor.dim(0)?, ()))?)
+    }
+
+    /// A copy in memory of its own.
+    ///
+    /// # Errors
+    /// No memory, the device's.
+    pub fn copy(&self) -> Result<Self> {
+        self.beside(counts::made(self.tensor.copy()?))
+    }
+
+    /// Zeros of its size.
+    ///
+    /// # Errors
+    /// No memory, the device's.
+    pub fn zeros_like(&self) -> Result<Self> {
+        self.beside(counts::made(self.tensor.zeros_like()?))
+    }
+
+    /// All values times a number.
+    ///
+    /// # Errors
+    /// No memory, the device's.
+    pub fn times(&self, by: f64) -> Result<Self> {
+        self.beside(counts::made((&self.tensor * by)?))
+    }
+
+    /// The sum of both.
+    ///
+    /// # Errors
+    /// Sizes that differ, no memory, the device's.
+    pub fn plus(&self, other: &Self) -> Result<Self> {
+        self.beside(counts::made((&self.tensor + &other.tensor)?))
+    }
+
+    /// A tensor that Candle has made in memory of its own, as an array whose results are made where those of this
+    /// one are.
+    fn beside(&self, tensor: Tensor) -> Result<Self> {
+        Ok(Self::in_workspace(tensor, self.memory.workspace.clone()))
+    }
+
+    /// The values in order, once the device has computed them.
+    ///
+    /// # Errors
+    /// Another type, the device's.
+    pub fn download<T: WithDType>(&self) -> Result<Vec<T>> {
+        counts::download(&self.tensor)
+    }
+
+    /// The number of its values.
+    pub fn elem_count(&self) -> usize {
+        self.tensor.elem_count()
+    }
+
+    /// Their type.
+    pub fn dtype(&self) -> DType {
+        self.tensor.dtype()
+    }
+
+    /// Where they are.
+    pub fn device(&self) -> &Device {
+        self.tensor.device()
+    }
+}
+
+/// What a kernel reads or writes: a tensor, or an array.
+pub trait Operand: sealed::Sealed {}
+
+impl Operand for Tensor {}
+impl Operand for Array {}
+
+pub(crate) mod sealed {
+    use super::{Arc, Array, Tensor, Workspace};
+
+    /// What this crate alone sees of an operand.
+    pub trait Sealed {
+        /// Its values. No clone or view of it may outlive the operand.
+        fn tensor(&self) -> &Tensor;
+        /// Where what is computed of it is made.
+        fn workspace(&self) -> Option<&Arc<Workspace>>;
+    }
+
+    impl Sealed for Tensor {
+        fn tensor(&self) -> &Tensor {
+            self
+        }
+
+        fn workspace(&self) -> Option<&Arc<Workspace>> {
+            None
+        }
+    }
+
+    impl Sealed for Array {
+        fn tensor(&self) -> &Tensor {
+            &self.tensor
+        }
+
+        fn workspace(&self) -> Option<&Arc<Workspace>> {
+            self.memory.workspace.as_ref()
+        }
+    }
+}
