@@ -2,8 +2,8 @@
 //!
 //! - `plain`, the default: as C, the threads of a group one after the other
 //! - `backward`, `shuffled`: the same in another order, which shows a race that the first order hides
-//! - `cuda`: the CUDA text itself, its shuffles, its bf16 and its tensor cores included; a block is 256 fibers, a warp 32
-//!   of them, the last first; `cuda-forward`, `cuda-shuffled`: in other orders
+//! - `cuda`: the CUDA text itself, its shuffles, its bf16 and its tensor cores included; a block is 256 fibers, a warp
+//!   32 of them, the last first; `cuda-forward`, `cuda-shuffled`: in other orders
 //! - `opencl`, with the feature of that name: by OpenCL, for Oclgrind
 //!
 //! `TEALIGHT_EMULATED_FAULT` names a kernel that is to be wrong, as `logp_f32`, for tests of what notices.

@@ -9,7 +9,8 @@ use candle_core::DType;
 use common::device;
 use tealight_gpu::self_check::{Outcome, Shapes, by_kernel, judged, run};
 
-/// The kernels of `names.h`: those of one type, those of two, and where tensor cores are known those for heads of a size.
+/// The kernels of `names.h`: those of one type, those of two, and where tensor cores are known those for heads of a
+/// size.
 fn names() -> BTreeSet<String> {
     let text = include_str!("../kernels/names.h");
     let mut names = BTreeSet::new();

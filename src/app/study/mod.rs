@@ -110,10 +110,10 @@ pub struct StudyOptions {
     /// Pairs of objectives whose fronts are tested: all, or those with the reference, the first objective without a
     /// divergence (usually grpo). With fewer tests smaller differences are significant; choose before the study runs.
     #[arg(long, value_enum, default_value_t = TestPairs::All)]
-    #[serde(default, skip_serializing_if = "TestPairs::is_all")]
+    #[serde(default, skip_serializing_if = "runs::is_default")]
     pub test_pairs: TestPairs,
-    /// Number of correct samples among which the second comparison of fronts counts distinct solutions. Default: 4, or 3
-    /// or 2 if fewer than ten problems have 4 under every checkpoint; in a study of several tasks 2.
+    /// Number of correct samples among which the second comparison of fronts counts distinct solutions. Default: 4, or
+    /// 3 or 2 if fewer than ten problems have 4 under every checkpoint; in a study of several tasks 2.
     #[arg(long, value_name = "CORRECT", value_parser = clap::value_parser!(u8).range(2..))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distinct_among: Option<u8>,
@@ -237,7 +237,9 @@ impl StudyOptions {
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
         }
-        if !options.test_pairs.is_all() && options.reference(&configurations).is_none() {
+        if options.test_pairs == TestPairs::Reference
+            && options.reference(&configurations).is_none()
+        {
             bail!(
                 "--test-pairs reference needs an objective without a divergence that samples the policy, such as grpo"
             );

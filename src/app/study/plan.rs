@@ -278,7 +278,8 @@ impl Prepared {
     }
 }
 
-/// Variances of differences between fronts, and where they come from: of an earlier study on several tasks those of `task`.
+/// Variances of differences between fronts, and where they come from: of an earlier study on several tasks those of
+/// `task`.
 fn variances(earlier: Option<&Path>, task: &str) -> Result<(Variances, String)> {
     /// A study of one task, or of several.
     #[derive(Deserialize)]

@@ -50,12 +50,9 @@ pub enum TestPairs {
     Reference,
 }
 
-impl TestPairs {
-    /// Whether every pair is tested, as by default.
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-    pub(crate) fn is_all(&self) -> bool {
-        *self == Self::All
-    }
+/// Whether a setting has its default, which is left out of `config.toml`: folders of earlier versions lack it.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A model made of a run without further training.

@@ -88,8 +88,8 @@ impl StudyOptions {
     }
 }
 
-/// The plan of every task's study. `earlier` is a study of one task, or of several: then each task has the variances of its
-/// own study there.
+/// The plan of every task's study. `earlier` is a study of one task, or of several: then each task has the variances of
+/// its own study there.
 ///
 /// # Errors
 /// As for [`run`] and [`super::planned`].

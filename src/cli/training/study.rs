@@ -18,8 +18,8 @@ use crate::system::telemetry::print;
 const COUNTDOWN: (&str, &str) =
     ("recipes/countdown-study.toml", include_str!("../../../recipes/countdown-study.toml"));
 
-/// The settings of the default study, several tasks in a few minutes on two cores, and of studies of generated tasks other
-/// than Countdown. Any flag or `--config` overrides these.
+/// The settings of the default study, several tasks in a few minutes on two cores, and of studies of generated tasks
+/// other than Countdown. Any flag or `--config` overrides these.
 const TASKS: (&str, &str) =
     ("recipes/tasks-study.toml", include_str!("../../../recipes/tasks-study.toml"));
 

@@ -10,9 +10,9 @@ level of Pass@1 that all objectives reach, or that two reach where there is none
 /// What a row of [`pair_rows`] is.
 pub const PAIRS_NOTE: &str = "Each pair of objectives: the first minus the second, mean over the levels of Pass@1 \
 that both reach in every seed of a task, with 95 % intervals over seeds and problems that are not adjusted for the \
-number of pairs. On a task, * marks p < .05 after Holm's adjustment for all tested pairs of all tasks; after a mean, * marks \
-that the interval adjusted for all tested pairs (Bonferroni) is above or below 0. Levels differ between tasks. The last column is \
-the average over the tasks that compare the pair, and over no other tasks.";
+number of pairs. On a task, * marks p < .05 after Holm's adjustment for all tested pairs of all tasks; after a mean, \
+* marks that the interval adjusted for all tested pairs (Bonferroni) is above or below 0. Levels differ between tasks. \
+The last column is the average over the tasks that compare the pair, and over no other tasks.";
 
 /// Each task's base and verdict, one row a task, under a header.
 pub fn task_rows(studies: &[TaskFronts]) -> Vec<Vec<String>> {
