@@ -66,15 +66,18 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
             text.push_str(&format!("\n{} ({problems} problems)\n", set.title(study)));
             text.push_str(&format!("{}\n", plain(&tables::with_header(study, set))));
         }
-        let none = "no level is reached by two objectives";
-        text.push_str(&match (fronts.as_ref().map(|fronts| &fronts.verdict), without_fronts) {
-            (Some(Some(verdict)), _) => {
-                format!("{task} by itself, with p-values for its own pairs: {}\n", verdict.text)
+        let said = match fronts {
+            Some(fronts) => {
+                let none = "no level is reached by two objectives";
+                let verdict = fronts.verdict.as_ref().map_or(none, |verdict| &verdict.text);
+                format!("{task} by itself, with p-values for its own pairs: {verdict}")
             }
-            (_, reason) => {
-                format!("No fronts on {task}: {}\n", reason.as_deref().unwrap_or(none))
+            None => {
+                let reason = without_fronts.as_deref().unwrap_or("no reason is recorded");
+                format!("No fronts on {task}: {reason}")
             }
-        });
+        };
+        text.push_str(&format!("{said}\n"));
     }
     if let Some(across) = &done.all.across {
         text.push_str(&format!("\n{}\n{PAIRS_NOTE}\n", plain(&short_pair_rows(across))));
