@@ -59,7 +59,8 @@ fn note(change: impl FnOnce(&mut Counts)) {
     });
 }
 
-fn bytes(tensor: &Tensor) -> usize {
+/// The bytes of a tensor's values.
+pub(crate) fn bytes(tensor: &Tensor) -> usize {
     tensor.elem_count() * tensor.dtype().size_in_bytes()
 }
 

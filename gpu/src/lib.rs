@@ -71,8 +71,8 @@ pub fn runs_on(device: &Device) -> bool {
     }
 }
 
-/// Whether kernels for tensor cores run on `device`: on CUDA, which kernels need compute capability 8.0 of, and on what
-/// emulates CUDA's own text.
+/// Whether kernels for tensor cores run on `device`: on CUDA, where all kernels need compute capability 8.0, and in the
+/// emulation of CUDA's own text.
 pub fn has_tensor_cores(device: &Device) -> bool {
     match device {
         _ if is_by_candle() => false,

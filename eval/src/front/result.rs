@@ -122,7 +122,7 @@ pub struct Pair {
     /// The mean difference over these levels, which is tested; none where there is no level.
     pub mean: Option<Interval>,
     /// The same difference with an interval adjusted for all tested pairs of this study (Bonferroni); none for a pair
-    /// that is not tested and for one seed, which speaks of two runs.
+    /// that is not tested or has a single seed, which speaks of two runs.
     #[serde(default)]
     pub adjusted: Option<Interval>,
     /// Where the variance of the mean difference comes from, which plans a larger study.

@@ -10,7 +10,7 @@ use crate::sizes::{KEYS, MAX_DIM, MMA_ROWS, QUERIES, TILE_DIM, VECTORS};
 use crate::workspace::{Array, Destination, Operand, beside};
 
 /// Values a head that there are kernels on tensor cores for.
-const MMA_DIMS: [usize; 5] = [64, 80, 96, 128, 256];
+pub(crate) const MMA_DIMS: [usize; 5] = [64, 80, 96, 128, 256];
 /// The most of them that gradients are computed for there: more do not fit into registers.
 const MMA_BACK_DIM: usize = 128;
 
@@ -89,15 +89,15 @@ impl Table {
         if let Some(table) = self.table.get() {
             return Ok(table.tensor());
         }
-        let table = table(self.values.clone(), self.width, to)?;
+        let table = table(&self.values, self.width, to)?;
         Ok(self.table.get_or_init(|| table).tensor())
     }
 }
 
 /// Rows of so many numbers on the device.
-fn table(values: Vec<usize>, width: usize, to: Destination<'_>) -> Result<Array> {
+fn table(values: &[usize], width: usize, to: Destination<'_>) -> Result<Array> {
     let count = values.len() / width;
-    let values: Vec<u32> = values.into_iter().map(|x| x as u32).collect();
+    let values: Vec<u32> = values.iter().map(|x| *x as u32).collect();
     to.upload(values, (count, width))
 }
 

@@ -15,6 +15,7 @@ mod sampling;
 
 use candle_core::{DType, Result, Tensor, bail};
 
+pub(crate) use attention::MMA_DIMS;
 pub use attention::{Heads, Run, Runs, attention, attention_back};
 pub use convolution::{Taps, convolution, convolution_back};
 pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};

@@ -57,7 +57,7 @@ impl Shapes {
             vocabulary: 300,
             heads: [4, 2, 6],
             // Those that there are kernels on tensor cores for.
-            other_heads: [64, 80, 96, 128, 256].map(|dim| [2, 1, dim]).to_vec(),
+            other_heads: crate::kernels::MMA_DIMS.map(|dim| [2, 1, dim]).to_vec(),
             pairs: 2,
             window: Some(3),
             delta: Some(DeltaShapes { heads: [1, 2], dims: [3, 5], taps: 4 }),

@@ -67,7 +67,7 @@ impl Array {
     /// # Errors
     /// Sizes that do not fit, no memory, the device's.
     pub fn joined(parts: &[&Self], widths: &[usize]) -> Result<Self> {
-        // Candle joins one tensor to itself, without a copy.
+        // Of a single tensor, Candle's `cat` returns the tensor itself, not a copy.
         if let [one] = parts {
             return one.copy();
         }

@@ -74,7 +74,7 @@ impl Workspace {
             }
             None => {
                 let whole = empty(class.1 * self.most, dtype, &self.device)?;
-                self.bytes.fetch_add(bytes(&whole), Ordering::Relaxed);
+                self.bytes.fetch_add(counts::bytes(&whole), Ordering::Relaxed);
                 whole
             }
         };
@@ -86,10 +86,6 @@ impl Workspace {
     fn idle(&self) -> std::sync::MutexGuard<'_, HashMap<Class, Vec<Tensor>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn bytes(tensor: &Tensor) -> usize {
-    tensor.elem_count() * tensor.dtype().size_in_bytes()
 }
 
 /// The memory of an array, of its clones and of its views.
@@ -113,7 +109,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let (Some(workspace), Some(lent)) = (&self.workspace, &self.lent) else { return };
         if lent.has_left.load(Ordering::Relaxed) || spoil(&lent.whole).is_err() {
-            workspace.bytes.fetch_sub(bytes(&lent.whole), Ordering::Relaxed);
+            workspace.bytes.fetch_sub(counts::bytes(&lent.whole), Ordering::Relaxed);
             return;
         }
         workspace.idle().entry(lent.class).or_default().push(lent.whole.clone());

@@ -26,8 +26,9 @@ use crate::system::telemetry::count_tokens;
 const TRIES_ELSEWHERE: usize = 1;
 /// How the folders and the names of adapters begin.
 const ADAPTER: &str = "policy-";
-/// How the folders of all weights begin, and the folder of those under other token ids.
+/// How the folders of all weights begin.
 const WEIGHTS: &str = "weights";
+/// The folder of all weights under other token ids; it begins with [`WEIGHTS`], so that it is removed with the others.
 const EXCHANGED: &str = "weights-exchanged";
 
 /// Servers that sample for a run.
@@ -218,7 +219,7 @@ fn lost(why: Option<anyhow::Error>) -> anyhow::Error {
 }
 
 impl Fleet<'_> {
-    /// Writes what is trained under a name that no server has seen, in place of what was written before.
+    /// Writes what is trained to a folder with a name that no server has seen; what was written before stays.
     fn write(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.join(name);
         // Whole before it has its name.

@@ -97,7 +97,7 @@ fn apart(one: &[f64], other: &[f64]) -> f64 {
     sum / one.len().max(1) as f64
 }
 
-/// Whether a difference is at most so large, which one that is no number is not.
+/// Whether a difference is at most `limit`; NaN is not.
 fn is_within(difference: f64, limit: f64) -> bool {
     difference <= limit
 }

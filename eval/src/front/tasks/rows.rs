@@ -55,7 +55,7 @@ pub fn short_pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
     rows_with(across, |interval, mark| format!("{:+.3}{mark}", interval.value))
 }
 
-/// One row a pair: differences on tasks by `cell`, and the mean with its interval.
+/// One row a pair: differences on tasks as `on_task` writes them, and the mean with its interval.
 fn rows_with(
     across: &AcrossTasks,
     on_task: impl Fn(&Interval, &str) -> String,
