@@ -12,7 +12,9 @@
   const int first = blocks[at], tokens = blocks[at + 1], sees = blocks[at + 2]; \
   const int start = blocks[at + 3], split = blocks[at + 4], rest = blocks[at + 5]; \
   const int vectors = tokens * share, all = sees + tokens - 1, window = N(3); \
-  const int lowest = sees > window ? sees - window : 0, step = dim > TILE_DIM ? TILE / 2 : TILE
+  const int step = dim > TILE_DIM ? TILE / 2 : TILE; \
+  /* Tiles begin at the same keys for every token of a sequence: its result has the same bits in every pass. */ \
+  const int lowest = (sees > window ? sees - window : 0) / step * step
 // Whether a query vector sees a key: not what follows it, nor what its window has left behind.
 #define SEES(vector, key) \
   ((key) < sees + (vector) / share && (key) >= sees + (vector) / share - window)

@@ -73,8 +73,10 @@ template <int DIM, int SPAN> struct Attention : QueryBlock {
   }
 
   __device__ void run(bf16* keys, bf16* values, const bf16* k, const bf16* v) {
-    begin_tile<DIM, SPAN>(keys, k, lowest());
-    for (int begin = lowest(); begin < all(); begin += SPAN) {
+    // Tiles begin at the same keys for every token of a sequence, wherever its window and its block begin.
+    const int from = lowest() / SPAN * SPAN;
+    begin_tile<DIM, SPAN>(keys, k, from);
+    for (int begin = from; begin < all(); begin += SPAN) {
       const bool computes = sees_some(begin, SPAN);
       await_copies();
       __syncthreads();

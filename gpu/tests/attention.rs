@@ -97,19 +97,21 @@ fn attention_over_a_cache_is_that_over_the_tokens_to_the_bit() {
     // Of 64 on tensor cores, where there are any.
     for dim in [32, 64] {
         for (dtype, _) in TYPES {
-            over_a_cache(dim, dtype);
+            for window in [None, Some(29)] {
+                over_a_cache(dim, dtype, window);
+            }
         }
     }
 }
 
-fn over_a_cache(dim: usize, dtype: DType) {
+fn over_a_cache(dim: usize, dtype: DType, window: Option<usize>) {
     let heads = Heads { queries: 6, keys: 2, dim };
     let own = Run { first: 0, tokens: 50, sees: 1, start: 0, split: 50, rest: 0, until: 50 };
     let (q, _) = values(&[50, 6 * dim], 0.37, dtype);
     let (k, _) = values(&[50, 2 * dim], 0.71, dtype);
     let (v, _) = values(&[50, 2 * dim], 0.13, dtype);
     let runs = Runs::new(&[own], heads, 0.2).expect("tables");
-    let whole = kernels::attention(&q, &k, &v, (&runs, None)).expect("attention").0;
+    let whole = kernels::attention(&q, &k, &v, (&runs, window)).expect("attention").0;
     // The same keys in the second row of a cache of three rows of 60 slots.
     let cache = || Tensor::zeros((3 * 60, 2 * dim), dtype, &device()).expect("cache");
     let (keys, values) = (cache(), cache());
@@ -119,7 +121,7 @@ fn over_a_cache(dim: usize, dtype: DType) {
     let last = Run { tokens: 1, sees: 50, start: 60, split: 60, until: 1, ..own };
     let runs = Runs::new(&[last], heads, 0.2).expect("tables");
     let q = q.narrow(0, 49, 1).expect("the last");
-    let alone = kernels::attention(&q, &keys, &values, (&runs, None)).expect("attention").0;
+    let alone = kernels::attention(&q, &keys, &values, (&runs, window)).expect("attention").0;
     let whole = whole.part(49..50).expect("the last");
     close(&alone, &whole, 0.0);
 }
