@@ -214,17 +214,17 @@ impl Replica {
             return self.client.tell("/update_weights_from_disk", &request);
         }
         let nothing = json!({});
-        self.client
-            .tell("/pause?mode=wait", &nothing)
-            .context("all weights need a server with VLLM_SERVER_DEV_MODE=1")?;
-        let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}});
-        let done = self
+        let paused = self
             .client
-            .tell("/collective_rpc", &reload)
+            .tell("/pause?mode=wait", &nothing)
+            .context("all weights need a server with VLLM_SERVER_DEV_MODE=1");
+        let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}});
+        let done = paused
+            .and_then(|()| self.client.tell("/collective_rpc", &reload))
             .and_then(|()| self.client.tell("/reset_prefix_cache", &nothing));
-        // Whatever came of it, it goes on answering.
-        self.client.tell("/resume", &nothing)?;
-        done
+        // Whatever came of it, it goes on answering: a pause that was not answered in time may still happen.
+        let resumed = self.client.tell("/resume", &nothing);
+        done.and(resumed)
     }
 
     /// Whether it is still unknown if it reads weights when it is told to; SGLang is not asked.
