@@ -1,11 +1,13 @@
 //! NCCL: numbers of several processes, one GPU each, exchanged without the host.
 
+use std::mem::ManuallyDrop;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, PoisonError};
 
-use candle_core::cuda_backend::CudaDevice;
 use candle_core::cuda_backend::cudarc::driver::CudaSlice;
 use candle_core::cuda_backend::cudarc::nccl::result::NcclError;
 use candle_core::cuda_backend::cudarc::nccl::safe::{Comm, Id, group_end, group_start};
+use candle_core::cuda_backend::{CudaDevice, WrapErr};
 use candle_core::op::BackpropOp;
 use candle_core::{CudaStorage, Device, Error, Result, Storage, Tensor, bail};
 
@@ -19,7 +21,18 @@ pub struct Communicator {
     size: usize,
 }
 
-struct Handle(Comm);
+struct Handle(ManuallyDrop<Comm>);
+
+impl Drop for Handle {
+    /// cudarc panics where NCCL cannot end a communicator, as after an error of the device: that error is the one to
+    /// report.
+    fn drop(&mut self) {
+        // SAFETY: nothing uses the communicator after this.
+        #[allow(unsafe_code)]
+        let comm = unsafe { ManuallyDrop::take(&mut self.0) };
+        drop(std::panic::catch_unwind(AssertUnwindSafe(|| drop(comm))));
+    }
+}
 
 // SAFETY: NCCL lets any thread use a communicator, one at a time, which the mutex sees to; its stream is the device's
 // one stream.
@@ -48,8 +61,10 @@ impl Communicator {
         let Ok(name) = <[u8; NAME]>::try_from(name) else { bail!("NCCL: a name has {NAME} bytes") };
         let id = Id::uninit(name.map(|byte| byte as std::ffi::c_char));
         let stream = device.as_cuda_device()?.cuda_stream();
+        // NCCL takes the device that is this thread's.
+        stream.context().bind_to_thread().w()?;
         let comm = Comm::from_rank(stream, rank, size, id).map_err(told("ncclCommInitRank"))?;
-        Ok(Self { comm: Mutex::new(Handle(comm)), device: device.clone(), size })
+        Ok(Self { comm: Mutex::new(Handle(ManuallyDrop::new(comm))), device: device.clone(), size })
     }
 
     /// How many ranks there are.
@@ -60,7 +75,8 @@ impl Communicator {
     /// Hands part `r` of a flat tensor of f32 to rank `r`; everyone's parts for this rank, in order of rank.
     ///
     /// # Errors
-    /// A tensor that is not of equal parts of f32 on the device, a rank that has gone.
+    /// A tensor that is not of equal parts of f32 on the device, an error that NCCL reports. Where a rank has gone, NCCL
+    /// may report nothing and wait for it.
     pub fn exchange(&self, local: &Tensor) -> Result<Tensor> {
         let part = local.elem_count() / self.size;
         if part * self.size != local.elem_count() {
@@ -76,7 +92,7 @@ impl Communicator {
     /// Everyone's numbers, in order of rank; all have as many.
     ///
     /// # Errors
-    /// A tensor that is not flat f32 on the device, a rank that has gone.
+    /// A tensor that is not flat f32 on the device; as for [`Self::exchange`].
     pub fn concatenate(&self, local: &Tensor) -> Result<Tensor> {
         let count = local.elem_count();
         self.swap(local, |_| 0..count, count)

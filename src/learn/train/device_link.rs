@@ -1,10 +1,10 @@
 //! Gradients of several GPUs, summed on them: nothing goes through the host's memory.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use candle_core::{DType, Tensor};
 
 /// Numbers that are exchanged at a time: bounds the memory for them.
-const SPAN: usize = 1 << 24;
+const SPAN: usize = 1 << 22;
 
 /// How one rank's device exchanges numbers with those of the others. Every call is made by all ranks, in the same
 /// order.
@@ -21,6 +21,9 @@ pub trait DeviceLink: Send + Sync {
 /// Writes the sums over all ranks in place of `values`, in f32. They are added in f64 in the order of ranks and rounded
 /// once, with the bits of [`crate::system::ranks::Ranks::sum`].
 pub(super) fn sum(link: &dyn DeviceLink, values: &Tensor) -> Result<()> {
+    if !values.is_contiguous() {
+        bail!("gradients of {:?} are not contiguous: their sums would be lost", values.shape());
+    }
     let (flat, size) = (values.flatten_all()?, link.size());
     let total = flat.elem_count();
     for start in (0..total).step_by(SPAN) {
