@@ -11,11 +11,19 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Result, Tensor, WithDType};
 
+use crate::graph;
+
 /// The launches, allocations and transfers of a stretch of work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Launches of our kernels by name, as `rope_f32`, and of Candle's operations under `candle`.
     pub launches: BTreeMap<String, usize>,
+    /// The same of launches that were those of a [graph](crate::graph), which is launched once for all of them.
+    pub replayed: BTreeMap<String, usize>,
+    /// Graphs that were launched.
+    pub graphs: usize,
+    /// Graphs that were made.
+    pub graphs_made: usize,
     /// Tensors that were made on the device.
     pub allocations: usize,
     /// Their bytes.
@@ -69,6 +77,22 @@ pub(crate) fn launched(name: &str) {
     note(|counts| *counts.launches.entry(name.to_owned()).or_default() += 1);
 }
 
+/// What launches of Candle's operations, and of the device's products, are counted under.
+pub(crate) const OF_CANDLE: &str = "candle";
+
+/// Notes the launch of a graph of these launches.
+pub(crate) fn replayed<'a>(names: impl Iterator<Item = &'a str>) {
+    note(|counts| {
+        counts.graphs += 1;
+        names.for_each(|name| *counts.replayed.entry(name.to_owned()).or_default() += 1);
+    });
+}
+
+/// Notes that a graph was made.
+pub(crate) fn graphs_made() {
+    note(|counts| counts.graphs_made += 1);
+}
+
 /// Notes memory for a tensor.
 pub(crate) fn allocated(tensor: &Tensor) {
     note(|counts| {
@@ -84,6 +108,7 @@ pub(crate) fn reused() {
 
 /// Notes a copy from the host.
 pub(crate) fn uploaded(tensor: &Tensor) {
+    graph::is_more_than_launches();
     note(|counts| {
         counts.uploads += 1;
         counts.uploaded += bytes(tensor);
@@ -92,7 +117,8 @@ pub(crate) fn uploaded(tensor: &Tensor) {
 
 /// The result of an operation of Candle, which is noted.
 pub fn made(tensor: Tensor) -> Tensor {
-    launched("candle");
+    graph::is_more_than_launches();
+    launched(OF_CANDLE);
     allocated(&tensor);
     tensor
 }
@@ -117,6 +143,7 @@ pub fn upload<T: WithDType>(
 /// # Errors
 /// Another type, the device's.
 pub fn download<T: WithDType>(tensor: &Tensor) -> Result<Vec<T>> {
+    graph::is_more_than_launches();
     note(|counts| {
         counts.downloads += 1;
         counts.downloaded += bytes(tensor);

@@ -17,6 +17,7 @@ mod cuda;
 mod emulated;
 #[cfg(feature = "emulated")]
 mod emulators;
+pub mod graph;
 pub mod kept;
 pub mod kernels;
 #[cfg(all(feature = "metal", target_os = "macos"))]
@@ -35,6 +36,7 @@ pub use cuda::nccl::Communicator;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, bail};
+use graph::Identity;
 #[cfg(any(feature = "cuda", all(feature = "metal", target_os = "macos")))]
 use sizes::BLOCK;
 
@@ -93,6 +95,17 @@ pub fn emulate() {
 /// Whether the CPU takes a GPU's place.
 pub fn is_emulating() -> bool {
     EMULATES.load(Ordering::Relaxed) || is_by_candle()
+}
+
+/// Whether the emulation is to be wrong there, for tests of what notices.
+fn is_faulty(name: &str) -> bool {
+    #[cfg(feature = "emulated")]
+    return emulators::settings().is_ok_and(|settings| settings.fault.as_deref() == Some(name));
+    #[cfg(not(feature = "emulated"))]
+    {
+        let _ = name;
+        false
+    }
 }
 
 static BY_CANDLE: AtomicBool = AtomicBool::new(false);
@@ -235,8 +248,11 @@ impl Call<'_> {
                 bail!("{}: {:?} is not contiguous on the same device", self.name, tensor.shape());
             }
         }
-        counts::launched(&self.name);
-        witness::seen(self, || self.launch(device))
+        let launch = || {
+            counts::launched(&self.name);
+            witness::seen(self, || self.launch(device))
+        };
+        graph::launched(|| Identity::of(self), |replay| replay.add(self, device), launch)
     }
 
     fn launch(&self, device: &Device) -> Result<()> {

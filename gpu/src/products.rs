@@ -4,6 +4,7 @@
 use candle_core::{DType, Result, Tensor};
 
 use crate::counts::{self, made};
+use crate::graph::{self, Identity};
 use crate::workspace::{Array, Operand, beside};
 
 /// `x w^T`, in the type of `x`, of `x` `[N, D]` and `w` `[M, D]`, which may be of another type.
@@ -12,6 +13,9 @@ use crate::workspace::{Array, Operand, beside};
 /// Sizes that do not fit, no memory, the device's.
 pub fn product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
     let of = x.tensor();
+    if w.dtype() != of.dtype() {
+        graph::is_more_than_launches();
+    }
     let w = w.to_dtype(of.dtype())?;
     if x.workspace().is_some() {
         return written(x, &w, of.dtype());
@@ -38,20 +42,30 @@ pub fn wide_product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
 /// `x w^T` in a type that is that of `x` or f32, in memory of the workspace of `x` where it is in one.
 fn written(x: &dyn Operand, w: &Tensor, dtype: DType) -> Result<Array> {
     let out = beside(x, (x.tensor().dim(0)?, w.dim(0)?), dtype)?;
-    counts::launched("candle");
-    match x.tensor().device() {
+    let tensors = [x.tensor(), w, out.tensor()];
+    let launch = || {
+        counts::launched(counts::OF_CANDLE);
+        multiply(tensors)
+    };
+    let (identity, record) = (
+        || Identity::of_product(tensors),
+        |replay: &mut graph::Replay| replay.add_product(tensors),
+    );
+    graph::launched(identity, record, launch)?;
+    Ok(out)
+}
+
+/// Writes `x w^T` to `out`.
+pub(crate) fn multiply([x, w, out]: [&Tensor; 3]) -> Result<()> {
+    match x.device() {
         #[cfg(feature = "cuda")]
-        candle_core::Device::Cuda(device) => {
-            crate::cuda::product(x.tensor(), w, out.tensor(), device)?;
-        }
+        candle_core::Device::Cuda(device) => crate::cuda::product(x, w, out, device),
         _ => {
             // Candle has no product that writes where it is told.
-            let of = |matrix: &Tensor| matrix.to_dtype(dtype);
-            let product = of(x.tensor())?.matmul(&of(w)?.t()?)?;
-            out.tensor().slice_set(&product, 0, 0)?;
+            let of = |matrix: &Tensor| matrix.to_dtype(out.dtype());
+            out.slice_set(&of(x)?.matmul(&of(w)?.t()?)?, 0, 0)
         }
     }
-    Ok(out)
 }
 
 /// `grad w`, the gradient of the `x` of [`product`] for that of its result.

@@ -30,6 +30,11 @@ pub(crate) fn watch(work: impl FnOnce() -> Result<()>) -> Result<Vec<Outcome>> {
     done.map(|()| seen)
 }
 
+/// Whether this thread's launches are watched.
+pub(crate) fn is_watching() -> bool {
+    SEEN.with_borrow(Option::is_some)
+}
+
 /// Adds a finding, where somebody looks: `ours` is held against `reference`.
 pub(crate) fn compare(kernel: &str, ours: &Tensor, reference: &Tensor) -> Result<()> {
     let outcome = outcome(kernel, &[(ours.clone(), reference.clone())])?;
@@ -39,7 +44,7 @@ pub(crate) fn compare(kernel: &str, ours: &Tensor, reference: &Tensor) -> Result
 
 /// Launches a call, and where somebody looks holds what it did against the same as C.
 pub(crate) fn seen(call: &Call<'_>, launch: impl FnOnce() -> Result<()>) -> Result<()> {
-    if SEEN.with_borrow(Option::is_none) {
+    if !is_watching() {
         return launch();
     }
     // A tensor that is named twice is one piece of memory there too.

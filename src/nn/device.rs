@@ -173,6 +173,8 @@ pub enum Kernels {
     /// Ours.
     #[default]
     Tealight,
+    /// Ours, each launched by itself: without CUDA graphs.
+    Eager,
     /// Candle's own operations: slower, and independent of ours.
     Candle,
 }
@@ -180,11 +182,17 @@ pub enum Kernels {
 /// The same as [`open`] for a process that computes with `kernels`: the choice holds for all of its devices.
 pub fn open_with(name: &str, kernels: Kernels) -> Result<(Device, String)> {
     let (device, described) = open(name)?;
-    if kernels == Kernels::Tealight {
-        return Ok((device, described));
-    }
-    tealight_gpu::use_candle();
-    Ok((device, format!("{described}, by Candle's operations")))
+    Ok(match kernels {
+        Kernels::Tealight => (device, described),
+        Kernels::Eager => {
+            tealight_gpu::graph::turn_off();
+            (device, described)
+        }
+        Kernels::Candle => {
+            tealight_gpu::use_candle();
+            (device, format!("{described}, by Candle's operations"))
+        }
+    })
 }
 
 /// Opens the device that `name` asks for and says which one it is, for the user to see.

@@ -5,10 +5,11 @@
 use std::process::Output;
 
 use assert_cmd::Command;
-use candle_core::Device;
+use candle_core::{DType, Device, Tensor};
 use tealight::nn::generate::{
     Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
+use tealight::nn::model::lora::{self, Scaling};
 use tealight::nn::model::{Architecture, BackendKind, PackedSequences, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_gpu::counts::{Counts, counted};
@@ -163,7 +164,11 @@ fn counted_policy(layers: usize) -> Policy {
 
 /// The launches of sampling 4 completions of so many tokens from a model of so many layers.
 fn of_sampling(layers: usize, max_new_tokens: usize) -> Counts {
-    let policy = counted_policy(layers);
+    sampled(&counted_policy(layers), max_new_tokens)
+}
+
+/// The same from any model.
+fn sampled(policy: &Policy, max_new_tokens: usize) -> Counts {
     let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 4 };
     let requests = [SampleRequest { prompt: vec![1, 2, 3], first: 0, count: 4, key: 0 }];
     let filters = Filters { top_k: 20, top_p: 0.9, min_p: 0.01 };
@@ -184,8 +189,12 @@ fn more(long: &Counts, short: &Counts, of: impl Fn(&Counts) -> usize) -> usize {
 fn a_decoding_step_asks_a_device_for_so_much() {
     // The first token, and 8 at a time between which the host does not look: 33 times and 32.
     let (long, short) = (of_sampling(3, 265), of_sampling(3, 257));
-    let launches =
-        |name: &str| more(&long, &short, |counts| counts.launches.get(name).copied().unwrap_or(0));
+    // By itself, or as one of a graph.
+    let of = |counts: &Counts, name: &str| {
+        let all = [&counts.launches, &counts.replayed];
+        all.into_iter().filter_map(|launches| launches.get(name)).sum::<usize>()
+    };
+    let launches = |name: &str| more(&long, &short, |counts| of(counts, name));
     for (name, of_layer, beside) in [
         ("add_norm_f32", 2, 1),
         ("add_biases_f32", 1, 0),
@@ -199,7 +208,13 @@ fn a_decoding_step_asks_a_device_for_so_much() {
     ] {
         assert_eq!(launches(name), 8 * (3 * of_layer + beside), "{name}");
     }
-    assert_eq!(more(&long, &short, Counts::launched), 8 * (3 * 13 + 4));
+    // Every step is a graph but for the embedding, the logits and the token that is drawn from them.
+    let of_graphs = |counts: &Counts| counts.replayed.values().sum::<usize>();
+    assert_eq!(more(&long, &short, Counts::launched), 8 * 3);
+    assert_eq!(more(&long, &short, of_graphs), 8 * (3 * 13 + 1));
+    assert_eq!(more(&long, &short, |counts| counts.graphs), 8);
+    // One, and another whenever the cache has grown.
+    assert_eq!((long.graphs_made, short.graphs_made), (5, 5));
     // Beside the arrays of each step, the tokens that steps begin with, random numbers, what is drawn: all in memory
     // that steps before them used.
     assert_eq!(more(&long, &short, |counts| counts.reused), 8 * (3 * 14 + 7) + 4);
@@ -212,6 +227,46 @@ fn a_decoding_step_asks_a_device_for_so_much() {
     assert_eq!(more(&long, &short, |counts| counts.downloads), 2);
     // Tokens and log-probabilities, and no logits.
     assert_eq!(more(&long, &short, |counts| counts.downloaded), 8 * 4 * 8);
+}
+
+#[test]
+fn decoding_with_an_adapter_allocates_nothing_either() {
+    let base = counted_policy(2);
+    let architecture = base.decoder().architecture();
+    let half = |tensor: &Tensor| tensor.to_dtype(DType::BF16).expect("rounded");
+    let weights = base.weights().iter().map(|(name, var)| (name.clone(), half(var.as_tensor())));
+    let modules = lora::modules(architecture, &["q_proj".to_owned(), "down_proj".to_owned()]);
+    let adapter = lora::fresh(&modules, 4, 1, &Device::Cpu).expect("an adapter");
+    // Its matrices are f32 where the model is bf16.
+    let scaling = Scaling { r: 4, lora_alpha: 6.0, use_rslora: false, lora_dropout: 0.0 };
+    let own = (&scaling, &adapter);
+    let policy =
+        Policy::adapting_on(BackendKind::Gpu, architecture, &weights.collect(), own).expect("fits");
+    let (long, short) = (sampled(&policy, 265), sampled(&policy, 257));
+    assert_eq!(more(&long, &short, |counts| counts.allocations), 0);
+    assert_eq!(more(&long, &short, |counts| counts.graphs), 8);
+}
+
+#[test]
+fn a_graph_that_computes_something_else_is_found_out() {
+    let folder = Folder::new();
+    let samples = |name: &str, more: &[&str], variables: &[(&str, &str)]| {
+        let output = folder.path(name);
+        let arguments = [&words(EVALUATION)[..], &[output.as_str()], more].concat();
+        let done = run(&folder, &arguments, variables);
+        assert!(done.status.success(), "{}", said(&done));
+        let is_warned = said(&done).contains("CUDA graph computes other bits");
+        let results = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
+        (results.expect("samples"), is_warned)
+    };
+    let fault = [("TEALIGHT_EMULATED_FAULT", "graph")];
+    let (well, is_warned) = samples("well", &[], &[]);
+    assert!(!is_warned);
+    // What a wrong graph computed is not used.
+    let wrong = samples("wrong", &[], &fault);
+    assert_eq!(wrong, (well.clone(), true));
+    let eager = samples("eager", &["--kernels", "eager"], &fault);
+    assert_eq!(eager, (well, false), "no graph is made");
 }
 
 /// A pass forward and backward over two completions of one prompt.

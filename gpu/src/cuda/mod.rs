@@ -1,5 +1,6 @@
 //! Launches on CUDA, on the one stream of a device.
 
+pub(crate) mod graph;
 #[cfg(feature = "nccl")]
 pub(crate) mod nccl;
 mod program;
@@ -11,7 +12,7 @@ use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::cublas::{result::gemm_ex, sys};
 use candle_core::cuda_backend::cudarc::driver::sys::CUdeviceptr;
 use candle_core::cuda_backend::cudarc::driver::{
-    CudaStream, CudaView, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, SyncOnDrop,
+    CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, SyncOnDrop,
 };
 use candle_core::cuda_backend::{CudaDevice, WrapErr};
 use candle_core::{
@@ -46,9 +47,10 @@ impl<'a> View<'a> {
 
 /// See [`crate::open_cuda`].
 pub(crate) fn open(ordinal: usize) -> Result<Device> {
-    static OPEN: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
+    /// Devices, and the memory of their products.
+    static OPEN: Mutex<BTreeMap<usize, (Device, CudaSlice<u8>)>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some(device) = open.get(&ordinal) {
+    if let Some((device, _)) = open.get(&ordinal) {
         return Ok(device.clone());
     }
     let device = Device::new_cuda_with_stream(ordinal)?;
@@ -58,7 +60,9 @@ pub(crate) fn open(ordinal: usize) -> Result<Device> {
     unsafe {
         device.as_cuda_device()?.disable_event_tracking();
     }
-    open.insert(ordinal, device.clone());
+    let cuda = device.as_cuda_device()?;
+    let scratch = graph::give_scratch(*cuda.cublas_handle().handle(), &cuda.cuda_stream())?;
+    open.insert(ordinal, (device.clone(), scratch));
     Ok(device)
 }
 
@@ -96,7 +100,7 @@ pub(crate) fn product(x: &Tensor, w: &Tensor, out: &Tensor, device: &CudaDevice)
         _ => bail!("product: a matrix is not on the GPU"),
     };
     let views = [view(0)?, view(1)?, view(2)?];
-    let stream = device.cuda_stream();
+    let (stream, handle) = graph::target(device);
     let [(x, _x), (w, _w), (to, _to)] = views.each_ref().map(|view| address(view, &stream));
     let [of_x, _, of_out] = views.each_ref().map(|view| match view {
         View::Half(_) => sys::cudaDataType_t::CUDA_R_16BF,
@@ -106,11 +110,11 @@ pub(crate) fn product(x: &Tensor, w: &Tensor, out: &Tensor, device: &CudaDevice)
     let (one, zero) = (1f32, 0f32);
     // SAFETY: cuBLAS reads columns where we have rows, so that this is out^T = w x^T: w is m by k once transposed, x^T
     // k by n, out^T m by n, all contiguous and of the sizes and types that were checked above. The handle is bound to
-    // the one stream.
+    // the one stream, or to that of a capture.
     #[allow(unsafe_code)]
     unsafe {
         gemm_ex(
-            *device.cublas_handle().handle(),
+            handle,
             sys::cublasOperation_t::CUBLAS_OP_T,
             sys::cublasOperation_t::CUBLAS_OP_N,
             m,
@@ -186,7 +190,8 @@ pub(crate) fn run(call: &Call<'_>, device: &CudaDevice) -> Result<()> {
             _ => bail!("{}: a tensor is not on the GPU", call.name),
         })
         .collect::<Result<Vec<_>>>()?;
-    let mut builder = kernel.builder();
+    let (stream, _) = graph::target(device);
+    let mut builder = stream.launch_builder(&kernel);
     // Buffers that a kernel does not use get its first tensor.
     for index in 0..BUFFERS {
         match views.get(index).unwrap_or(&views[0]) {
@@ -202,7 +207,8 @@ pub(crate) fn run(call: &Call<'_>, device: &CudaDevice) -> Result<()> {
         shared_mem_bytes: 0,
     };
     // SAFETY: the wrappers in `kernels` have checked that the tensors are as large as the kernel takes them to be; all
-    // work on a device goes through the one stream that `open` made, so none runs beside it.
+    // work on a device goes through the one stream that `open` made, so none runs beside it; what is captured does
+    // not run.
     #[allow(unsafe_code)]
     unsafe { builder.launch(config) }.w()?;
     Ok(())

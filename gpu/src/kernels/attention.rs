@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use candle_core::{DType, Result, Tensor, bail};
+use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::{expect, launch, rows};
 use crate::has_tensor_cores;
@@ -174,13 +174,26 @@ impl Runs {
         Ok(Self { heads, scale, tokens, rows: last, queries, backward: None })
     }
 
+    /// Sends the table for a pass without a gradient of queries of this type to the device, before a launch asks for it.
+    ///
+    /// # Errors
+    /// No memory, the device's.
+    pub fn upload(&self, dtype: DType, to: Destination<'_>) -> Result<()> {
+        let is_mma = self.are_known_to_tensor_cores(dtype, to.device);
+        self.queries.of(is_mma).at(to).map(|_| ())
+    }
+
+    fn are_known_to_tensor_cores(&self, dtype: DType, device: &Device) -> bool {
+        let is_known = MMA_DIMS.contains(&self.heads.dim) && self.scale > 0.0;
+        dtype == DType::BF16 && is_known && has_tensor_cores(device)
+    }
+
     /// Whether kernels on tensor cores are the ones for these tensors: bf16, heads that they are compiled for, at
     /// addresses that they copy 16 bytes from.
     fn are_on_tensor_cores(&self, tensors: &[&Tensor]) -> bool {
         let is_aligned = |x: &&Tensor| x.layout().start_offset().is_multiple_of(8);
-        let is_half = tensors[0].dtype() == DType::BF16 && tensors.iter().all(is_aligned);
-        let is_known = MMA_DIMS.contains(&self.heads.dim) && self.scale > 0.0;
-        is_half && is_known && has_tensor_cores(tensors[0].device())
+        let (dtype, device) = (tensors[0].dtype(), tensors[0].device());
+        self.are_known_to_tensor_cores(dtype, device) && tensors.iter().all(is_aligned)
     }
 
     fn launches(&self, table: &Tensor) -> Result<usize> {

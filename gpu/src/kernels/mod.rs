@@ -177,6 +177,12 @@ pub fn gated(gate: &dyn Operand, up: &dyn Operand, through: Gate) -> Result<Arra
     Ok(out)
 }
 
+/// `x` times a number, rounded to the type of `x`.
+pub fn scaled(x: &dyn Operand, by: f64) -> Result<Array> {
+    // Nothing is dropped: no hash is below 0.
+    drop_values(x, 0, 0, by as f32)
+}
+
 /// `x` with values dropped: value `i` is zero where the upper half of SplitMix64's hash of `key + i` is below
 /// `limit`, and times `kept` where it is not.
 pub fn drop_values(x: &dyn Operand, key: u64, limit: u32, kept: f32) -> Result<Array> {

@@ -10,15 +10,16 @@
 
 mod array;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, WithDType};
 use half::bf16;
 
 pub use array::{Array, Operand};
 
+use crate::graph::Repeats;
 use crate::{counts, empty};
 
 /// Memory for the arrays of a batch's decoding steps. Each buffer has room for all rows of the batch, so that steps
@@ -32,7 +33,12 @@ pub struct Workspace {
     rows: AtomicUsize,
     /// Bytes of all buffers that were made and have not left.
     bytes: AtomicUsize,
-    idle: Mutex<HashMap<Class, Vec<Tensor>>>,
+    /// Buffers that nobody holds, by their numbers: of several the first is lent, so that a step that takes and
+    /// returns buffers in the order of another gets the same.
+    idle: Mutex<HashMap<Class, BTreeMap<usize, Tensor>>>,
+    /// The number of the next buffer.
+    next: AtomicUsize,
+    repeats: Mutex<Repeats>,
 }
 
 /// Buffers that can stand for each other: their type, and their values a row.
@@ -48,6 +54,8 @@ impl Workspace {
                 rows: AtomicUsize::new(most.max(1)),
                 bytes: AtomicUsize::new(0),
                 idle: Mutex::default(),
+                next: AtomicUsize::new(0),
+                repeats: Mutex::default(),
             })
         })
     }
@@ -66,25 +74,33 @@ impl Workspace {
     fn take(self: &Arc<Self>, shape: Shape, dtype: DType) -> Result<Array> {
         let count = shape.elem_count();
         let class = (dtype, count.div_ceil(self.rows.load(Ordering::Relaxed)));
-        let idle = self.idle().get_mut(&class).and_then(Vec::pop);
-        let whole = match idle {
-            Some(whole) => {
+        let idle = self.idle().get_mut(&class).and_then(BTreeMap::pop_first);
+        let (number, whole) = match idle {
+            Some(idle) => {
                 counts::reused();
-                whole
+                idle
             }
             None => {
                 let whole = empty(class.1 * self.most, dtype, &self.device)?;
                 self.bytes.fetch_add(counts::bytes(&whole), Ordering::Relaxed);
-                whole
+                (self.next.fetch_add(1, Ordering::Relaxed), whole)
             }
         };
         let tensor = whole.narrow(0, 0, count)?.reshape(shape)?;
-        let lent = Some(Lent { whole, class, has_left: AtomicBool::new(false) });
+        let lent = Some(Lent { number, whole, class, has_left: AtomicBool::new(false) });
         Ok(Array { tensor, memory: Arc::new(Memory { workspace: Some(self.clone()), lent }) })
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, HashMap<Class, Vec<Tensor>>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<Class, BTreeMap<usize, Tensor>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn repeats(&self) -> MutexGuard<'_, Repeats> {
+        self.repeats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 }
 
@@ -99,6 +115,7 @@ struct Memory {
 
 #[derive(Debug)]
 struct Lent {
+    number: usize,
     whole: Tensor,
     class: Class,
     /// Whether a tensor of it was handed out.
@@ -112,7 +129,8 @@ impl Drop for Memory {
             workspace.bytes.fetch_sub(counts::bytes(&lent.whole), Ordering::Relaxed);
             return;
         }
-        workspace.idle().entry(lent.class).or_default().push(lent.whole.clone());
+        let mut idle = workspace.idle();
+        idle.entry(lent.class).or_default().insert(lent.number, lent.whole.clone());
     }
 }
 

@@ -321,6 +321,10 @@ pub(crate) trait Backend {
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor>;
     /// A layer's weight with a copy as it is now that products read fastest, of its own type or of another.
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter>;
+    /// The same of an adapter's matrix, whose products are of what the weight `like` multiplies.
+    fn prepack_adapter(&self, matrix: &Parameter, _like: &Parameter) -> Result<Parameter> {
+        self.prepack(matrix, None)
+    }
     /// The same of the output layer's weight.
     fn prepack_head(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter>;
 }

@@ -3,8 +3,10 @@
 //! Stateless: the cache is an argument, and so is what gradients are added to. Hidden states and logits are apart
 //! because the logits of a whole batch, `[N, V]`, are the peak of memory; callers project only what they need.
 
+use std::sync::Arc;
+
 use candle_core::{Result, Tensor, bail};
-use tealight_gpu::workspace::Array;
+use tealight_gpu::workspace::{Array, Workspace};
 
 use super::decoder::Decoder;
 use super::kv_cache::{Cached, KvCache};
@@ -77,7 +79,7 @@ impl Decoder {
         let AnyBackend::Gpu(gpu) = &self.backend else { bail!("the decoder is on the CPU") };
         let gpu = gpu.within(cache.workspace(packed.tokens()).cloned());
         let scale = self.architecture.embedding_scale;
-        let stream = match tokens {
+        let mut stream = match tokens {
             LastTokens::Known(ids) => {
                 self.check(ids.len(), packed)?;
                 gpu.embed(&self.embedding, ids, scale)?
@@ -87,8 +89,41 @@ impl Decoder {
                 gpu.embed_drawn(&self.embedding, ids, scale)?
             }
         };
-        let hidden = self.on_gpu(&gpu, stream, packed, Some(cache))?;
+        let hidden = match cache.workspace(packed.tokens()).cloned() {
+            Some(workspace) if self.architecture.delta.is_none() => {
+                let x = gpu.saved(&mut stream)?;
+                self.repeated_step(&gpu, &x, packed, (cache, &workspace))?
+            }
+            _ => self.on_gpu(&gpu, stream, packed, Some(cache))?,
+        };
         gpu.logits_of_array(&hidden, &self.head)
+    }
+
+    /// Hidden states of what was looked up of tokens, one of each row; a CUDA graph where the step before it was the
+    /// same. Steps that change states in place, as those of a delta rule, cannot be done again, which the first graph
+    /// is compared by.
+    fn repeated_step(
+        &self,
+        gpu: &Gpu,
+        x: &Array,
+        packed: &PackedSequences,
+        (cache, workspace): (&mut KvCache, &Arc<Workspace>),
+    ) -> Result<Array> {
+        let slots = room::grown(Some(&mut *cache), packed)?;
+        let pass = run::pass(self, gpu, packed, slots)?;
+        gpu.upload(&pass, x)?;
+        let layers = Gpu::layers(cache, packed.all().len())?;
+        let hidden = workspace.repeated(&|| {
+            let mut stream = gpu.stream(x)?;
+            run::layers(self, gpu, &pass, &mut stream, Some(&mut layers.clone()))?;
+            run::last_norm(self, gpu, &mut stream)
+        });
+        if let Some(notice) = tealight_gpu::graph::take_notice() {
+            tracing::warn!(
+                "{notice}; kernels are launched one by one from now on, which is slower"
+            );
+        }
+        hidden
     }
 
     /// Hidden states of what was looked up of tokens.

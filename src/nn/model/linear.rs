@@ -82,7 +82,8 @@ impl Linear {
         backend: &B,
         dtype: Option<RolloutDtype>,
     ) -> Result<Self> {
-        let packed = |adapter: &LowRank| adapter.prepacked(|weight| backend.prepack(weight, None));
+        let of_adapter = |matrix: &Parameter| backend.prepack_adapter(matrix, &self.weight);
+        let packed = |adapter: &LowRank| adapter.prepacked(of_adapter);
         let adapter = self.adapter.as_ref().map(packed).transpose()?;
         let weight = backend.prepack(&self.weight, dtype)?;
         Ok(Self { weight, bias: self.bias.clone(), adapter })

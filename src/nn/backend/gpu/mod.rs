@@ -50,6 +50,11 @@ impl Gpu {
         self.destination().upload(values.to_vec(), values.len())
     }
 
+    /// Sends the tables of a decoding step to the device, which its layers would send when they ask for them.
+    pub(crate) fn upload(&self, pass: &Pass, x: &Array) -> Result<()> {
+        pass.runs.upload(x.dtype(), self.destination())
+    }
+
     /// `x W^T + b`.
     fn linear(&self, x: &Array, weight: &Parameter, bias: Option<&Parameter>) -> Result<Array> {
         let out = products::product(x, &weight.values)?;
@@ -310,7 +315,7 @@ impl Backend for Gpu {
     }
 
     fn scale(&self, x: &mut Array, by: f64) -> Result<()> {
-        *x = x.times(by)?;
+        *x = kernels::scaled(x, by)?;
         Ok(())
     }
 
@@ -373,6 +378,11 @@ impl Backend for Gpu {
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
         refuse(dtype)?;
         Ok(weight.clone())
+    }
+
+    fn prepack_adapter(&self, matrix: &Parameter, like: &Parameter) -> Result<Parameter> {
+        // Products round it to the type of what they multiply by it, every time.
+        Ok(Parameter { values: matrix.values.to_dtype(like.values.dtype())?, ..matrix.clone() })
     }
 
     fn prepack_head(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {

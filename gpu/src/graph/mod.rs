@@ -1,0 +1,274 @@
+//! Launches that a device starts as one: CUDA graphs.
+//!
+//! A decoding step launches the same kernels on the same memory as the step before it, and the host needs longer to
+//! launch them than the device needs to run them. [`Workspace::repeated`] notes the launches of a step. Of a step that
+//! launches the same again a graph is made, and further steps launch the graph.
+//!
+//! Nothing is assumed about a step. Its code runs every time, and each of its launches is compared with the graph's
+//! instead of being launched: the kernel, its numbers and the addresses of its memory. A step that differs anywhere is
+//! launched kernel by kernel. A step that asks a device for anything else, as a copy or an operation of Candle, is never
+//! a graph. The first graph of a workspace is compared, bit for bit, with the same step launched kernel by kernel.
+
+mod launches;
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use candle_core::{DType, Device, Result, bail};
+
+pub(crate) use launches::{Identity, Replay};
+
+use crate::workspace::{Array, Workspace};
+use crate::{counts, is_by_candle, witness};
+
+/// The launches of a step.
+#[derive(Debug, Default)]
+struct Launches {
+    all: Vec<Identity>,
+    /// Whether the step asked for something that is no launch.
+    has_more: bool,
+}
+
+/// What becomes of the launches of this thread.
+enum Mode {
+    /// They are launched.
+    Direct,
+    /// The same, and noted.
+    Noting(Launches),
+    /// They are compared with these, and not launched.
+    Comparing { with: Arc<[Identity]>, at: usize, is_same: bool },
+    /// They become a graph, and are not launched.
+    Recording(Launches, Replay),
+}
+
+thread_local! {
+    static MODE: RefCell<Mode> = const { RefCell::new(Mode::Direct) };
+}
+
+/// What a workspace knows of the steps that were computed in it.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats {
+    last: Last,
+    /// Whether a graph's results were compared with those of its launches.
+    is_checked: bool,
+}
+
+#[derive(Debug, Default)]
+enum Last {
+    #[default]
+    Nothing,
+    /// The launches of the last step.
+    Noted(Arc<[Identity]>),
+    /// A graph, and the launches that it is of.
+    Graph(Arc<[Identity]>, Replay),
+    /// Steps are no graphs here.
+    Never,
+}
+
+static IS_OFF: AtomicBool = AtomicBool::new(false);
+
+/// Has this process launch every kernel by itself from now on.
+pub fn turn_off() {
+    IS_OFF.store(true, Ordering::Relaxed);
+}
+
+static NOTICE: Mutex<Option<String>> = Mutex::new(None);
+
+/// Why this process makes no more graphs, once.
+pub fn take_notice() -> Option<String> {
+    NOTICE.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+fn turn_off_because(why: String) {
+    turn_off();
+    *NOTICE.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+}
+
+fn are_made_on(device: &Device) -> bool {
+    let is_possible = device.is_cuda() || device.is_cpu() && cfg!(feature = "emulated");
+    is_possible && !IS_OFF.load(Ordering::Relaxed) && !is_by_candle() && !witness::is_watching()
+}
+
+/// Launches, or what the mode of this thread makes of a launch.
+pub(crate) fn launched(
+    identity: impl FnOnce() -> Result<Identity>,
+    record: impl FnOnce(&mut Replay) -> Result<()>,
+    launch: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let is_launched = MODE.with_borrow_mut(|mode| match mode {
+        Mode::Direct => Ok(true),
+        Mode::Noting(noted) => {
+            noted.all.push(identity()?);
+            Ok(true)
+        }
+        Mode::Comparing { with, at, is_same } => {
+            *is_same = *is_same && with.get(*at) == Some(&identity()?);
+            *at += 1;
+            if !*is_same {
+                bail!("not the launches of the graph");
+            }
+            Ok(false)
+        }
+        Mode::Recording(recorded, replay) => {
+            recorded.all.push(identity()?);
+            record(replay)?;
+            Ok(false)
+        }
+    })?;
+    if is_launched { launch() } else { Ok(()) }
+}
+
+/// Notes that a step asked for something that a graph does not have.
+pub(crate) fn is_more_than_launches() {
+    MODE.with_borrow_mut(|mode| match mode {
+        Mode::Direct => {}
+        Mode::Noting(launches) | Mode::Recording(launches, _) => launches.has_more = true,
+        Mode::Comparing { is_same, .. } => *is_same = false,
+    });
+}
+
+/// Does `work` in a mode; the mode is left even where `work` panics.
+fn within<R>(mode: Mode, work: impl FnOnce() -> R) -> (R, Mode) {
+    struct Left;
+    impl Drop for Left {
+        fn drop(&mut self) {
+            MODE.replace(Mode::Direct);
+        }
+    }
+    MODE.replace(mode);
+    let left = Left;
+    let done = work();
+    let mode = MODE.replace(Mode::Direct);
+    drop(left);
+    (done, mode)
+}
+
+/// The result of `work`, which is not launched, where it would launch the same.
+fn compared(with: &Arc<[Identity]>, work: &dyn Fn() -> Result<Array>) -> Result<Option<Array>> {
+    let mode = Mode::Comparing { with: with.clone(), at: 0, is_same: true };
+    let (done, mode) = within(mode, work);
+    match mode {
+        Mode::Comparing { at, is_same: true, .. } => match done {
+            Ok(done) => Ok((at == with.len()).then_some(done)),
+            Err(error) => Err(error),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// The result of `work` and its launches; none where it did something else too.
+fn noted(work: &dyn Fn() -> Result<Array>) -> Result<(Array, Option<Arc<[Identity]>>)> {
+    let (done, mode) = within(Mode::Noting(Launches::default()), work);
+    let all = match mode {
+        Mode::Noting(Launches { all, has_more: false }) => Some(all.into()),
+        _ => None,
+    };
+    Ok((done?, all))
+}
+
+/// The result of `work`, which is not launched, and the graph that would compute it.
+fn recorded(
+    device: &Device,
+    work: &dyn Fn() -> Result<Array>,
+) -> Result<(Array, Arc<[Identity]>, Replay)> {
+    let mut mode = Mode::Direct;
+    let mut in_mode = || {
+        let (done, left) = within(Mode::Recording(Launches::default(), Replay::new()), work);
+        mode = left;
+        done
+    };
+    let (done, graph) = match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(device) => {
+            let (done, graph) = crate::cuda::graph::recorded(device, in_mode)?;
+            (done, Some(Replay::of_cuda(graph)))
+        }
+        _ => (in_mode()?, None),
+    };
+    match mode {
+        Mode::Recording(Launches { all, has_more: false }, held) => {
+            Ok((done, all.into(), graph.unwrap_or(held)))
+        }
+        _ => bail!("a step has more than launches"),
+    }
+}
+
+/// An array's values as bits, once the device has computed them.
+fn bits(array: &Array) -> Result<Vec<u32>> {
+    let values = array.tensor().to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
+    Ok(values.into_iter().map(f32::to_bits).collect())
+}
+
+impl Workspace {
+    /// Does `work`, a part of a step. Where it launches what it launched the last times, its launches are a graph.
+    ///
+    /// All that `work` changes must be in arrays that it makes, or the same if `work` is done again. The same work at
+    /// the same time by another thread waits.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn repeated(self: &Arc<Self>, work: &dyn Fn() -> Result<Array>) -> Result<Array> {
+        if !are_made_on(self.device()) {
+            return work();
+        }
+        let mut repeats = self.repeats();
+        match std::mem::take(&mut repeats.last) {
+            Last::Never => {
+                repeats.last = Last::Never;
+                return work();
+            }
+            Last::Nothing => {}
+            Last::Graph(launches, replay) => {
+                if let Some(done) = compared(&launches, work)? {
+                    replay.launch(&launches, self.device())?;
+                    repeats.last = Last::Graph(launches, replay);
+                    return Ok(done);
+                }
+            }
+            Last::Noted(launches) => {
+                if compared(&launches, work)?.is_some() {
+                    return self.first_launch(&mut repeats, work);
+                }
+            }
+        }
+        let (done, launches) = noted(work)?;
+        repeats.last = launches.map_or(Last::Never, Last::Noted);
+        Ok(done)
+    }
+
+    /// Makes a graph of `work` and launches it.
+    fn first_launch(
+        &self,
+        repeats: &mut Repeats,
+        work: &dyn Fn() -> Result<Array>,
+    ) -> Result<Array> {
+        repeats.last = Last::Never;
+        let made = recorded(self.device(), work).and_then(|(done, launches, replay)| {
+            replay.launch(&launches, self.device())?;
+            Ok((done, launches, replay))
+        });
+        let (done, launches, replay) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                turn_off_because(format!("no CUDA graph of a decoding step was made: {error}"));
+                return work();
+            }
+        };
+        if !repeats.is_checked {
+            let of_graph = bits(&done)?;
+            let direct = work()?;
+            if bits(&direct)? != of_graph {
+                turn_off_because("a CUDA graph computes other bits than its kernels do".to_owned());
+                return Ok(direct);
+            }
+            repeats.is_checked = true;
+        }
+        counts::graphs_made();
+        repeats.last = Last::Graph(launches, replay);
+        Ok(done)
+    }
+}
+
+#[cfg(all(test, feature = "emulated"))]
+mod tests;

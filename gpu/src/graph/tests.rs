@@ -1,0 +1,157 @@
+use std::cell::Cell;
+
+use super::*;
+use crate::kernels::{self, Gain};
+use crate::products;
+use crate::workspace::Destination;
+use candle_core::Tensor;
+
+/// Tests that turn graphs off, or need them on, for all threads.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    IS_OFF.store(false, Ordering::Relaxed);
+    alone
+}
+
+fn of(values: impl Iterator<Item = usize>, shape: (usize, usize)) -> Tensor {
+    let values: Vec<f32> = values.map(|at| (at as f32 * 0.7).sin()).collect();
+    Tensor::from_vec(values, shape, &Device::Cpu).expect("a matrix")
+}
+
+/// A step of four kinds of launches: it adds to a cache what comes of `x`, and reads the cache.
+struct Step {
+    workspace: Arc<Workspace>,
+    weight: Tensor,
+    gain: Tensor,
+    cache: Tensor,
+}
+
+impl Step {
+    fn new(rows: usize) -> Self {
+        Self {
+            workspace: Workspace::new(&Device::Cpu, rows).expect("a workspace"),
+            weight: of(0..16, (4, 4)),
+            gain: of(3..7, (1, 4)).flatten_all().expect("a row"),
+            cache: Tensor::zeros((8, 4), DType::F32, &Device::Cpu).expect("a cache"),
+        }
+    }
+
+    /// The step with this index, whose rows go to others of the cache; `more` is done inside it.
+    fn run(&self, at: usize, rows: usize, more: &dyn Fn(&Array)) -> Vec<f32> {
+        self.workspace.begin(rows);
+        let to = Destination { device: &Device::Cpu, workspace: Some(&self.workspace) };
+        let x: Vec<f32> = (0..rows * 4).map(|value| ((value + at) as f32).cos()).collect();
+        let x = to.upload(x, (rows, 4)).expect("x");
+        let places: Vec<u32> = (0..rows).map(|row| ((at + 3 * row) % 8) as u32).collect();
+        let places = to.upload(places, rows).expect("places");
+        let work = || {
+            let gain = Gain { weight: &self.gain, offset: 0.0, eps: 1e-5 };
+            let normed = kernels::add_norm(&x, None, gain)?.1;
+            let product = products::product(&normed, &self.weight)?;
+            more(&product);
+            kernels::store_rows(&product, &self.cache, &places)?;
+            let read = kernels::pick_rows(&self.cache, &places, 1.0, to)?;
+            kernels::add(&read, &normed)?;
+            Ok(read)
+        };
+        let done = self.workspace.repeated(&work).expect("a step");
+        done.download().expect("values")
+    }
+
+    /// The values of steps of so many rows, and what they asked a device for.
+    fn all(&self, rows: &[usize]) -> (Vec<Vec<f32>>, counts::Counts) {
+        let each = |(at, rows): (usize, &usize)| self.run(at, *rows, &|_| {});
+        counts::counted(|| rows.iter().enumerate().map(each).collect())
+    }
+}
+
+/// The same steps without graphs.
+fn direct(rows: &[usize]) -> (Vec<Vec<f32>>, Vec<f32>) {
+    turn_off();
+    let step = Step::new(2);
+    let values = step.all(rows).0;
+    IS_OFF.store(false, Ordering::Relaxed);
+    (values, step.cache.flatten_all().and_then(|x| x.to_vec1()).expect("values"))
+}
+
+#[test]
+fn steps_that_launch_the_same_are_a_graph_and_compute_the_same() {
+    let _alone = alone();
+    let rows = [2; 6];
+    let (expected, cache) = direct(&rows);
+    let step = Step::new(2);
+    let (values, counts) = step.all(&rows);
+    assert_eq!(values, expected);
+    assert_eq!(step.cache.flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("values"), cache);
+    // The first step is noted, the second a graph which is compared with its launches, and four are the graph.
+    assert_eq!((counts.graphs_made, counts.graphs), (1, 5));
+    assert_eq!((counts.launches["add_norm_f32"], counts.replayed["add_norm_f32"]), (2, 5));
+    assert_eq!((counts.launches["candle"], counts.replayed["candle"]), (2, 5));
+    assert_eq!(take_notice(), None);
+}
+
+#[test]
+fn a_step_that_differs_is_launched_by_itself() {
+    let _alone = alone();
+    let rows = [2, 2, 2, 1, 1, 1, 1, 2, 2];
+    let (expected, _) = direct(&rows);
+    let (values, counts) = Step::new(2).all(&rows);
+    assert_eq!(values, expected);
+    // Of each number of rows the first is noted and the second becomes a graph.
+    assert_eq!((counts.graphs_made, counts.graphs), (3, 2 + 3 + 1));
+}
+
+#[test]
+fn memory_that_was_moved_is_noticed() {
+    let _alone = alone();
+    let mut step = Step::new(2);
+    let mut values = Vec::new();
+    for at in 0..6 {
+        if at == 3 {
+            step.cache = step.cache.copy().expect("a copy");
+        }
+        values.push(step.run(at, 2, &|_| {}));
+    }
+    assert_eq!(values, direct(&[2; 6]).0);
+}
+
+#[test]
+fn a_step_with_more_than_launches_is_never_a_graph() {
+    let _alone = alone();
+    let (expected, _) = direct(&[2; 4]);
+    let more: [&dyn Fn(&Array); 3] = [
+        // An operation of Candle, a copy to the host, and one from there.
+        &|x| drop(x.times(2.0).expect("twice")),
+        &|x| drop(x.download::<f32>().expect("values")),
+        &|x| drop(Destination::of(x).upload(vec![1f32], 1).expect("one")),
+    ];
+    for more in more {
+        let step = Step::new(2);
+        let steps = || (0..4).map(|at| step.run(at, 2, more)).collect::<Vec<_>>();
+        let (values, counts) = counts::counted(steps);
+        assert_eq!((values, counts.graphs), (expected.clone(), 0));
+    }
+    // One that does so later is launched from there on.
+    let (step, is_late) = (Step::new(2), Cell::new(false));
+    let more = |x: &Array| {
+        if is_late.get() {
+            drop(x.times(2.0).expect("twice"));
+        }
+    };
+    let mut values = vec![step.run(0, 2, &more), step.run(1, 2, &more)];
+    is_late.set(true);
+    values.extend([step.run(2, 2, &more), step.run(3, 2, &more)]);
+    assert_eq!(values, expected);
+}
+
+#[test]
+fn an_error_leaves_steps_as_they_were() {
+    let _alone = alone();
+    let step = Step::new(2);
+    let mut values = vec![step.run(0, 2, &|_| {}), step.run(1, 2, &|_| {})];
+    assert!(step.workspace.repeated(&|| bail!("no memory")).is_err());
+    values.extend([step.run(2, 2, &|_| {}), step.run(3, 2, &|_| {})]);
+    assert_eq!(values, direct(&[2; 4]).0);
+}
