@@ -49,6 +49,10 @@ fn tasks_are_studied_alike_and_compared() {
     for pair in pairs {
         let on: Vec<f64> =
             (0..2).filter_map(|task| pair["tasks"][task]["difference"]["value"].as_f64()).collect();
+        if on.len() == 1 {
+            assert!(pair["mean"].is_null(), "{pair}");
+            continue;
+        }
         let mean = pair["mean"]["value"].as_f64().expect("a mean");
         assert!((mean - on.iter().sum::<f64>() / on.len() as f64).abs() < 1e-12);
     }

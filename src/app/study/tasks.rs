@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use tealight_datasets::task;
 use tealight_eval::front::tasks::{
-    PAIRS_NOTE, TASKS_NOTE, TaskFronts, across_tasks, pair_rows, task_rows,
+    PAIRS_NOTE, TASKS_NOTE, TaskFronts, across_tasks, pair_rows, task_rows, without_distinct,
 };
 use tealight_eval::front::{Fronts, Measure};
 use tealight_eval::report::{self, TasksStudy, tables};
@@ -136,10 +136,10 @@ pub fn run(
         let study = &finished.study;
         let is_distinct = |fronts: &&Fronts| matches!(fronts.measure, Measure::Distinct(_));
         let own = study.fronts.iter().find(is_distinct).cloned();
-        let reason = "too few problems have correct samples under every checkpoint".to_owned();
+        let reason = || study.without_distinct.clone().or_else(|| study.without_fronts.clone());
         distinct.push(TaskFronts {
             task: task.clone(),
-            without_fronts: own.is_none().then_some(reason),
+            without_fronts: if own.is_none() { reason() } else { None },
             fronts: own,
         });
         fronts.push(TaskFronts {
@@ -153,10 +153,17 @@ pub fn run(
         return Ok(None);
     }
     let across = across_tasks(&fronts);
+    let reasons = without_distinct(&distinct);
     let distinct = across_tasks(&distinct);
-    let seconds = started.elapsed().as_secs_f64();
-    let tealight = env!("CARGO_PKG_VERSION").to_owned();
-    let all = TasksStudy { tealight, tasks: fronts, across, distinct, seconds };
+    let all = TasksStudy {
+        tealight: env!("CARGO_PKG_VERSION").to_owned(),
+        tasks: fronts,
+        // Without fronts of two tasks there is a reason already.
+        without_distinct: (across.is_some() && distinct.is_none()).then_some(reasons),
+        across,
+        distinct,
+        seconds: started.elapsed().as_secs_f64(),
+    };
     write_atomic(&output.join("results.json"), serde_json::to_string(&all)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown(&all).as_bytes())?;
     report::write_tasks(&all, &output)?;
@@ -178,6 +185,9 @@ fn markdown(all: &TasksStudy) -> String {
     }
     if let Some(distinct) = &all.distinct {
         add(&format!("**{}**\n\n{PAIRS_NOTE}", distinct.text), &pair_rows(distinct));
+    }
+    if let Some(reasons) = &all.without_distinct {
+        text.push_str(&format!("\n{reasons}\n"));
     }
     text.push('\n');
     for TaskFronts { task, .. } in &all.tasks {
