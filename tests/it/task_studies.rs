@@ -61,11 +61,22 @@ fn tasks_are_studied_alike_and_compared() {
     let written = std::fs::read_to_string(format!("{output}/results.md")).expect("results.md");
     assert!(written.contains(text) && written.contains("paths/report.html"), "{written}");
     one_page(&output, text);
-    // A resumed study trains nothing again, and says the same.
+    // Distinct solutions are counted among 2 correct, or the conclusion says why not.
+    let distinct = results["distinct"]["text"].as_str().or(results["without_distinct"].as_str());
+    let distinct = distinct.expect("a conclusion or a reason");
+    assert!(distinct.contains("2 correct") && shown.contains(distinct), "{distinct}");
+    assert!(written.contains(distinct), "{written}");
+    // That is a default and no setting: a folder of an earlier version, without it, resumes.
+    let settings =
+        std::fs::read_to_string(format!("{output}/paths/config.toml")).expect("settings");
+    assert!(!settings.contains("distinct_among"), "{settings}");
+    // A resumed study trains nothing again, and says the same. Its recorded settings are accepted.
     let trained = Path::new(&output).join("paths/none-seed1/final/model.safetensors");
     let time = || std::fs::metadata(&trained).expect("a model").modified().expect("a time");
     let before = time();
-    let again = run(&study(&output, &["--resume"]));
+    let config = format!("{output}/config.toml");
+    let resumed = ["study", "--quiet", "--config", &config, "--output", &output, "--resume"];
+    let again = run(&resumed.map(str::to_owned));
     assert_eq!((again, time()), (shown, before));
     let said = refusal_of(&study(&output, &["--resume", "--learning-rate", "1e-3"]));
     assert!(said.contains("begun with other settings"), "{said}");

@@ -148,6 +148,10 @@ pub struct StudyOptions {
     /// Directory for all results. Default: `study`, or `study-2` and so on if that exists.
     #[arg(long)]
     pub output: Option<PathBuf>,
+    /// Whether this is the study of one task among several: no setting, and not in `config.toml`.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) is_one_of_tasks: bool,
 }
 
 /// A study whose settings go together, with everything that it begins from.

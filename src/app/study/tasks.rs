@@ -74,9 +74,7 @@ impl StudyOptions {
             if studies.iter().any(|(other, _)| other == name) {
                 bail!("--tasks names {name} twice");
             }
-            let mut one = Self { tasks: Vec::new(), ..self.clone() };
-            // As many on every task: numbers of distinct solutions among 4 and among 2 correct ones have no mean.
-            one.distinct_among = self.distinct_among.or(Some(2));
+            let mut one = Self { tasks: Vec::new(), is_one_of_tasks: true, ..self.clone() };
             one.data.dataset = format!("{name}/train");
             one.sets.test_dataset = vec![format!("{name}/test")];
             if one.held_out.eval_steps > 0 {
