@@ -159,10 +159,15 @@ fn tasks_that_do_not_exist_or_do_not_fit_are_refused_before_anything_runs() {
     assert!(said(&["--tasks", "paths,sat,paths"]).contains("names paths twice"));
     assert!(said(&["--tasks", "paths"]).contains("use --task paths"));
     let other = said(&["--tasks", "paths,sat", "--eval-dataset", "sat/test"]);
-    assert!(other.contains("leave --task, --test-suite and --eval-dataset out"), "{other}");
+    assert!(other.contains("--test-suite and --eval-dataset out"), "{other}");
     let file = folder.write("suite.toml", "test_suite = \"tasks\"\n");
     let other = said(&["--tasks", "paths,sat", "--config", &file]);
     assert!(other.contains("in --config files"), "{other}");
+    for line in ["dataset = \"sat/train\"", "test_dataset = [\"sat/test\"]"] {
+        let file = folder.write("dataset.toml", line);
+        let other = said(&["--tasks", "paths,sat", "--config", &file]);
+        assert!(other.contains("leave --task, --dataset, --test-dataset"), "{other}");
+    }
     // The last task's settings are looked at before the first is studied: its test set stands there twice.
     let late = said(&["--tasks", "paths,sat", "--ood-dataset", "sat/test"]);
     assert!(late.contains("sat-test"), "{late}");

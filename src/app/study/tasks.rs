@@ -37,13 +37,17 @@ impl StudyOptions {
     /// Fewer than two tasks, one that is not among the generated ones or is named twice; other datasets beside them; a
     /// model that was trained on one task alone.
     fn by_task(&self) -> Result<Vec<(String, Self)>> {
-        if self.task.is_some()
+        // `config.toml` records the defaults of --dataset and --test-dataset.
+        let is_other =
+            self.data.dataset != "countdown" || self.sets.test_dataset != ["countdown/test"];
+        if is_other
+            || self.task.is_some()
             || self.sets.test_suite.is_some()
             || self.held_out.eval_dataset.is_some()
         {
             bail!(
-                "--tasks studies the splits train, valid and test of each task: leave --task, --test-suite and \
-                 --eval-dataset out, here and in --config files"
+                "--tasks studies the splits train, valid and test of each task: leave --task, --dataset, \
+                 --test-dataset, --test-suite and --eval-dataset out, here and in --config files"
             );
         }
         if self.settings.presamples.is_some() {
