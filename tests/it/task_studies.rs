@@ -138,6 +138,10 @@ fn the_default_study_is_of_three_tasks_and_every_task_is_planned() {
     };
     let few = planned(&["--test-pairs", "reference"]);
     assert!(least(&few) < least(&text), "{few}");
+    assert!(text.contains("45 tests in all") && few.contains("15 tests in all"), "{text} {few}");
+    // So do the tests of one task alone.
+    let alone = planned(&["--task", "colouring"]);
+    assert!(least(&alone) < least(&text) && alone.contains("15 tests in all"), "{alone}");
     // A model, a dataset or a task makes another study of it.
     let one = planned(&["--task", "countdown"]);
     assert_eq!(one.matches("evaluate checkpoints").count(), 1, "{one}");

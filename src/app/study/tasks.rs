@@ -100,9 +100,12 @@ pub fn planned(
     earlier: Option<&Path>,
     process: &Process,
 ) -> Result<Vec<(String, Plan)>> {
-    let of_task =
-        |(task, one): (String, StudyOptions)| Ok((task, plan::planned(&one, earlier, process)?));
-    options.by_task()?.into_iter().map(of_task).collect()
+    let studies = options.by_task()?;
+    let tasks = studies.len();
+    let of_task = |(task, one): (String, StudyOptions)| {
+        Ok((task, plan::planned_among(&one, earlier, process, tasks)?))
+    };
+    studies.into_iter().map(of_task).collect()
 }
 
 /// Runs the study of every task in a folder of its own, and writes the comparison over tasks.
