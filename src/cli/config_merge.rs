@@ -4,6 +4,7 @@
 //! written once. Keys in files are the flags' names, with `-` or `_`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
@@ -14,6 +15,7 @@ use toml::{Table, Value};
 
 use super::setup::recipes;
 use super::{elsewhere, ranges};
+use crate::system::files::MAX_SMALL;
 
 /// The options of a command from its matches and the files its `--config` names; `recipe`, a name
 /// and a text, lies below the files.
@@ -103,10 +105,20 @@ pub(super) fn files(matches: &ArgMatches) -> Result<Vec<(&str, String)>> {
     let names = matches.get_many::<String>("config").into_iter().flatten();
     let read = |file: &String| match recipes::named(file)? {
         Some(text) => Ok(text.to_owned()),
-        None => std::fs::read_to_string(file)
-            .with_context(|| format!("{file}: the config file cannot be read")),
+        None => read_text(file).with_context(|| format!("{file}: the config file cannot be read")),
     };
     names.map(|file| Ok((file.as_str(), read(file)?))).collect()
+}
+
+/// A file or a pipe of at most [`MAX_SMALL`] bytes. (The readers of untrusted files refuse pipes, which `--config
+/// <(...)` is.)
+fn read_text(file: &str) -> Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(MAX_SMALL + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_SMALL {
+        bail!("larger than {MAX_SMALL} bytes, the limit for such a file");
+    }
+    Ok(text)
 }
 
 fn parsed(file: &str, text: &str) -> Result<Table> {
@@ -275,6 +287,17 @@ mod tests {
             assert!(names_key && message.contains(kind), "{message}");
             assert!(!message.contains('\n'), "{message}");
         }
+    }
+
+    #[test]
+    fn a_config_file_is_read_up_to_a_limit() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = || read_text(&file.path().display().to_string());
+        file.as_file().set_len(2).unwrap();
+        assert_eq!(read().unwrap(), "\0\0");
+        file.as_file().set_len(MAX_SMALL + 1).unwrap();
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains("larger than"), "{error}");
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub use result::{
     BasePoint, Choice, Front, FrontLevel, Fronts, Interval, Pair, PairLevel, Power, Variances,
     Verdict,
 };
-pub(crate) use verdict::level_of;
 pub use verdict::power_line;
+pub(crate) use verdict::{ONE_SEED, level_of};
 #[cfg(test)]
 pub(crate) use world::study_of_three;
 

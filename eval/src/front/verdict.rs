@@ -5,6 +5,10 @@ use super::data::Measure;
 use super::power::plan;
 use super::result::{Fronts, Interval, Pair, Power, Verdict};
 
+/// The warning of a study with one seed.
+pub(crate) const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may order them \
+otherwise, so no difference is starred. Several --seeds compare objectives.";
+
 /// The verdict on fronts whose pairs are tested; none where no level is reached by two objectives in all seeds.
 ///
 /// The level is the highest that all objectives reach in all seeds, the highest that the reference and another reach,

@@ -40,6 +40,9 @@ pub struct Study {
     /// Why there are no fronts, where checkpoints were evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_fronts: Option<String>,
+    /// Why there are no fronts of distinct solutions, where there are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_distinct: Option<String>,
     /// The sets that every model was evaluated on, each at one temperature.
     pub datasets: Vec<Evaluated>,
     /// The change of accuracy on sets outside the training domain, where there are some.

@@ -13,12 +13,9 @@ use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
 use super::{Evaluated, Measured, Study, Training, contrast, front, ledger, page};
 use crate::contrast::Contrast;
+use crate::front::ONE_SEED;
 use crate::interval::ByK;
 use crate::{Summary, store};
-
-/// The warning of a study with one seed.
-pub(super) const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may order them \
-otherwise, so no difference is starred. Several --seeds compare objectives.";
 
 /// Writes `report.html` into the folder of a study, with the samples that stand there.
 pub fn write_study(study: &Study, folder: &Path) -> Result<()> {

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::{names, regular};
 
 use super::samples::{Sampled, place};
-use super::study_page::{ONE_SEED, courses, footer, lead, samples, sections};
+use super::study_page::{courses, footer, lead, samples, sections};
 use super::training::{Followed, StepFile};
 use super::view::{Chart, Document, Recipe, Section, Table};
 use super::{Study, front, page};
+use crate::front::ONE_SEED;
 use crate::front::tasks::{AcrossTasks, PAIRS_NOTE, TASKS_NOTE, TaskFronts, pair_rows, task_rows};
 use crate::results::MAX_RESULTS;
 use crate::store;
@@ -29,6 +30,9 @@ pub struct TasksStudy {
     /// The same by distinct solutions among an equal number of correct samples.
     #[serde(default)]
     pub distinct: Option<AcrossTasks>,
+    /// Why distinct solutions are not compared over tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_distinct: Option<String>,
     /// Wall time, in seconds.
     pub seconds: f64,
 }
@@ -145,7 +149,9 @@ fn document(
         Some(_) => Vec::new(),
         None => all.tasks.iter().filter_map(without).collect(),
     };
-    if studies.iter().any(|(_, study)| study.seeds().len() == 1) {
+    warnings.extend(all.without_distinct.clone());
+    let is_said = verdict.iter().any(|text| text.contains(ONE_SEED));
+    if !is_said && studies.iter().any(|(_, study)| study.seeds().len() == 1) {
         warnings.push(ONE_SEED.to_owned());
     }
     let model = studies.first().map_or("", |(_, study)| &study.model);

@@ -18,6 +18,8 @@ pub(super) struct Compared {
     pub(super) fronts: Vec<Fronts>,
     /// Why there are none.
     pub(super) reason: Option<String>,
+    /// Why there are none of distinct solutions, where there are others.
+    pub(super) without_distinct: Option<String>,
 }
 
 /// Compares the fronts of `paths`, all of which begin at `base`.
@@ -57,19 +59,21 @@ pub(super) fn compared(study: &Prepared, base: &Checkpoint, paths: &[RunPath]) -
         .collect();
     // A comparison that cannot be made is left out: the fronts above say what there is.
     compared.fronts.extend(fronts(base, &within, &request(coverage, otherwise)).ok());
-    let mut reason = None;
     let asked = options.distinct_among.map(|correct| vec![usize::from(correct)]);
-    for correct in asked.unwrap_or_else(|| CORRECT.to_vec()) {
+    // As many on every task: numbers of distinct solutions among 4 and among 2 correct ones have no mean.
+    let from = if options.is_one_of_tasks { CORRECT.len() - 1 } else { 0 };
+    for correct in asked.unwrap_or_else(|| CORRECT[from..].to_vec()) {
         match fronts(base, paths, &request(Measure::Distinct(correct), as_run)) {
             Ok(one) => {
                 compared.fronts.push(one);
+                compared.without_distinct = None;
                 return compared;
             }
-            Err(error) => reason = Some(error),
+            Err(error) => compared.without_distinct = Some(format!("{error:#}")),
         }
     }
-    if let Some(reason) = reason {
-        tracing::info!("no fronts of distinct solutions: {reason:#}");
+    if let Some(reason) = &compared.without_distinct {
+        tracing::info!("no fronts of distinct solutions: {reason}");
     }
     compared
 }

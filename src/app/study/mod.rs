@@ -148,6 +148,10 @@ pub struct StudyOptions {
     /// Directory for all results. Default: `study`, or `study-2` and so on if that exists.
     #[arg(long)]
     pub output: Option<PathBuf>,
+    /// Whether this is the study of one task among several: no setting, and not in `config.toml`.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(crate) is_one_of_tasks: bool,
 }
 
 /// A study whose settings go together, with everything that it begins from.
@@ -233,6 +237,7 @@ impl StudyOptions {
                 "--variants best needs --eval-steps and --eval-dataset, which the best model is chosen by"
             );
         }
+        options.check_fronts()?;
         let configurations = options.configurations()?;
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
@@ -245,6 +250,29 @@ impl StudyOptions {
             );
         }
         Ok((options, configurations))
+    }
+
+    /// Refuses options of fronts where there are none, and more correct samples than a problem has samples.
+    fn check_fronts(&self) -> Result<()> {
+        if self.held_out.eval_steps == 0 {
+            let option = match (self.test_pairs, self.distinct_among) {
+                (TestPairs::Reference, _) => "--test-pairs reference",
+                (TestPairs::All, Some(_)) => "--distinct-among",
+                (TestPairs::All, None) => return Ok(()),
+            };
+            bail!("{option} needs --eval-steps and --eval-dataset, which fronts are drawn with");
+        }
+        let valid = self.held_out.eval_num_samples.max(self.largest());
+        if let Some(correct) =
+            self.distinct_among.filter(|one| usize::from(*one) > valid.min(self.n))
+        {
+            bail!(
+                "--distinct-among {correct}: a problem cannot have {correct} correct samples, since -n draws {} and \
+                 the choice of checkpoints {valid} (--eval-num-samples)",
+                self.n
+            );
+        }
+        Ok(())
     }
 
     /// The study's folder, for this process alone.

@@ -65,6 +65,16 @@ struct Part {
 /// Finds out what a study would do, and the least difference that it could find with the variances of `earlier`, a
 /// study's folder or its results.json: a few samples and training steps are timed, and thrown away.
 pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process) -> Result<Plan> {
+    planned_among(options, earlier, process, 1)
+}
+
+/// The plan of a study of one task among so many: p-values are adjusted for the tests of all of them.
+pub(super) fn planned_among(
+    options: &StudyOptions,
+    earlier: Option<&Path>,
+    process: &Process,
+    tasks: usize,
+) -> Result<Plan> {
     let (options, configurations) = options.checked()?;
     let study = Prepared::open(options, configurations, &process.ranks)?;
     let session = Session::new(&study.base, study.device.clone(), &process.stop)?;
@@ -79,7 +89,8 @@ pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process
     };
     let problems = study.report_problems();
     let has_fronts = study.held_out.is_some() && pairs > 0;
-    let power = has_fronts.then(|| plan(&variances, study.seeds.len(), problems, pairs, 0.95));
+    let tests = pairs * tasks;
+    let power = has_fronts.then(|| plan(&variances, study.seeds.len(), problems, tests, 0.95));
     let mut rows = vec![["part", "times", "completions", "seconds"].map(str::to_owned).to_vec()];
     rows.extend(parts.iter().map(|part| {
         vec![
@@ -95,7 +106,7 @@ pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process
         measured: rates.measured,
         power: power.flatten(),
         assumed: format!(
-            "{objectives} objectives and baselines, {} seeds, {problems} problems; {assumed}",
+            "{objectives} objectives and baselines, {tests} tests in all, {} seeds, {problems} problems; {assumed}",
             study.seeds.len()
         ),
     })

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use tealight_datasets::task;
 use tealight_eval::front::tasks::{
-    PAIRS_NOTE, TASKS_NOTE, TaskFronts, across_tasks, pair_rows, task_rows,
+    PAIRS_NOTE, TASKS_NOTE, TaskFronts, across_tasks, pair_rows, task_rows, without_distinct,
 };
 use tealight_eval::front::{Fronts, Measure};
 use tealight_eval::report::{self, TasksStudy, tables};
@@ -37,13 +37,17 @@ impl StudyOptions {
     /// Fewer than two tasks, one that is not among the generated ones or is named twice; other datasets beside them; a
     /// model that was trained on one task alone.
     fn by_task(&self) -> Result<Vec<(String, Self)>> {
-        if self.task.is_some()
+        // `config.toml` records the defaults of --dataset and --test-dataset.
+        let is_other =
+            self.data.dataset != "countdown" || self.sets.test_dataset != ["countdown/test"];
+        if is_other
+            || self.task.is_some()
             || self.sets.test_suite.is_some()
             || self.held_out.eval_dataset.is_some()
         {
             bail!(
-                "--tasks studies the splits train, valid and test of each task: leave --task, --test-suite and \
-                 --eval-dataset out, here and in --config files"
+                "--tasks studies the splits train, valid and test of each task: leave --task, --dataset, \
+                 --test-dataset, --test-suite and --eval-dataset out, here and in --config files"
             );
         }
         if self.settings.presamples.is_some() {
@@ -74,9 +78,7 @@ impl StudyOptions {
             if studies.iter().any(|(other, _)| other == name) {
                 bail!("--tasks names {name} twice");
             }
-            let mut one = Self { tasks: Vec::new(), ..self.clone() };
-            // As many on every task: numbers of distinct solutions among 4 and among 2 correct ones have no mean.
-            one.distinct_among = self.distinct_among.or(Some(2));
+            let mut one = Self { tasks: Vec::new(), is_one_of_tasks: true, ..self.clone() };
             one.data.dataset = format!("{name}/train");
             one.sets.test_dataset = vec![format!("{name}/test")];
             if one.held_out.eval_steps > 0 {
@@ -98,9 +100,12 @@ pub fn planned(
     earlier: Option<&Path>,
     process: &Process,
 ) -> Result<Vec<(String, Plan)>> {
-    let of_task =
-        |(task, one): (String, StudyOptions)| Ok((task, plan::planned(&one, earlier, process)?));
-    options.by_task()?.into_iter().map(of_task).collect()
+    let studies = options.by_task()?;
+    let tasks = studies.len();
+    let of_task = |(task, one): (String, StudyOptions)| {
+        Ok((task, plan::planned_among(&one, earlier, process, tasks)?))
+    };
+    studies.into_iter().map(of_task).collect()
 }
 
 /// Runs the study of every task in a folder of its own, and writes the comparison over tasks.
@@ -136,10 +141,10 @@ pub fn run(
         let study = &finished.study;
         let is_distinct = |fronts: &&Fronts| matches!(fronts.measure, Measure::Distinct(_));
         let own = study.fronts.iter().find(is_distinct).cloned();
-        let reason = "too few problems have correct samples under every checkpoint".to_owned();
+        let reason = || study.without_distinct.clone().or_else(|| study.without_fronts.clone());
         distinct.push(TaskFronts {
             task: task.clone(),
-            without_fronts: own.is_none().then_some(reason),
+            without_fronts: if own.is_none() { reason() } else { None },
             fronts: own,
         });
         fronts.push(TaskFronts {
@@ -153,10 +158,17 @@ pub fn run(
         return Ok(None);
     }
     let across = across_tasks(&fronts);
+    let reasons = without_distinct(&distinct);
     let distinct = across_tasks(&distinct);
-    let seconds = started.elapsed().as_secs_f64();
-    let tealight = env!("CARGO_PKG_VERSION").to_owned();
-    let all = TasksStudy { tealight, tasks: fronts, across, distinct, seconds };
+    let all = TasksStudy {
+        tealight: env!("CARGO_PKG_VERSION").to_owned(),
+        tasks: fronts,
+        // Without fronts of two tasks there is a reason already.
+        without_distinct: (across.is_some() && distinct.is_none()).then_some(reasons),
+        across,
+        distinct,
+        seconds: started.elapsed().as_secs_f64(),
+    };
     write_atomic(&output.join("results.json"), serde_json::to_string(&all)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown(&all).as_bytes())?;
     report::write_tasks(&all, &output)?;
@@ -178,6 +190,9 @@ fn markdown(all: &TasksStudy) -> String {
     }
     if let Some(distinct) = &all.distinct {
         add(&format!("**{}**\n\n{PAIRS_NOTE}", distinct.text), &pair_rows(distinct));
+    }
+    if let Some(reasons) = &all.without_distinct {
+        text.push_str(&format!("\n{reasons}\n"));
     }
     text.push('\n');
     for TaskFronts { task, .. } in &all.tasks {

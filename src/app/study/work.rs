@@ -297,6 +297,7 @@ impl StudyOptions {
             .to_owned(),
             fronts: compared.fronts,
             without_fronts: compared.reason,
+            without_distinct: compared.without_distinct,
             ledger: None,
             objectives,
             datasets,

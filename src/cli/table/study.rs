@@ -57,6 +57,9 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
     if let Some(distinct) = &done.all.distinct {
         text.push_str(&format!("\n{}\n", distinct.text));
     }
+    if let Some(reasons) = &done.all.without_distinct {
+        text.push_str(&format!("\n{reasons}\n"));
+    }
     for (TaskFronts { task, fronts, without_fronts }, finished) in
         done.all.tasks.iter().zip(&done.studies)
     {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data::Measure;
 use super::result::{Fronts, Interval};
-use super::verdict::{signed, signed_with_interval};
+use super::verdict::{ONE_SEED, signed, signed_with_interval};
 use crate::inference::holm;
 
 pub use rows::{PAIRS_NOTE, TASKS_NOTE, pair_rows, short_pair_rows, task_rows};
@@ -33,7 +33,7 @@ pub struct TaskFronts {
 pub struct AcrossTasks {
     /// The tasks whose fronts are compared, in order.
     pub tasks: Vec<String>,
-    /// Every pair of objectives that at least two tasks compare.
+    /// Every pair of objectives that at least one task compares.
     pub pairs: Vec<PairAcrossTasks>,
     /// The conclusion in words.
     pub text: String,
@@ -48,8 +48,8 @@ pub struct PairAcrossTasks {
     pub second: String,
     /// The pair on each task, in the order of the tasks.
     pub tasks: Vec<PairOnTask>,
-    /// The mean of the differences over the tasks that compare the pair.
-    pub mean: Interval,
+    /// The mean of the differences over the tasks that compare the pair; none where one task alone does.
+    pub mean: Option<Interval>,
     /// The same mean with an interval adjusted for all tested pairs; none for a pair that is not tested.
     #[serde(default)]
     pub adjusted: Option<Interval>,
@@ -91,7 +91,7 @@ impl PairAcrossTasks {
         (low > 0.0).then_some(1.0).or((high < 0.0).then_some(-1.0))
     }
 
-    /// Whether all tasks that compare the pair have a difference of one sign.
+    /// Whether the difference has the same sign on every task that compares the pair.
     fn has_one_sign(&self) -> bool {
         self.differences().all(|value| value > 0.0) || self.differences().all(|value| value < 0.0)
     }
@@ -128,12 +128,15 @@ pub fn across_tasks(studies: &[TaskFronts]) -> Option<AcrossTasks> {
         let tasks: Vec<PairOnTask> = with.iter().zip(&adjusted).map(on).collect();
         let differences: Vec<Interval> = tasks.iter().filter_map(|on| on.difference).collect();
         let adjusted: Vec<Interval> = tasks.iter().filter_map(|on| on.adjusted).collect();
-        (differences.len() > 1).then(|| PairAcrossTasks {
+        let has_mean = differences.len() > 1;
+        let is_adjusted = has_mean && adjusted.len() == differences.len();
+        // A pair that one task alone compares is among the tests, and may differ significantly there.
+        (!differences.is_empty()).then(|| PairAcrossTasks {
             first: pair.first.clone(),
             second: pair.second.clone(),
             tasks,
-            mean: mean(&differences),
-            adjusted: (adjusted.len() == differences.len()).then(|| mean(&adjusted)),
+            mean: has_mean.then(|| mean(&differences)),
+            adjusted: is_adjusted.then(|| mean(&adjusted)),
         })
     });
     let mut across = AcrossTasks {
@@ -185,56 +188,126 @@ fn mean(estimates: &[Interval]) -> Interval {
 
 /// The conclusion: which pairs differ on which tasks, and where tasks contradict each other.
 fn text(across: &AcrossTasks, fronts: &Fronts, tests: usize, studies: &[TaskFronts]) -> String {
-    let (tasks, measure) = (&across.tasks, &fronts.measure);
-    let list = |names: &[&str]| names.join(" and ");
-    let of = format!("{tests} tests on {} tasks", tasks.len());
-    let mut sentences = Vec::new();
-    for pair in &across.pairs {
-        let compared = pair.differences().count();
-        for (sign, better, worse) in
-            [(1.0, &pair.first, &pair.second), (-1.0, &pair.second, &pair.first)]
-        {
-            let on = pair.significant(tasks, sign);
-            if on.is_empty() {
-                continue;
-            }
-            let opposite = pair.significant(tasks, -sign);
-            let others = if !opposite.is_empty() {
-                format!("On {} the opposite difference is significant.", list(&opposite))
-            } else if pair.differences().any(|value| value * sign < 0.0) {
-                "On at least one other task the difference has the opposite sign.".to_owned()
-            } else {
-                format!(
-                    "No task of the {compared} that compare them has a difference of the opposite sign."
-                )
-            };
-            let mean = signed(pair.mean, sign);
-            sentences.push(format!(
-                "{better} has {} than {worse} on {} (significant after Holm's adjustment for {of}). \
-                 {others} Mean over tasks, with an interval that is not adjusted: {}.",
-                more(measure),
-                list(&on),
-                signed_with_interval(&mean, fronts.confidence)
-            ));
-        }
-    }
-    let means = means(across, measure, fronts.confidence);
+    let of = format!("{tests} tests on {} tasks", across.tasks.len());
+    let mut sentences: Vec<String> =
+        across.pairs.iter().flat_map(|pair| differing(pair, across, fronts, &of)).collect();
     if sentences.is_empty() {
-        let agreeing = across.pairs.iter().filter(|pair| pair.has_one_sign()).count();
-        sentences.push(format!(
-            "No tested pair of objectives differs significantly in {} at equal pass@1 on any task, after Holm's adjustment \
-             for {of}. In {agreeing} of {} pairs, all tasks that compare the pair have a difference of one sign.",
-            name(measure),
-            across.pairs.len()
-        ));
+        sentences.extend(nothing_differs(across, &fronts.measure, tests, studies));
     }
-    sentences.extend(means);
-    let without = studies.iter().filter(|study| study.fronts.is_none());
-    sentences.extend(without.map(|study| {
-        let reason = study.without_fronts.as_deref().unwrap_or("no reason is recorded");
-        format!("No fronts on {}: {reason}.", study.task)
-    }));
+    sentences.extend(means(across, &fronts.measure, fronts.confidence));
+    sentences.extend(studies.iter().filter_map(|study| without(study, &fronts.measure)));
     sentences.join(" ")
+}
+
+/// That a pair differs significantly, in one direction or in both; `of` are the tests.
+fn differing(
+    pair: &PairAcrossTasks,
+    across: &AcrossTasks,
+    fronts: &Fronts,
+    of: &str,
+) -> Vec<String> {
+    let list = |names: &[&str]| names.join(" and ");
+    let compared = pair.differences().count();
+    let directions = [(1.0, &pair.first, &pair.second), (-1.0, &pair.second, &pair.first)];
+    let sentence = |(sign, better, worse): (f64, &String, &String)| {
+        let on = pair.significant(&across.tasks, sign);
+        if on.is_empty() {
+            return None;
+        }
+        let opposite = pair.significant(&across.tasks, -sign);
+        let others = if !opposite.is_empty() {
+            format!("On {} the opposite difference is significant.", list(&opposite))
+        } else if pair.differences().any(|value| value * sign < 0.0) {
+            "On at least one other task the difference has the opposite sign.".to_owned()
+        } else if compared == 1 {
+            "No other task compares them.".to_owned()
+        } else {
+            format!(
+                "No task of the {compared} that compare them has a difference of the opposite sign."
+            )
+        };
+        let mean = pair.mean.map_or_else(String::new, |mean| {
+            let mean = signed_with_interval(&signed(mean, sign), fronts.confidence);
+            format!(" Mean over tasks, with an interval that is not adjusted: {mean}.")
+        });
+        Some(format!(
+            "{better} has {} than {worse} on {} (significant after Holm's adjustment for {of}). {others}{mean}",
+            more(&fronts.measure),
+            list(&on)
+        ))
+    };
+    directions.into_iter().filter_map(sentence).collect()
+}
+
+/// That no pair differs significantly and why, and how many pairs have one sign on all tasks.
+fn nothing_differs(
+    across: &AcrossTasks,
+    measure: &Measure,
+    tests: usize,
+    studies: &[TaskFronts],
+) -> Vec<String> {
+    if across.pairs.is_empty() {
+        return vec![
+            "No two objectives reach a common level of pass@1, so nothing is tested.".to_owned(),
+        ];
+    }
+    let measure = name(measure);
+    let is_one_seed = has_one_seed(studies);
+    let first = if tests == 0 {
+        "No tested pair of objectives reaches a common level of pass@1, so nothing is tested."
+            .to_owned()
+    } else if is_one_seed {
+        ONE_SEED.to_owned()
+    } else {
+        format!(
+            "No tested pair of objectives differs significantly in {measure} at equal pass@1 on any task, after Holm's \
+             adjustment for {tests} tests on {} tasks.",
+            across.tasks.len()
+        )
+    };
+    // The first sentence names the measure, where it is about the tests.
+    let of = if is_one_seed { format!(" in {measure}") } else { String::new() };
+    let several = || across.pairs.iter().filter(|pair| pair.mean.is_some());
+    let agreeing = several().filter(|pair| pair.has_one_sign()).count();
+    let second = match several().count() {
+        0 => "No pair of objectives is compared on more than one task.".to_owned(),
+        pairs => format!(
+            "In {agreeing} of {pairs} pairs, the difference{of} has the same sign on every task that compares the pair."
+        ),
+    };
+    vec![first, second]
+}
+
+/// Whether every tested pair has one seed, so that no difference is called significant.
+fn has_one_seed(studies: &[TaskFronts]) -> bool {
+    let pairs = studies.iter().filter_map(|study| study.fronts.as_ref()).flat_map(|one| &one.pairs);
+    pairs.filter(|pair| pair.p_value.is_some()).all(|pair| pair.seeds == 1)
+}
+
+/// Why a task is not compared by the measure; nothing for one that is.
+fn without(study: &TaskFronts, measure: &Measure) -> Option<String> {
+    if study.fronts.is_some() {
+        return None;
+    }
+    let reason = study.without_fronts.as_deref().unwrap_or("no reason is recorded");
+    Some(match measure {
+        Measure::PassAtK(_) => format!("No fronts on {}: {reason}.", study.task),
+        Measure::Distinct(_) => {
+            format!("Not compared by distinct solutions on {}: {reason}.", study.task)
+        }
+    })
+}
+
+/// Why distinct solutions are not compared over tasks, where [`across_tasks`] has nothing: fewer than two tasks have
+/// fronts of them.
+pub fn without_distinct(studies: &[TaskFronts]) -> String {
+    // The number of correct samples is not in the text.
+    let of = |study: &TaskFronts| without(study, &Measure::Distinct(0));
+    let reasons = studies.iter().filter_map(of);
+    std::iter::once("Distinct solutions are not compared over tasks.".to_owned())
+        .chain(reasons)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The measure in a sentence.

@@ -12,7 +12,8 @@ pub const PAIRS_NOTE: &str = "Each pair of objectives: the first minus the secon
 that both reach in every seed of a task, with 95 % intervals over seeds and problems that are not adjusted for the \
 number of pairs. On a task, * marks p < .05 after Holm's adjustment for all tested pairs of all tasks; after a mean, \
 * marks that the interval adjusted for all tested pairs (Bonferroni) is above or below 0. Levels differ between tasks. \
-The last column is the average over the tasks that compare the pair, and over no other tasks.";
+The last column is the average over the tasks that compare the pair, and over no other tasks; a pair that one task \
+alone compares has none.";
 
 /// Each task's base and verdict, one row a task, under a header.
 pub fn task_rows(studies: &[TaskFronts]) -> Vec<Vec<String>> {
@@ -64,9 +65,10 @@ fn rows_with(
         .chain(across.tasks.iter().cloned())
         .chain(std::iter::once("mean over tasks".to_owned()));
     let mean = |pair: &PairAcrossTasks| {
-        let Interval { value, low, high } = pair.mean;
         let mark = if pair.sign_of_mean().is_some() { "*" } else { "" };
-        let mean = format!("{value:+.3}{mark} ({low:+.3} to {high:+.3})");
+        let mean = pair.mean.map_or("-".to_owned(), |Interval { value, low, high }| {
+            format!("{value:+.3}{mark} ({low:+.3} to {high:+.3})")
+        });
         match pair.differences().count() {
             all if all == across.tasks.len() => mean,
             some => format!("{mean}, {some} of {} tasks", across.tasks.len()),
