@@ -167,6 +167,19 @@ KERNEL(rope_store) {
   END
 }
 
+// N 1 columns of rows of x (0) to columns of rows of out (1), times F 0: N 0 values in all. Rows of x have N 2 values, the
+// first column is N 3; rows of out have N 4, the first column is N 5.
+KERNEL(columns) {
+  BUFFER(REAL, x, 0);
+  BUFFER(REAL, out, 1);
+  THREADS
+    EACH_VALUE(i) {
+      const int row = i / N(1), at = i % N(1);
+      STORE(out, (wide)row * N(4) + N(5) + at, LOAD(x, (wide)row * N(2) + N(3) + at) * F(0));
+    }
+  END
+}
+
 // out (1) = x (0) with some of its N 0 values zero and the others times F 0: value i is dropped where the upper
 // half of a hash of the key (N 1 its lower half, N 2 its upper) plus i is below N 3.
 KERNEL(drop) {

@@ -151,11 +151,18 @@ fn doctor_runs_every_kernel_of_a_gpu() {
 
 /// A model with every part that Qwen2 has, on the emulation.
 fn counted_policy(layers: usize) -> Policy {
-    let config = serde_json::json!({
-        "model_type": "qwen2", "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48,
+    policy_of("qwen2", layers, &serde_json::json!({}))
+}
+
+/// The same of another family.
+fn policy_of(family: &str, layers: usize, more: &serde_json::Value) -> Policy {
+    let mut config = serde_json::json!({
+        "model_type": family, "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48,
         "num_hidden_layers": layers, "num_attention_heads": 4, "num_key_value_heads": 2,
         "max_position_embeddings": 512, "tie_word_embeddings": true,
     });
+    let keys = config.as_object_mut().expect("keys");
+    keys.extend(more.as_object().expect("keys").clone());
     let architecture = Architecture::from_config(&config).expect("a config");
     let weights = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
     let backend = TestBackend { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false };
@@ -245,6 +252,27 @@ fn decoding_with_an_adapter_allocates_nothing_either() {
     let (long, short) = (sampled(&policy, 265), sampled(&policy, 257));
     assert_eq!(more(&long, &short, |counts| counts.allocations), 0);
     assert_eq!(more(&long, &short, |counts| counts.graphs), 8);
+}
+
+#[test]
+fn decoding_of_every_family_allocates_nothing_either() {
+    let windows = serde_json::json!({"sliding_window": 4, "sliding_window_pattern": 2});
+    let scales = serde_json::json!({"embedding_multiplier": 3.0, "attention_multiplier": 0.1,
+        "residual_multiplier": 0.4, "logits_scaling": 2.0});
+    let none = serde_json::json!({});
+    for (family, more_keys) in [
+        ("qwen3", &none),
+        ("llama", &none),
+        ("gemma3_text", &windows),
+        ("olmo3", &windows),
+        ("phi3", &windows),
+        ("granite", &scales),
+    ] {
+        let policy = policy_of(family, 2, more_keys);
+        let (long, short) = (sampled(&policy, 265), sampled(&policy, 257));
+        assert_eq!(more(&long, &short, |counts| counts.allocations), 0, "{family}");
+        assert_eq!(more(&long, &short, |counts| counts.graphs), 8, "{family}");
+    }
 }
 
 #[test]

@@ -75,8 +75,8 @@ impl Communicator {
     /// Hands part `r` of a flat tensor of f32 to rank `r`; everyone's parts for this rank, in order of rank.
     ///
     /// # Errors
-    /// A tensor that is not of equal parts of f32 on the device, an error that NCCL reports. Where a rank has gone, NCCL
-    /// may report nothing and wait for it.
+    /// A tensor that is not of equal parts of f32 on the device, an error that NCCL reports. Where a rank has gone,
+    /// NCCL may report nothing and wait for it.
     pub fn exchange(&self, local: &Tensor) -> Result<Tensor> {
         let part = local.elem_count() / self.size;
         if part * self.size != local.elem_count() {

@@ -6,6 +6,7 @@
 
 mod attention;
 mod convolution;
+mod copies;
 mod delta;
 mod gradients;
 mod logits;
@@ -18,6 +19,7 @@ use candle_core::{DType, Result, Tensor, bail};
 pub(crate) use attention::MMA_DIMS;
 pub use attention::{Heads, Run, Runs, attention, attention_back};
 pub use convolution::{Taps, convolution, convolution_back};
+pub use copies::{columns, joined, scaled};
 pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
 pub use logits::{RowSums, likeliest, logits_grad, logp};
@@ -175,12 +177,6 @@ pub fn gated(gate: &dyn Operand, up: &dyn Operand, through: Gate) -> Result<Arra
     let tensors = [gate, up, out.tensor()];
     launch("gated", Some(gate), count.div_ceil(ELEMENTS), &tensors, &ints, &floats)?;
     Ok(out)
-}
-
-/// `x` times a number, rounded to the type of `x`.
-pub fn scaled(x: &dyn Operand, by: f64) -> Result<Array> {
-    // Nothing is dropped: no hash is below 0.
-    drop_values(x, 0, 0, by as f32)
 }
 
 /// `x` with values dropped: value `i` is zero where the upper half of SplitMix64's hash of `key + i` is below

@@ -126,6 +126,17 @@ fn store(call: &Call<'_>, to: usize, width: usize, x: &Tensor, places: &[i32]) -
     Ok(())
 }
 
+pub(super) fn columns(call: &Call<'_>) -> Result<()> {
+    let [values, count, width, first, to_width, to_first] = [0, 1, 2, 3, 4, 5].map(|at| call.n(at));
+    let rows = values / count;
+    let moved = (call.rows(0, width)?.narrow(0, 0, rows)?.narrow(1, first, count)? * call.f(0))?;
+    let to = call.rows(1, to_width)?;
+    let after = to_first + count;
+    let parts = [to.narrow(1, 0, to_first)?, moved, to.narrow(1, after, to_width - after)?];
+    let parts: Vec<Tensor> = parts.into_iter().filter(|part| part.elem_count() > 0).collect();
+    call.put(1, &Tensor::cat(&parts, 1)?)
+}
+
 pub(super) fn drop_values(call: &Call<'_>) -> Result<()> {
     let bits = |at: usize| u64::from(call.params.n[at] as u32);
     let (key, limit) = (bits(1) | bits(2) << 32, bits(3));

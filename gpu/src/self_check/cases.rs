@@ -110,6 +110,9 @@ impl On<'_> {
         kernels::narrow(&self.single(&[ELEMENTS + 7], 0.1)?, &self.x(&[ELEMENTS + 7], 0.6)?)?;
         let long = self.x(&[ELEMENTS + 7], 0.2)?;
         kernels::drop_values(&long, 0x1234_5678_9abc, 1 << 30, 1.3)?;
+        kernels::scaled(&long, 0.7)?;
+        kernels::columns(&x, hidden, 1..hidden - 1)?;
+        kernels::joined(&[&x, &z], &[hidden, 7])?;
         kernels::store_rows(&x, &self.x(&[9, hidden], 0.1)?, &self.numbers(&[7, 0, 3, 8, 2])?)?;
         kernels::pick_rows(&x, &self.numbers(&[3, 0, 3, 4])?, 1.7, self.device.into())?;
         kernels::embedding_back(&x, &[4, 0, 4, 2, 4], &self.single(&[6, hidden], 0.3)?)?;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use candle_core::{DType, Device, Result, Tensor, WithDType};
 
 use super::{Memory, Workspace};
-use crate::counts;
+use crate::{counts, kernels};
 
 /// Values on a device: all or a part of a tensor, which is only seen by kernels.
 #[derive(Debug, Clone)]
@@ -56,10 +56,7 @@ impl Array {
     /// # Errors
     /// Sizes that do not fit, no memory, the device's.
     pub fn columns(&self, width: usize, columns: Range<usize>) -> Result<Self> {
-        let rows = self.tensor.reshape(((), width))?;
-        // Always a copy: those of one row are contiguous where they are, in memory that goes back with this array.
-        let part = rows.narrow(1, columns.start, columns.len())?.force_contiguous()?;
-        self.beside(counts::made(part).reshape((self.tensor.dim(0)?, ()))?)
+        kernels::columns(self, width, columns)
     }
 
     /// The stretches of several arrays side by side, each of its width, `[N, ..]`.
@@ -67,14 +64,8 @@ impl Array {
     /// # Errors
     /// Sizes that do not fit, no memory, the device's.
     pub fn joined(parts: &[&Self], widths: &[usize]) -> Result<Self> {
-        // Of a single tensor, Candle's `cat` returns the tensor itself, not a copy.
-        if let [one] = parts {
-            return one.copy();
-        }
-        let of = |(part, width): (&&Self, &usize)| part.tensor.reshape(((), *width));
-        let all = parts.iter().zip(widths).map(of).collect::<Result<Vec<_>>>()?;
-        let joined = counts::made(Tensor::cat(&all, 1)?);
-        parts[0].beside(joined.reshape((parts[0].tensor.dim(0)?, ()))?)
+        let parts: Vec<&dyn Operand> = parts.iter().map(|part| *part as &dyn Operand).collect();
+        kernels::joined(&parts, widths)
     }
 
     /// A copy in memory of its own.
@@ -82,23 +73,16 @@ impl Array {
     /// # Errors
     /// No memory, the device's.
     pub fn copy(&self) -> Result<Self> {
-        self.beside(counts::made(self.tensor.copy()?))
+        kernels::scaled(self, 1.0)
     }
 
-    /// Zeros of its size.
+    /// Zeros of its size, by an operation of Candle.
     ///
     /// # Errors
     /// No memory, the device's.
     pub fn zeros_like(&self) -> Result<Self> {
-        self.beside(counts::made(self.tensor.zeros_like()?))
-    }
-
-    /// All values times a number.
-    ///
-    /// # Errors
-    /// No memory, the device's.
-    pub fn times(&self, by: f64) -> Result<Self> {
-        self.beside(counts::made((&self.tensor * by)?))
+        let zeros = counts::made(self.tensor.zeros_like()?);
+        Ok(Self::in_workspace(zeros, self.memory.workspace.clone()))
     }
 
     /// The sum of both.
@@ -106,13 +90,9 @@ impl Array {
     /// # Errors
     /// Sizes that differ, no memory, the device's.
     pub fn plus(&self, other: &Self) -> Result<Self> {
-        self.beside(counts::made((&self.tensor + &other.tensor)?))
-    }
-
-    /// A tensor that Candle has made in memory of its own, as an array whose results are made where those of this
-    /// one are.
-    fn beside(&self, tensor: Tensor) -> Result<Self> {
-        Ok(Self::in_workspace(tensor, self.memory.workspace.clone()))
+        let sum = self.copy()?;
+        kernels::add(&sum, other)?;
+        Ok(sum)
     }
 
     /// The values in order, once the device has computed them.
