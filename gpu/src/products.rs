@@ -43,6 +43,10 @@ pub fn wide_product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
 fn written(x: &dyn Operand, w: &Tensor, dtype: DType) -> Result<Array> {
     let out = beside(x, (x.tensor().dim(0)?, w.dim(0)?), dtype)?;
     let tensors = [x.tensor(), w, out.tensor()];
+    if !(tensors[0].is_contiguous() && w.is_contiguous()) {
+        // It is copied first.
+        graph::is_more_than_launches();
+    }
     let launch = || {
         counts::launched(counts::OF_CANDLE);
         multiply(tensors)

@@ -94,35 +94,34 @@ fn attention_over_prefixes_and_suffixes_and_its_gradients() {
 
 #[test]
 fn attention_over_a_cache_is_that_over_the_tokens_to_the_bit() {
-    // Of 64 on tensor cores, where there are any.
-    for dim in [32, 64] {
+    // Of 64 and more on tensor cores, where there are any. Windows reach into the second tile of keys and beyond.
+    for dim in [32, 64, 80, 96, 128, 256] {
         for (dtype, _) in TYPES {
-            for window in [None, Some(29)] {
-                over_a_cache(dim, dtype, window);
-            }
+            let windows = [None, Some(29), Some(70)];
+            windows.into_iter().for_each(|window| over_a_cache(dim, dtype, window));
         }
     }
 }
 
 fn over_a_cache(dim: usize, dtype: DType, window: Option<usize>) {
-    let heads = Heads { queries: 6, keys: 2, dim };
-    let own = Run { first: 0, tokens: 50, sees: 1, start: 0, split: 50, rest: 0, until: 50 };
-    let (q, _) = values(&[50, 6 * dim], 0.37, dtype);
-    let (k, _) = values(&[50, 2 * dim], 0.71, dtype);
-    let (v, _) = values(&[50, 2 * dim], 0.13, dtype);
+    let heads = Heads { queries: 2, keys: 1, dim };
+    let own = Run { first: 0, tokens: 150, sees: 1, start: 0, split: 150, rest: 0, until: 150 };
+    let (q, _) = values(&[150, 2 * dim], 0.37, dtype);
+    let (k, _) = values(&[150, dim], 0.71, dtype);
+    let (v, _) = values(&[150, dim], 0.13, dtype);
     let runs = Runs::new(&[own], heads, 0.2).expect("tables");
     let whole = kernels::attention(&q, &k, &v, (&runs, window)).expect("attention").0;
-    // The same keys in the second row of a cache of three rows of 60 slots.
-    let cache = || Tensor::zeros((3 * 60, 2 * dim), dtype, &device()).expect("cache");
+    // The same keys in the second row of a cache of three rows of 160 slots.
+    let cache = || Tensor::zeros((3 * 160, dim), dtype, &device()).expect("cache");
     let (keys, values) = (cache(), cache());
-    let places = numbers((60..110).collect());
+    let places = numbers((160..310).collect());
     kernels::store_rows(&k, &keys, &places).expect("stored");
     kernels::store_rows(&v, &values, &places).expect("stored");
-    let last = Run { tokens: 1, sees: 50, start: 60, split: 60, until: 1, ..own };
+    let last = Run { tokens: 1, sees: 150, start: 160, split: 160, until: 1, ..own };
     let runs = Runs::new(&[last], heads, 0.2).expect("tables");
-    let q = q.narrow(0, 49, 1).expect("the last");
+    let q = q.narrow(0, 149, 1).expect("the last");
     let alone = kernels::attention(&q, &keys, &values, (&runs, window)).expect("attention").0;
-    let whole = whole.part(49..50).expect("the last");
+    let whole = whole.part(149..150).expect("the last");
     close(&alone, &whole, 0.0);
 }
 

@@ -78,8 +78,9 @@ pub struct ModelOptions {
     /// Device: auto, cpu, cuda, cuda:N or metal; auto is the first GPU that this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Kernels for a model on a GPU: tealight, eager (the same, without CUDA graphs), or candle (Candle's own operations:
-    /// slower, an independent implementation). With --device cpu, candle runs the GPU's code path on the CPU.
+    /// Kernels for a model on a GPU: tealight, eager (the same, without CUDA graphs), or candle (Candle's own
+    /// operations: slower, an independent implementation). With --device cpu, candle runs the GPU's code path on the
+    /// CPU.
     #[arg(long, value_enum, default_value_t = Kernels::Tealight)]
     #[serde(default)]
     pub kernels: Kernels,

@@ -7,7 +7,7 @@ use std::process::Output;
 use assert_cmd::Command;
 use candle_core::{DType, Device, Tensor};
 use tealight::nn::generate::{
-    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+    Completion, Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::nn::model::lora::{self, Scaling};
 use tealight::nn::model::{Architecture, BackendKind, PackedSequences, weights};
@@ -273,6 +273,50 @@ fn decoding_of_every_family_allocates_nothing_either() {
         assert_eq!(more(&long, &short, |counts| counts.allocations), 0, "{family}");
         assert_eq!(more(&long, &short, |counts| counts.graphs), 8, "{family}");
     }
+}
+
+#[test]
+fn graphs_sample_what_the_cpu_does_while_rows_end_and_the_cache_grows() {
+    let on_gpu = counted_policy(2);
+    let weights = on_gpu.weights().iter();
+    let weights = weights.map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect();
+    let on_cpu = Policy::new(on_gpu.decoder().architecture(), &weights).expect("all weights");
+    let request = |key: u32| SampleRequest {
+        prompt: vec![1, 2, key],
+        first: 0,
+        count: 4,
+        key: u64::from(key),
+    };
+    let requests: Vec<SampleRequest> = (3..9).map(request).collect();
+    // One token in forty ends a completion: rows leave and others come in, and few are as long as may be.
+    let params = SamplingParams {
+        temperature: 1.0,
+        filters: Filters::default(),
+        max_new_tokens: 300,
+        eos: vec![11],
+    };
+    let sampled = |policy: &Policy| {
+        let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 5 };
+        let mut all = vec![Vec::new(); requests.len()];
+        let mut sink = |index: usize, completions: Vec<Completion>| {
+            all[index] = completions;
+            Ok(())
+        };
+        let key = RngKey { seed: 2, step: 0 };
+        let (done, counts) = counted(|| sampler.generate(&requests, &params, key, &mut sink));
+        done.expect("samples");
+        (all, counts)
+    };
+    let ((expected, _), (found, counts)) = (sampled(&on_cpu), sampled(&on_gpu));
+    let longest = expected.iter().flatten().map(|completion| completion.tokens.len()).max();
+    // Room for 67 tokens, then for 100, then for 150.
+    assert!(longest > Some(98), "the cache grows twice: {longest:?}");
+    for (expected, found) in expected.iter().flatten().zip(found.iter().flatten()) {
+        assert_eq!(expected.tokens, found.tokens);
+        let apart = expected.logp.iter().zip(&found.logp).map(|(a, b)| (a - b).abs());
+        assert!(apart.fold(0.0, f32::max) < 1e-4);
+    }
+    assert!(counts.graphs_made > 5 && counts.graphs > 100, "{counts:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! CUDA graphs of launches: captured on a stream on which nothing ever runs, launched on the device's one stream.
+//! CUDA graphs of launches: captured on a stream of their own, launched on the device's one stream.
 //!
 //! What other threads launch meanwhile goes to the device's stream, and is not captured.
 
@@ -93,27 +93,72 @@ fn capture_of(device: &CudaDevice) -> Result<Arc<Mutex<Capture>>> {
     Ok(capture)
 }
 
+/// This thread's launches, on the stream of a capture.
+struct Elsewhere;
+
+impl Elsewhere {
+    fn begin(capture: &Capture) -> Self {
+        CAPTURED_ON.set(Some((capture.stream.clone(), *capture.blas.handle())));
+        Self
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        CAPTURED_ON.set(None);
+    }
+}
+
+/// A capture that has begun, and ends even where the work panics: the stream is to be captured on again.
+struct Begun<'a>(Option<&'a Arc<CudaStream>>);
+
+impl<'a> Begun<'a> {
+    fn new(stream: &'a Arc<CudaStream>) -> Result<Self> {
+        stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).w()?;
+        Ok(Self(Some(stream)))
+    }
+
+    fn end(mut self) -> Result<Option<CudaGraph>> {
+        let stream = self.0.take().expect("it has begun");
+        stream.end_capture(sys::CUgraphInstantiate_flags(0)).w()
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(stream) = self.0 {
+            drop(stream.end_capture(sys::CUgraphInstantiate_flags(0)));
+        }
+    }
+}
+
+/// Does `work` once with the handle that products are captured with, without a capture: cuBLAS chooses algorithms, and
+/// the driver loads kernels, where they are first used, and either may fail in a capture.
+pub(crate) fn prepared(device: &CudaDevice, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let capture = capture_of(device)?;
+    let capture = capture.lock().unwrap_or_else(PoisonError::into_inner);
+    // Between two streams nothing is ordered but by waits.
+    device.cuda_stream().synchronize().w()?;
+    let elsewhere = Elsewhere::begin(&capture);
+    let done = work();
+    drop(elsewhere);
+    capture.stream.synchronize().w()?;
+    done
+}
+
 /// Does `work`, and makes a graph of what it launches.
 pub(crate) fn recorded<R>(
     device: &CudaDevice,
     work: impl FnOnce() -> Result<R>,
 ) -> Result<(R, Graph)> {
-    struct Ended;
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            CAPTURED_ON.set(None);
-        }
-    }
     let capture = capture_of(device)?;
     let capture = capture.lock().unwrap_or_else(PoisonError::into_inner);
-    let stream = &capture.stream;
-    stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).w()?;
-    CAPTURED_ON.set(Some((stream.clone(), *capture.blas.handle())));
-    let ended = Ended;
+    let begun = Begun::new(&capture.stream)?;
+    let elsewhere = Elsewhere::begin(&capture);
     let done = work();
-    drop(ended);
-    // Also where the work failed: the stream is to be captured on again.
-    let graph = stream.end_capture(sys::CUgraphInstantiate_flags(0)).w();
+    drop(elsewhere);
+    // Also where the work failed.
+    let graph = begun.end();
     match (done?, graph?) {
         (done, Some(graph)) => Ok((done, Graph { graph, stream: device.cuda_stream() })),
         _ => bail!("the driver captured nothing"),
@@ -123,8 +168,9 @@ pub(crate) fn recorded<R>(
 impl Graph {
     pub(crate) fn launch(&self) -> Result<()> {
         self.stream.context().bind_to_thread().w()?;
-        // SAFETY: the graph is there as long as this is. The memory of its launches is compared with what a step would
-        // use before this is called, so it is there too.
+        // SAFETY: the graph is there as long as this is, and so are its kernels, of a module of the device. The memory
+        // of its launches was compared with what the step at hand uses: arrays of the workspace that keeps this, the
+        // cache and the weights, which outlive the step. The memory of products is that of the capture, never freed.
         #[allow(unsafe_code)]
         unsafe { result::graph::launch(self.graph.cu_graph_exec(), self.stream.cu_stream()) }.w()
     }

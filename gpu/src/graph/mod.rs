@@ -6,13 +6,15 @@
 //!
 //! Nothing is assumed about a step. Its code runs every time, and each of its launches is compared with the graph's
 //! instead of being launched: the kernel, its numbers and the addresses of its memory. A step that differs anywhere is
-//! launched kernel by kernel. A step that asks a device for anything else, as a copy or an operation of Candle, is never
-//! a graph. The first graph of a workspace is compared, bit for bit, with the same step launched kernel by kernel.
+//! launched kernel by kernel. A step that asks a device for anything else, as a copy or an operation of Candle, is
+//! never a graph. The first graph of every number of rows is compared, bit for bit, with the same step launched kernel
+//! by kernel.
 
 mod launches;
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{DType, Device, Result, bail};
@@ -50,23 +52,29 @@ thread_local! {
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
     last: Last,
-    /// Whether a graph's results were compared with those of its launches.
-    is_checked: bool,
+    /// The numbers of rows of which a graph's results were compared with those of its launches.
+    checked: HashSet<usize>,
 }
 
 #[derive(Debug, Default)]
 enum Last {
     #[default]
     Nothing,
-    /// The launches of the last step.
-    Noted(Arc<[Identity]>),
+    /// The launches of the last steps, and how many steps had them.
+    Noted(Arc<[Identity]>, usize),
     /// A graph, and the launches that it is of.
     Graph(Arc<[Identity]>, Replay),
     /// Steps are no graphs here.
     Never,
 }
 
+/// A graph is made where at least so many steps will launch it, or may: as many have launched the same before.
+const WORTH: usize = 3;
+
 static IS_OFF: AtomicBool = AtomicBool::new(false);
+
+/// Workspaces in which no graph could be made, in this process.
+static FAILED: AtomicUsize = AtomicUsize::new(0);
 
 /// Has this process launch every kernel by itself from now on.
 pub fn turn_off() {
@@ -194,6 +202,15 @@ fn recorded(
     }
 }
 
+/// Has a device do once what a graph of `work` needs, before one is made.
+fn prepared(device: &Device, work: &dyn Fn() -> Result<Array>) -> Result<()> {
+    match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(device) => crate::cuda::graph::prepared(device, || work().map(drop)),
+        _ => work().map(drop),
+    }
+}
+
 /// An array's values as bits, once the device has computed them.
 fn bits(array: &Array) -> Result<Vec<u32>> {
     let values = array.tensor().to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
@@ -201,14 +218,20 @@ fn bits(array: &Array) -> Result<Vec<u32>> {
 }
 
 impl Workspace {
-    /// Does `work`, a part of a step. Where it launches what it launched the last times, its launches are a graph.
+    /// Does `work`, a part of a step which at least so many `more` like it follow. Where it launches what it launched
+    /// the last times, its launches are a graph.
     ///
-    /// All that `work` changes must be in arrays that it makes, or the same if `work` is done again. The same work at
-    /// the same time by another thread waits.
+    /// All that `work` changes must be in arrays that it makes, or the same if `work` is done again. What it reads and
+    /// writes beside its own arrays must be there for as long as this workspace is. The same work at the same time by
+    /// another thread waits.
     ///
     /// # Errors
     /// Those of `work`.
-    pub fn repeated(self: &Arc<Self>, work: &dyn Fn() -> Result<Array>) -> Result<Array> {
+    pub fn repeated(
+        self: &Arc<Self>,
+        more: usize,
+        work: &dyn Fn() -> Result<Array>,
+    ) -> Result<Array> {
         if !are_made_on(self.device()) {
             return work();
         }
@@ -226,14 +249,20 @@ impl Workspace {
                     return Ok(done);
                 }
             }
-            Last::Noted(launches) => {
+            Last::Noted(launches, steps) if more < WORTH && steps < WORTH => {
+                let (done, again) = noted(work)?;
+                let steps = if again.as_ref() == Some(&launches) { steps + 1 } else { 1 };
+                repeats.last = again.map_or(Last::Never, |again| Last::Noted(again, steps));
+                return Ok(done);
+            }
+            Last::Noted(launches, _) => {
                 if compared(&launches, work)?.is_some() {
                     return self.first_launch(&mut repeats, work);
                 }
             }
         }
         let (done, launches) = noted(work)?;
-        repeats.last = launches.map_or(Last::Never, Last::Noted);
+        repeats.last = launches.map_or(Last::Never, |launches| Last::Noted(launches, 1));
         Ok(done)
     }
 
@@ -244,25 +273,32 @@ impl Workspace {
         work: &dyn Fn() -> Result<Array>,
     ) -> Result<Array> {
         repeats.last = Last::Never;
-        let made = recorded(self.device(), work).and_then(|(done, launches, replay)| {
-            replay.launch(&launches, self.device())?;
-            Ok((done, launches, replay))
-        });
+        let is_first = !repeats.checked.contains(&self.rows());
+        let prepared = if is_first { prepared(self.device(), work) } else { Ok(()) };
+        let made = prepared.and_then(|()| recorded(self.device(), work)).and_then(
+            |(done, launches, replay)| {
+                replay.launch(&launches, self.device())?;
+                Ok((done, launches, replay))
+            },
+        );
         let (done, launches, replay) = match made {
             Ok(made) => made,
             Err(error) => {
-                turn_off_because(format!("no CUDA graph of a decoding step was made: {error}"));
+                // Once may be chance, as where memory is short.
+                if FAILED.fetch_add(1, Ordering::Relaxed) > 0 {
+                    turn_off_because(format!("no CUDA graph of a decoding step was made: {error}"));
+                }
                 return work();
             }
         };
-        if !repeats.is_checked {
+        if is_first {
             let of_graph = bits(&done)?;
             let direct = work()?;
             if bits(&direct)? != of_graph {
                 turn_off_because("a CUDA graph computes other bits than its kernels do".to_owned());
                 return Ok(direct);
             }
-            repeats.is_checked = true;
+            repeats.checked.insert(self.rows());
         }
         counts::graphs_made();
         repeats.last = Last::Graph(launches, replay);

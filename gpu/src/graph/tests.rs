@@ -1,3 +1,5 @@
+//! Steps in the emulation: which become graphs, and that they compute what their launches do.
+
 use std::cell::Cell;
 
 use super::*;
@@ -20,8 +22,14 @@ fn of(values: impl Iterator<Item = usize>, shape: (usize, usize)) -> Tensor {
     Tensor::from_vec(values, shape, &Device::Cpu).expect("a matrix")
 }
 
+fn of_all(x: &Tensor) -> Vec<f32> {
+    x.flatten_all().and_then(|x| x.to_vec1()).expect("values")
+}
+
 /// A step of four kinds of launches: it adds to a cache what comes of `x`, and reads the cache.
 struct Step {
+    /// Steps that follow, as it says.
+    more: usize,
     workspace: Arc<Workspace>,
     weight: Tensor,
     gain: Tensor,
@@ -31,11 +39,16 @@ struct Step {
 impl Step {
     fn new(rows: usize) -> Self {
         Self {
+            more: 8,
             workspace: Workspace::new(&Device::Cpu, rows).expect("a workspace"),
             weight: of(0..16, (4, 4)),
             gain: of(3..7, (1, 4)).flatten_all().expect("a row"),
             cache: Tensor::zeros((8, 4), DType::F32, &Device::Cpu).expect("a cache"),
         }
+    }
+
+    fn of_cache(&self) -> Vec<f32> {
+        of_all(&self.cache)
     }
 
     /// The step with this index, whose rows go to others of the cache; `more` is done inside it.
@@ -56,7 +69,7 @@ impl Step {
             kernels::add(&read, &normed)?;
             Ok(read)
         };
-        let done = self.workspace.repeated(&work).expect("a step");
+        let done = self.workspace.repeated(self.more, &work).expect("a step");
         done.download().expect("values")
     }
 
@@ -73,7 +86,7 @@ fn direct(rows: &[usize]) -> (Vec<Vec<f32>>, Vec<f32>) {
     let step = Step::new(2);
     let values = step.all(rows).0;
     IS_OFF.store(false, Ordering::Relaxed);
-    (values, step.cache.flatten_all().and_then(|x| x.to_vec1()).expect("values"))
+    (values, step.of_cache())
 }
 
 #[test]
@@ -84,11 +97,12 @@ fn steps_that_launch_the_same_are_a_graph_and_compute_the_same() {
     let step = Step::new(2);
     let (values, counts) = step.all(&rows);
     assert_eq!(values, expected);
-    assert_eq!(step.cache.flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("values"), cache);
-    // The first step is noted, the second a graph which is compared with its launches, and four are the graph.
+    assert_eq!(step.of_cache(), cache);
+    // The first step is noted. The second is launched to prepare for a graph, is a graph, and is launched to be
+    // compared with it. Four are the graph.
     assert_eq!((counts.graphs_made, counts.graphs), (1, 5));
-    assert_eq!((counts.launches["add_norm_f32"], counts.replayed["add_norm_f32"]), (2, 5));
-    assert_eq!((counts.launches["candle"], counts.replayed["candle"]), (2, 5));
+    assert_eq!((counts.launches["add_norm_f32"], counts.replayed["add_norm_f32"]), (3, 5));
+    assert_eq!((counts.launches["candle"], counts.replayed["candle"]), (3, 5));
     assert_eq!(take_notice(), None);
 }
 
@@ -107,14 +121,34 @@ fn a_step_that_differs_is_launched_by_itself() {
 fn memory_that_was_moved_is_noticed() {
     let _alone = alone();
     let mut step = Step::new(2);
-    let mut values = Vec::new();
-    for at in 0..6 {
-        if at == 3 {
-            step.cache = step.cache.copy().expect("a copy");
+    let (mut values, mut old) = (Vec::new(), None);
+    let ((), counts) = counts::counted(|| {
+        for at in 0..6 {
+            if at == 3 {
+                let moved = step.cache.copy().expect("a copy");
+                old = Some((std::mem::replace(&mut step.cache, moved), step.of_cache()));
+            }
+            values.push(step.run(at, 2, &|_| {}));
         }
-        values.push(step.run(at, 2, &|_| {}));
-    }
-    assert_eq!(values, direct(&[2; 6]).0);
+    });
+    let (expected, cache) = direct(&[2; 6]);
+    assert_eq!((values, step.of_cache()), (expected, cache));
+    assert_eq!((counts.graphs_made, counts.graphs), (2, 2 + 2));
+    let (old, before) = old.expect("it was moved");
+    assert_eq!(of_all(&old), before, "nothing is written where the cache was");
+}
+
+#[test]
+fn a_graph_is_made_where_it_will_be_launched_often_enough() {
+    let _alone = alone();
+    let made = |more: usize, steps: usize| {
+        let mut step = Step::new(2);
+        step.more = more;
+        step.all(&vec![2; steps]).1.graphs_made
+    };
+    assert_eq!([made(2, 3), made(3, 2)], [0, 1]);
+    // Steps that were the same for long go on to be the same.
+    assert_eq!([made(0, 3), made(0, 4)], [0, 1]);
 }
 
 #[test]
@@ -140,10 +174,13 @@ fn a_step_with_more_than_launches_is_never_a_graph() {
             drop(x.zeros_like().expect("zeros"));
         }
     };
-    let mut values = vec![step.run(0, 2, &more), step.run(1, 2, &more)];
-    is_late.set(true);
-    values.extend([step.run(2, 2, &more), step.run(3, 2, &more)]);
-    assert_eq!(values, expected);
+    let (values, counts) = counts::counted(|| {
+        let mut values = vec![step.run(0, 2, &more), step.run(1, 2, &more)];
+        is_late.set(true);
+        values.extend([step.run(2, 2, &more), step.run(3, 2, &more)]);
+        values
+    });
+    assert_eq!((values, counts.graphs), (expected, 1));
 }
 
 #[test]
@@ -151,7 +188,7 @@ fn an_error_leaves_steps_as_they_were() {
     let _alone = alone();
     let step = Step::new(2);
     let mut values = vec![step.run(0, 2, &|_| {}), step.run(1, 2, &|_| {})];
-    assert!(step.workspace.repeated(&|| bail!("no memory")).is_err());
+    assert!(step.workspace.repeated(8, &|| bail!("no memory")).is_err());
     values.extend([step.run(2, 2, &|_| {}), step.run(3, 2, &|_| {})]);
     assert_eq!(values, direct(&[2; 4]).0);
 }

@@ -174,7 +174,8 @@ impl Runs {
         Ok(Self { heads, scale, tokens, rows: last, queries, backward: None })
     }
 
-    /// Sends the table for a pass without a gradient of queries of this type to the device, before a launch asks for it.
+    /// Sends the table for a pass without a gradient of queries of this type to the device, before a launch asks for
+    /// it.
     ///
     /// # Errors
     /// No memory, the device's.

@@ -19,7 +19,7 @@ use half::bf16;
 
 pub use array::{Array, Operand};
 
-use crate::graph::Repeats;
+use crate::graph::{self, Repeats};
 use crate::{counts, empty};
 
 /// Memory for the arrays of a batch's decoding steps. Each buffer has room for all rows of the batch, so that steps
@@ -73,7 +73,7 @@ impl Workspace {
     /// An array of any values, to be written whole.
     fn take(self: &Arc<Self>, shape: Shape, dtype: DType) -> Result<Array> {
         let count = shape.elem_count();
-        let class = (dtype, count.div_ceil(self.rows.load(Ordering::Relaxed)));
+        let class = (dtype, count.div_ceil(self.rows()));
         let idle = self.idle().get_mut(&class).and_then(BTreeMap::pop_first);
         let (number, whole) = match idle {
             Some(idle) => {
@@ -93,6 +93,11 @@ impl Workspace {
 
     fn idle(&self) -> MutexGuard<'_, HashMap<Class, BTreeMap<usize, Tensor>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rows of the step at hand.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.load(Ordering::Relaxed)
     }
 
     pub(crate) fn repeats(&self) -> MutexGuard<'_, Repeats> {
@@ -173,7 +178,11 @@ impl<'a> Destination<'a> {
     pub fn empty(self, shape: impl Into<Shape>, dtype: DType) -> Result<Array> {
         match self.workspace {
             Some(workspace) => workspace.take(shape.into(), dtype),
-            None => empty(shape, dtype, self.device).map(Array::from),
+            None => {
+                // Memory that may be gone when a graph runs again.
+                graph::is_more_than_launches();
+                empty(shape, dtype, self.device).map(Array::from)
+            }
         }
     }
 

@@ -66,13 +66,13 @@ impl Decoder {
     }
 
     /// Logits `[N, V]` on a GPU of the tokens after `tokens`, one of each row, which are added to the cache. All
-    /// that is computed is in the cache's workspace.
+    /// that is computed is in the cache's workspace. At least `more` such steps of the same rows follow.
     ///
     /// # Errors
     /// A decoder on the CPU; as for [`Self::hidden`].
     pub(crate) fn next_logits(
         &self,
-        tokens: LastTokens<'_>,
+        (tokens, more): (LastTokens<'_>, usize),
         packed: &PackedSequences,
         cache: &mut KvCache,
     ) -> Result<Array> {
@@ -92,7 +92,7 @@ impl Decoder {
         let hidden = match cache.workspace(packed.tokens()).cloned() {
             Some(workspace) if self.architecture.delta.is_none() => {
                 let x = gpu.saved(&mut stream)?;
-                self.repeated_step(&gpu, &x, packed, (cache, &workspace))?
+                self.repeated_step(&gpu, (&x, more), packed, (cache, &workspace))?
             }
             _ => self.on_gpu(&gpu, stream, packed, Some(cache))?,
         };
@@ -105,7 +105,7 @@ impl Decoder {
     fn repeated_step(
         &self,
         gpu: &Gpu,
-        x: &Array,
+        (x, more): (&Array, usize),
         packed: &PackedSequences,
         (cache, workspace): (&mut KvCache, &Arc<Workspace>),
     ) -> Result<Array> {
@@ -113,7 +113,7 @@ impl Decoder {
         let pass = run::pass(self, gpu, packed, slots)?;
         gpu.upload(&pass, x)?;
         let layers = Gpu::layers(cache, packed.all().len())?;
-        let hidden = workspace.repeated(&|| {
+        let hidden = workspace.repeated(more, &|| {
             let mut stream = gpu.stream(x)?;
             run::layers(self, gpu, &pass, &mut stream, Some(&mut layers.clone()))?;
             run::last_norm(self, gpu, &mut stream)

@@ -25,8 +25,8 @@ const APART_FROM_POLICY: f64 = 0.5;
 /// How much larger than the first difference a later one may be, and what is added to it.
 const GROWTH: f64 = 5.0;
 const FLOOR: f64 = 1e-3;
-/// The difference that a server may have in any case where the first one was above [`FLOOR`]: such a server rounds, to
-/// bfloat16 say, and rounding differs more where a trained policy is surer.
+/// A server that rounds to bfloat16 differs more from a policy that has become surer: up to so much, where the first
+/// difference says that it rounds at all.
 const OF_ROUNDING: f64 = 0.05;
 
 /// The model that a run trains, as its servers receive it.
@@ -136,7 +136,7 @@ pub(super) fn verdict(served: &Served, policy: &[f64]) -> Result<f64> {
 /// Refuses a server whose difference from the policy has grown since the first reload.
 pub(super) fn check(served: &[f64], policy: &[f64], first: f64) -> Result<()> {
     let difference = apart(served, policy);
-    let rounding = if first > FLOOR { OF_ROUNDING } else { 0.0 };
+    let rounding = OF_ROUNDING.min(10.0 * GROWTH * first);
     if !is_within(difference, (GROWTH * first + FLOOR).max(rounding)) {
         bail!(
             "it was told to read all weights again, but its log-probabilities of a probe are {difference:.4} nats a \
@@ -195,6 +195,8 @@ mod tests {
         assert!(check(&[-2.007; 3], &policy, 5e-7).is_err());
         assert!(check(&[-2.04; 3], &policy, 2e-3).is_ok());
         assert!(check(&[-2.06; 3], &policy, 2e-3).is_err());
+        assert!(check(&[-2.009; 3], &policy, 2e-4).is_ok());
+        assert!(check(&[-2.011; 3], &policy, 2e-4).is_err());
         assert!(check(&[f64::NAN; 3], &policy, 0.02).is_err());
     }
 }

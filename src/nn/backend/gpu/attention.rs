@@ -19,6 +19,11 @@ impl Gpu {
         Ok(all)
     }
 
+    /// Sends the tables of a decoding step to the device, which its layers would send when they ask for them.
+    pub(crate) fn upload(&self, pass: &Pass, x: &Array) -> Result<()> {
+        pass.runs.upload(x.dtype(), self.destination())
+    }
+
     pub(super) fn attend(
         &self,
         pass: &Pass,

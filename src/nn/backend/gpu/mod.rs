@@ -50,11 +50,6 @@ impl Gpu {
         self.destination().upload(values.to_vec(), values.len())
     }
 
-    /// Sends the tables of a decoding step to the device, which its layers would send when they ask for them.
-    pub(crate) fn upload(&self, pass: &Pass, x: &Array) -> Result<()> {
-        pass.runs.upload(x.dtype(), self.destination())
-    }
-
     /// `x W^T + b`.
     fn linear(&self, x: &Array, weight: &Parameter, bias: Option<&Parameter>) -> Result<Array> {
         let out = products::product(x, &weight.values)?;
