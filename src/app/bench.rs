@@ -79,7 +79,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     let reference = policy::frozen_decoder(&architecture, &weights)?;
     let startup = machine::since_start();
     let name = &options.model.model;
-    options.model.announce(&architecture, &described);
+    options.model.announce(&architecture, (&device, &described));
     let (rows, share) = (options.prompts * options.group, options.share());
     let what = format!("rollout of {rows} x {} tokens", options.new_tokens);
     let rollout =
@@ -105,7 +105,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     Ok(json!({
         "model": name,
         "device": described,
-        "dtype": options.model.precision.dtype,
+        "dtype": options.model.precision.dtype.on(&device),
         "base_dtype": options.model.precision.base_dtype,
         "rollout_dtype": options.model.precision.rollout_dtype,
         "prompts": options.prompts,

@@ -116,8 +116,8 @@ impl ModelOptions {
     pub(crate) fn load_elsewhere(&self) -> Result<Option<Sampled>> {
         let (device, described) = self.open_device()?;
         let model = match self.quantized {
-            true => Some(Sampled::quantized(&self.model, self.precision, &device)?),
-            false => Sampled::elsewhere(&self.model, self.precision, &device)?,
+            true => Some(Sampled::quantized(&self.model, self.precision.on(&device), &device)?),
+            false => Sampled::elsewhere(&self.model, self.precision.on(&device), &device)?,
         };
         if let Some(candle) = model.as_ref().and_then(Sampled::candle) {
             if self.adapter.is_some() {
@@ -152,11 +152,11 @@ impl ModelOptions {
     pub(crate) fn load_for_rollouts(&self) -> Result<(Pretrained, Device)> {
         self.refuse_quantized()?;
         let (device, described) = self.open_device()?;
-        let mut model = Pretrained::load(&self.model, self.precision, &device)?;
+        let mut model = Pretrained::load(&self.model, self.precision.on(&device), &device)?;
         if let Some(adapter) = &self.adapter {
             model = model.adapted(adapter, &device)?;
         }
-        self.announce(&model.architecture, &described);
+        self.announce(&model.architecture, (&device, &described));
         if let Some(adapter) = &model.adapter {
             let (r, targets) = (adapter.scaling.r, adapter.targets.join(", "));
             tracing::info!("  with an adapter of rank {r} on {targets}");
@@ -217,10 +217,19 @@ impl ModelOptions {
         }
     }
 
-    /// Says which model runs where.
-    pub(crate) fn announce(&self, architecture: &Architecture, device: &str) {
+    /// The types of numbers on the device that the model runs on.
+    pub(crate) fn precision_here(&self) -> Result<Precision> {
+        Ok(self.precision.on(&self.open_device()?.0))
+    }
+
+    /// Says which model runs where: on a device, as it was described.
+    pub(crate) fn announce(
+        &self,
+        architecture: &Architecture,
+        (device, described): (&Device, &str),
+    ) {
         let millions = architecture.parameters() as f64 / 1e6;
-        let mut dtype = format!("{:?}", self.precision.dtype).to_lowercase();
+        let mut dtype = format!("{:?}", self.precision.dtype.on(device)).to_lowercase();
         if self.precision.base_dtype.is_some() {
             dtype = format!("weights in int8, the rest in {dtype},");
         }
@@ -234,7 +243,10 @@ impl ModelOptions {
                 );
             }
         }
-        tracing::info!("model {} ({millions:.2}M parameters), {dtype} on {device}", self.shown());
+        tracing::info!(
+            "model {} ({millions:.2}M parameters), {dtype} on {described}",
+            self.shown()
+        );
     }
 }
 

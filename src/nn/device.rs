@@ -13,8 +13,10 @@ use crate::nn::backend::{RolloutDtype, int8};
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum Dtype {
-    /// 32 bits.
+    /// bfloat16 on a CUDA GPU, float32 elsewhere.
     #[default]
+    Auto,
+    /// 32 bits.
     Float32,
     /// 16 bits with the range of float32, on a GPU: weights and activations are bfloat16; trained weights stay float32,
     /// with a rounded copy.
@@ -22,13 +24,22 @@ pub enum Dtype {
 }
 
 impl Dtype {
+    /// The type that this is on `device`: never [`Dtype::Auto`].
+    pub fn on(self, device: &Device) -> Self {
+        match self {
+            Dtype::Auto if device.is_cuda() => Dtype::Bfloat16,
+            Dtype::Auto => Dtype::Float32,
+            chosen => chosen,
+        }
+    }
+
     /// The type of weights and activations on `device`.
     ///
     /// # Errors
     /// bfloat16 on the CPU.
     pub fn storage(self, device: &Device) -> Result<DType> {
-        match self {
-            Dtype::Float32 => Ok(DType::F32),
+        match self.on(device) {
+            Dtype::Auto | Dtype::Float32 => Ok(DType::F32),
             Dtype::Bfloat16 if device.is_cpu() && !tealight_gpu::is_emulating() => {
                 bail!(
                     "--dtype bfloat16 is for GPUs; the CPU computes in float32: leave --dtype out"
@@ -53,7 +64,7 @@ pub enum BaseDtype {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Precision {
     /// Type of weights and activations; bfloat16 is for GPUs.
-    #[arg(long, value_enum, default_value_t = Dtype::Float32, alias = "torch-dtype")]
+    #[arg(long, value_enum, default_value_t = Dtype::Auto, alias = "torch-dtype")]
     #[serde(default)]
     pub dtype: Dtype,
     /// Type of the base's weights if the base is not trained (with an adapter, or in evaluations), on the CPU only.
@@ -69,6 +80,11 @@ pub struct Precision {
 }
 
 impl Precision {
+    /// The same with the type that it is on `device`.
+    pub fn on(self, device: &Device) -> Self {
+        Self { dtype: self.dtype.on(device), ..self }
+    }
+
     /// The form of weights on `device`.
     ///
     /// # Errors

@@ -210,7 +210,10 @@ impl EvalOptions {
             model: self.model.shown(),
             engine: self.remote.engine.clone(),
             engine_model: self.remote.engine_model.clone(),
-            precision: self.model.precision,
+            precision: match self.remote.engine {
+                Some(_) => self.model.precision,
+                None => self.model.precision_here()?,
+            },
             filters: self.decoding.filters(),
             max_completion_length: length,
             seed: self.seed,

@@ -192,9 +192,9 @@ impl SftOptions {
         }
         self.model.refuse_quantized()?;
         let (device, described) = self.model.open_device()?;
-        let (seed, precision) = (self.sft.seed, self.model.precision);
+        let (seed, precision) = (self.sft.seed, self.model.precision.on(&device));
         let base = Pretrained::from_scratch(config, tokenizer, seed, precision, &device)?;
-        self.model.announce(&base.architecture, &described);
+        self.model.announce(&base.architecture, (&device, &described));
         Ok((base, device))
     }
 }
