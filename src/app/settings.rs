@@ -78,9 +78,8 @@ pub struct ModelOptions {
     /// Device: auto, cpu, cuda, cuda:N or metal; auto is the first GPU that this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Kernels for a model on a GPU: tealight, eager (the same, without CUDA graphs), or candle (Candle's own
-    /// operations: slower, an independent implementation). With --device cpu, candle runs the GPU's code path on the
-    /// CPU.
+    /// Kernels for a model on a GPU: tealight, eager (without CUDA graphs), or candle (Candle's operations: slower, an
+    /// independent implementation). With --device cpu, candle runs the GPU's code path on the CPU.
     #[arg(long, value_enum, default_value_t = Kernels::Tealight)]
     #[serde(default)]
     pub kernels: Kernels,
@@ -116,8 +115,8 @@ impl ModelOptions {
     pub(crate) fn load_elsewhere(&self) -> Result<Option<Sampled>> {
         let (device, described) = self.open_device()?;
         let model = match self.quantized {
-            true => Some(Sampled::quantized(&self.model, self.precision.on(&device), &device)?),
-            false => Sampled::elsewhere(&self.model, self.precision.on(&device), &device)?,
+            true => Some(Sampled::quantized(&self.model, self.precision, &device)?),
+            false => Sampled::elsewhere(&self.model, self.precision, &device)?,
         };
         if let Some(candle) = model.as_ref().and_then(Sampled::candle) {
             if self.adapter.is_some() {
@@ -217,19 +216,10 @@ impl ModelOptions {
         }
     }
 
-    /// The types of numbers on the device that the model runs on.
-    pub(crate) fn precision_here(&self) -> Result<Precision> {
-        Ok(self.precision.on(&self.open_device()?.0))
-    }
-
     /// Says which model runs where: on a device, as it was described.
-    pub(crate) fn announce(
-        &self,
-        architecture: &Architecture,
-        (device, described): (&Device, &str),
-    ) {
+    pub(crate) fn announce(&self, architecture: &Architecture, on: (&Device, &str)) {
         let millions = architecture.parameters() as f64 / 1e6;
-        let mut dtype = format!("{:?}", self.precision.dtype.on(device)).to_lowercase();
+        let mut dtype = format!("{:?}", self.precision.dtype.on(on.0)).to_lowercase();
         if self.precision.base_dtype.is_some() {
             dtype = format!("weights in int8, the rest in {dtype},");
         }
@@ -243,10 +233,8 @@ impl ModelOptions {
                 );
             }
         }
-        tracing::info!(
-            "model {} ({millions:.2}M parameters), {dtype} on {described}",
-            self.shown()
-        );
+        let (name, described) = (self.shown(), on.1);
+        tracing::info!("model {name} ({millions:.2}M parameters), {dtype} on {described}");
     }
 }
 

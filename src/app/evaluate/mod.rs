@@ -212,7 +212,7 @@ impl EvalOptions {
             engine_model: self.remote.engine_model.clone(),
             precision: match self.remote.engine {
                 Some(_) => self.model.precision,
-                None => self.model.precision_here()?,
+                None => self.model.precision.on(&self.model.open_device()?.0),
             },
             filters: self.decoding.filters(),
             max_completion_length: length,
