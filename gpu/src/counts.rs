@@ -18,7 +18,7 @@ use crate::graph;
 pub struct Counts {
     /// Launches of our kernels by name, as `rope_f32`, and of Candle's operations under `candle`.
     pub launches: BTreeMap<String, usize>,
-    /// The same of launches that were those of a [graph], which is launched once for all of them.
+    /// Launches by name that were part of a [graph]; the host launched the graph alone.
     pub replayed: BTreeMap<String, usize>,
     /// Graphs that were launched.
     pub graphs: usize,

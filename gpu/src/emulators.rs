@@ -6,7 +6,8 @@
 //!   32 of them, the last first; `cuda-forward`, `cuda-shuffled`: in other orders
 //! - `opencl`, with the feature of that name: by OpenCL, for Oclgrind
 //!
-//! `TEALIGHT_EMULATED_FAULT` names a kernel that is to be wrong, as `logp_f32`, for tests of what notices.
+//! `TEALIGHT_EMULATED_FAULT` names a kernel that is to be wrong, as `logp_f32`, for tests of what notices; `graph` leaves
+//! the first launch of every graph out.
 
 use std::ffi::c_int;
 #[cfg(unix)]
@@ -51,8 +52,12 @@ unsafe extern "C" {
 /// Runs a kernel as the environment asks.
 pub(crate) fn run(call: &Call<'_>) -> Result<()> {
     let settings = settings()?;
-    let is_faulty = settings.fault.as_deref() == Some(call.name.as_str());
-    run_by(call, is_faulty, |launch| settings.engine.launch(launch))
+    run_by(call, is_faulty(&call.name), |launch| settings.engine.launch(launch))
+}
+
+/// Whether a kernel, or graphs, are to be wrong.
+pub(crate) fn is_faulty(name: &str) -> bool {
+    settings().is_ok_and(|settings| settings.fault.as_deref() == Some(name))
 }
 
 /// Whether it is CUDA's text that runs.

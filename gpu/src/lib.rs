@@ -97,17 +97,6 @@ pub fn is_emulating() -> bool {
     EMULATES.load(Ordering::Relaxed) || is_by_candle()
 }
 
-/// Whether the emulation is to be wrong there, for tests of what notices.
-fn is_faulty(name: &str) -> bool {
-    #[cfg(feature = "emulated")]
-    return emulators::settings().is_ok_and(|settings| settings.fault.as_deref() == Some(name));
-    #[cfg(not(feature = "emulated"))]
-    {
-        let _ = name;
-        false
-    }
-}
-
 static BY_CANDLE: AtomicBool = AtomicBool::new(false);
 
 /// Has Candle's own operations compute what our kernels would, on every device of this process from now on: slower, and

@@ -6,13 +6,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::cublas::{CudaBlas, sys as cublas};
 use candle_core::cuda_backend::cudarc::driver::{
     CudaGraph, CudaSlice, CudaStream, DevicePtr, result, sys,
 };
 use candle_core::cuda_backend::{CudaDevice, WrapErr};
-use candle_core::{CudaStorage, DType, Result, bail};
+use candle_core::{Result, bail};
 
 /// Bytes that products may use beside their matrices: the size that cuBLAS advises for compute capability 9.0.
 const SCRATCH: usize = 32 << 20;
@@ -28,7 +27,7 @@ struct Capture {
 /// Launches as one.
 pub(crate) struct Graph {
     graph: CudaGraph,
-    /// That of the device.
+    /// The device's stream.
     stream: Arc<CudaStream>,
 }
 
@@ -61,12 +60,12 @@ pub(super) fn give_scratch(
     stream: &Arc<CudaStream>,
 ) -> Result<CudaSlice<u8>> {
     let scratch = stream.alloc_zeros::<u8>(SCRATCH).w()?;
-    let (address, _held) = scratch.device_ptr(stream);
+    let (address, held) = scratch.device_ptr(stream);
     // SAFETY: the memory is as large as is said and aligned as the driver allocates, and its owner keeps it for as long
     // as the handle is used. The handle's work is in the order of one stream.
     #[allow(unsafe_code)]
     unsafe { cublas::cublasSetWorkspace_v2(handle, address as *mut _, SCRATCH) }.result().w()?;
-    drop(_held);
+    drop(held);
     Ok(scratch)
 }
 
@@ -80,7 +79,7 @@ impl Capture {
     }
 }
 
-/// That of a device: one capture at a time.
+/// The capture of a device; one at a time.
 fn capture_of(device: &CudaDevice) -> Result<Arc<Mutex<Capture>>> {
     static ALL: Mutex<BTreeMap<usize, Arc<Mutex<Capture>>>> = Mutex::new(BTreeMap::new());
     let ordinal = device.cuda_stream().context().ordinal();
@@ -93,38 +92,38 @@ fn capture_of(device: &CudaDevice) -> Result<Arc<Mutex<Capture>>> {
     Ok(capture)
 }
 
-/// This thread's launches, on the stream of a capture.
-struct Elsewhere;
+/// Sends this thread's launches to the stream of a capture until dropped.
+struct StreamRedirect;
 
-impl Elsewhere {
+impl StreamRedirect {
     fn begin(capture: &Capture) -> Self {
         CAPTURED_ON.set(Some((capture.stream.clone(), *capture.blas.handle())));
         Self
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for StreamRedirect {
     fn drop(&mut self) {
         CAPTURED_ON.set(None);
     }
 }
 
-/// A capture that has begun, and ends even where the work panics: the stream is to be captured on again.
-struct Begun<'a>(Option<&'a Arc<CudaStream>>);
+/// A capture that has guard, and ends even where the work panics: the stream is to be captured on again.
+struct CaptureGuard<'a>(Option<&'a Arc<CudaStream>>);
 
-impl<'a> Begun<'a> {
+impl<'a> CaptureGuard<'a> {
     fn new(stream: &'a Arc<CudaStream>) -> Result<Self> {
         stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).w()?;
         Ok(Self(Some(stream)))
     }
 
     fn end(mut self) -> Result<Option<CudaGraph>> {
-        let stream = self.0.take().expect("it has begun");
+        let stream = self.0.take().expect("it has guard");
         stream.end_capture(sys::CUgraphInstantiate_flags(0)).w()
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for CaptureGuard<'_> {
     fn drop(&mut self) {
         if let Some(stream) = self.0 {
             drop(stream.end_capture(sys::CUgraphInstantiate_flags(0)));
@@ -139,9 +138,9 @@ pub(crate) fn prepared(device: &CudaDevice, work: impl FnOnce() -> Result<()>) -
     let capture = capture.lock().unwrap_or_else(PoisonError::into_inner);
     // Between two streams nothing is ordered but by waits.
     device.cuda_stream().synchronize().w()?;
-    let elsewhere = Elsewhere::begin(&capture);
+    let redirect = StreamRedirect::begin(&capture);
     let done = work();
-    drop(elsewhere);
+    drop(redirect);
     capture.stream.synchronize().w()?;
     done
 }
@@ -153,12 +152,12 @@ pub(crate) fn recorded<R>(
 ) -> Result<(R, Graph)> {
     let capture = capture_of(device)?;
     let capture = capture.lock().unwrap_or_else(PoisonError::into_inner);
-    let begun = Begun::new(&capture.stream)?;
-    let elsewhere = Elsewhere::begin(&capture);
+    let guard = CaptureGuard::new(&capture.stream)?;
+    let redirect = StreamRedirect::begin(&capture);
     let done = work();
-    drop(elsewhere);
+    drop(redirect);
     // Also where the work failed.
-    let graph = begun.end();
+    let graph = guard.end();
     match (done?, graph?) {
         (done, Some(graph)) => Ok((done, Graph { graph, stream: device.cuda_stream() })),
         _ => bail!("the driver captured nothing"),
@@ -182,15 +181,4 @@ impl Drop for Graph {
         let context = self.stream.context();
         context.record_err(self.stream.synchronize());
     }
-}
-
-/// The address of a tensor's first value.
-pub(crate) fn address(storage: &CudaStorage) -> Result<usize> {
-    let stream = storage.device().cuda_stream();
-    Ok(match storage.dtype() {
-        DType::F32 => storage.as_cuda_slice::<f32>()?.device_ptr(&stream).0,
-        DType::BF16 => storage.as_cuda_slice::<half::bf16>()?.device_ptr(&stream).0,
-        DType::U32 => storage.as_cuda_slice::<u32>()?.device_ptr(&stream).0,
-        other => bail!("kernels know no {other:?}"),
-    } as usize)
 }

@@ -54,8 +54,8 @@ pub(crate) fn open(ordinal: usize) -> Result<Device> {
         return Ok(device.clone());
     }
     let device = Device::new_cuda_with_stream(ordinal)?;
-    // SAFETY: events order work between streams, and this device's stream is the only one that a process has on it:
-    // nothing else opens a device, and this function opens each once.
+    // SAFETY: events order work between streams, and this device's stream is the only one that work runs on: nothing
+    // else opens a device, and this function opens each once. What `graph` runs on another waits for both.
     #[allow(unsafe_code)]
     unsafe {
         device.as_cuda_device()?.disable_event_tracking();
@@ -79,6 +79,12 @@ fn address<'a>(view: &'a View<'_>, stream: &'a CudaStream) -> (CUdeviceptr, Sync
         View::Half(view) => view.device_ptr(stream),
         View::Numbers(view) => view.device_ptr(stream),
     }
+}
+
+/// The address of a tensor's first value, for comparing it.
+pub(crate) fn place(storage: &CudaStorage, layout: &Layout) -> Result<usize> {
+    let stream = storage.device().cuda_stream();
+    Ok(address(&View::of(storage, layout)?, &stream).0 as usize)
 }
 
 /// `x w^T` of two matrices of one type, written to `out`, which is of that type or of f32; added up in f32.
@@ -207,8 +213,8 @@ pub(crate) fn run(call: &Call<'_>, device: &CudaDevice) -> Result<()> {
         shared_mem_bytes: 0,
     };
     // SAFETY: the wrappers in `kernels` have checked that the tensors are as large as the kernel takes them to be; all
-    // work on a device goes through the one stream that `open` made, so none runs beside it; what is captured does
-    // not run.
+    // work on a device goes through the one stream that `open` made, so none runs beside it, or through that of a
+    // capture, which runs only between waits for both.
     #[allow(unsafe_code)]
     unsafe { builder.launch(config) }.w()?;
     Ok(())

@@ -7,7 +7,7 @@
 //! Nothing is assumed about a step. Its code runs every time, and each of its launches is compared with the graph's
 //! instead of being launched: the kernel, its numbers and the addresses of its memory. A step that differs anywhere is
 //! launched kernel by kernel. A step that asks a device for anything else, as a copy or an operation of Candle, is
-//! never a graph. The first graph of every number of rows is compared, bit for bit, with the same step launched kernel
+//! never a graph. In every workspace, the first graph of each number of rows is compared, bit for bit, with the same step launched kernel
 //! by kernel.
 
 mod launches;
@@ -37,11 +37,11 @@ enum Mode {
     /// They are launched.
     Direct,
     /// The same, and noted.
-    Noting(Launches),
+    Note(Launches),
     /// They are compared with these, and not launched.
-    Comparing { with: Arc<[Identity]>, at: usize, is_same: bool },
+    Compare { with: Arc<[Identity]>, at: usize, is_same: bool },
     /// They become a graph, and are not launched.
-    Recording(Launches, Replay),
+    Record(Launches, Replay),
 }
 
 thread_local! {
@@ -61,14 +61,14 @@ enum Last {
     #[default]
     Nothing,
     /// The launches of the last steps, and how many steps had them.
-    Noted(Arc<[Identity]>, usize),
+    Launches(Arc<[Identity]>, usize),
     /// A graph, and the launches that it is of.
     Graph(Arc<[Identity]>, Replay),
     /// Steps are no graphs here.
     Never,
 }
 
-/// A graph is made where at least so many steps will launch it, or may: as many have launched the same before.
+/// A graph is made if at least this many steps will follow, or if this many steps in a row made the same launches.
 const WORTH: usize = 3;
 
 static IS_OFF: AtomicBool = AtomicBool::new(false);
@@ -106,11 +106,11 @@ pub(crate) fn launched(
 ) -> Result<()> {
     let is_launched = MODE.with_borrow_mut(|mode| match mode {
         Mode::Direct => Ok(true),
-        Mode::Noting(noted) => {
+        Mode::Note(noted) => {
             noted.all.push(identity()?);
             Ok(true)
         }
-        Mode::Comparing { with, at, is_same } => {
+        Mode::Compare { with, at, is_same } => {
             *is_same = *is_same && with.get(*at) == Some(&identity()?);
             *at += 1;
             if !*is_same {
@@ -118,7 +118,7 @@ pub(crate) fn launched(
             }
             Ok(false)
         }
-        Mode::Recording(recorded, replay) => {
+        Mode::Record(recorded, replay) => {
             recorded.all.push(identity()?);
             record(replay)?;
             Ok(false)
@@ -131,8 +131,8 @@ pub(crate) fn launched(
 pub(crate) fn is_more_than_launches() {
     MODE.with_borrow_mut(|mode| match mode {
         Mode::Direct => {}
-        Mode::Noting(launches) | Mode::Recording(launches, _) => launches.has_more = true,
-        Mode::Comparing { is_same, .. } => *is_same = false,
+        Mode::Note(launches) | Mode::Record(launches, _) => launches.has_more = true,
+        Mode::Compare { is_same, .. } => *is_same = false,
     });
 }
 
@@ -154,22 +154,22 @@ fn within<R>(mode: Mode, work: impl FnOnce() -> R) -> (R, Mode) {
 
 /// The result of `work`, which is not launched, where it would launch the same.
 fn compared(with: &Arc<[Identity]>, work: &dyn Fn() -> Result<Array>) -> Result<Option<Array>> {
-    let mode = Mode::Comparing { with: with.clone(), at: 0, is_same: true };
+    let mode = Mode::Compare { with: with.clone(), at: 0, is_same: true };
     let (done, mode) = within(mode, work);
     match mode {
-        Mode::Comparing { at, is_same: true, .. } => match done {
-            Ok(done) => Ok((at == with.len()).then_some(done)),
-            Err(error) => Err(error),
-        },
+        Mode::Compare { at, is_same: true, .. } => {
+            let done = done?;
+            Ok((at == with.len()).then_some(done))
+        }
         _ => Ok(None),
     }
 }
 
 /// The result of `work` and its launches; none where it did something else too.
 fn noted(work: &dyn Fn() -> Result<Array>) -> Result<(Array, Option<Arc<[Identity]>>)> {
-    let (done, mode) = within(Mode::Noting(Launches::default()), work);
+    let (done, mode) = within(Mode::Note(Launches::default()), work);
     let all = match mode {
-        Mode::Noting(Launches { all, has_more: false }) => Some(all.into()),
+        Mode::Note(Launches { all, has_more: false }) => Some(all.into()),
         _ => None,
     };
     Ok((done?, all))
@@ -182,7 +182,7 @@ fn recorded(
 ) -> Result<(Array, Arc<[Identity]>, Replay)> {
     let mut mode = Mode::Direct;
     let mut in_mode = || {
-        let (done, left) = within(Mode::Recording(Launches::default(), Replay::new()), work);
+        let (done, left) = within(Mode::Record(Launches::default(), Replay::new()), work);
         mode = left;
         done
     };
@@ -190,12 +190,12 @@ fn recorded(
         #[cfg(feature = "cuda")]
         Device::Cuda(device) => {
             let (done, graph) = crate::cuda::graph::recorded(device, in_mode)?;
-            (done, Some(Replay::of_cuda(graph)))
+            (done, Some(Replay::Cuda(graph)))
         }
         _ => (in_mode()?, None),
     };
     match mode {
-        Mode::Recording(Launches { all, has_more: false }, held) => {
+        Mode::Record(Launches { all, has_more: false }, held) => {
             Ok((done, all.into(), graph.unwrap_or(held)))
         }
         _ => bail!("a step has more than launches"),
@@ -218,8 +218,8 @@ fn bits(array: &Array) -> Result<Vec<u32>> {
 }
 
 impl Workspace {
-    /// Does `work`, a part of a step which at least so many `more` like it follow. Where it launches what it launched
-    /// the last times, its launches are a graph.
+    /// Does `work`, a part of a decoding step; at least `more` equal steps follow. If it launches what the previous steps
+    /// launched, its launches become a graph.
     ///
     /// All that `work` changes must be in arrays that it makes, or the same if `work` is done again. What it reads and
     /// writes beside its own arrays must be there for as long as this workspace is. The same work at the same time by
@@ -249,20 +249,20 @@ impl Workspace {
                     return Ok(done);
                 }
             }
-            Last::Noted(launches, steps) if more < WORTH && steps < WORTH => {
+            Last::Launches(launches, steps) if more < WORTH && steps < WORTH => {
                 let (done, again) = noted(work)?;
                 let steps = if again.as_ref() == Some(&launches) { steps + 1 } else { 1 };
-                repeats.last = again.map_or(Last::Never, |again| Last::Noted(again, steps));
+                repeats.last = again.map_or(Last::Never, |again| Last::Launches(again, steps));
                 return Ok(done);
             }
-            Last::Noted(launches, _) => {
+            Last::Launches(launches, _) => {
                 if compared(&launches, work)?.is_some() {
                     return self.first_launch(&mut repeats, work);
                 }
             }
         }
         let (done, launches) = noted(work)?;
-        repeats.last = launches.map_or(Last::Never, |launches| Last::Noted(launches, 1));
+        repeats.last = launches.map_or(Last::Never, |launches| Last::Launches(launches, 1));
         Ok(done)
     }
 

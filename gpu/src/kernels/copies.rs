@@ -8,7 +8,7 @@ use super::{expect, launch, rows};
 use crate::sizes::ELEMENTS;
 use crate::workspace::{Array, Operand, beside};
 
-/// Columns of a matrix: where the first of them is in rows of so many values.
+/// A range of columns: the width of a row, and the index of the first column.
 struct Columns<'a> {
     of: &'a Tensor,
     width: usize,
@@ -39,7 +39,7 @@ pub fn scaled(x: &dyn Operand, by: f64) -> Result<Array> {
     Ok(out)
 }
 
-/// Columns of every stretch of `width` values of `x` `[N, ..]`, `[N, ..]`.
+/// Copies these columns of every row of `x` `[N, ..]`, seen as rows of `width` values; the result is `[N, ..]`.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
@@ -56,7 +56,7 @@ pub fn columns(x: &dyn Operand, width: usize, columns: Range<usize>) -> Result<A
     Ok(out)
 }
 
-/// The stretches of several arrays `[N, ..]` side by side, each of its width, `[N, ..]`.
+/// Puts the rows of several arrays `[N, ..]` side by side, each seen as rows of its width; the result is `[N, ..]`.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.

@@ -85,16 +85,6 @@ impl Array {
         Ok(Self::in_workspace(zeros, self.memory.workspace.clone()))
     }
 
-    /// The sum of both.
-    ///
-    /// # Errors
-    /// Sizes that differ, no memory, the device's.
-    pub fn plus(&self, other: &Self) -> Result<Self> {
-        let sum = self.copy()?;
-        kernels::add(&sum, other)?;
-        Ok(sum)
-    }
-
     /// The values in order, once the device has computed them.
     ///
     /// # Errors

@@ -288,8 +288,9 @@ mod tests {
                 let columns = x.columns(4, 1..3).expect("columns");
                 let [copy, joined] =
                     [x.copy(), Array::joined(&[x], &[4])].map(|x| x.expect("there"));
-                let [zeros, sum] = [x.zeros_like(), x.plus(x)].map(|x| x.expect("there"));
-                [columns, copy, joined, zeros, sum]
+                let [zeros, double] =
+                    [x.zeros_like(), crate::kernels::scaled(x, 2.0)].map(|x| x.expect("there"));
+                [columns, copy, joined, zeros, double]
             };
             let made = all(&made(&workspace, 3.0, (rows, 4)));
             for (array, value) in made.iter().zip([3.0, 3.0, 3.0, 0.0, 6.0]) {

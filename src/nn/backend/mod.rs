@@ -321,7 +321,7 @@ pub(crate) trait Backend {
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor>;
     /// A layer's weight with a copy as it is now that products read fastest, of its own type or of another.
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter>;
-    /// The same of an adapter's matrix, whose products are of what the weight `like` multiplies.
+    /// The same of an adapter's matrix beside the weight `like`.
     fn prepack_adapter(&self, matrix: &Parameter, _like: &Parameter) -> Result<Parameter> {
         self.prepack(matrix, None)
     }

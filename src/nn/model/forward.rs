@@ -31,6 +31,9 @@ pub(crate) enum LogpTrace {
     Gpu(<Gpu as Backend>::LogpSums),
 }
 
+/// The keys and values of every layer of a cache on a GPU.
+type LayerCaches<'a> = Vec<<Gpu as Backend>::Cache<'a>>;
+
 /// The last token of each row.
 pub(crate) enum LastTokens<'a> {
     /// Known to the host.
@@ -89,35 +92,30 @@ impl Decoder {
                 gpu.embed_drawn(&self.embedding, ids, scale)?
             }
         };
-        let hidden = match cache.workspace(packed.tokens()).cloned() {
+        let hidden = match &gpu.workspace {
             Some(workspace) if self.architecture.delta.is_none() => {
                 let x = gpu.saved(&mut stream)?;
-                self.repeated_step(&gpu, (&x, more), packed, (cache, &workspace))?
+                self.repeated_step((&gpu, workspace), (&x, more), packed, cache)?
             }
             _ => self.on_gpu(&gpu, stream, packed, Some(cache))?,
         };
         gpu.logits_of_array(&hidden, &self.head)
     }
 
-    /// Hidden states of what was looked up of tokens, one of each row; a CUDA graph where the step before it was the
-    /// same. Steps that change states in place, as those of a delta rule, cannot be done again, which the first graph
-    /// is compared by.
+    /// Hidden states from token embeddings, one token of each row, launched as a CUDA graph where the previous step made
+    /// the same launches. Not for delta rules: they change states in place, so a step cannot be repeated to check the
+    /// first graph.
     fn repeated_step(
         &self,
-        gpu: &Gpu,
+        (gpu, workspace): (&Gpu, &Arc<Workspace>),
         (x, more): (&Array, usize),
         packed: &PackedSequences,
-        (cache, workspace): (&mut KvCache, &Arc<Workspace>),
+        cache: &mut KvCache,
     ) -> Result<Array> {
-        let slots = room::grown(Some(&mut *cache), packed)?;
-        let pass = run::pass(self, gpu, packed, slots)?;
+        let (pass, layers) = self.pass_on_gpu(gpu, packed, Some(cache))?;
         gpu.upload(&pass, x)?;
-        let layers = Gpu::layers(cache, packed.all().len())?;
-        let hidden = workspace.repeated(more, &|| {
-            let mut stream = gpu.stream(x)?;
-            run::layers(self, gpu, &pass, &mut stream, Some(&mut layers.clone()))?;
-            run::last_norm(self, gpu, &mut stream)
-        });
+        let hidden = workspace
+            .repeated(more, &|| self.layers_on_gpu(gpu, gpu.stream(x)?, &pass, layers.clone()));
         if let Some(notice) = tealight_gpu::graph::take_notice() {
             tracing::warn!(
                 "{notice}; kernels are launched one by one from now on, which is slower"
@@ -126,18 +124,40 @@ impl Decoder {
         hidden
     }
 
-    /// Hidden states of what was looked up of tokens.
+    /// Hidden states from token embeddings.
     fn on_gpu(
         &self,
         gpu: &Gpu,
-        mut stream: <Gpu as Backend>::Stream,
+        stream: <Gpu as Backend>::Stream,
         packed: &PackedSequences,
-        mut cache: Option<&mut KvCache>,
+        cache: Option<&mut KvCache>,
     ) -> Result<Array> {
+        let (pass, layers) = self.pass_on_gpu(gpu, packed, cache)?;
+        self.layers_on_gpu(gpu, stream, &pass, layers)
+    }
+
+    /// A pass over tokens, and the cache of every layer, with room for them.
+    fn pass_on_gpu<'a>(
+        &self,
+        gpu: &Gpu,
+        packed: &PackedSequences,
+        mut cache: Option<&'a mut KvCache>,
+    ) -> Result<(<Gpu as Backend>::Pass, Option<LayerCaches<'a>>)> {
         let slots = room::grown(cache.as_deref_mut(), packed)?;
         let pass = run::pass(self, gpu, packed, slots)?;
-        let mut layers = cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
-        run::layers(self, gpu, &pass, &mut stream, layers.as_deref_mut())?;
+        let layers = cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
+        Ok((pass, layers))
+    }
+
+    /// All layers and the last norm.
+    fn layers_on_gpu(
+        &self,
+        gpu: &Gpu,
+        mut stream: <Gpu as Backend>::Stream,
+        pass: &<Gpu as Backend>::Pass,
+        mut layers: Option<LayerCaches<'_>>,
+    ) -> Result<Array> {
+        run::layers(self, gpu, pass, &mut stream, layers.as_deref_mut())?;
         run::last_norm(self, gpu, &mut stream)
     }
 

@@ -376,7 +376,7 @@ impl Backend for Gpu {
     }
 
     fn prepack_adapter(&self, matrix: &Parameter, like: &Parameter) -> Result<Parameter> {
-        // Products round it to the type of what they multiply by it, every time.
+        // Rounded once here; otherwise every product would round it again.
         Ok(Parameter { values: matrix.values.to_dtype(like.values.dtype())?, ..matrix.clone() })
     }
 

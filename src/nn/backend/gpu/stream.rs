@@ -44,7 +44,9 @@ impl ResidualStream {
 
     pub(super) fn whole(&mut self) -> Result<Array> {
         if let Some(more) = self.more.take() {
-            self.x = self.x.plus(&more)?;
+            // What is still to be added is the stream's alone; `x` may be held outside.
+            kernels::add(&more, &self.x)?;
+            self.x = more;
         }
         Ok(self.x.clone())
     }
