@@ -24,7 +24,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// The type that this is on `device`: never [`Dtype::Auto`].
+    /// Resolves [`Dtype::Auto`] for `device`; another type stays.
     pub fn on(self, device: &Device) -> Self {
         match self {
             Dtype::Auto if device.is_cuda() => Dtype::Bfloat16,
@@ -63,7 +63,7 @@ pub enum BaseDtype {
 /// The type that a model is computed in, and the type that its weights are stored as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Precision {
-    /// Type of weights and activations; bfloat16 is for GPUs.
+    /// Type of weights and activations: float32, bfloat16 (for GPUs), or auto: bfloat16 on CUDA, float32 elsewhere.
     #[arg(long, value_enum, default_value_t = Dtype::Auto, alias = "torch-dtype")]
     #[serde(default)]
     pub dtype: Dtype,
@@ -80,7 +80,7 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// The same with the type that it is on `device`.
+    /// The same with a `dtype` that is resolved for `device`.
     pub fn on(self, device: &Device) -> Self {
         Self { dtype: self.dtype.on(device), ..self }
     }
@@ -186,12 +186,12 @@ pub fn processor() -> String {
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum Kernels {
-    /// Ours.
+    /// Tealight's kernels.
     #[default]
     Tealight,
-    /// Ours, each launched by itself: without CUDA graphs.
+    /// Tealight's kernels, each launched by itself: without CUDA graphs.
     Eager,
-    /// Candle's own operations: slower, and independent of ours.
+    /// Candle's own operations: slower, and independent of Tealight's kernels.
     Candle,
 }
 
@@ -202,7 +202,7 @@ pub fn open_with(name: &str, kernels: Kernels) -> Result<(Device, String)> {
         Kernels::Tealight => (device, described),
         Kernels::Eager => {
             tealight_gpu::graph::turn_off();
-            (device, described)
+            (device, format!("{described}, without CUDA graphs"))
         }
         Kernels::Candle => {
             tealight_gpu::use_candle();

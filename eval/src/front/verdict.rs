@@ -6,8 +6,8 @@ use super::power::plan;
 use super::result::{Fronts, Interval, Pair, Power, Verdict};
 
 /// The warning of a study with one seed.
-pub(crate) const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may order them \
-otherwise, so no difference is starred. Several --seeds compare objectives.";
+pub(crate) const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may change \
+their order, so no difference is called significant. Use several --seeds to compare objectives.";
 
 /// The verdict on fronts whose pairs are tested; none where no level is reached by two objectives in all seeds.
 ///

@@ -260,7 +260,7 @@ impl StudyOptions {
                 (TestPairs::All, Some(_)) => "--distinct-among",
                 (TestPairs::All, None) => return Ok(()),
             };
-            bail!("{option} needs --eval-steps and --eval-dataset, which fronts are drawn with");
+            bail!("{option} compares fronts, which need --eval-steps and --eval-dataset");
         }
         let valid = self.held_out.eval_num_samples.max(self.largest());
         if let Some(correct) =

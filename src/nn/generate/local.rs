@@ -277,9 +277,9 @@ impl Batch<'_> {
         for step in 0..steps {
             let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached + step));
             let last = tokens.as_ref().map_or(LastTokens::Known(ids), LastTokens::Drawn);
-            // They are gone before those of the next step, which need as much memory.
-            let last = (last, steps - 1 - step);
-            let logits = decoder.next_logits(last, &packed, &mut self.cache)?;
+            let remaining = steps - 1 - step;
+            // The logits of a step are freed before those of the next, which need as much memory.
+            let logits = decoder.next_logits((last, remaining), &packed, &mut self.cache)?;
             let range = step * count..(step + 1) * count;
             tokens = Some(drawn.draw(&logits, None, range, self.params)?);
         }

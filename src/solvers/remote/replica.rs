@@ -222,8 +222,8 @@ impl Replica {
         let done = paused
             .and_then(|()| self.client.tell("/collective_rpc", &reload))
             .and_then(|()| self.client.tell("/reset_prefix_cache", &nothing));
-        // Whatever came of it, it goes on answering, also after a pause that was not answered in time: vLLM takes no
-        // new requests from the call on, and answers once those that run have ended.
+        // Whatever came of it, the server goes on answering, also after a pause that it did not confirm in time: with
+        // `mode=wait` it confirms once the requests that run have ended.
         let resumed = self.client.tell("/resume", &nothing);
         done.and(resumed)
     }
