@@ -6,8 +6,8 @@
 //!   32 of them, the last first; `cuda-forward`, `cuda-shuffled`: in other orders
 //! - `opencl`, with the feature of that name: by OpenCL, for Oclgrind
 //!
-//! `TEALIGHT_EMULATED_FAULT` names a kernel that is to be wrong, as `logp_f32`, for tests of what notices; `graph` leaves
-//! the first launch of every graph out.
+//! `TEALIGHT_EMULATED_FAULT` names a kernel that is to be wrong, as `logp_f32`, for tests of what notices; `graph`
+//! leaves the first launch of every graph out.
 
 use std::ffi::c_int;
 #[cfg(unix)]

@@ -7,8 +7,8 @@
 //! Nothing is assumed about a step. Its code runs every time, and each of its launches is compared with the graph's
 //! instead of being launched: the kernel, its numbers and the addresses of its memory. A step that differs anywhere is
 //! launched kernel by kernel. A step that asks a device for anything else, as a copy or an operation of Candle, is
-//! never a graph. In every workspace, the first graph of each number of rows is compared, bit for bit, with the same step launched kernel
-//! by kernel.
+//! never a graph. In every workspace, the first graph of each number of rows is compared, bit for bit, with the same
+//! step launched kernel by kernel.
 
 mod launches;
 
@@ -218,8 +218,8 @@ fn bits(array: &Array) -> Result<Vec<u32>> {
 }
 
 impl Workspace {
-    /// Does `work`, a part of a decoding step; at least `more` equal steps follow. If it launches what the previous steps
-    /// launched, its launches become a graph.
+    /// Does `work`, a part of a decoding step; at least `more` equal steps follow. If it launches what the previous
+    /// steps launched, its launches become a graph.
     ///
     /// All that `work` changes must be in arrays that it makes, or the same if `work` is done again. What it reads and
     /// writes beside its own arrays must be there for as long as this workspace is. The same work at the same time by

@@ -260,7 +260,9 @@ impl StudyOptions {
                 (TestPairs::All, Some(_)) => "--distinct-among",
                 (TestPairs::All, None) => return Ok(()),
             };
-            bail!("{option} compares fronts, which need --eval-steps and --eval-dataset");
+            bail!(
+                "{option} needs --eval-steps and --eval-dataset: without them there are no fronts to compare"
+            );
         }
         let valid = self.held_out.eval_num_samples.max(self.largest());
         if let Some(correct) =

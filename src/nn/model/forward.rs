@@ -102,9 +102,9 @@ impl Decoder {
         gpu.logits_of_array(&hidden, &self.head)
     }
 
-    /// Hidden states from token embeddings, one token of each row, launched as a CUDA graph where the previous step made
-    /// the same launches. Not for delta rules: they change states in place, so a step cannot be repeated to check the
-    /// first graph.
+    /// Hidden states from token embeddings, one token of each row, launched as a CUDA graph where the previous step
+    /// made the same launches. Not for delta rules: they change states in place, so a step cannot be repeated to check
+    /// the first graph.
     fn repeated_step(
         &self,
         (gpu, workspace): (&Gpu, &Arc<Workspace>),

@@ -19,8 +19,8 @@ impl Gpu {
         Ok(all)
     }
 
-    /// Sends the attention tables of a decoding step to the device before its layers run: a copy inside the layers would
-    /// prevent a graph.
+    /// Sends the attention tables of a decoding step to the device before its layers run: a copy inside the layers
+    /// would prevent a graph.
     pub(crate) fn upload(&self, pass: &Pass, x: &Array) -> Result<()> {
         pass.runs.upload(x.dtype(), self.destination())
     }
