@@ -67,7 +67,7 @@ pub fn runs_on(device: &Device) -> bool {
         return true;
     }
     match device {
-        Device::Cpu => cfg!(feature = "emulated"),
+        Device::Cpu => has_emulation(),
         Device::Cuda(_) => cfg!(feature = "cuda"),
         Device::Metal(_) => cfg!(all(feature = "metal", target_os = "macos")),
     }
@@ -85,11 +85,17 @@ pub fn has_tensor_cores(device: &Device) -> bool {
     }
 }
 
+/// Whether this build has the kernels as C, with which the CPU can take a GPU's place: every test has them, and no program
+/// that is not built with the feature `emulated`.
+pub const fn has_emulation() -> bool {
+    cfg!(feature = "emulated")
+}
+
 static EMULATES: AtomicBool = AtomicBool::new(false);
 
 /// Makes the CPU take a GPU's place in this process from now on, in builds with the feature `emulated`.
 pub fn emulate() {
-    EMULATES.store(cfg!(feature = "emulated"), Ordering::Relaxed);
+    EMULATES.store(has_emulation(), Ordering::Relaxed);
 }
 
 /// Whether the CPU takes a GPU's place.

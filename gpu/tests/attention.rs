@@ -1,5 +1,4 @@
 //! Attention and its gradients against its formula in f64, and over a cache.
-#![cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 
 mod common;
 
@@ -159,7 +158,7 @@ fn attention_of_every_head_size_of_tensor_cores() {
 
 /// The tests above by CUDA's text, which has the kernels on tensor cores, the threads of a block in three orders. In
 /// processes of their own: what the environment asks for is read once.
-#[cfg(all(unix, feature = "emulated"))]
+#[cfg(unix)]
 #[test]
 fn attention_on_tensor_cores_is_what_it_is_without_them() {
     if tealight_gpu::has_tensor_cores(&device()) {

@@ -1,6 +1,5 @@
 //! The gated delta rule and its convolution against graphs of Candle's operations in f64, in f32 and bf16, over runs
 //! that share what they begin with.
-#![cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 
 mod common;
 

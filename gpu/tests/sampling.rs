@@ -1,5 +1,4 @@
 //! Samples on a device against exact sums in f64: the whole distribution, every filter, ties, a real vocabulary.
-#![cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 
 mod common;
 

@@ -231,7 +231,7 @@ pub fn open(name: &str) -> Result<(Device, String)> {
         }
         "metal" => metal(),
         // For rehearsals: the kernels of a GPU as C, on the CPU.
-        "emulated" if cfg!(feature = "emulated-gpu") => {
+        "emulated" if tealight_gpu::has_emulation() => {
             tealight_gpu::emulate();
             keep_kernels();
             Ok((Device::Cpu, format!("emulated GPU, {}", processor())))

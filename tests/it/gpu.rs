@@ -1,6 +1,5 @@
 //! A GPU's needs beside its kernels, on the emulation: memory that is planned and grows, and a device that is held
 //! against the CPU before it is used.
-#![cfg(feature = "emulated-gpu")]
 
 use std::process::Output;
 

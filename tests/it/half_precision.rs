@@ -1,4 +1,4 @@
-//! Training in bf16 on a GPU, or on the CPU in its place: `cargo test --features emulated-gpu`.
+//! Training in bf16 on a GPU, or on the CPU in its place.
 
 use candle_core::{DType, Device, Tensor};
 use tealight::nn::model::weights::{self, Weights};

@@ -94,7 +94,7 @@ fn turn_off_because(why: String) {
 }
 
 fn are_made_on(device: &Device) -> bool {
-    let is_possible = device.is_cuda() || device.is_cpu() && cfg!(feature = "emulated");
+    let is_possible = device.is_cuda() || device.is_cpu() && crate::has_emulation();
     is_possible && !IS_OFF.load(Ordering::Relaxed) && !is_by_candle() && !witness::is_watching()
 }
 
@@ -306,5 +306,5 @@ impl Workspace {
     }
 }
 
-#[cfg(all(test, feature = "emulated"))]
+#[cfg(test)]
 mod tests;

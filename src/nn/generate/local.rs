@@ -338,10 +338,7 @@ mod tests {
         });
         let architecture = Architecture::from_config(&config).expect("a fitting config");
         let weights = weights::random(&architecture, 3, &Device::Cpu).expect("memory");
-        let mut kinds = vec![BackendKind::Cpu];
-        if cfg!(feature = "emulated-gpu") {
-            kinds.push(BackendKind::Gpu);
-        }
+        let kinds = [BackendKind::Cpu, BackendKind::Gpu];
         let all = Filters::default();
         let by_mass = Filters { top_p: 0.8, min_p: 0.1, ..all };
         let greedy = (0.0, all);

@@ -271,7 +271,7 @@ impl Decoder {
     }
 }
 
-#[cfg(all(test, feature = "emulated-gpu"))]
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::nn::backend::{AnyBackend, Heads};
 pub enum BackendKind {
     /// Our operations on the CPU, in f32.
     Cpu,
-    /// Our kernels on a GPU, in f32 or bf16. On `Device::Cpu` they run as C where the feature `emulated-gpu` is on.
+    /// Our kernels on a GPU, in f32 or bf16. On `Device::Cpu` they run as C, in tests.
     Gpu,
 }
 

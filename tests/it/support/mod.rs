@@ -26,14 +26,12 @@ pub(crate) struct TestBackend {
     pub(crate) is_exact: bool,
 }
 
-/// Every backend of this build: the CPU; with the feature `emulated-gpu` the kernels of a GPU, as C; with `cuda` or
-/// `metal` the GPU.
+/// Every backend of this build: the CPU, the kernels of a GPU as C, and with `cuda` or `metal` the GPU.
 pub(crate) fn backends() -> Vec<TestBackend> {
-    let cpu = TestBackend { kind: BackendKind::Cpu, device: Device::Cpu, is_exact: true };
-    let mut backends = vec![cpu];
-    if cfg!(feature = "emulated-gpu") {
-        backends.push(TestBackend { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false });
-    }
+    let mut backends = vec![
+        TestBackend { kind: BackendKind::Cpu, device: Device::Cpu, is_exact: true },
+        TestBackend { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false },
+    ];
     let (device, _) = tealight::nn::device::open("auto").expect("a device");
     if !device.is_cpu() {
         backends.push(TestBackend { kind: BackendKind::Gpu, device, is_exact: false });
