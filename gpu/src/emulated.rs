@@ -42,9 +42,9 @@ enum Values {
 
 impl Values {
     /// A copy, and where the values are.
-    fn of(tensor: &Tensor, name: &str) -> Result<(Self, *const u8)> {
+    fn of(tensor: &Tensor) -> Result<(Self, *const u8)> {
         let (storage, layout) = tensor.storage_and_layout();
-        let Storage::Cpu(storage) = &*storage else { bail!("{name}: a tensor is not on the CPU") };
+        let Storage::Cpu(storage) = &*storage else { bail!("a tensor is not on the CPU") };
         let range = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
         Ok(match storage {
             CpuStorage::F32(x) => {
@@ -56,7 +56,7 @@ impl Values {
             CpuStorage::U32(x) => {
                 (Self::Numbers(x[range.clone()].to_vec()), x[range].as_ptr().cast())
             }
-            _ => bail!("{name}: kernels know f32, bf16 and u32"),
+            _ => bail!("kernels know f32, bf16 and u32"),
         })
     }
 
@@ -144,7 +144,7 @@ pub(crate) fn run_by(
     let mut copies: Vec<(Values, &Tensor)> = Vec::new();
     let mut index_of = Vec::new();
     for tensor in call.tensors {
-        let (values, place) = Values::of(tensor, &call.name)?;
+        let (values, place) = Values::of(tensor)?;
         let known = places.iter().position(|known| *known == place && tensor.elem_count() > 0);
         index_of.push(known.unwrap_or(copies.len()));
         if known.is_none() {
@@ -166,7 +166,7 @@ pub(crate) fn run_by(
         launch.bytes[at] = copies[index].0.bytes();
     }
     if engine(&launch) != 0 {
-        bail!("there is no kernel {}", call.name);
+        bail!("there is no kernel of this name");
     }
     for ((mut values, tensor), before) in copies.into_iter().zip(before) {
         if !values.is(&before) {

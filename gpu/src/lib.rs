@@ -161,9 +161,7 @@ pub fn open_cuda(ordinal: usize) -> Result<Device> {
 pub fn free_memory(device: &Device) -> Option<u64> {
     match device {
         #[cfg(feature = "cuda")]
-        Device::Cuda(device) => {
-            device.cuda_stream().context().mem_get_info().ok().map(|(free, _)| free as u64)
-        }
+        Device::Cuda(device) => cuda::memory::free(device.cuda_stream().context()).ok(),
         // For tests of what is done where there is little.
         #[cfg(feature = "emulated")]
         Device::Cpu => std::env::var("TEALIGHT_EMULATED_MEMORY").ok()?.parse().ok(),
@@ -261,7 +259,7 @@ impl Call<'_> {
             Device::Metal(device) => metal::run(self, device),
             #[cfg(feature = "emulated")]
             Device::Cpu => emulators::run(self),
-            _ => bail!("{}: no kernels for this device in this build", self.name),
+            _ => bail!("no kernels for this device in this build"),
         }
     }
 }

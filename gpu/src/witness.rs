@@ -42,11 +42,14 @@ pub(crate) fn compare(kernel: &str, ours: &Tensor, reference: &Tensor) -> Result
     Ok(())
 }
 
-/// Launches a call, and where somebody looks holds what it did against the same as C.
+/// Launches a call, and where somebody looks holds what it did against the same as C. An error names the kernel: of a launch,
+/// and of reading its results, which is where a device says what went wrong in it.
 pub(crate) fn seen(call: &Call<'_>, launch: impl FnOnce() -> Result<()>) -> Result<()> {
-    if !is_watching() {
-        return launch();
-    }
+    let seen = if is_watching() { compared(call, launch) } else { launch() };
+    seen.map_err(|error| candle_core::Error::Msg(format!("kernel {}: {error}", call.name)))
+}
+
+fn compared(call: &Call<'_>, launch: impl FnOnce() -> Result<()>) -> Result<()> {
     // A tensor that is named twice is one piece of memory there too.
     let mut copies: Vec<Tensor> = Vec::new();
     for (index, tensor) in call.tensors.iter().enumerate() {
@@ -75,8 +78,8 @@ fn reference(call: &Call<'_>) -> Result<()> {
 }
 
 #[cfg(not(any(feature = "emulated", feature = "cuda", feature = "metal")))]
-fn reference(call: &Call<'_>) -> Result<()> {
-    candle_core::bail!("{}: this build has no kernels", call.name)
+fn reference(_: &Call<'_>) -> Result<()> {
+    candle_core::bail!("this build has no kernels as C")
 }
 
 /// A copy in memory of its own.
@@ -122,4 +125,25 @@ fn error(ours: &[f64], reference: &[f64], are_whole: bool) -> f64 {
         worst = worst.max(apart);
     }
     worst
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Params;
+
+    #[test]
+    fn an_error_of_a_launch_names_its_kernel() {
+        let x = Tensor::zeros(4, DType::F32, &Device::Cpu).expect("memory");
+        let call =
+            Call { name: "add_f32".into(), groups: 1, tensors: &[&x], params: Params::default() };
+        let launch = || -> Result<()> { candle_core::bail!("CUDA_ERROR_ILLEGAL_ADDRESS") };
+        let message = "kernel add_f32: CUDA_ERROR_ILLEGAL_ADDRESS";
+        assert_eq!(seen(&call, launch).expect_err("a fault").to_string(), message);
+        assert_eq!(watch(|| seen(&call, launch)).expect_err("a fault").to_string(), message);
+        // A kernel that there is not: its results cannot be compared either.
+        let unknown = Call { name: "none_f32".into(), ..call };
+        let error = watch(|| seen(&unknown, || Ok(()))).expect_err("a fault").to_string();
+        assert_eq!(error, "kernel none_f32: there is no kernel of this name");
+    }
 }

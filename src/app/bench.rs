@@ -90,13 +90,13 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     };
     // Before the limits are measured, which take memory of their own.
     let peak = machine::peak_rss();
-    let limits = machine::measure(&device, options.model.precision.dtype.storage(&device)?)?;
+    let dtype = options.model.precision.dtype.storage(&device)?;
+    let limits = machine::measure(&device, dtype)?;
     let work = Work::of(
         &architecture,
-        options.prompts,
-        options.group,
-        options.prompt_len,
-        options.new_tokens,
+        dtype,
+        (options.prompts, options.group),
+        (options.prompt_len, options.new_tokens),
     );
     let plan = options.memory_plan(&architecture, &device)?;
     let is_rounded = options.model.precision.rollout_dtype.is_some();

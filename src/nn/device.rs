@@ -155,13 +155,26 @@ impl Placement<'_> {
 /// a device that is named by its number stays.
 ///
 /// # Errors
-/// The driver does not say how many there are.
-pub fn of_rank(name: &str, (rank, here): (usize, usize)) -> Result<String> {
-    let is_open = name == "cuda" || (name == "auto" && cfg!(feature = "cuda"));
-    match cuda_devices()? {
-        count if is_open && here > 1 && count > 0 => Ok(format!("cuda:{}", rank % count)),
-        _ => Ok(name.to_owned()),
-    }
+/// `cuda` for several processes, and the driver does not say how many devices there are.
+pub fn of_rank(name: &str, ranks: (usize, usize)) -> Result<String> {
+    of_rank_among(name, ranks, cuda_devices)
+}
+
+/// The same with a driver's count, which is asked for only where a device is to be chosen: a binary for CUDA also runs on
+/// machines without a driver.
+fn of_rank_among(
+    name: &str,
+    (rank, processes): (usize, usize),
+    count: impl FnOnce() -> Result<usize>,
+) -> Result<String> {
+    let count = match name {
+        _ if processes < 2 => 0,
+        "cuda" => count()?,
+        // Where there is no driver, `auto` is another device.
+        "auto" => count().unwrap_or(0),
+        _ => 0,
+    };
+    Ok(if count > 0 { format!("cuda:{}", rank % count) } else { name.to_owned() })
 }
 
 #[cfg(feature = "cuda")]
@@ -284,6 +297,21 @@ fn short(error: candle_core::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_are_counted_only_for_several_processes_on_cuda() {
+        let no_driver = || bail!("CUDA devices cannot be counted");
+        for (name, processes) in [("cpu", 4), ("metal", 4), ("cuda:1", 4), ("auto", 4), ("cuda", 1)]
+        {
+            let device = of_rank_among(name, (0, processes), no_driver);
+            assert_eq!(device.expect("nothing is counted, or nothing is there"), name);
+        }
+        assert!(of_rank_among("cuda", (0, 2), no_driver).is_err());
+        let choices = [("cuda", 5, "cuda:1"), ("auto", 3, "cuda:3"), ("cuda:2", 3, "cuda:2")];
+        for (name, rank, device) in choices {
+            assert_eq!(of_rank_among(name, (rank, 8), || Ok(4)).expect("a count"), device);
+        }
+    }
 
     #[test]
     fn a_device_that_is_not_there_is_refused_not_replaced() {

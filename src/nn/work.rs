@@ -1,5 +1,7 @@
 //! The least work of a rollout and a training step: floating-point operations, and bytes that must be read.
 
+use candle_core::DType;
+
 use crate::nn::model::{Architecture, LayerKind};
 use crate::system::machine::Limits;
 
@@ -14,13 +16,13 @@ pub struct Work {
 }
 
 impl Work {
-    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`.
+    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`, with weights and keys and
+    /// values of this type.
     pub fn of(
         architecture: &Architecture,
-        prompts: usize,
-        group: usize,
-        prompt_len: usize,
-        new_tokens: usize,
+        dtype: DType,
+        (prompts, group): (usize, usize),
+        (prompt_len, new_tokens): (usize, usize),
     ) -> Self {
         let a = architecture;
         let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
@@ -39,8 +41,8 @@ impl Work {
         };
         let (prompt, new) = (prompt_len as f64, new_tokens as f64);
         let (prompts, rows) = (prompts as f64, (prompts * group) as f64);
-        let bytes = 4.0;
-        let cached = rows * (2 * attending * keys) as f64 * 4.0 * (prompt + new / 2.0)
+        let bytes = dtype.size_in_bytes() as f64;
+        let cached = rows * (2 * attending * keys) as f64 * bytes * (prompt + new / 2.0)
             // A state is read and written, four bytes a value each.
             + rows * states as f64;
         Self {
@@ -65,5 +67,27 @@ impl Work {
     /// Seconds of the training step's products at the peak.
     pub fn step_at(&self, limits: &Limits) -> f64 {
         self.step_flops / limits.peak
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bfloat16_halves_the_bytes_of_a_decoding_step() {
+        let config = serde_json::json!({
+            "model_type": "qwen2", "vocab_size": 1000, "hidden_size": 64, "intermediate_size": 128,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "max_position_embeddings": 64, "tie_word_embeddings": true,
+        });
+        let architecture = Architecture::from_config(&config).expect("a config");
+        let work = |dtype| Work::of(&architecture, dtype, (2, 3), (10, 20));
+        let (single, half) = (work(DType::F32), work(DType::BF16));
+        assert_eq!(single.decode_bytes, 2.0 * half.decode_bytes);
+        assert_eq!(single.decode_flops, half.decode_flops);
+        // Where memory is the limit, seconds are bytes over their rate.
+        let limits = Limits { peak: f64::INFINITY, product: f64::INFINITY, read: 1e9 };
+        assert_eq!(single.rollout_at(&limits), 19.0 * single.decode_bytes / 1e9);
     }
 }

@@ -14,7 +14,7 @@ pub struct Limits {
     pub peak: f64,
     /// The same in a product of two large matrices.
     pub product: f64,
-    /// Bytes a second that a large array is read at.
+    /// Bytes a second that a large array is read at; on a GPU, read and written at.
     pub read: f64,
 }
 
@@ -29,44 +29,55 @@ pub fn measure(device: &Device, dtype: DType) -> Result<Limits> {
             Ok(())
         })?;
         let product = 2.0 * (side as f64).powi(3) / seconds;
-        return Ok(Limits { peak: peak(), product, read: read(device)? });
+        return Ok(Limits { peak: peak(), product, read: read()? });
     }
     let side = 8192;
-    let left = Tensor::ones((side, side), dtype, device)?;
+    let left = unequal(side * side, device)?.reshape((side, side))?.to_dtype(dtype)?;
     let right = left.copy()?;
     let seconds = best(5, || {
         left.matmul(&right)?;
         device.synchronize()
     })?;
     let rate = 2.0 * (side as f64).powi(3) / seconds;
-    Ok(Limits { peak: rate, product: rate, read: read(device)? })
+    let values = left.flatten_all()?.to_dtype(DType::F32)?;
+    Ok(Limits { peak: rate, product: rate, read: scaled(&values)? })
 }
 
-/// Bytes a second that 512 MiB are read at.
-fn read(device: &Device) -> Result<f64> {
+/// Values on a device of which none is like the next: the clock of a GPU that multiplies equal numbers is higher.
+fn unequal(count: usize, device: &Device) -> Result<Tensor> {
+    let value =
+        |at: usize| ((at as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32;
+    Tensor::from_vec((0..count).map(|at| value(at) - 0.5).collect(), count, device)
+}
+
+/// Bytes a second that the CPU reads 512 MiB at.
+fn read() -> Result<f64> {
     const VALUES: usize = 128 << 20;
-    if device.is_cpu() {
-        let values = vec![1f32; VALUES];
-        let seconds = best(5, || {
-            // Parts large enough to stream, summed in independent lanes.
-            let sum = |part: &[f32]| {
-                let mut lanes = [0f32; 64];
-                for block in part.as_chunks::<64>().0 {
-                    lanes.iter_mut().zip(block).for_each(|(lane, x)| *lane += x);
-                }
-                lanes.iter().sum::<f32>()
-            };
-            std::hint::black_box(values.par_chunks(1 << 20).map(sum).sum::<f32>());
-            Ok(())
-        })?;
-        return Ok(4.0 * VALUES as f64 / seconds);
-    }
-    let values = Tensor::ones(VALUES, DType::F32, device)?;
+    let values = vec![1f32; VALUES];
     let seconds = best(5, || {
-        values.sum_all()?;
-        device.synchronize()
+        // Parts large enough to stream, summed in independent lanes.
+        let sum = |part: &[f32]| {
+            let mut lanes = [0f32; 64];
+            for block in part.as_chunks::<64>().0 {
+                lanes.iter_mut().zip(block).for_each(|(lane, x)| *lane += x);
+            }
+            lanes.iter().sum::<f32>()
+        };
+        std::hint::black_box(values.par_chunks(1 << 20).map(sum).sum::<f32>());
+        Ok(())
     })?;
     Ok(4.0 * VALUES as f64 / seconds)
+}
+
+/// Bytes a second that these values are read and written at, each by itself, on their device. Candle's sum of an array would be
+/// no measure: one of a GPU's many multiprocessors adds up all of it.
+fn scaled(values: &Tensor) -> Result<f64> {
+    let bytes = values.elem_count() * values.dtype().size_in_bytes();
+    let seconds = best(5, || {
+        values.affine(0.5, 0.0)?;
+        values.device().synchronize()
+    })?;
+    Ok(2.0 * bytes as f64 / seconds)
 }
 
 /// The fewest seconds of several tries.

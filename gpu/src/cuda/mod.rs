@@ -1,6 +1,7 @@
 //! Launches on CUDA, on the one stream of a device.
 
 pub(crate) mod graph;
+pub(crate) mod memory;
 #[cfg(feature = "nccl")]
 pub(crate) mod nccl;
 mod program;
@@ -61,6 +62,7 @@ pub(crate) fn open(ordinal: usize) -> Result<Device> {
         device.as_cuda_device()?.disable_event_tracking();
     }
     let cuda = device.as_cuda_device()?;
+    memory::keep_freed(cuda.cuda_stream().context())?;
     let scratch = graph::give_scratch(*cuda.cublas_handle().handle(), &cuda.cuda_stream())?;
     open.insert(ordinal, (device.clone(), scratch));
     Ok(device)
@@ -184,7 +186,7 @@ pub(crate) fn run(call: &Call<'_>, device: &CudaDevice) -> Result<()> {
     let ptx = program::ptx(device)?;
     let kernel = device.get_or_load_custom_func(&call.name, "tealight", &ptx).map_err(|error| {
         match program::advice_here() {
-            Some(advice) => candle_core::Error::Msg(format!("{}: {error}; {advice}", call.name)),
+            Some(advice) => candle_core::Error::Msg(format!("{error}; {advice}")),
             None => error,
         }
     })?;
@@ -193,7 +195,7 @@ pub(crate) fn run(call: &Call<'_>, device: &CudaDevice) -> Result<()> {
         .iter()
         .map(|(storage, layout)| match &**storage {
             Storage::Cuda(storage) => View::of(storage, layout),
-            _ => bail!("{}: a tensor is not on the GPU", call.name),
+            _ => bail!("a tensor is not on the GPU"),
         })
         .collect::<Result<Vec<_>>>()?;
     let (stream, _) = graph::target(device);
