@@ -3,7 +3,7 @@
 //! The models and reference values are in `tests/fixtures/conformance`, whose README says how they were made.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use candle_core::{DType, Device, Tensor};
 use tealight::formats::pretrained::Pretrained;
@@ -14,7 +14,7 @@ use tealight::nn::generate::{
 use tealight::nn::model::{Architecture, Decoder, PackedSequences, weights};
 use tealight::nn::policy::{Policy, Sequence};
 
-use crate::support::{backends, gradients};
+use crate::support::{self, backends, gradients};
 
 const MODELS: [&str; 17] = [
     "family-granite4",
@@ -45,7 +45,7 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance");
+    let root = support::root().join("tests/fixtures/conformance");
     let load = |name: &'static str| {
         let path = root.join(format!("{name}.ref.safetensors"));
         let reference = candle_core::safetensors::load(path, &Device::Cpu).expect("reference");

@@ -1,4 +1,4 @@
-//! Steps in the emulation: which become graphs, and that they compute what their launches do.
+//! Steps on a device, or with kernels as C in its place: which become graphs, and that they compute what their launches do.
 
 use std::cell::Cell;
 
@@ -17,9 +17,16 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
     alone
 }
 
+fn device() -> Device {
+    #[cfg(feature = "cuda")]
+    return crate::open_cuda(0).expect("a GPU");
+    #[cfg(not(feature = "cuda"))]
+    Device::Cpu
+}
+
 fn of(values: impl Iterator<Item = usize>, shape: (usize, usize)) -> Tensor {
     let values: Vec<f32> = values.map(|at| (at as f32 * 0.7).sin()).collect();
-    Tensor::from_vec(values, shape, &Device::Cpu).expect("a matrix")
+    Tensor::from_vec(values, shape, &device()).expect("a matrix")
 }
 
 fn of_all(x: &Tensor) -> Vec<f32> {
@@ -40,10 +47,10 @@ impl Step {
     fn new(rows: usize) -> Self {
         Self {
             more: 8,
-            workspace: Workspace::new(&Device::Cpu, rows).expect("a workspace"),
+            workspace: Workspace::new(&device(), rows).expect("a workspace"),
             weight: of(0..16, (4, 4)),
             gain: of(3..7, (1, 4)).flatten_all().expect("a row"),
-            cache: Tensor::zeros((8, 4), DType::F32, &Device::Cpu).expect("a cache"),
+            cache: Tensor::zeros((8, 4), DType::F32, &device()).expect("a cache"),
         }
     }
 
@@ -54,7 +61,8 @@ impl Step {
     /// The step with this index, whose rows go to others of the cache; `more` is done inside it.
     fn run(&self, at: usize, rows: usize, more: &dyn Fn(&Array)) -> Vec<f32> {
         self.workspace.begin(rows);
-        let to = Destination { device: &Device::Cpu, workspace: Some(&self.workspace) };
+        let device = device();
+        let to = Destination { device: &device, workspace: Some(&self.workspace) };
         let x: Vec<f32> = (0..rows * 4).map(|value| ((value + at) as f32).cos()).collect();
         let x = to.upload(x, (rows, 4)).expect("x");
         let places: Vec<u32> = (0..rows).map(|row| ((at + 3 * row) % 8) as u32).collect();

@@ -11,11 +11,18 @@ pub(crate) mod server;
 pub(crate) mod vllm;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use candle_core::{Device, Tensor};
 use tealight::nn::model::weights::Weights;
 use tealight::nn::model::{Architecture, BackendKind, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
+
+/// The package, with its fixtures: where cargo says it is, or the program's caller, else where it was compiled.
+pub(crate) fn root() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR");
+    PathBuf::from(here.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()))
+}
 
 /// Something that computes a model here.
 #[derive(Debug, Clone)]
@@ -26,13 +33,15 @@ pub(crate) struct TestBackend {
     pub(crate) is_exact: bool,
 }
 
-/// Every backend of this build: the CPU, the kernels of a GPU as C, and with `cuda` or `metal` the GPU.
+/// Every backend of this build: the CPU, the kernels of a GPU as C, and with `cuda` or `metal` the GPU; the one that
+/// `TEALIGHT_TEST_DEVICE` names must be there.
 pub(crate) fn backends() -> Vec<TestBackend> {
     let mut backends = vec![
         TestBackend { kind: BackendKind::Cpu, device: Device::Cpu, is_exact: true },
         TestBackend { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false },
     ];
-    let (device, _) = tealight::nn::device::open("auto").expect("a device");
+    let name = std::env::var("TEALIGHT_TEST_DEVICE").unwrap_or_else(|_| "auto".into());
+    let (device, _) = tealight::nn::device::open(&name).expect("the device that is asked for");
     if !device.is_cpu() {
         backends.push(TestBackend { kind: BackendKind::Gpu, device, is_exact: false });
     }

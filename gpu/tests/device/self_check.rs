@@ -1,17 +1,16 @@
 //! The self-check of a device reaches every kernel, finds nothing wrong where nothing is, and names what is.
 
-mod common;
-
 use std::collections::BTreeSet;
 
 use candle_core::DType;
-use common::device;
 use tealight_gpu::self_check::{Outcome, Shapes, by_kernel, judged, run};
+
+use crate::common::device;
 
 /// The kernels of `names.h`: those of one type, those of two, and where tensor cores are known those for heads of a
 /// size.
 fn names() -> BTreeSet<String> {
-    let text = include_str!("../kernels/names.h");
+    let text = include_str!("../../kernels/names.h");
     let mut names = BTreeSet::new();
     for word in text.split_whitespace() {
         let (kind, name) = word.trim_end_matches(')').split_once('(').expect("ONE(name)");
@@ -71,7 +70,7 @@ fn a_kernel_that_is_wrong_on_purpose_is_found() {
     for kernel in ["attention_keys_bf16", "sample_f32", "delta_back_f32"] {
         let tests = std::env::current_exe().expect("these tests");
         let done = std::process::Command::new(tests)
-            .args(["--exact", "every_kernel_is_launched_and_is_what_it_is_on_the_cpu"])
+            .args(["--exact", "self_check::every_kernel_is_launched_and_is_what_it_is_on_the_cpu"])
             .env("TEALIGHT_EMULATED_FAULT", kernel)
             .output()
             .expect("runs");

@@ -1,10 +1,9 @@
 //! Samples on a device against exact sums in f64: the whole distribution, every filter, ties, a real vocabulary.
 
-mod common;
-
 use candle_core::{DType, Device, Result, Tensor};
-use common::{device, flat, values};
 use tealight_gpu::kernels::{self, Draw};
+
+use crate::common::{device, flat, values};
 
 /// Tokens and log-probabilities for every number of `uniform`, from row 0, or from a row each.
 fn sample(

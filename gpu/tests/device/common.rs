@@ -1,6 +1,4 @@
 //! Where kernels run in tests, values to run them on, and how close their results must be.
-// Not every file of tests needs all of it.
-#![allow(dead_code)]
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 use tealight_gpu::workspace::Array;

@@ -1,10 +1,9 @@
 //! Attention and its gradients against its formula in f64, and over a cache.
 
-mod common;
-
 use candle_core::{D, DType, Device, Result, Tensor};
-use common::{TYPES, close, device, gradients, numbers, values};
 use tealight_gpu::kernels::{self, Heads, Run, Runs};
+
+use crate::common::{TYPES, close, device, gradients, numbers, values};
 
 /// A prefix of 35 tokens with suffixes of 20 and 1, and a sequence of 40.
 fn runs() -> Vec<Run> {

@@ -3,11 +3,10 @@
 //! Without a GPU `cargo test -p tealight-gpu` runs them as C; on a machine with one add `--features cuda` or
 //! `--features metal`.
 
-mod common;
-
 use candle_core::{D, DType, Device, Result, Tensor};
-use common::{TYPES, close, device, flat, gradients, numbers, values};
 use tealight_gpu::kernels::{self, AdamW, Gain, Gate, Heads, Run, Runs};
+
+use crate::common::{TYPES, close, device, flat, gradients, numbers, values};
 
 const SILU: Gate = Gate { slope: 1.0, cubic: 0.0, alone: false };
 

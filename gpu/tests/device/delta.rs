@@ -1,12 +1,11 @@
 //! The gated delta rule and its convolution against graphs of Candle's operations in f64, in f32 and bf16, over runs
 //! that share what they begin with.
 
-mod common;
-
 use candle_core::{DType, Device, Result, Tensor};
-use common::{TYPES, Values, close, device, gradients, values};
 use tealight_gpu::kernels::{self, Delta, DeltaRun, Taps};
 use tealight_gpu::workspace::{Array, Operand};
+
+use crate::common::{TYPES, Values, close, device, gradients, values};
 
 /// A run that two others go on from, one of them longer than a chunk, and one alone.
 fn runs() -> Vec<DeltaRun> {

@@ -1,0 +1,8 @@
+//! The kernels on a device, or as C in its place: one program, which is what a lent GPU has room for.
+
+mod attention;
+mod common;
+mod delta;
+mod kernels;
+mod sampling;
+mod self_check;
