@@ -141,9 +141,12 @@ mod tests {
         let message = "kernel add_f32: CUDA_ERROR_ILLEGAL_ADDRESS";
         assert_eq!(seen(&call, launch).expect_err("a fault").to_string(), message);
         assert_eq!(watch(|| seen(&call, launch)).expect_err("a fault").to_string(), message);
-        // A kernel that there is not: its results cannot be compared either.
+        // Its results cannot be compared with those of no kernel.
         let unknown = Call { name: "none_f32".into(), ..call };
         let error = watch(|| seen(&unknown, || Ok(()))).expect_err("a fault").to_string();
-        assert_eq!(error, "kernel none_f32: there is no kernel of this name");
+        let names = ["no kernel of this name", "no kernels as C"];
+        assert!(
+            error.starts_with("kernel none_f32: ") && names.iter().any(|name| error.contains(name))
+        );
     }
 }

@@ -1,4 +1,5 @@
 //! Candle's operations compute what the kernels do as C. A process of its own: the choice is the process's.
+#![cfg(feature = "emulated")]
 
 use candle_core::{DType, Device};
 use tealight_gpu::self_check::{DeltaShapes, Outcome, Shapes, judged, run};

@@ -306,5 +306,5 @@ impl Workspace {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "emulated", feature = "cuda")))]
 mod tests;

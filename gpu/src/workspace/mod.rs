@@ -279,6 +279,7 @@ mod tests {
         assert!(values.iter().all(|value| value.is_nan()));
     }
 
+    #[cfg(feature = "emulated")]
     #[test]
     fn what_is_made_of_an_array_does_not_share_its_memory() {
         let workspace = workspace(2);
