@@ -31,16 +31,22 @@ pub fn measure(device: &Device, dtype: DType) -> Result<Limits> {
         let product = 2.0 * (side as f64).powi(3) / seconds;
         return Ok(Limits { peak: peak(), product, read: read()? });
     }
-    let side = 8192;
-    let left = unequal(side * side, device)?.reshape((side, side))?.to_dtype(dtype)?;
-    let right = left.copy()?;
-    let seconds = best(5, || {
-        left.matmul(&right)?;
-        device.synchronize()
-    })?;
-    let rate = 2.0 * (side as f64).powi(3) / seconds;
-    let values = left.flatten_all()?.to_dtype(DType::F32)?;
-    Ok(Limits { peak: rate, product: rate, read: scaled(&values)? })
+    const LARGEST: usize = 8192;
+    let values = unequal(LARGEST * LARGEST, device)?;
+    let read = scaled(&values)?;
+    let values = values.to_dtype(dtype)?;
+    // A slow device would take minutes for the largest matrices, and needs no large ones to be at its limit.
+    let (mut side, mut rate) = (512, 0.0);
+    while side <= LARGEST {
+        let matrix = values.narrow(0, 0, side * side)?.reshape((side, side))?;
+        let seconds = best(5, || {
+            matrix.matmul(&matrix)?;
+            device.synchronize()
+        })?;
+        rate = 2.0 * (side as f64).powi(3) / seconds;
+        side = if seconds > 0.05 { LARGEST + 1 } else { 2 * side };
+    }
+    Ok(Limits { peak: rate, product: rate, read })
 }
 
 /// Values on a device of which none is like the next: the clock of a GPU that multiplies equal numbers is higher.
