@@ -76,7 +76,11 @@ const std::map<std::string, double (*)(double)> UNARY = {
   {"uexp", [](double x) { return exp(x); }}, {"ulog", [](double x) { return log(x); }},
   {"usqr", [](double x) { return x * x; }}, {"usqrt", [](double x) { return sqrt(x); }},
   {"ucos", [](double x) { return cos(x); }}, {"usin", [](double x) { return sin(x); }},
-  {"uabs", [](double x) { return fabs(x); }}, {"urelu", [](double x) { return x > 0 ? x : 0; }}};
+  {"uabs", [](double x) { return fabs(x); }}, {"utanh", [](double x) { return tanh(x); }},
+  {"ufloor", [](double x) { return floor(x); }}, {"uceil", [](double x) { return ceil(x); }},
+  {"uround", [](double x) { return round(x); }}, {"uerf", [](double x) { return erf(x); }},
+  {"usilu", [](double x) { return x / (1 + exp(-x)); }}, {"usign", [](double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }},
+  {"urelu", [](double x) { return x > 0 ? x : 0; }}};
 const std::map<std::string, double (*)(double, double)> BINARY = {
   {"badd", [](double x, double y) { return x + y; }}, {"bsub", [](double x, double y) { return x - y; }},
   {"bmul", [](double x, double y) { return x * y; }}, {"bdiv", [](double x, double y) { return x / y; }},
