@@ -52,7 +52,7 @@ part() {
   if [ "$size" = small ]; then most=$((10 * most)); fi
   if [ -n "${PARTS:-}" ] && [[ " $PARTS " != *" $name "* ]]; then return; fi
   if [ "$most" -gt $((limit - SECONDS)) ]; then most=$((limit - SECONDS)); fi
-  if [ "$most" -lt 8 ]; then say "| $name | no time left |"; return; fi
+  if [ "$most" -lt 8 ]; then say "$name: no time left"; return; fi
   polled=$(wc -l < "$work/memory.csv" 2> /dev/null || echo 0)
   export most
   "$@" > "$out/logs/$name" 2>&1
@@ -62,7 +62,7 @@ part() {
   if [ $code -eq 75 ]; then verdict=skipped; fi
   # Said at once, since parts run beside each other.
   say "$(
-    echo "| $name | $verdict, $((SECONDS - began)) s of $SECONDS$(tools memory "$work/memory.csv" "$polled")"
+    echo "$name: $verdict, $((SECONDS - began)) s of $SECONDS$(tools memory "$work/memory.csv" "$polled")"
     grep -aE "$pattern" "$out/logs/$name" | tail -n "$lines" | cut -c1-250 | sed 's/^/    /'
     if [ $code -ne 0 ] && [ $code -ne 75 ]; then
       grep -avE '^\s*$|stack backtrace|note: run with' "$out/logs/$name" | tail -n 5 | cut -c1-250 | sed 's/^/    ! /'
@@ -192,7 +192,7 @@ kill $poll 2> /dev/null
 cp "$work/memory.csv" "$out/logs/" 2> /dev/null
 for run in "$work"/learn-*; do cp "$run/metrics.jsonl" "$out/logs/$(basename "$run").jsonl" 2> /dev/null; done
 tar -C "$out" -czf "$work/logs.tgz" logs summary && rm -rf "$out/logs" && mv "$work/logs.tgz" "$out/logs.tgz"
-failed=$(grep -cE '^\| [a-z0-9-]+ \| (FAILED|CUT OFF)' "$out/summary")
+failed=$(grep -cE '^[a-z0-9-]+: (FAILED|CUT OFF)' "$out/summary")
 say "$failed parts failed or were cut off"
 echo
 echo "===== summary, $SECONDS s"
