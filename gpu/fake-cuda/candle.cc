@@ -79,7 +79,7 @@ const std::map<std::string, double (*)(double)> UNARY = {
   {"uabs", [](double x) { return fabs(x); }}, {"utanh", [](double x) { return tanh(x); }},
   {"ufloor", [](double x) { return floor(x); }}, {"uceil", [](double x) { return ceil(x); }},
   {"uround", [](double x) { return round(x); }}, {"uerf", [](double x) { return erf(x); }},
-  {"usilu", [](double x) { return x / (1 + exp(-x)); }}, {"usign", [](double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }},
+  {"usilu", [](double x) { return x / (1 + exp(-x)); }}, {"usign", [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; }},
   {"urelu", [](double x) { return x > 0 ? x : 0; }}};
 const std::map<std::string, double (*)(double, double)> BINARY = {
   {"badd", [](double x, double y) { return x + y; }}, {"bsub", [](double x, double y) { return x - y; }},
