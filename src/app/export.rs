@@ -57,6 +57,7 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
         Existing::Keep => directory::fresh(output, existing)?,
     };
     let (model, _) = options.model.load()?;
+    model.check_copyable()?;
     let name = &model.name;
     match (&model.adapter, options.merge) {
         (Some(_), false) => bail!("{name} is an adapter: add --merge to write it with its base"),

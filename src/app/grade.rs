@@ -232,12 +232,12 @@ impl GradeOptions {
 
     /// The k asked for, or the powers of two that every problem's samples can estimate.
     fn ks(&self, tallies: &[Tally]) -> Result<Vec<usize>> {
-        if !self.k.is_empty() {
-            return Ok(self.k.clone());
-        }
         let Some(least) = tallies.iter().map(|tally| tally.samples + tally.unjudged).min() else {
             bail!("there is no completion to grade");
         };
+        if !self.k.is_empty() {
+            return Ok(self.k.clone());
+        }
         Ok(tealight_eval::report::grid(&[], least))
     }
 }

@@ -1,31 +1,25 @@
-//! `tealight launch`: a command in several processes of this machine, or of several, without MPI.
+//! `tealight launch`: a command in several processes of this machine, without MPI.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 
 use crate::system::process::{KEY, PLACE};
-use crate::system::ranks::tcp::{Controls, Key, Membership, listen_anywhere, rendezvous};
+use crate::system::ranks::tcp::{Key, Membership, rendezvous};
 use crate::system::stop::Stop;
 
 /// How long the other ranks may go on after one has failed. It is less than they wait for the first to say why.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Processes to start, and where the others are.
+/// Processes to start.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// Processes of this node.
+    /// How many.
     pub processes: usize,
-    /// Nodes, each with as many processes.
-    pub nodes: usize,
-    /// Which of them this one is, from 0.
-    pub node: usize,
-    /// Where the first node waits for the others, as `host:port`.
-    pub first_node: String,
     /// The command and its options.
     pub command: Vec<String>,
 }
@@ -35,7 +29,7 @@ pub struct Launch {
 #[error("a rank failed")]
 pub struct RankFailed(pub u8);
 
-/// The processes of this node; those that are left are killed with it.
+/// The processes of a launch; those that are left are killed with it.
 struct Processes(Vec<Child>);
 
 impl Drop for Processes {
@@ -65,94 +59,45 @@ impl Processes {
     }
 }
 
-/// The first node's meeting of all ranks, which gives connections to them.
-type Meeting = JoinHandle<Result<Controls>>;
+/// Where all ranks meet.
+type Meeting = JoinHandle<Result<()>>;
 
-/// Runs the command and waits for all of its processes on this node.
+/// Runs the command and waits for all of its processes.
 ///
 /// # Errors
-/// A process cannot be started; [`RankFailed`] where one failed; ranks do not come; no key for several nodes.
+/// A process cannot be started; [`RankFailed`] where one failed; ranks do not come.
 pub fn run(launch: &Launch, stop: &Stop) -> Result<()> {
-    ensure!(launch.node < launch.nodes, "--node-rank {} of --nnodes {}", launch.node, launch.nodes);
-    let (size, is_alone) = (launch.nodes * launch.processes, launch.nodes == 1);
-    let key = match std::env::var(KEY) {
-        Ok(key) => Key::new(key)?,
-        Err(_) if is_alone => Key::random()?,
-        Err(_) => bail!("set {KEY} to one secret text on all nodes: ranks admit only who knows it"),
-    };
-    let mut place = launch.first_node.clone();
-    let mut meeting = None;
-    if launch.node == 0 {
-        let listener;
-        (listener, place) = listen(&launch.first_node, is_alone)?;
+    let (size, key) = (launch.processes, Key::random()?);
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("ranks cannot be awaited")?;
+    let place = listener.local_addr()?;
+    let meeting = {
         let key = key.clone();
-        meeting = Some(std::thread::spawn(move || rendezvous(&listener, size, &key)));
-    }
+        std::thread::spawn(move || rendezvous(&listener, size, &key))
+    };
     stop.saves();
     let mut processes = Processes(Vec::new());
-    for local in 0..launch.processes {
-        let membership = Membership {
-            rank: launch.node * launch.processes + local,
-            size,
-            local: (local, launch.processes),
-            rendezvous: place.clone(),
-        };
-        processes.0.push(start(launch, &membership, &key)?);
+    for rank in 0..size {
+        processes.0.push(start(launch, &Membership { rank, size, rendezvous: place }, &key)?);
     }
-    wait(processes, meeting, stop)
+    wait(processes, Some(meeting), stop)
 }
 
-/// Where the first node's launcher listens, and where that node's ranks find it. Other nodes find it by
-/// `first_node`; a name may have another address there than here, where it may be 127.0.1.1.
-fn listen(first_node: &str, is_alone: bool) -> Result<(TcpListener, String)> {
-    let fail = || format!("{first_node}: ranks cannot be awaited there");
-    let bind = |address: SocketAddr| {
-        let listener = TcpListener::bind(address).with_context(fail)?;
-        let place = listener.local_addr()?.to_string();
-        Ok((listener, place))
-    };
-    if is_alone {
-        return bind((Ipv4Addr::LOCALHOST, 0).into());
-    }
-    if let Ok(address) = first_node.parse::<SocketAddr>()
-        && !address.ip().is_unspecified()
-    {
-        if address.ip().is_loopback() {
-            tracing::warn!(
-                "--master-addr {}: only processes of this machine can join there",
-                address.ip()
-            );
-        }
-        return bind(address);
-    }
-    let port = first_node.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-    let listener = listen_anywhere(port.with_context(fail)?).with_context(fail)?;
-    let place = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.local_addr()?.port()));
-    Ok((listener, place.to_string()))
-}
-
-/// Waits for this node's processes. Signals go to them, and where there is a `meeting` to those of other nodes, whose
-/// launchers' signals come from there.
+/// Waits for the processes. Signals go to them; before they have met, a signal ends them.
 fn wait(mut processes: Processes, mut meeting: Option<Meeting>, stop: &Stop) -> Result<()> {
-    let mut controls: Option<Controls> = None;
     let mut stop_code: Option<u8> = None;
     let mut failed: Option<(Instant, u8)> = None;
     loop {
         if let Some(thread) = meeting.take_if(|thread| thread.is_finished()) {
-            let connections =
-                thread.join().map_err(|_| anyhow::anyhow!("the rendezvous panicked"))??;
-            let controls = controls.insert(connections);
-            if let Some(code) = stop_code {
-                controls.signal(processes.0.len(), code);
-            }
+            thread.join().map_err(|_| anyhow::anyhow!("the rendezvous panicked"))??;
         }
         let request = stop.exit_code().and_then(|code| u8::try_from(code).ok());
-        let request = request.or_else(|| controls.as_mut()?.requested());
         if let (Some(code), None) = (request, stop_code) {
-            processes.signal(code);
-            if let Some(controls) = &mut controls {
-                controls.signal(processes.0.len(), code);
+            if meeting.is_some() {
+                // Nothing has begun that could be saved.
+                return Err(RankFailed(code).into());
             }
+            processes.signal(code);
             stop_code = Some(code);
         }
         let ended = processes.ended()?;
@@ -183,7 +128,7 @@ fn code(rank: usize, status: Option<ExitStatus>) -> u8 {
     match status.and_then(|status| status.code()) {
         Some(code) => u8::try_from(code).unwrap_or(1),
         None => {
-            tracing::error!("rank {rank} of this node was killed; what it saved is there");
+            tracing::error!("rank {rank} was killed; its last checkpoint is whole");
             1
         }
     }
@@ -207,21 +152,6 @@ fn start(launch: &Launch, membership: &Membership, key: &Key) -> Result<Child> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn several_nodes_find_a_launcher_by_a_name_that_is_local_here() {
-        for name in ["localhost:0", "0.0.0.0:0"] {
-            let (listener, place) = listen(name, false).expect("listens");
-            assert!(listener.local_addr().expect("an address").ip().is_unspecified(), "{name}");
-            std::net::TcpStream::connect(&place).expect("this node's ranks connect");
-        }
-        for (address, is_alone) in [("127.0.0.1:0", false), ("no name here:0", true)] {
-            let (listener, place) = listen(address, is_alone).expect("listens");
-            let local = listener.local_addr().expect("an address");
-            assert!(local.ip().is_loopback() && place == local.to_string(), "{place}");
-        }
-        assert!(listen("a name without a port", false).is_err());
-    }
-
     #[cfg(unix)]
     #[test]
     fn a_rank_that_fails_after_a_stop_ends_the_others_and_one_that_saves_has_time() {
@@ -239,5 +169,21 @@ mod tests {
         assert!(code == 7 && time < Duration::from_secs(60), "{code} after {time:?}");
         let (code, time) = ended(["exit 143", "sleep 3; exit 143"]);
         assert!(code == 143 && time >= Duration::from_secs(3), "{code} after {time:?}");
+    }
+    #[cfg(unix)]
+    #[test]
+    fn a_signal_before_the_ranks_have_met_ends_them() {
+        let child = Command::new("sh").args(["-c", "exec sleep 600"]).stdin(Stdio::piped()).spawn();
+        let processes = Processes(vec![child.expect("starts")]);
+        let pid = processes.0[0].id().to_string();
+        let (ends, ended) = std::sync::mpsc::channel::<()>();
+        let meeting = std::thread::spawn(move || Ok(ended.recv().unwrap_or_default()));
+        let stop = Stop::default();
+        stop.cell().store(143, std::sync::atomic::Ordering::SeqCst);
+        let error = wait(processes, Some(meeting), &stop).expect_err("it was stopped");
+        assert_eq!(error.downcast::<RankFailed>().expect("a code").0, 143);
+        let is_there = Command::new("kill").args(["-0", &pid]).stderr(Stdio::null()).status();
+        assert!(!is_there.expect("kill").success(), "the rank goes on");
+        drop(ends);
     }
 }

@@ -10,7 +10,7 @@ use tealight_datasets::names;
 use crate::formats::adapter;
 use crate::formats::hub;
 use crate::learn::objective::Objective;
-use crate::system::files::{MAX_LINES, MAX_SMALL, read_json, read_text};
+use crate::system::files::{MAX_LINES, MAX_SMALL, own_file, read_json, read_text};
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
 const MAX_RUNS: usize = 16;
@@ -136,12 +136,12 @@ fn settings(run: &Path) -> Result<Option<toml::Table>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = read_text(&path, MAX_SMALL)?;
+    let text = read_text(&own_file(run, &path)?, MAX_SMALL)?;
     text.parse().map(Some).with_context(|| format!("{}: not TOML", path.display()))
 }
 
 /// Settings that name files, folders or programs of this machine.
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 13] = [
     "model",
     "adapter",
     "dataset",
@@ -151,6 +151,10 @@ const PATHS: [&str; 9] = [
     "few_shot_dataset",
     "prompt_template",
     "verifier",
+    "engine_folder",
+    "from_scratch",
+    "test_suite",
+    "tokenizer",
 ];
 
 /// A setting as a card shows it: of those that name files, the last part of each path, and of a program its name
@@ -204,7 +208,8 @@ fn number(value: f64) -> String {
 
 /// The metrics of a run's last step.
 fn last_metrics(run: &Path) -> Option<Value> {
-    let text = read_text(&run.join("metrics.jsonl"), MAX_LINES).ok()?;
+    let file = own_file(run, &run.join("metrics.jsonl")).ok()?;
+    let text = read_text(&file, MAX_LINES).ok()?;
     serde_json::from_str(text.lines().next_back()?).ok()
 }
 

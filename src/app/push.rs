@@ -11,7 +11,8 @@ use crate::app::directory::FINAL;
 use crate::app::model_card::Card;
 use crate::formats::adapter;
 use crate::formats::hub::push::Push;
-use crate::system::files::{MAX_SMALL, read_text, write_atomic};
+use crate::formats::hub::push::folder::{self, FolderFile};
+use crate::system::files::{MAX_SMALL, own_file, read_text, write_atomic};
 
 /// The file that the Hub shows.
 const CARD: &str = "README.md";
@@ -50,21 +51,20 @@ pub fn run(options: &PushOptions, run: &Path, repository: &str) -> Result<String
     push.run(&folder, &mut |text| tracing::info!("{}", text))
 }
 
-/// Writes the model card where there is none; returns the names and sizes in bytes of the files that would be sent.
+/// Writes the model card where there is none; returns the files that would be sent.
 ///
 /// # Errors
-/// A folder without a model.
-pub fn dry_run(options: &PushOptions, run: &Path, repository: &str) -> Result<Vec<(String, u64)>> {
-    let entries = std::fs::read_dir(folder(options, run, repository)?)?.flatten();
-    let file = |entry: std::fs::DirEntry| {
-        Ok((entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len()))
-    };
-    entries.map(file).collect()
+/// A folder without a model, a link out of the folder.
+pub fn dry_run(options: &PushOptions, run: &Path, repository: &str) -> Result<Vec<FolderFile>> {
+    folder::files(&folder(options, run, repository)?)
 }
 
 /// The folder that is sent, with its card.
 fn folder(options: &PushOptions, run: &Path, repository: &str) -> Result<PathBuf> {
-    let folder = if run.join(FINAL).is_dir() { run.join(FINAL) } else { run.to_owned() };
+    let folder = match run.join(FINAL) {
+        folder if folder.is_dir() => own_file(run, &folder).map(|_| folder)?,
+        _ => run.to_owned(),
+    };
     let is_model = folder.join("config.json").exists();
     if !is_model && !folder.join(adapter::CONFIG).exists() {
         bail!("{}: no model and no adapter here", folder.display());
@@ -86,22 +86,25 @@ fn tables(options: &PushOptions, place: &Path) -> Result<Vec<String>> {
     let mut tables = Vec::new();
     for directory in &options.results {
         let file = directory.join("results.md");
-        let text = read_text(&file, MAX_SMALL)
+        let text = own_text(directory, "results.md")
             .with_context(|| format!("{}: no results to show", file.display()))?;
         tables.push(text.trim().to_owned());
     }
     // Only a study that wrote its settings beside its results, as `study` does.
     let study = place.parent().filter(|parent| {
-        let settings = read_text(&parent.join("config.toml"), MAX_SMALL);
+        let settings = own_text(parent, "config.toml");
         settings
             .is_ok_and(|text| text.starts_with("# tealight ") && text.contains("\nobjectives = "))
             && parent.join("results.json").is_file()
+            && parent.join("results.md").symlink_metadata().is_ok()
     });
-    let study = study.map(|parent| parent.join("results.md"));
-    if let (true, Some(text)) =
-        (options.results.is_empty(), study.and_then(|file| read_text(&file, MAX_SMALL).ok()))
-    {
-        tables.push(text.trim().to_owned());
+    if let (true, Some(study)) = (options.results.is_empty(), study) {
+        tables.push(own_text(study, "results.md")?.trim().to_owned());
     }
     Ok(tables)
+}
+
+/// The text of a file of an untrusted folder, which a card shows.
+fn own_text(folder: &Path, name: &str) -> Result<String> {
+    read_text(&own_file(folder, &folder.join(name))?, MAX_SMALL)
 }

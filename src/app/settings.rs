@@ -196,6 +196,7 @@ impl ModelOptions {
                 model.name
             );
         }
+        model.check_copyable()?;
         Ok((model, device))
     }
 

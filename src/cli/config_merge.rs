@@ -17,6 +17,9 @@ use super::setup::recipes;
 use super::{elsewhere, ranges};
 use crate::system::files::MAX_SMALL;
 
+/// A flag of every command that a file may set too.
+const QUIET: &str = "quiet";
+
 /// The options of a command from its matches and the files its `--config` names; `recipe`, a name
 /// and a text, lies below the files.
 ///
@@ -50,19 +53,12 @@ where
     let mut is_quiet = matches.get_flag("quiet");
     let layers = recipe.into_iter().chain(files.iter().map(|(file, text)| (*file, text.as_str())));
     for (file, text) in layers {
-        let given = parsed(file, text)?;
         let before = table.clone();
-        for (key, value) in given {
-            let id = key.replace('-', "_");
-            if id == "quiet" {
+        for (id, value) in parsed(file, text, &known)? {
+            if id == QUIET {
                 is_quiet |=
                     value.as_bool().with_context(|| format!("{file}: `quiet` is true or false"))?;
-                continue;
-            }
-            let Some(id) = known.get(&id).cloned() else {
-                bail!("{file}: unknown key `{key}`{}", nearest(&known, &key));
-            };
-            if matches.value_source(&id) != Some(ValueSource::CommandLine) {
+            } else if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 table.insert(id, value);
             }
         }
@@ -91,8 +87,8 @@ pub(super) fn given<T: Args>(
     let is_typed = |id: &&String| matches.value_source(id) == Some(ValueSource::CommandLine);
     let mut ids: BTreeSet<String> = known.values().filter(is_typed).cloned().collect();
     for (file, text) in files {
-        let keys = parsed(file, text)?.into_iter().map(|(key, _)| key.replace('-', "_"));
-        ids.extend(keys.filter_map(|key| known.get(&key).cloned()));
+        let keys = parsed(file, text, &known)?.into_iter().map(|(id, _)| id);
+        ids.extend(keys.filter(|id| id != QUIET));
     }
     Ok(ids)
 }
@@ -121,8 +117,24 @@ fn read_text(file: &str) -> Result<String> {
     Ok(text)
 }
 
-fn parsed(file: &str, text: &str) -> Result<Table> {
-    text.parse().with_context(|| format!("{file}: not TOML"))
+/// The settings of a file by the names of options, whatever spelling of a name the file has: from here on there is one
+/// key for an option.
+fn parsed(file: &str, text: &str, known: &BTreeMap<String, String>) -> Result<Table> {
+    let given: Table = text.parse().with_context(|| format!("{file}: not TOML"))?;
+    let mut settings = Table::new();
+    for (key, value) in given {
+        let id = match key.replace('-', "_") {
+            id if id == QUIET => id,
+            id => known
+                .get(&id)
+                .cloned()
+                .with_context(|| format!("{file}: unknown key `{key}`{}", nearest(known, &key)))?,
+        };
+        if settings.insert(id, value).is_some() {
+            bail!("{file}: `{key}` is given twice, by two names of one option: leave one out");
+        }
+    }
+    Ok(settings)
 }
 
 /// The first key whose value in `table` cannot be read, where the values `before` could. Errors of values in flattened
@@ -267,6 +279,11 @@ mod tests {
 
     #[test]
     fn unknown_keys_and_wrong_kinds_are_refused() {
+        for text in ["rate = 1.0\nlearning_rate = 2.0", "num-generations = 2\nnum_generations = 3"]
+        {
+            let message = run(&[], &[text]).unwrap_err().to_string();
+            assert!(message.contains("is given twice"), "{message}");
+        }
         let message = run(&[], &["num_generation = 2"]).unwrap_err().to_string();
         assert!(message.contains("did you mean `num_generations`"), "{message}");
         let message = run(&[], &["lr = 0.1"]).unwrap_err().to_string();

@@ -243,14 +243,12 @@ Examples:
     Entry {
         name: "launch",
         options: launch::LaunchOptions::augment_args,
-        about: "Run a command in several processes, on one machine or several, without MPI",
+        about: "Run a command in several processes of this machine, without MPI",
         more: "\
 The command is train, study, eval, presample or grade. docs/how-to/cluster.md says what is divided.
 
 Examples:
-  tealight launch -n 2 train --output runs/two
-  TEALIGHT_LAUNCH_KEY=... tealight launch -n 8 --nnodes 2 --node-rank 0 \\
-      --master-addr node0 train --config recipe:countdown --output /shared/runs/grpo",
+  tealight launch -n 2 train --output runs/two",
         check: |m| launch::check(&resolve(m)?),
         run: |m, process| launch::run(&resolve(m)?, &process.stop),
     },

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::ArgMatches;
 use tealight_datasets::Prompting;
 use tealight_matmul::InstructionSet;
@@ -29,7 +29,6 @@ use crate::app::launch::RankFailed;
 use crate::solvers::sampled::Sampled;
 use crate::system::machine;
 use crate::system::process::{self, Process};
-use crate::system::ranks::tcp::Control;
 use crate::system::ranks::{FirstFailed, Ranks};
 use crate::system::stop::{Interrupted, Stop};
 use crate::system::telemetry::{self, Terminal};
@@ -157,7 +156,12 @@ fn report(error: &anyhow::Error) -> u8 {
 /// Checks a command line without running it: its options, its configuration files, the numbers in them.
 pub fn check(arguments: &[String]) -> Result<()> {
     let arguments = arguments.iter().map(|argument| config_merge::kebab_case(argument.into()));
-    let matches = commands::command().try_get_matches_from(arguments)?;
+    let matches = commands::command().try_get_matches_from(arguments).map_err(|error| {
+        let text = error.to_string();
+        // Help is no error, and errors get their prefix where they are shown.
+        let first = text.lines().next().and_then(|line| line.strip_prefix("error: "));
+        anyhow!("{}", first.unwrap_or(&text))
+    })?;
     let (name, matches) = matches.subcommand().context("no command")?;
     (commands::entry(name).context("no such command")?.check)(matches)
 }
@@ -206,8 +210,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let ended = Arc::<AtomicUsize>::default();
     let stop = if ranks.is_first() { handle_signals()? } else { ignore_signals(&ended)? };
-    if let Some(control) = launched.as_ref().and_then(|launched| launched.control.clone()) {
-        obey_the_launchers(&control, &ranks, &ended);
+    if launched.as_ref().is_some_and(|launched| launched.has_launcher) {
+        obey_the_launcher();
     }
     let process = Process { stop, ranks };
     let result = (entry.run)(matches, &process);
@@ -226,40 +230,16 @@ fn run(matches: &ArgMatches) -> Result<()> {
     result
 }
 
-/// Takes the signals that launchers got for this process's own, and ends with this node's launcher or the first's.
-/// The first hears from every rank what the launcher of its node got, and tells all.
-fn obey_the_launchers(control: &Arc<Control>, ranks: &Ranks, ended: &Arc<AtomicUsize>) {
-    fn raise(code: u8) {
-        if let Some((signal, _)) = signals().find(|(_, other)| *other == i32::from(code)) {
-            let _ = signal_hook::low_level::raise(signal);
-        }
-    }
-    let to_first = control.clone();
-    std::thread::spawn(move || {
+/// Takes the signals that the launcher got for this process's own, and ends with the launcher.
+fn obey_the_launcher() {
+    std::thread::spawn(|| {
         let mut code = [0];
         while std::io::stdin().read_exact(&mut code).is_ok() {
-            to_first.request(code[0]);
-            raise(code[0]);
+            if let Some((signal, _)) = signals().find(|(_, other)| *other == i32::from(code[0])) {
+                let _ = signal_hook::low_level::raise(signal);
+            }
         }
         std::process::exit(1);
-    });
-    let (control, ended, (local, here)) = (control.clone(), ended.clone(), ranks.local());
-    let speaks_for_node = local == 0 && ranks.rank() >= here;
-    std::thread::spawn(move || {
-        while let Some(code) = control.next() {
-            raise(code);
-        }
-        if control.is_finished() {
-            return;
-        }
-        if let code @ 1.. = ended.load(Ordering::SeqCst) {
-            signal_hook::low_level::exit(code as i32);
-        }
-        if speaks_for_node {
-            telemetry::be_silent(false);
-            tracing::error!("the processes of node 0 have ended; their messages say why");
-        }
-        signal_hook::low_level::exit(1);
     });
 }
 

@@ -17,7 +17,7 @@ use crate::nn::model::weights::{self, Weights};
 use crate::nn::model::{Architecture, Decoder};
 use crate::nn::policy::{self, Policy};
 use crate::nn::tokenizer::{HubTokenizer, MAX_FILE as MAX_TOKENIZER_FILE, Tokenizer};
-use crate::system::files::{read_json, read_limited, write_atomic};
+use crate::system::files::{own_file, read_json, read_limited, write_atomic};
 use crate::system::machine;
 
 /// Everything that is needed to sample from a model, to train it, and to save the result.
@@ -37,6 +37,8 @@ pub struct Pretrained {
     config: Value,
     generation_config: Value,
     tokenizer_files: Vec<(PathBuf, Vec<u8>)>,
+    /// Why its files are not copied: one of them is a link out of the folder.
+    foreign: Option<String>,
     /// The checksum of weights that a policy took over.
     taken: Option<String>,
 }
@@ -157,9 +159,14 @@ impl Pretrained {
                 architecture.vocab_size
             );
         }
-        let mut tokenizer_files = Vec::new();
+        let (mut tokenizer_files, mut foreign) = (Vec::new(), None);
+        for file in ["config.json", "generation_config.json"] {
+            let path = directory.join(file);
+            foreign = foreign.or_else(|| foreign_file(directory, &path));
+        }
         for file in hub::TOKENIZER_FILES {
             let path = directory.join(file);
+            foreign = foreign.or_else(|| foreign_file(directory, &path));
             if path.exists() {
                 let bytes = read_limited(&path, MAX_TOKENIZER_FILE)?;
                 tokenizer_files.push((PathBuf::from(file), bytes));
@@ -180,8 +187,21 @@ impl Pretrained {
             config,
             generation_config,
             tokenizer_files,
+            foreign,
             taken: None,
         })
+    }
+
+    /// Refuses a model whose files a copy would take from outside its folder, which may be a stranger's: to be called
+    /// before the work whose result is saved.
+    ///
+    /// # Errors
+    /// A file that is a link out of the folder, by name.
+    pub(crate) fn check_copyable(&self) -> Result<()> {
+        match &self.foreign {
+            None => Ok(()),
+            Some(why) => bail!("{why}"),
+        }
     }
 
     /// The tokenizer that writes prompts, and the most tokens of a sequence.
@@ -267,6 +287,7 @@ impl Pretrained {
         kind: GgufType,
         directory: &Path,
     ) -> Result<PathBuf> {
+        self.check_copyable()?;
         crate::system::files::writable_directory(directory)?;
         let json = |name: &str| -> Result<Value> {
             let file_entry = self.tokenizer_files.iter().find(|(file, _)| file.as_os_str() == name);
@@ -292,6 +313,7 @@ impl Pretrained {
     }
 
     fn save_tokenizer(&self, directory: &Path) -> Result<()> {
+        self.check_copyable()?;
         for (file, bytes) in &self.tokenizer_files {
             write_atomic(&directory.join(file), bytes)?;
         }
@@ -321,6 +343,12 @@ impl Pretrained {
         weights::save(weights, &directory.join(weights::WHOLE))?;
         write_atomic(&directory.join("config.json"), &text(&config)?)
     }
+}
+
+/// Why a file of a model's folder is not to be copied; none where it is the folder's own, or not there.
+fn foreign_file(directory: &Path, path: &Path) -> Option<String> {
+    let is_there = path.symlink_metadata().is_ok();
+    is_there.then(|| own_file(directory, path).err()).flatten().map(|error| format!("{error:#}"))
 }
 
 /// Whose word a base's name is: an adapter on this disk is the user's and may name a directory, as ours do; one from

@@ -71,6 +71,28 @@ pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(names::inside(folder, name)?)
 }
 
+/// The place of a file of an untrusted `folder` whose contents are copied or sent, links followed: they may lead to
+/// other files of the folder and, in a snapshot of the Hub's cache, to the cache's `blobs`.
+///
+/// # Errors
+/// A link that leads elsewhere, or nowhere: what it leads to is the user's, not the folder's.
+pub(crate) fn own_file(folder: &Path, path: &Path) -> Result<PathBuf> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let at = || path.display().to_string();
+    let (home, place) = (folder.canonicalize().with_context(at)?, path.canonicalize());
+    let place = place.with_context(at)?;
+    let snapshots = home.parent().filter(|parent| parent.ends_with("snapshots"));
+    let blobs = snapshots.and_then(Path::parent).map(|repository| repository.join("blobs"));
+    if place.starts_with(&home) || blobs.is_some_and(|blobs| place.starts_with(blobs)) {
+        return Ok(place);
+    }
+    bail!(
+        "{}: a link out of the folder, to {}: put a copy in its place if the contents are meant, or remove the link",
+        path.display(),
+        place.display()
+    )
+}
+
 /// Reads an untrusted file: a regular one, of at most `limit` bytes.
 ///
 /// # Errors
@@ -214,6 +236,57 @@ mod tests {
         assert!(
             read_limited(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_that_leave_a_folder_are_told_from_those_that_stay() {
+        use std::os::unix::fs::symlink;
+        let all = tempfile::tempdir().unwrap();
+        let at = |name: &str| all.path().join(name);
+        for folder in ["run/sub", "cache/snapshots/abc", "cache/blobs", "other"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        for file in ["run/a", "run/sub/b", "cache/blobs/1", "other/secret"] {
+            std::fs::write(at(file), file).unwrap();
+        }
+        for (target, link) in [
+            ("a", "run/inside"),
+            ("sub/b", "run/deeper"),
+            ("../other/secret", "run/out"),
+            ("out", "run/chain"),
+            ("../other", "run/folder"),
+            ("../../other/secret", "run/sub/out"),
+            ("nowhere", "run/nowhere"),
+            ("../../blobs/1", "cache/snapshots/abc/model"),
+            ("../../blobs/2", "cache/snapshots/abc/config"),
+            ("../../other/secret", "cache/blobs/2"),
+        ] {
+            symlink(target, at(link)).unwrap();
+        }
+        let is_own = |folder: &str, file: &str| own_file(&at(folder), &at(file)).is_ok();
+        for file in ["run/a", "run/inside", "run/deeper", "run/sub/b"] {
+            assert!(is_own("run", file), "{file}");
+        }
+        for file in [
+            "run/out",
+            "run/chain",
+            "run/folder",
+            "run/folder/secret",
+            "run/sub/out",
+            "run/nowhere",
+        ] {
+            assert!(!is_own("run", file), "{file}");
+        }
+        // The cache's own links, and one of its blobs that leads out.
+        assert!(is_own("cache/snapshots/abc", "cache/snapshots/abc/model"));
+        assert!(!is_own("cache/snapshots/abc", "cache/snapshots/abc/config"));
+        let message = own_file(&at("run"), &at("run/chain")).unwrap_err().to_string();
+        assert!(message.contains("run/chain: a link out of the folder, to"), "{message}");
+        assert!(message.contains("other/secret"), "{message}");
+        // A folder that a link names is the folder that it leads to.
+        symlink("run", at("alias")).unwrap();
+        assert!(is_own("alias", "alias/inside") && !is_own("alias", "alias/out"));
     }
 
     #[cfg(unix)]

@@ -1,7 +1,5 @@
 //! The process of a command: who may stop it, and which of several it is.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result, bail};
 
 use crate::system::ranks::{Ranks, tcp};
@@ -52,17 +50,16 @@ pub(crate) fn refuse_several(why: &str) -> Result<()> {
     bail!("started as {size} processes: {why}")
 }
 
-/// The environment variable of processes that `tealight launch` starts: their place in it, and the key that they share.
+/// The environment variable of processes that `tealight launch` starts: their place in it.
 pub(crate) const PLACE: &str = "TEALIGHT_LAUNCHED";
-/// The key of a launch; chosen by the user where it spans several nodes.
+/// The key that they share.
 pub(crate) const KEY: &str = "TEALIGHT_LAUNCH_KEY";
 
 /// The other processes of this command, while it runs.
 pub(crate) struct Launched {
     pub(crate) ranks: Ranks,
-    /// Where `tealight launch` started them: its first node's launcher. This node's says on standard input which
-    /// signals it got.
-    pub(crate) control: Option<Arc<tcp::Control>>,
+    /// Whether `tealight launch` started them: the launcher says on standard input which signals it got.
+    pub(crate) has_launcher: bool,
     #[cfg(feature = "mpi")]
     mpi: Option<crate::system::ranks::Launched>,
 }
@@ -73,13 +70,12 @@ pub(crate) struct Launched {
 /// They cannot be joined; a launcher of MPI started several, and this build has no MPI.
 pub(crate) fn launch() -> Result<Option<Launched>> {
     if let Ok(place) = std::env::var(PLACE) {
-        let key = tcp::Key::new(std::env::var(KEY).unwrap_or_default())?;
+        let key = tcp::Key::new(std::env::var(KEY).unwrap_or_default()).context(KEY)?;
         let place =
             serde_json::from_str(&place).with_context(|| format!("{PLACE} is set, and wrong"))?;
-        let (ranks, control) = tcp::join(&place, &key).context("the ranks of `tealight launch`")?;
         return Ok(Some(Launched {
-            ranks,
-            control: Some(Arc::new(control)),
+            ranks: tcp::join(&place, &key).context("the ranks of `tealight launch`")?,
+            has_launcher: true,
             #[cfg(feature = "mpi")]
             mpi: None,
         }));
@@ -96,7 +92,7 @@ fn launch_by_mpi() -> Result<Option<Launched>> {
         return Ok(None);
     }
     let mpi = crate::system::ranks::launch()?;
-    Ok(Some(Launched { ranks: mpi.ranks.clone(), control: None, mpi: Some(mpi) }))
+    Ok(Some(Launched { ranks: mpi.ranks.clone(), has_launcher: false, mpi: Some(mpi) }))
 }
 
 #[cfg(not(feature = "mpi"))]
@@ -114,9 +110,6 @@ impl Launched {
         if let Some(mpi) = self.mpi {
             mpi.finish();
             return;
-        }
-        if let Some(control) = &self.control {
-            control.finish();
         }
         // Who is gone has said why itself.
         let _ = self.ranks.wait();

@@ -55,6 +55,18 @@ fn another_programs_verdicts_come_as_csv() {
         "{found}"
     );
     assert!(found.contains("0 labels. Rates need a label in every group"), "{found}");
+    for (rows, why) in [
+        ("1,true\n3,false\n1,false\n", "line 1 is there twice"),
+        ("1,true\n2,true\n", "line 2 is no pair"),
+        ("99,true\n", "line 99 is no pair"),
+    ] {
+        let csv = folder.write("wrong.csv", format!("line,correct\n{rows}"));
+        let refused = refusal(&["verify", "--audit", &file, "--against", &csv]);
+        assert!(refused.contains("wrong.csv") && refused.contains(why), "{refused}");
+    }
+    let labels = folder.write("pairs.jsonl.labels.csv", "line,label\n98,true\n");
+    assert!(refusal(&["verify", "--audit", &file]).contains("labels.csv: line 98 is no pair"));
+    std::fs::remove_file(labels).expect("removed");
     let short = folder.write("short.csv", "correct\ntrue\n");
     let refused = refusal(&["verify", "--audit", &file, "--against", &short]);
     assert!(refused.contains("1 rows for 40 pairs"), "{refused}");
@@ -86,4 +98,16 @@ fn labels_are_asked_for_where_they_are_worth_most_and_kept() {
     assert_eq!(labels.lines().count(), 4, "{labels}");
     let again = ask("");
     assert!(again.contains("1 of 37") && again.contains("by 3 labels"), "{again}");
+}
+
+#[cfg(unix)]
+#[test]
+fn labels_are_not_written_through_a_link() {
+    let folder = Folder::new();
+    let file = folder.write("pairs.jsonl", pairs(false));
+    let victim = folder.write("victim.csv", "line,label\n");
+    std::os::unix::fs::symlink(&victim, folder.path("pairs.jsonl.labels.csv")).expect("a link");
+    let refused = refusal(&["verify", "--audit", &file, "--label"]);
+    assert!(refused.contains("labels.csv: a link"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&victim).expect("there"), "line,label\n");
 }

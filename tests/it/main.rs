@@ -31,6 +31,7 @@ mod group_objectives;
 mod half_precision;
 mod hub;
 mod hub_datasets;
+mod input_errors;
 mod int8;
 mod interference;
 mod judges;

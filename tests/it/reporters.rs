@@ -14,6 +14,7 @@ import os
 class Run:
     def __init__(self, **options):
         print("noise on standard output")
+        assert not os.listdir("."), "not in an empty folder"
         self.file = open(os.environ["TOLD"], "a")
         self.file.write("init %s %s\n" % (options["project"], options["config"]["max_steps"]))
     def define_metric(self, *a, **b):
@@ -78,7 +79,7 @@ fn rows_reach_the_package_and_its_failures_stop_no_step() {
     let config = std::fs::read_to_string(folder.path("told/config.toml")).expect("settings");
     assert!(config.contains("report_to = [\"tensorboard\", \"wandb\"]"), "{config}");
     let said = refusal(&["train", "--resume", &folder.path("told"), "--max-steps", "3"]);
-    assert!(said.contains("reports to `wandb`") && said.contains("--report-to wandb"), "{said}");
+    assert!(said.contains("repeat them: --report-to tensorboard --report-to wandb"), "{said}");
 }
 
 #[test]
@@ -98,4 +99,61 @@ fn none_goes_alone_and_what_there_is_not_is_refused() {
     let shown =
         tealight(&["train", "--dry-run", "--report-to", "none", "--max-completion-length", "20"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("report_to = \"none\""));
+}
+
+/// Modules that say that they ran.
+const PLANTED: &str = "import os; open(os.environ['OWNED'], 'a').write(__name__ + '\\n')\n";
+
+#[cfg(unix)]
+#[test]
+fn no_child_interpreter_imports_from_the_current_folder() {
+    if !has_python() {
+        eprintln!("no python3, not tested");
+        return;
+    }
+    let folder = Folder::new();
+    for name in ["packages", "stranger", "stranger/wandb", "mine"] {
+        std::fs::create_dir(folder.path(name)).expect("a folder");
+    }
+    folder.write("packages/wandb.py", WANDB);
+    for module in ["json", "inspect", "re", "tempfile", "sitecustomize", "usercustomize", "trackio"]
+    {
+        folder.write(&format!("stranger/{module}.py"), PLANTED);
+    }
+    folder.write("stranger/wandb/__init__.py", PLANTED);
+    folder.write("mine/helper.py", "def same(a, b):\n    return a in b\n");
+    folder.write("mine/judge.py", "import json, helper\ndef judge(gold, completion):\n    return helper.same(gold, completion)\n");
+    let judge = format!("python:{}:judge", folder.path("mine/judge.py"));
+    let packages = folder.path("packages");
+    let report = ["--report-to", "wandb"];
+    let verify = ["verify", "--gold", "7", "--answer", "it is 7", "--verifier", &judge];
+    // Empty and relative entries of the search path, before and behind others, mean the current folder too.
+    for (number, path) in [
+        packages.clone(),
+        format!(":{packages}"),
+        format!("{packages}:"),
+        format!(".:{packages}:./."),
+        String::new(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let output = folder.path(&format!("run{number}"));
+        let train = [&["train", "--output", &output], &SHORT[..], &report].concat();
+        for line in [&train[..], &verify] {
+            let mut command = Command::cargo_bin("tealight").expect("the binary");
+            command.current_dir(folder.path("stranger")).env("PYTHONPATH", &path);
+            command.env("OWNED", folder.path("owned.txt")).env("TOLD", folder.path("told.txt"));
+            command.timeout(std::time::Duration::from_secs(240));
+            let done = command.args(line).output().expect("runs");
+            // Without the folder of packages there is no wandb.
+            let is_missing =
+                path.is_empty() && line[0] == "train" && said(&done).contains("pip install wandb");
+            assert!(done.status.success() || is_missing, "{path}: {}", said(&done));
+            let owned = std::fs::read_to_string(folder.path("owned.txt")).unwrap_or_default();
+            assert!(owned.is_empty(), "{line:?} with PYTHONPATH={path} ran {owned}");
+        }
+    }
+    let told = std::fs::read_to_string(folder.path("told.txt")).expect("the user's package ran");
+    assert!(told.contains("finish"), "{told}");
 }

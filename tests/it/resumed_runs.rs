@@ -12,19 +12,98 @@ fn train(output: &str, more: &[&str]) {
     ok(&[&words(&line)[..], more].concat());
 }
 
+/// The settings of a run with `line` in place of those that begin with a name of the same option.
+fn rewrite(run: &str, option: &str, line: &str) {
+    let config = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
+    let lines: Vec<&str> = config.lines().filter(|line| !line.starts_with(option)).collect();
+    let text = format!("{line}\n{}\n", lines.join("\n"));
+    std::fs::write(format!("{run}/config.toml"), text).expect("written");
+}
+
 #[test]
 fn a_resumed_run_starts_a_program_only_where_the_command_line_says_so() {
     let folder = Folder::new();
     let run = folder.path("run");
     train(&run, &["--save-steps", "1"]);
     let owned = folder.path("owned");
-    let config = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
-    let lines: Vec<&str> = config.lines().filter(|line| !line.starts_with("verifier")).collect();
     let program = format!("program:touch {owned}");
-    let text = format!("verifier = \"{program}\"\n{}\n", lines.join("\n"));
-    std::fs::write(format!("{run}/config.toml"), text).expect("written");
+    rewrite(&run, "verifier", &format!("verifier = \"{program}\""));
     let said = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
-    assert!(said.contains("config.toml") && said.contains("--verifier"), "{said}");
+    let flag = format!("--verifier '{program}'");
+    assert!(said.contains("config.toml") && said.contains(&flag), "{said}");
+    assert!(!Path::new(&owned).exists(), "the program was started");
+}
+
+#[test]
+fn whatever_a_resumed_run_names_outside_is_repeated_by_the_user() {
+    let folder = Folder::new();
+    let run = folder.path("run");
+    train(&run, &["--save-steps", "1"]);
+    let config = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
+    let secret = folder.write("secret.jsonl", "{\"question\": \"1+1\", \"answer\": \"2\"}\n");
+    for (option, line, flag) in [
+        // Each spelling of a key is the option.
+        ("report_to", "report-to = \"wandb\"", "--report-to wandb"),
+        ("report_to", "report_to = [\"tensorboard\", \"trackio\"]", "--report-to trackio"),
+        ("verifier", "verifier = [\"math\", \"python:a.py:f\"]", "--verifier python:a.py:f"),
+        ("model", "model-name-or-path = \"evil/model\"", "--model evil/model"),
+        ("adapter", "adapter = \"evil/adapter\"", "--adapter evil/adapter"),
+        ("dataset", &format!("dataset-name = \"{secret}\""), "--dataset"),
+        ("eval_dataset", "eval-dataset = \"evil/data:test\"", "--eval-dataset evil/data:test"),
+        ("presamples", "presamples = \"/etc\"", "--presamples /etc"),
+        ("prompt_template", "prompt-template = \"/etc/passwd\"", "--prompt-template /etc/passwd"),
+        (
+            "few_shot_dataset",
+            "few_shot-dataset = \"/etc/passwd\"",
+            "--few-shot-dataset /etc/passwd",
+        ),
+        ("engine", "engine = \"http://127.0.0.1:1\"", "--engine http://127.0.0.1:1"),
+        ("api_key_env", "api-key-env = \"HF_TOKEN\"", "--api-key-env HF_TOKEN"),
+        (
+            "demonstration_template",
+            "demonstration-template = \"{{ x }}\"",
+            "--demonstration-template",
+        ),
+    ] {
+        std::fs::write(format!("{run}/config.toml"), &config).expect("written");
+        rewrite(&run, option, line);
+        let said = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
+        assert!(said.contains("repeat them:") && said.contains(flag), "{line}: {said}");
+        // So is a file of the folder that --config names.
+        let file = format!("{run}/config.toml");
+        let line = ["train", "--config", &file, "--output", &run, "--resume", "--max-steps", "3"];
+        assert!(refusal(&line).contains("repeat them:"), "{line:?}");
+    }
+    // Two names of one option do not hide one another.
+    std::fs::write(format!("{run}/config.toml"), &config).expect("written");
+    rewrite(&run, "nothing", "report-to = \"wandb\"");
+    let said = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
+    assert!(said.contains("is given twice"), "{said}");
+    for nested in ["report.to = \"wandb\"", "[report_to]\nx = 1"] {
+        std::fs::write(format!("{run}/config.toml"), nested).expect("written");
+        assert!(refusal(&["train", "--resume", &run]).contains("config.toml"), "{nested}");
+    }
+    // What is repeated counts; the folder's own settings are taken for the rest.
+    std::fs::write(format!("{run}/config.toml"), &config).expect("written");
+    rewrite(&run, "dataset", &format!("dataset = \"{secret}\""));
+    let repeated = ["train", "--resume", &run, "--max-steps", "3", "--dataset", &secret];
+    assert!(!refusal(&repeated).contains("repeat them:"), "another dataset is another run");
+}
+
+#[test]
+fn a_resumed_study_starts_no_program_of_its_folder() {
+    let folder = Folder::new();
+    let (study, owned) = (folder.path("study"), folder.path("owned"));
+    std::fs::create_dir(&study).expect("made");
+    let config = folder.write(
+        "study/config.toml",
+        format!("tasks = [\"colouring\"]\nVerifier = 1\nverifier = \"program:touch {owned}\"\n"),
+    );
+    let resume = ["study", "--config", &config, "--output", &study, "--resume"];
+    assert!(refusal(&resume).contains("unknown key `Verifier`"));
+    folder.write("study/config.toml", format!("verifier = \"program:touch {owned}\"\n"));
+    let said = refusal(&resume);
+    assert!(said.contains("repeat them: --verifier"), "{said}");
     assert!(!Path::new(&owned).exists(), "the program was started");
 }
 
@@ -107,4 +186,60 @@ fn models_that_changed_nothing_have_intervals_with_a_width() {
     let change = &compared["sets"][0]["changes"][0]["contrast"].to_string();
     let change = if change == "null" { &text } else { change };
     assert!(!change.contains("\"low\":0.0,\"high\":0.0"), "{change}");
+}
+
+#[cfg(unix)]
+#[test]
+fn files_outside_a_run_come_into_no_checkpoint_card_or_model() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    let (run, secret) = (folder.path("study/run"), folder.write("token", "hf_secret"));
+    std::fs::create_dir(folder.path("study")).expect("made");
+    train(&run, &["--save-steps", "1"]);
+    let replaced = |file: &str, line: &[&str]| {
+        let place = format!("{run}/{file}");
+        let kept = std::fs::read(&place).ok();
+        drop(std::fs::remove_file(&place));
+        symlink(&secret, &place).expect("a link");
+        let said = refusal(line);
+        let name = file.trim_start_matches("../");
+        assert!(said.contains("a link out of the folder") && said.contains(name), "{said}");
+        std::fs::remove_file(&place).expect("removed");
+        if let Some(bytes) = kept {
+            std::fs::write(&place, bytes).expect("written");
+        }
+    };
+    replaced("checkpoint-2/metrics.jsonl", &["train", "--resume", &run, "--max-steps", "3"]);
+    let model = format!("{run}/final");
+    let copy = folder.path("copy");
+    for file in ["special_tokens_map.json", "chat_template.jinja"] {
+        let file = &format!("final/{file}");
+        replaced(file, &["export", "--model", &model, "--output", &copy, "--overwrite"]);
+        replaced(file, &["train", "--model", &model, "--output", &folder.path("next")]);
+    }
+    replaced("final/notes.txt", &["push", &run, "--repo", "me/run", "--dry-run"]);
+    // The card of a run in a folder that looks like a study.
+    folder.write("study/config.toml", "# tealight 0.1.0\nobjectives = [\"grpo\"]\n");
+    folder.write("study/results.json", "{}");
+    std::fs::remove_file(format!("{run}/final/README.md")).expect("the card of the dry run");
+    replaced("../results.md", &["push", &run, "--repo", "me/run", "--dry-run"]);
+    // A model whose files are links inside its folder is read, pushed and copied.
+    std::fs::rename(format!("{model}/tokenizer.json"), format!("{model}/t")).expect("moved");
+    symlink("t", format!("{model}/tokenizer.json")).expect("a link");
+    ok(&["export", "--model", &model, "--output", &copy, "--overwrite"]);
+    let listed = tealight(&["push", &run, "--repo", "me/run", "--dry-run"]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for line in [
+        "weights    model.safetensors",
+        "tokenizer  tokenizer.json",
+        "other      t",
+        "model card README.md",
+    ] {
+        assert!(listed.contains(line), "{line}: {listed}");
+    }
+    // The whole model of somebody else.
+    std::fs::rename(&model, folder.path("mine")).expect("moved");
+    symlink(folder.path("mine"), &model).expect("a link");
+    let said = refusal(&["push", &run, "--repo", "me/run", "--dry-run"]);
+    assert!(said.contains("a link out of the folder"), "{said}");
 }

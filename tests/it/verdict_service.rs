@@ -17,8 +17,12 @@ struct Service {
 
 impl Service {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", arguments)
+    }
+
+    fn start_at(address: &str, arguments: &[&str]) -> Self {
         let mut child = Command::new(assert_cmd::cargo::cargo_bin("tealight"))
-            .args(["verify", "--serve", "127.0.0.1:0", "--quiet"])
+            .args(["verify", "--serve", address, "--quiet"])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -257,6 +261,64 @@ fn many_connections_are_served_and_slow_ones_hold_nobody_up() {
         assert!(answer.is_empty() || answer.contains(" 408 "), "{answer}");
     }
     assert!(started.elapsed() < Duration::from_secs(40), "{:?}", started.elapsed());
+}
+
+#[test]
+fn slow_bodies_take_no_memory_ahead_and_end() {
+    let service = Service::start(&[]);
+    let head = |kind: &str| {
+        format!(
+            "POST /verify HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+    };
+    // More than would be served if each took what it may come to.
+    let mut slow: Vec<TcpStream> = (0..80)
+        .map(|index| {
+            let kind = if index % 2 == 0 { "application/x-ndjson" } else { "application/json" };
+            let mut stream = service.connect();
+            stream.write_all(head(kind).as_bytes()).expect("sent");
+            stream
+        })
+        .collect();
+    let started = Instant::now();
+    let mut ended = None;
+    while ended.is_none() {
+        assert!(started.elapsed() < Duration::from_secs(60), "they go on");
+        for stream in &mut slow {
+            // One that was ended takes nothing.
+            let _ = stream.write_all(b"1\r\n{\r\n");
+        }
+        let lines = b"{\"gold\":\"2\",\"answer\":\"2\"}\n";
+        let (status, body) = service.request("POST", "/verify", "application/x-ndjson", lines);
+        assert!(status == 200 && body.contains("\"correct\""), "{status} {body}");
+        assert_eq!(service.json(TWO).0, 200);
+        if service.metric("tealight_verify_connections") < 10.0 {
+            ended = Some(started.elapsed());
+        } else {
+            assert!(service.metric("tealight_verify_bytes_in_flight") < f64::from(32 << 20));
+        }
+        std::thread::sleep(Duration::from_secs(2));
+    }
+    // They sent something all the time, but too little in the ten seconds that a client has.
+    assert!(ended.is_some_and(|time| time > Duration::from_secs(8)), "{ended:?}");
+    assert_eq!(service.metric("tealight_verify_bytes_in_flight"), 0.0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_address_of_this_machine_has_its_own_name_and_no_other() {
+    for address in ["127.0.0.2:0", "[::ffff:127.0.0.1]:0"] {
+        let service = Service::start_at(address, &[]);
+        let status = |host: &str| {
+            let request =
+                format!("GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            let answer = service.raw(request.as_bytes());
+            answer.split(' ').nth(1).unwrap_or_default().to_owned()
+        };
+        assert_eq!(status(&service.address), "200", "{address}");
+        assert_eq!(status("localhost"), "200", "{address}");
+        assert_eq!(status("evil.example"), "421", "{address}");
+    }
 }
 
 #[test]

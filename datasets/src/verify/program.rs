@@ -187,6 +187,7 @@ impl Program {
             ]),
             Launch::Interpreter(arguments, _) => {
                 let run = format!("{GROUP}shift; exec \"$@\"");
+                crate::interpreter::guard(&mut command);
                 command.args(["-c", &run, "tealight", &pid]).args(arguments)
             }
         };
@@ -199,6 +200,7 @@ impl Program {
         if let Launch::Interpreter(arguments, _) = &self.launch {
             let mut command = Command::new(&arguments[0]);
             command.args(&arguments[1..]);
+            crate::interpreter::guard(&mut command);
             return command;
         }
         let mut command = Command::new("cmd");

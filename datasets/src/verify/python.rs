@@ -3,12 +3,14 @@
 //!
 //! Interpreters run as processes, as many as threads ask, by the protocol of `program:`; nothing is embedded. What the
 //! function prints goes to standard error. A function that hangs is ended with its process and children; the
-//! completion is then not judged, and a new process goes on.
+//! completion is then not judged, and a new process goes on. The folder of the file is searched for modules, the
+//! current folder is not.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::program::{Program, limited};
+use crate::interpreter;
 
 /// The script that the interpreter runs.
 const DRIVER: &str = include_str!("python.py");
@@ -25,9 +27,8 @@ pub(super) fn open(argument: &str) -> Result<Program, String> {
     if !Path::new(file).is_file() {
         return Err(format!("{file}: no such file"));
     }
-    let default = if cfg!(windows) { "python" } else { "python3" };
-    let interpreter = std::env::var("TEALIGHT_PYTHON").unwrap_or_else(|_| default.into());
-    let arguments = [&interpreter, "-u", "-c", DRIVER, file, function].map(str::to_owned);
+    let (python, driver) = (interpreter::name(), interpreter::script(DRIVER));
+    let arguments = [&python, "-u", "-c", &driver, file, function].map(str::to_owned);
     let shown = format!("{file}:{function}");
     Program::interpreter("python", &shown, arguments.into(), (timeout, LOADING))
 }

@@ -152,6 +152,9 @@ fn custom_ids(input: &Path) -> Result<Vec<String>> {
         }
         ids.push(id.to_owned());
     }
+    if ids.is_empty() {
+        bail!("{}: no request", input.display());
+    }
     Ok(ids)
 }
 

@@ -12,6 +12,9 @@ use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::tokenizer::Tokenizer;
 use crate::solvers::sampled::Sampled;
 
+/// The authors of messages.
+const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+
 /// A line of input, checked.
 pub(crate) struct BatchRequest {
     pub(crate) custom_id: String,
@@ -76,6 +79,9 @@ struct Part {
 
 impl Turn {
     fn message(self) -> Result<Message> {
+        if !ROLES.contains(&self.role.as_str()) {
+            bail!("role `{}` is not one of {}", self.role, ROLES.join(", "));
+        }
         let text = match self.content {
             Content::Text(text) => text,
             Content::Parts(parts) => {
@@ -100,6 +106,9 @@ impl BatchRequest {
         model: &Sampled,
         prompting: &Prompting,
     ) -> Result<BatchRequest> {
+        if let Some(method) = line.get("method").filter(|method| *method != "POST") {
+            bail!("`method` {method} is not \"POST\"");
+        }
         let is_chat = match line["url"].as_str().unwrap_or("/v1/chat/completions") {
             "/v1/chat/completions" => true,
             "/v1/completions" => false,

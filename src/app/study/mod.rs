@@ -26,6 +26,7 @@ use tealight_datasets::Dataset;
 use tealight_eval::report::{self, Study};
 
 use crate::app::directory::{self, Start};
+use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::training::held_out::{HeldOutOptions, HeldOutSet};
@@ -170,11 +171,11 @@ struct Prepared {
 /// Evaluates the base, fine-tunes it under every configuration from every seed, evaluates the results, and writes
 /// results and report to the study's folder. Ranks divide the base's samples and the runs; the first alone reports.
 pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<Option<Finished>> {
-    let (options, configurations) = options.checked()?;
-    let (output, _claim) = options.take_output(start, &process.ranks)?;
-    let done = in_folder(options, configurations, (output.clone(), start), process);
+    let (checked, configurations) = options.checked()?;
+    let (output, _claim) = checked.take_output(start, &process.ranks)?;
+    let done = in_folder(checked, configurations, (output.clone(), start), process);
     if let Err(error) = &done {
-        say_how_to_continue(error, &output, &process.ranks);
+        say_how_to_continue(error, options, &output, &process.ranks);
     }
     done
 }
@@ -200,12 +201,19 @@ fn in_folder(
 }
 
 /// After an interruption: the command that goes on.
-fn say_how_to_continue(error: &anyhow::Error, output: &Path, ranks: &Ranks) {
+fn say_how_to_continue(
+    error: &anyhow::Error,
+    options: &StudyOptions,
+    output: &Path,
+    ranks: &Ranks,
+) {
     if error.is::<Interrupted>() && ranks.is_first() {
+        // Settings that were recorded can be shown too.
+        let flags = folder_settings::to_continue(options).unwrap_or_default();
         let (config, output) = (output.join("config.toml"), directory::as_argument(output));
         let config = directory::as_argument(&config);
         tracing::info!(
-            "continue with: tealight study --config {config} --output {output} --resume"
+            "continue with: tealight study --config {config} --output {output} --resume{flags}"
         );
     }
 }

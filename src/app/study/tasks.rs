@@ -135,7 +135,7 @@ pub fn run(
         let (folder, _claim) = one.take_output(start, ranks)?;
         let finished = in_folder(settings, configurations, (folder, start), process);
         if let Err(error) = &finished {
-            say_how_to_continue(error, &output, ranks);
+            say_how_to_continue(error, options, &output, ranks);
         }
         let Some(finished) = finished? else { continue };
         let study = &finished.study;

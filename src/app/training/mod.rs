@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 
 use crate::app::directory::{self, FINAL, RunDirectory, Start};
+use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::formats::pretrained::Pretrained;
@@ -153,7 +154,11 @@ pub fn run(
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &setup)?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
-        tracing::info!("continue with: tealight train --resume {}", directory::as_argument(output));
+        tracing::info!(
+            "continue with: tealight train --resume {}{}",
+            directory::as_argument(output),
+            folder_settings::to_continue(options)?
+        );
         return Err(Interrupted(code).into());
     }
     let model = output.join(FINAL);
@@ -170,9 +175,10 @@ pub fn run(
     let may_go_on = options.rlvr.identity().settings.max_steps == 0;
     if may_go_on && checkpoint::find(output, "")?.is_some() {
         tracing::info!(
-            "for more steps: tealight train --resume {} --max-steps {}",
+            "for more steps: tealight train --resume {} --max-steps {}{}",
             directory::as_argument(output),
-            2 * state.global_step
+            2 * state.global_step,
+            folder_settings::to_continue(options)?
         );
     }
     Ok(Trained {

@@ -12,6 +12,7 @@ use tealight_datasets::{Dataset, Problem, SOURCES, Source};
 
 use super::fine_tune::{dataset_checksum, new_adapter};
 use crate::app::directory::{self, FINAL, RunDirectory};
+use crate::app::folder_settings;
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::formats::adapter::LoraOptions;
 use crate::formats::pretrained::Pretrained;
@@ -123,7 +124,11 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
             checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
         }
         tracing::info!("stopped after step {}; saved checkpoint-{0}", state.global_step);
-        tracing::info!("continue with: tealight sft --resume {}", directory::as_argument(output));
+        tracing::info!(
+            "continue with: tealight sft --resume {}{}",
+            directory::as_argument(output),
+            folder_settings::to_continue(options)?
+        );
         return stop.check();
     }
     let model = output.join(FINAL);

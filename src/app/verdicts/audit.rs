@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use tealight_datasets::lines::Lines;
 use tealight_datasets::verify::math;
-use tealight_datasets::{fnv, regular};
+use tealight_datasets::{fnv, output, regular};
 use tealight_eval::audit::{Rates, Stratum, columns, rates};
 
 use super::judge::{Judge, Kind, Pair, Text};
@@ -117,17 +117,11 @@ impl Audit {
         let mut labels = file.as_os_str().to_owned();
         labels.push(".labels.csv");
         let labels = PathBuf::from(labels);
+        if labels.symlink_metadata().is_ok_and(|kind| kind.is_symlink()) {
+            bail!("{}: a link, through which no label is written: remove it", labels.display());
+        }
         if labels.is_file() {
-            for (line, label) in columns(&labels, "label")? {
-                // Cases are in the order of their lines.
-                let at =
-                    line.and_then(|line| cases.binary_search_by_key(&line, |case| case.line).ok());
-                let at = at.with_context(|| {
-                    format!(
-                        "{}: a label for line {line:?}, which is no pair of {shown}",
-                        labels.display()
-                    )
-                })?;
+            for (at, label) in by_line(&labels, "label", &cases)? {
                 cases[at].label = label;
             }
         }
@@ -192,8 +186,9 @@ impl Audit {
     pub fn label(&mut self, index: usize, is_correct: bool) -> Result<()> {
         let describe = || format!("{}: cannot be written", self.labels.display());
         let is_new = !self.labels.exists();
-        let mut file =
-            File::options().append(true).create(true).open(&self.labels).with_context(describe)?;
+        let mut options = File::options();
+        let file = output::open(options.append(true).create(true), &self.labels);
+        let mut file = file.with_context(describe)?;
         let head = if is_new { "line,label\n" } else { "" };
         let line = format!("{head}{},{is_correct}\n", self.cases[index].line);
         file.write_all(line.as_bytes()).with_context(describe)?;
@@ -236,7 +231,23 @@ fn of_csv(path: &Path, cases: &[Case]) -> Result<Vec<Kind>> {
         }
         return Ok(rows.into_iter().map(|(_, correct)| kind(correct)).collect());
     }
-    let by_line: BTreeMap<usize, Option<bool>> =
-        rows.into_iter().filter_map(|(line, correct)| Some((line?, correct))).collect();
-    Ok(cases.iter().map(|case| kind(by_line.get(&case.line).copied().flatten())).collect())
+    let known = by_line(path, "correct", cases)?;
+    Ok((0..cases.len()).map(|at| kind(known.get(&at).copied().flatten())).collect())
+}
+
+/// The column `name` of a CSV by the index of the pair in its column `line`.
+fn by_line(path: &Path, name: &str, cases: &[Case]) -> Result<BTreeMap<usize, Option<bool>>> {
+    let mut known = BTreeMap::new();
+    for (line, value) in columns(path, name)? {
+        let line = line.with_context(|| format!("{}: no column `line`", path.display()))?;
+        // Cases are in the order of their lines.
+        let at = cases.binary_search_by_key(&line, |case| case.line).ok();
+        let at = at.with_context(|| {
+            format!("{}: line {line} is no pair of the audited file", path.display())
+        })?;
+        if known.insert(at, value).is_some() {
+            bail!("{}: line {line} is there twice", path.display());
+        }
+    }
+    Ok(known)
 }

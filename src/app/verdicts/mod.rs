@@ -1,5 +1,6 @@
 //! Verdicts for other programs: pairs of a gold answer and an answer, judged line by line or by HTTP.
 
+mod addresses;
 mod audit;
 mod connection;
 mod judge;

@@ -2,9 +2,9 @@
 //!
 //! `POST /verify` takes a JSON array of pairs (or one pair) and answers with the verdicts in the same order, or takes
 //! JSON lines (`application/x-ndjson`) of any number and streams a line for each. `GET /health` and `GET /metrics` are
-//! for whoever watches. Everything a client can take is limited: connections, headers, bodies, lines, bytes in memory,
-//! and the time that a client may take to send or to read. The verifier is the one of the command line: a client
-//! cannot choose.
+//! for whoever watches. Everything a client can take is limited: connections, in all and of an address, headers,
+//! bodies, lines, bytes in memory, which are counted as they come, and the time that a client may take to send or to
+//! read. The verifier is the one of the command line: a client cannot choose.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -27,16 +27,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
+use super::addresses::{Addresses, Counted};
 use super::connection::Connection;
 use super::judge::{Judge, Pair};
-use super::service::{PATIENCE, Service, refuse};
-use super::stream;
+use super::service::{Answer, BUSY, Memory, PATIENCE, Service, refuse};
+use super::stream::{self, Broken, Pace};
 use crate::system::stop::Stop;
 
 /// Most bytes of a JSON body.
 const MAX_BODY: usize = 16 << 20;
 /// Most connections; others wait to be accepted.
 const MAX_CONNECTIONS: usize = 1024;
+/// Most connections of an address; beyond them the address is sent away.
+const MAX_OF_ADDRESS: usize = MAX_CONNECTIONS / 2;
+/// The answer to a connection too many, before anything of it is read.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
+    Content-Length: 0\r\n\r\n";
 /// How long a JSON body may take as a whole.
 const WHOLE_BODY: Duration = Duration::from_secs(60);
 /// How long requests that have begun may go on after Ctrl-C.
@@ -78,6 +85,7 @@ async fn accept(listener: TcpListener, address: IpAddr, service: &Arc<Service>, 
         .layer(middleware::from_fn_with_state(service.clone(), count))
         .with_state(service.clone());
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let addresses = Addresses::default();
     let (ending, ended) = watch::channel(false);
     let stopped = async {
         while !stop.is_requested() {
@@ -95,9 +103,15 @@ async fn accept(listener: TcpListener, address: IpAddr, service: &Arc<Service>, 
             () = &mut stopped => break,
         };
         match (slot, accepted) {
-            (Ok(slot), Ok((stream, _))) => {
+            (Ok(slot), Ok((stream, client))) => {
+                let Some(counted) = addresses.enter(client.ip(), MAX_OF_ADDRESS) else {
+                    // A new connection takes a few bytes at once.
+                    let _ = stream.try_write(TOO_MANY);
+                    service.metrics.responded(503);
+                    continue;
+                };
                 let (service, router) = (service.clone(), router.clone());
-                tokio::spawn(connection(stream, router, service, ended.clone(), slot));
+                tokio::spawn(connection(stream, router, service, ended.clone(), (slot, counted)));
             }
             // Too many open files, or a client that was gone already.
             _ => sleep(Duration::from_millis(20)).await,
@@ -119,7 +133,7 @@ async fn connection(
     router: Router,
     service: Arc<Service>,
     mut ended: watch::Receiver<bool>,
-    _slot: OwnedSemaphorePermit,
+    _slot: (OwnedSemaphorePermit, Counted),
 ) {
     service.metrics.connections.fetch_add(1, Ordering::Relaxed);
     // Small answers are not held back.
@@ -159,15 +173,22 @@ async fn count(State(service): State<Arc<Service>>, request: Request, next: Next
 /// address.
 async fn guard(address: IpAddr, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let name = host.map(|host| match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    });
-    match name {
-        Some("127.0.0.1" | "localhost" | "[::1]") => next.run(request).await,
-        _ if !address.is_loopback() => next.run(request).await,
-        _ => refuse(StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1"),
+    if !address.to_canonical().is_loopback() || host.is_some_and(is_this_machine) {
+        return next.run(request).await;
     }
+    refuse(StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1")
+}
+
+/// Whether a Host header names this machine by its own address: nobody else can give such a name an address.
+fn is_this_machine(host: &str) -> bool {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) && !name.ends_with(':') => name,
+        _ => host,
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
+    name.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(is_loopback)
 }
 
 async fn health(State(service): State<Arc<Service>>) -> Response {
@@ -203,24 +224,23 @@ fn length(headers: &HeaderMap) -> Option<usize> {
 
 /// Judges an array of pairs, or one pair.
 async fn array(service: &Arc<Service>, request: Request) -> Result<Response, Response> {
-    let bytes = length(request.headers()).unwrap_or(MAX_BODY);
     let too_large = || {
         let why =
             format!("a body of more than {MAX_BODY} bytes: send less at a time, or JSON lines");
         refuse(StatusCode::PAYLOAD_TOO_LARGE, &why)
     };
-    if bytes > MAX_BODY {
+    if length(request.headers()).is_some_and(|bytes| bytes > MAX_BODY) {
         return Err(too_large());
     }
-    let Some(memory) = service.reserve(bytes) else {
-        return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "too much is being judged; try again"));
-    };
-    let body = timeout(WHOLE_BODY, whole(request.into_body())).await;
+    let busy = || refuse(StatusCode::SERVICE_UNAVAILABLE, BUSY);
+    let mut memory = service.reserve(0).ok_or_else(busy)?;
+    let body = timeout(WHOLE_BODY, whole(request.into_body(), &mut memory)).await;
     let late = || refuse(StatusCode::REQUEST_TIMEOUT, "the body took too long");
     let body = match body {
-        Err(_) | Ok(Err(stream::Broken::Late)) => return Err(late()),
-        Ok(Err(stream::Broken::TooLong)) => return Err(too_large()),
-        Ok(Err(stream::Broken::Gone(why))) => return Err(refuse(StatusCode::BAD_REQUEST, &why)),
+        Err(_) | Ok(Err(Broken::Late)) => return Err(late()),
+        Ok(Err(Broken::Busy)) => return Err(busy()),
+        Ok(Err(Broken::TooLong)) => return Err(too_large()),
+        Ok(Err(Broken::Gone(why))) => return Err(refuse(StatusCode::BAD_REQUEST, &why)),
         Ok(Ok(body)) => body,
     };
     let is_array = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
@@ -239,32 +259,61 @@ async fn array(service: &Arc<Service>, request: Request) -> Result<Response, Res
     let (judged, memory) = judged.map_err(|why| refuse(StatusCode::INTERNAL_SERVER_ERROR, &why))?;
     let lines: Vec<String> = judged.into_iter().flatten().map(|judged| judged.json).collect();
     let text = if is_array { format!("[{}]", lines.join(",\n")) } else { lines.concat() };
-    let body = Body::from(Bytes::from_owner(ReservedAnswer { text, _memory: memory }));
+    let body = Body::from(Bytes::from_owner(Answer { text, _memory: memory }));
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// An answer that counts as memory of its request until the client has read it.
-struct ReservedAnswer {
-    text: String,
-    _memory: OwnedSemaphorePermit,
-}
-
-impl AsRef<[u8]> for ReservedAnswer {
-    fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
-    }
-}
-
-/// All of a body, up to its limit.
-async fn whole(mut body: Body) -> Result<Vec<u8>, stream::Broken> {
-    let mut bytes = Vec::new();
+/// All of a body, up to its limit, with memory for what has come.
+async fn whole(mut body: Body, memory: &mut Memory) -> Result<Vec<u8>, Broken> {
+    let (mut bytes, mut pace) = (Vec::new(), Pace::begin());
     while let Some(part) = stream::part(&mut body).await? {
-        if bytes.len() + part.len() > MAX_BODY {
-            drop(bytes);
-            stream::discard(&mut body).await;
-            return Err(stream::Broken::TooLong);
-        }
-        bytes.extend_from_slice(&part);
+        let broken = if bytes.len() + part.len() > MAX_BODY {
+            Broken::TooLong
+        } else if pace.is_stalled(part.len()) {
+            return Err(Broken::Late);
+        } else if !memory.grow(part.len()) {
+            Broken::Busy
+        } else {
+            bytes.extend_from_slice(&part);
+            continue;
+        };
+        drop(bytes);
+        memory.shrink_to(0);
+        stream::discard(&mut body).await;
+        return Err(broken);
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_named_by_its_own_addresses_alone() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "127.0.0.2:8080",
+            "localhost",
+            "LocalHost:80",
+            "[::1]",
+            "[::1]:80",
+            "[::ffff:127.0.0.1]:80",
+        ] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:80",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "localhost.",
+            "[::2]",
+            "0.0.0.0",
+        ] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
 }

@@ -20,6 +20,43 @@ const MAX_IN_FLIGHT: usize = 256 << 20;
 /// How long a client may take to send its headers, the next part of its body, or to read.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Memory of a request, taken as its bytes come and given back as they are answered.
+pub(super) struct Memory {
+    all: Arc<Semaphore>,
+    own: OwnedSemaphorePermit,
+}
+
+impl Memory {
+    /// Takes `bytes` more; false where there are not so many left.
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        let more = u32::try_from(bytes).ok();
+        let more = more.and_then(|bytes| self.all.clone().try_acquire_many_owned(bytes).ok());
+        more.map(|more| self.own.merge(more)).is_some()
+    }
+
+    /// A part of the memory, of at most `bytes`, with a life of its own.
+    pub(super) fn part(&mut self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.own.split(bytes.min(self.own.num_permits()))
+    }
+
+    /// Gives back all but `bytes`.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        drop(self.part(self.own.num_permits().saturating_sub(bytes)));
+    }
+}
+
+/// An answer that counts as memory of its request until the client has read it.
+pub(super) struct Answer<M> {
+    pub(super) text: String,
+    pub(super) _memory: M,
+}
+
+impl<M> AsRef<[u8]> for Answer<M> {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
 /// The state that all requests share.
 pub(super) struct Service {
     pub(super) judge: Judge,
@@ -48,9 +85,10 @@ impl Service {
         MAX_IN_FLIGHT - self.bytes.available_permits()
     }
 
-    /// Memory for `bytes` of a request, where there is any left.
-    pub(super) fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        self.bytes.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
+    /// Memory for the first `bytes` of a request, where so many are left.
+    pub(super) fn reserve(&self, bytes: usize) -> Option<Memory> {
+        let own = self.bytes.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
+        Some(Memory { all: self.bytes.clone(), own })
     }
 
     /// Judges `work` where it blocks nobody, a batch for each processor at a time. What is `held` is given back with
@@ -98,6 +136,9 @@ impl Service {
         }
     }
 }
+
+/// The refusal of a request for which there is no memory.
+pub(super) const BUSY: &str = "too much is being judged; try again";
 
 /// An error as JSON.
 pub(super) fn refuse(status: StatusCode, why: &str) -> Response {

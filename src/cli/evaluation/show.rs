@@ -73,6 +73,9 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
         (false, false) => bail!("{}: no such run or file", place.display()),
     };
     let rows = data_file::table(&file)?;
+    if rows.is_empty() {
+        bail!("{}: no completion", file.display());
+    }
     let is_wanted = |row: &&Map<String, Value>| {
         let has_verdict =
             |wanted: VerdictFilter| row.get("verdict") == Some(&wanted.recorded().into());

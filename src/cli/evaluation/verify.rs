@@ -116,8 +116,8 @@ pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
         }
         _ => bail!("give --gold G --answer A, --jsonl FILE, --audit FILE, or --serve ADDR"),
     };
-    if options.check && all == 0 {
-        bail!("no answers: --check has nothing to judge");
+    if all == 0 {
+        bail!("{}: no pair: there is nothing to judge", options.jsonl.as_deref().unwrap_or("-"));
     }
     if options.check && correct < all {
         bail!("{} of {all} answers are not correct", all - correct);

@@ -1,7 +1,5 @@
 //! `tealight launch`.
 
-use std::net::{Ipv6Addr, SocketAddr};
-
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -11,22 +9,9 @@ use crate::system::stop::Stop;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct LaunchOptions {
-    /// Number of processes (ranks) on this node. Each gets an equal share of the CPU cores; GPUs are assigned in turn.
+    /// Number of processes (ranks). Each gets an equal share of the CPU cores; GPUs are assigned in turn.
     #[arg(short = 'n', long, default_value_t = 1)]
     nproc_per_node: usize,
-    /// Number of nodes; run the same command on each, with the same TEALIGHT_LAUNCH_KEY.
-    #[arg(long, default_value_t = 1)]
-    nnodes: usize,
-    /// Which node this one is; 0 is the first.
-    #[arg(long, default_value_t = 0)]
-    node_rank: usize,
-    /// Name or address of the first node, as the other nodes reach it. The first node listens on that address; given
-    /// a name, on all of its addresses.
-    #[arg(long, default_value = "127.0.0.1")]
-    master_addr: String,
-    /// Port on which the first node waits for the others.
-    #[arg(long, default_value_t = 29500)]
-    master_port: u16,
     /// The command and its options: train, study, eval, presample or grade.
     #[arg(
         trailing_var_arg = true,
@@ -52,12 +37,6 @@ pub(in crate::cli) fn check(options: &LaunchOptions) -> Result<()> {
 
 pub(in crate::cli) fn run(options: &LaunchOptions, stop: &Stop) -> Result<()> {
     check(options)?;
-    let LaunchOptions { nproc_per_node, nnodes, node_rank, master_addr, master_port, command } =
-        options.clone();
-    let first_node = match master_addr.parse::<Ipv6Addr>() {
-        Ok(address) => SocketAddr::from((address, master_port)).to_string(),
-        Err(_) => format!("{master_addr}:{master_port}"),
-    };
-    let (processes, nodes, node) = (nproc_per_node, nnodes, node_rank);
-    launch::run(&Launch { processes, nodes, node, first_node, command }, stop)
+    let LaunchOptions { nproc_per_node, command } = options.clone();
+    launch::run(&Launch { processes: nproc_per_node, command }, stop)
 }

@@ -27,7 +27,7 @@ pub(in crate::cli) struct Settings {
 /// The flags of this command.
 #[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct Flags {
-    /// Write the card, show what would be sent, and stop.
+    /// Write the card, list the files that would be sent with size in bytes and kind, and stop.
     #[arg(long)]
     dry_run: bool,
 }
@@ -37,8 +37,8 @@ pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
     let run = place.context("name a run's directory or a model's")?;
     let repository = repo.context("--repo OWNER/NAME is needed")?;
     if Flags::from_arg_matches(matches)?.dry_run {
-        for (name, bytes) in push::dry_run(&push, &run, &repository)? {
-            print(format_args!("{bytes:>12} {name}"))?;
+        for file in push::dry_run(&push, &run, &repository)? {
+            print(format_args!("{:>12} {:<10} {}", file.bytes, file.kind(), file.name))?;
         }
         return Ok(());
     }

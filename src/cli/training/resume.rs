@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use clap::parser::ValueSource;
+use anyhow::{Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::app::directory::{RunDirectory, Start, as_argument};
+use crate::app::directory::{RunDirectory, Start};
+use crate::app::folder_settings;
 use crate::cli::config_merge;
 use crate::system::files::{MAX_SMALL, read_text};
 
@@ -41,21 +41,25 @@ pub(in crate::cli) struct RunFlags {
 /// The settings of a run and its directory, where one is named.
 ///
 /// # Errors
-/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind.
+/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind; settings of the run's folder
+/// that the user has to repeat.
 pub(super) fn resolve<S>(matches: &ArgMatches) -> Result<(S, Option<RunDirectory>)>
 where
     S: Args + FromArgMatches + Serialize + DeserializeOwned,
 {
     let flags = RunFlags::from_arg_matches(matches)?;
-    let mut run: RunSettings<S> = config_merge::resolve_plain(matches)?;
+    let files = config_merge::files(matches)?;
+    let mut run: RunSettings<S> = config_merge::resolve_with(matches, None, &files)?;
     let mut checkpoint = flags.resume.clone();
     let named = flags.resume.as_ref().and_then(|name| run_of(Path::new(name)));
     if let (Some((directory, name)), None) = (named, &run.output) {
         let file = directory.join("config.toml");
-        let text = read_text(&file, MAX_SMALL)?;
-        refuse_programs(&text, &file, matches)?;
-        run = config_merge::resolve(matches, Some((&file.display().to_string(), &text)))?;
+        let (shown, text) = (file.display().to_string(), read_text(&file, MAX_SMALL)?);
+        run = config_merge::resolve_with(matches, Some((&shown, &text)), &files)?;
         (run.output, checkpoint) = (Some(directory), Some(name));
+    }
+    if let (Some(_), Some(directory)) = (&flags.resume, &run.output) {
+        refuse_foreign(matches, &files, directory, &run)?;
     }
     let start = match (checkpoint, flags.overwrite) {
         (Some(checkpoint), _) => Start::Resume(checkpoint),
@@ -65,48 +69,36 @@ where
     Ok((run.settings, run.output.map(|path| RunDirectory { path, start })))
 }
 
-/// Refuses settings of a run that start a program or ask a server, unless the command line says the same: the folder
-/// of a run may be untrusted.
-fn refuse_programs(text: &str, file: &Path, matches: &ArgMatches) -> Result<()> {
-    let settings: toml::Table =
-        text.parse().with_context(|| format!("{}: not TOML", file.display()))?;
-    let given = |option: &str| {
-        matches!(matches.try_get_raw(option), Ok(Some(_)))
-            && matches.value_source(option) == Some(ValueSource::CommandLine)
+/// Refuses settings that come from the folder that is resumed, and from nowhere else, where they could start a program,
+/// read a file elsewhere, ask a server or send data: the folder may be a stranger's. `--config` may name a file of it.
+pub(super) fn refuse_foreign<T>(
+    matches: &ArgMatches,
+    files: &[(&str, String)],
+    folder: &Path,
+    merged: &T,
+) -> Result<()>
+where
+    T: Args + FromArgMatches + Serialize + DeserializeOwned,
+{
+    // A folder that is not there holds nothing.
+    let home = folder.canonicalize().ok();
+    let is_inside = |file: &str| match (&home, Path::new(file).canonicalize()) {
+        (Some(home), Ok(file)) => file.starts_with(home),
+        _ => false,
     };
-    let texts = |key: &str| -> Vec<String> {
-        match settings.get(key) {
-            Some(toml::Value::String(text)) => vec![text.clone()],
-            Some(toml::Value::Array(values)) => {
-                values.iter().filter_map(|value| value.as_str().map(str::to_owned)).collect()
-            }
-            _ => Vec::new(),
-        }
-    };
-    let asks = [
-        ("verifier", "starts the program"),
-        ("engine", "asks the server"),
-        ("report_to", "reports to"),
-    ];
-    for (option, what) in asks {
-        let all = texts(option);
-        let program = all.iter().find(|value| match option {
-            "verifier" => value.starts_with("program:") || value.starts_with("python:"),
-            "report_to" => !["tensorboard", "none"].contains(&value.as_str()),
-            _ => true,
-        });
-        if let Some(value) = program.filter(|_| !given(option)) {
-            // Flags take the place of the whole list.
-            let name = option.replace('_', "-");
-            let flag = |value: &String| format!(" --{name} {}", as_argument(Path::new(value)));
-            let flags: String = all.iter().map(flag).collect();
-            bail!(
-                "{}: this run {what} `{value}`; if that is yours, say so: add{flags}",
-                file.display()
-            );
-        }
+    let elsewhere: Vec<(&str, String)> =
+        files.iter().filter(|(file, _)| !is_inside(file)).cloned().collect();
+    let own: T = config_merge::resolve_with(matches, None, &elsewhere)?;
+    let flags = folder_settings::to_repeat(&own, merged)?;
+    if flags.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    bail!(
+        "{}: these settings name programs, files, servers or data, and the folder may be somebody else's: if you mean \
+         them, repeat them: {}",
+        folder.join("config.toml").display(),
+        flags.join(" ")
+    )
 }
 
 /// The directory of a run and the name of a checkpoint, empty for the newest; none where `named` is neither.

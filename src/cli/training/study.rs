@@ -1,11 +1,12 @@
 //! `tealight study`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use tealight_datasets::task;
 
+use super::resume::refuse_foreign;
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions, tasks};
 use crate::cli::setup::recipes::RECIPES;
@@ -44,6 +45,10 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     let resolved = |recipe| config_merge::resolve_with(matches, recipe, &files);
     let given: StudyOptions = resolved(None)?;
     let flags = Flags::from_arg_matches(matches)?;
+    if flags.resume {
+        let folder = given.output.as_deref().unwrap_or(Path::new("study"));
+        refuse_foreign(matches, &files, folder, &given)?;
+    }
     if given.plan_rate.is_some() && !flags.plan {
         bail!("--plan-rate has no effect without --plan");
     }

@@ -223,7 +223,7 @@ impl Gguf {
         let alignment = match values.get("general.alignment") {
             Some(Value::Int(bytes)) if (1..=1 << 20).contains(bytes) => *bytes as u64,
             None => ALIGNMENT,
-            Some(other) => bail!("an alignment of {other:?}"),
+            Some(_) => bail!("`general.alignment` is not a number from 1 to {}", 1 << 20),
         };
         let start = (size - reader.left).next_multiple_of(alignment);
         for (name, info) in &mut infos {

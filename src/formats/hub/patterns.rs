@@ -16,6 +16,22 @@ const DESCRIPTIONS: [&str; 6] = [
 const MAX_PATTERN: usize = 1024;
 /// Most memory of a compiled pattern, in bytes.
 const MAX_PROGRAM: usize = 1 << 20;
+/// Most patterns of a configuration.
+const MAX_PATTERNS: usize = 10_000;
+/// Most comparisons of a pattern of a configuration with the name of a file: a second or two.
+const MAX_COMPARISONS: usize = 10_000_000;
+
+/// Refuses patterns that would take long to compare with the names of all files.
+pub(super) fn check_number(patterns: usize, names: &[String]) -> Result<()> {
+    if patterns > MAX_PATTERNS || patterns.saturating_mul(names.len()) > MAX_COMPARISONS {
+        bail!(
+            "README.md: {patterns} patterns of `data_files` for {} files; at most {MAX_PATTERNS} patterns and \
+             {MAX_COMPARISONS} comparisons are done: name a file, hub:OWNER/NAME:FILE",
+            names.len()
+        );
+    }
+    Ok(())
+}
 
 /// The files that any of the patterns means, each once, in the order of their names.
 pub(super) fn matching(patterns: &[String], names: &[String]) -> Result<Vec<String>> {
@@ -132,5 +148,15 @@ mod tests {
             assert_eq!(matching(&[pattern.to_owned()], &names).unwrap(), expected, "{pattern}");
         }
         assert!(matching(&["[z-a]".into()], &names).is_err());
+    }
+
+    #[test]
+    fn the_number_of_patterns_is_bounded() {
+        let names = vec!["a.csv".to_owned(); 10_000];
+        assert!(check_number(1_000, &names).is_ok() && check_number(10_000, &names[..10]).is_ok());
+        for (patterns, files) in [(1_001, 10_000), (10_001, 1), (usize::MAX, 2)] {
+            let message = check_number(patterns, &names[..files]).unwrap_err().to_string();
+            assert!(message.contains("name a file"), "{message}");
+        }
     }
 }

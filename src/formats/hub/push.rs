@@ -4,9 +4,11 @@
 //! A push that was cut off is done again: files that the server has already are not sent, so it goes on where
 //! it ended. Large files go by Git LFS's `basic` transfer, which every Hub accepts, in one request each.
 
+pub mod folder;
+
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -20,6 +22,7 @@ use ureq::{Agent, Body, RequestBuilder};
 
 use super::token::{endpoint, token, with_token};
 use crate::system::http::{agent, body, described};
+use folder::{Item, items};
 
 /// How often a request that failed on the way is tried in all.
 const ATTEMPTS: usize = 4;
@@ -45,14 +48,6 @@ pub struct Push<'a> {
     pub private: bool,
     /// The commit's title.
     pub message: &'a str,
-}
-
-/// One file of the folder.
-struct Item {
-    path: PathBuf,
-    name: String,
-    bytes: u64,
-    sha256: String,
 }
 
 /// The server and who asks.
@@ -82,7 +77,7 @@ impl Push<'_> {
         self.create(&hub)?;
         let modes = self.modes(&hub, &items)?;
         let (large, small): (Vec<&Item>, Vec<&Item>) =
-            items.iter().partition(|item| modes.contains(&item.name));
+            items.iter().partition(|item| modes.contains(&item.file.name));
         self.upload(&hub, &large, said)?;
         let address = self.commit(&hub, &large, &small)?;
         said(&format!("{} files in one commit", items.len()));
@@ -112,9 +107,9 @@ impl Push<'_> {
         let mut files = Vec::new();
         for item in items {
             let mut sample = Vec::new();
-            File::open(&item.path)?.take(SAMPLE as u64).read_to_end(&mut sample)?;
+            File::open(&item.file.path)?.take(SAMPLE as u64).read_to_end(&mut sample)?;
             let sample = STANDARD.encode(sample);
-            files.push(json!({"path": item.name, "size": item.bytes, "sample": sample}));
+            files.push(json!({"path": item.file.name, "size": item.file.bytes, "sample": sample}));
         }
         let url = self.api(hub, "preupload");
         let body = json!({ "files": files });
@@ -132,16 +127,16 @@ impl Push<'_> {
         if items.is_empty() {
             return Ok(());
         }
-        if let Some(item) = items.iter().find(|item| item.bytes > LARGEST) {
+        if let Some(item) = items.iter().find(|item| item.file.bytes > LARGEST) {
             bail!(
                 "{}: {:.1} GB are more than one request carries; write it smaller with `tealight export --save-dtype \
                  bfloat16`, or push the folder with `hf upload`",
-                item.path.display(),
-                item.bytes as f64 / 1e9
+                item.file.path.display(),
+                item.file.bytes as f64 / 1e9
             );
         }
         let objects: Vec<Value> =
-            items.iter().map(|item| json!({"oid": item.sha256, "size": item.bytes})).collect();
+            items.iter().map(|item| json!({"oid": item.sha256, "size": item.file.bytes})).collect();
         let body = json!({
             "operation": "upload", "transfers": ["basic"], "hash_algo": "sha_256",
             "ref": {"name": self.revision}, "objects": objects,
@@ -152,23 +147,23 @@ impl Push<'_> {
         let objects = answer["objects"].as_array().context("the Hub names no objects to send")?;
         for item in items {
             let object = objects.iter().find(|object| object["oid"] == item.sha256.as_str());
-            let object = object.with_context(|| format!("the Hub forgot {}", item.name))?;
+            let object = object.with_context(|| format!("the Hub forgot {}", item.file.name))?;
             if let Some(error) = object["error"]["message"].as_str() {
-                bail!("{}: the Hub refused it: {error}", item.name);
+                bail!("{}: the Hub refused it: {error}", item.file.name);
             }
             let Some(to) = object["actions"]["upload"]["href"].as_str() else {
-                said(&format!("{} is there already", item.name));
+                said(&format!("{} is there already", item.file.name));
                 continue;
             };
-            said(&format!("sending {} ({:.1} MB)", item.name, item.bytes as f64 / 1e6));
+            said(&format!("sending {} ({:.1} MB)", item.file.name, item.file.bytes as f64 / 1e6));
             let headers = &object["actions"]["upload"]["header"];
-            let answer = hub.send(to, headers, &item.path)?;
-            self.accepted(answer, "send a file").with_context(|| item.name.clone())?;
+            let answer = hub.send(to, headers, &item.file.path)?;
+            self.accepted(answer, "send a file").with_context(|| item.file.name.clone())?;
             if let Some(check) = object["actions"]["verify"]["href"].as_str() {
-                let body = json!({"oid": item.sha256, "size": item.bytes});
+                let body = json!({"oid": item.sha256, "size": item.file.bytes});
                 let headers = &object["actions"]["verify"]["header"];
                 let answer = hub.post_with(check, headers, &body.to_string())?;
-                self.accepted(answer, "check a file").with_context(|| item.name.clone())?;
+                self.accepted(answer, "check a file").with_context(|| item.file.name.clone())?;
             }
         }
         Ok(())
@@ -179,16 +174,16 @@ impl Push<'_> {
         let mut lines =
             vec![json!({"key": "header", "value": {"summary": self.message, "description": ""}})];
         for item in small {
-            let content = STANDARD.encode(std::fs::read(&item.path)?);
+            let content = STANDARD.encode(std::fs::read(&item.file.path)?);
             lines.push(json!({
                 "key": "file",
-                "value": {"path": item.name, "content": content, "encoding": "base64"},
+                "value": {"path": item.file.name, "content": content, "encoding": "base64"},
             }));
         }
         for item in large {
             lines.push(json!({
                 "key": "lfsFile",
-                "value": {"path": item.name, "algo": "sha256", "oid": item.sha256, "size": item.bytes},
+                "value": {"path": item.file.name, "algo": "sha256", "oid": item.sha256, "size": item.file.bytes},
             }));
         }
         let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -310,22 +305,4 @@ pub(super) fn sha256(file: &mut File) -> std::io::Result<(String, u64)> {
         }
     }
     Ok((hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes))
-}
-
-/// The files of a folder, hidden ones left out, in the order of names.
-fn items(folder: &Path) -> Result<Vec<Item>> {
-    let describe = || format!("{}: cannot be read", folder.display());
-    let mut items = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(describe)? {
-        let path = entry.with_context(describe)?.path();
-        let name =
-            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with('.') || !path.is_file() {
-            continue;
-        }
-        let (sha256, bytes) = sha256(&mut File::open(&path)?)?;
-        items.push(Item { path, name, bytes, sha256 });
-    }
-    items.sort_by(|a, b| a.name.cmp(&b.name));
-    if items.is_empty() { bail!("{}: nothing to push", folder.display()) } else { Ok(items) }
 }

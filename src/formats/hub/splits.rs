@@ -9,7 +9,7 @@ use regex::Regex;
 use tealight_datasets::read;
 
 use super::front_matter::{self, Config, DataFiles};
-use super::patterns::{is_description, matching, special};
+use super::patterns::{check_number, is_description, matching, special};
 
 /// The configuration of files whose names alone say their split.
 const UNNAMED: &str = "default";
@@ -139,6 +139,7 @@ fn splits(files: &DataFiles, names: &[String]) -> Result<Vec<Split>> {
     let mut splits = match files {
         DataFiles::Folder(folder) => inferred(folder, names),
         DataFiles::Patterns(patterns) => {
+            check_number(patterns.iter().map(|(_, patterns)| patterns.len()).sum(), names)?;
             let split = |(name, patterns): &(String, Vec<String>)| {
                 Ok(Split { name: name.clone(), files: matching(patterns, names)? })
             };

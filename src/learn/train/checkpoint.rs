@@ -23,7 +23,8 @@ use crate::formats::pretrained::Pretrained;
 use crate::nn::device::Precision;
 use crate::nn::model::weights::{self, Weights};
 use crate::system::files::{
-    MAX_LINES, MAX_SMALL, open_regular, read_limited, read_text, sync_directory, write_atomic,
+    MAX_LINES, MAX_SMALL, open_regular, own_file, read_limited, read_text, sync_directory,
+    write_atomic,
 };
 use crate::system::ranks::Ranks;
 
@@ -243,6 +244,13 @@ impl Checkpoints<'_> {
     }
 
     fn verified(&self, path: &Path) -> Result<TrainerState> {
+        // One of this run's is in its folder; another the user has named.
+        if path.starts_with(self.output) {
+            own_file(self.output, path)?;
+        }
+        for entry in std::fs::read_dir(path).with_context(|| path.display().to_string())? {
+            own_file(path, &entry?.path())?;
+        }
         let file = path.join(STATE);
         let text = read_text(&file, MAX_SMALL)
             .with_context(|| format!("{}: not a checkpoint", file.display()))?;

@@ -14,6 +14,8 @@ pub(super) const NOT_FINITE: &str =
 /// The smallest temperature above 0: below it only the most likely token is left (vLLM takes such temperatures for
 /// 0), and far below it logits overflow.
 const LEAST_TEMPERATURE: f64 = 1e-5;
+/// The highest: tokens are then as good as uniform.
+const MOST_TEMPERATURE: f64 = 100.0;
 
 /// How tokens are drawn. Filters apply after the temperature, in the order top-k, top-p, min-p.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,8 +53,11 @@ impl SamplingParams {
     /// # Errors
     /// A negative temperature, shares outside their range, no room for a token.
     pub fn check(&self) -> Result<()> {
-        if !self.temperature.is_finite() || self.temperature < 0.0 {
-            bail!("temperature must be 0 or more, not {}", self.temperature);
+        if !(0.0..=MOST_TEMPERATURE).contains(&self.temperature) {
+            bail!(
+                "temperature must be at least 0 and at most {MOST_TEMPERATURE}, not {}",
+                self.temperature
+            );
         }
         if self.temperature > 0.0 && self.temperature < LEAST_TEMPERATURE {
             bail!(

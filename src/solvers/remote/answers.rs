@@ -110,7 +110,8 @@ fn native(one: &Value) -> Result<ServerSample, String> {
     let is_finished = match meta["finish_reason"]["type"].as_str() {
         Some("stop") => true,
         Some("length") => false,
-        other => return Err(format!("a completion that ended by {other:?}")),
+        Some(other) => return Err(format!("a completion that ended by `{other}`")),
+        None => return Err("a completion that does not say how it ended".into()),
     };
     let tokens = meta["output_token_logprobs"].as_array().ok_or("no `output_token_logprobs`")?;
     let token = |token: &Value| {

@@ -1,25 +1,22 @@
-//! Ranks that `tealight launch` started, joined by TCP: a connection between every two of them.
+//! Ranks that `tealight launch` started on this machine, joined by TCP: a connection between every two of them.
 //!
-//! The launcher of the first node waits at the rendezvous. Every rank tells it where it listens and gets the addresses
-//! of all; of two ranks the higher one connects. Both ends of a connection prove that they know the launch's key before
-//! anything else is read (`greeting`). What is sent afterwards is neither encrypted nor signed. The connections to the
-//! launcher stay, for signals (`control`).
+//! The launcher waits at the rendezvous. Every rank tells it where it listens and gets the addresses of all; of two
+//! ranks the higher one connects. All addresses are the machine's own, 127.0.0.1. Other users of the machine can
+//! connect there, so both ends of a connection prove that they know the launch's key before anything else is read
+//! (`greeting`).
 
-mod control;
 mod greeting;
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytemuck::{cast_slice, cast_slice_mut};
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::{Link, Ranks};
-pub use control::{Control, Controls};
 pub use greeting::Key;
 use greeting::{Door, connect};
 
@@ -27,8 +24,6 @@ use greeting::{Door, connect};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Most bytes of a message about addresses.
 const MAX_ADDRESSES: usize = 1 << 20;
-/// Connections that the system holds until they are accepted.
-const BACKLOG: i32 = 128;
 
 /// One rank's place in a launch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,10 +32,8 @@ pub struct Membership {
     pub rank: usize,
     /// How many there are.
     pub size: usize,
-    /// Which one it is on its machine, and how many are there.
-    pub local: (usize, usize),
-    /// Where the first node's launcher waits, as `host:port`.
-    pub rendezvous: String,
+    /// Where the launcher waits.
+    pub rendezvous: SocketAddr,
 }
 
 fn send(mut stream: &TcpStream, bytes: &[u8]) -> std::io::Result<()> {
@@ -68,26 +61,11 @@ fn receive(mut stream: &TcpStream, most: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Listens on all addresses of this machine.
-pub fn listen_anywhere(port: u16) -> std::io::Result<TcpListener> {
-    let both = || {
-        let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_only_v6(false)?;
-        // As the standard library does, which cannot listen to both protocols everywhere.
-        #[cfg(unix)]
-        socket.set_reuse_address(true)?;
-        socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
-        socket.listen(BACKLOG)?;
-        Ok::<_, std::io::Error>(socket.into())
-    };
-    both().or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
-}
-
 /// Waits for all ranks of a launch and tells each where the others listen.
 ///
 /// # Errors
 /// Ranks that do not come within five minutes, two of one number.
-pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<Controls> {
+pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let mut door = Door::open(listener, key)?;
     let mut ranks: Vec<Option<(TcpStream, SocketAddr)>> = (0..size).map(|_| None).collect();
@@ -98,61 +76,32 @@ pub fn rendezvous(listener: &TcpListener, size: usize, key: &Key) -> Result<Cont
         let Ok(hello) = receive(&stream, MAX_ADDRESSES) else { continue };
         let (rank, address): (usize, SocketAddr) = serde_json::from_slice(&hello)?;
         let place = ranks.get_mut(rank).with_context(|| format!("there is no rank {rank}"))?;
-        ensure!(
-            place.is_none(),
-            "two processes are rank {rank}: each node has a --node-rank of its own"
-        );
+        ensure!(place.is_none(), "two processes are rank {rank}");
         *place = Some((stream, address));
     }
     let addresses: Vec<SocketAddr> = ranks.iter().flatten().map(|(_, address)| *address).collect();
     let table = serde_json::to_vec(&addresses)?;
-    let streams = ranks.into_iter().flatten().map(|(stream, _)| {
-        send(&stream, &table)?;
-        Ok(stream)
-    });
-    Controls::new(streams.collect::<Result<_>>()?)
+    ranks.iter().flatten().try_for_each(|(stream, _)| Ok(send(stream, &table)?))
 }
 
-/// Where a rank listens, and what it tells the others of that, for its own address on the way to the launcher. One on
-/// the launcher's node may know its own address only as other nodes do not: they then go where they found the launcher,
-/// which is what an unspecified address says.
-fn listen(local: IpAddr, is_alone: bool) -> std::io::Result<(TcpListener, SocketAddr)> {
-    let local = local.to_canonical();
-    if is_alone || !local.is_loopback() {
-        let listener = TcpListener::bind((local, 0))?;
-        let address = listener.local_addr()?;
-        return Ok((listener, address));
-    }
-    let listener = listen_anywhere(0)?;
-    let port = listener.local_addr()?.port();
-    Ok((listener, (Ipv4Addr::UNSPECIFIED, port).into()))
-}
-
-/// Where to connect to a rank that gave this address, for the launcher's address as this rank knows it.
-fn reachable(address: SocketAddr, launcher: IpAddr) -> SocketAddr {
-    if address.ip().is_unspecified() { SocketAddr::new(launcher, address.port()) } else { address }
-}
-
-/// Joins the other ranks of a launch. The connection to the first node's launcher stays open.
+/// Joins the other ranks of a launch.
 ///
 /// # Errors
 /// Others do not come, or do not know the key.
-pub fn join(membership: &Membership, key: &Key) -> Result<(Ranks, Control)> {
-    let &Membership { rank, size, local, .. } = membership;
+pub fn join(membership: &Membership, key: &Key) -> Result<Ranks> {
+    let &Membership { rank, size, rendezvous } = membership;
     ensure!(rank < size, "rank {rank} of {size}");
     let deadline = Instant::now() + PATIENCE;
-    let meeting = connect(&membership.rendezvous, key, deadline)?;
-    let (listener, address) = listen(meeting.local_addr()?.ip(), local.1 == size)?;
-    send(&meeting, &serde_json::to_vec(&(rank, address))?)?;
+    let meeting = connect(rendezvous, key, deadline)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    send(&meeting, &serde_json::to_vec(&(rank, listener.local_addr()?))?)?;
     meeting.set_read_timeout(Some(PATIENCE))?;
     let table = receive(&meeting, MAX_ADDRESSES).context("the ranks did not all come")?;
     let addresses: Vec<SocketAddr> = serde_json::from_slice(&table)?;
     ensure!(addresses.len() == size, "{} ranks came, {size} were to", addresses.len());
-    let launcher = meeting.peer_addr()?.ip();
     let mut peers: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
     for other in 0..rank {
-        let address = reachable(addresses[other], launcher).to_string();
-        let stream = connect(&address, key, deadline)?;
+        let stream = connect(addresses[other], key, deadline)?;
         send(&stream, &(rank as u64).to_le_bytes())?;
         peers[other] = Some(stream);
     }
@@ -165,24 +114,17 @@ pub fn join(membership: &Membership, key: &Key) -> Result<(Ranks, Control)> {
         ensure!(is_expected, "a connection of rank {other} was not expected");
         peers[other] = Some(stream);
     }
-    peers.iter().flatten().try_for_each(keep_alive)?;
-    let ranks = Ranks::joined(Arc::new(Mesh { rank, local, peers, one_call: Mutex::default() }));
-    Ok((ranks, Control::new(meeting)?))
-}
-
-/// From now on the other end may be silent for as long as it is there.
-fn keep_alive(stream: &TcpStream) -> Result<()> {
-    stream.set_read_timeout(None)?;
-    stream.set_write_timeout(None)?;
-    // A machine that is gone without a word is noticed.
-    let alive = TcpKeepalive::new().with_time(Duration::from_secs(30));
-    Ok(SockRef::from(stream).set_tcp_keepalive(&alive.with_interval(Duration::from_secs(10)))?)
+    for stream in peers.iter().flatten() {
+        // From now on the other end may be silent for as long as it is there.
+        stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)?;
+    }
+    Ok(Ranks::joined(Arc::new(Mesh { rank, peers, one_call: Mutex::default() })))
 }
 
 /// The connections of one rank.
 struct Mesh {
     rank: usize,
-    local: (usize, usize),
     /// None at its own place.
     peers: Vec<Option<TcpStream>>,
     /// Messages of two calls must not mix.
@@ -247,7 +189,7 @@ impl Link for Mesh {
     }
 
     fn local(&self) -> (usize, usize) {
-        self.local
+        (self.rank, self.peers.len())
     }
 
     fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>> {

@@ -10,6 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use tealight_datasets::interpreter;
 
 /// The script that the interpreter runs.
 const SCRIPT: &str = include_str!("to_wandb.py");
@@ -36,10 +37,11 @@ impl Reporter {
     /// # Errors
     /// No interpreter, no such package in it, a run that the package does not begin.
     pub fn start(package: &'static str, directory: &Path) -> Result<Self> {
-        let default = if cfg!(windows) { "python" } else { "python3" };
-        let python = std::env::var("TEALIGHT_PYTHON").unwrap_or_else(|_| default.into());
+        let python = interpreter::name();
         let mut command = Command::new(&python);
-        command.args(["-c", SCRIPT]).arg(directory).args(["--to", package, "--follow"]);
+        command.args(["-c", &interpreter::script(SCRIPT)]).arg(directory);
+        command.args(["--to", package, "--follow"]);
+        interpreter::guard(&mut command);
         // An interrupt of the terminal is for the run, which ends the reporter in order.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{Stdout, Write};
+use std::io::{Error, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether nothing is shown or printed at all.
@@ -85,7 +85,10 @@ impl<W: Write> Write for Escaped<W> {
         };
         let text = String::from_utf8_lossy(&self.rest[..complete]);
         if !is_silent() {
-            self.inner.write_all(escaped(&text).as_bytes())?;
+            // A full disk is named with the file that it stopped.
+            let named =
+                |error: Error| Error::new(error.kind(), format!("standard output: {error}"));
+            self.inner.write_all(escaped(&text).as_bytes()).map_err(named)?;
         }
         self.rest.drain(..complete);
         Ok(bytes.len())

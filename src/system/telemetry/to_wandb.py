@@ -9,12 +9,15 @@ becomes the settings, less the options whose values may hold keys. The project i
 tealight. Offline runs of wandb lie in RUN/wandb; `wandb sync RUN/wandb/offline-run-*` uploads them."""
 
 import argparse
+import atexit
 import json
 import math
 import os
 import re
+import shutil
 import stat
 import sys
+import tempfile
 import threading
 import time
 
@@ -64,11 +67,11 @@ def settings(run):
 
         found = tomllib.loads(text)
     except ImportError:
-        pairs = re.findall(r"^(\w+) = (.+)$", text, re.MULTILINE)
+        pairs = re.findall(r"^([\w-]+) = (.+)$", text, re.MULTILINE)
         found = {key: text_value(value) for key, value in pairs}
     except ValueError as error:
         fail("%s: not TOML: %s" % (path, error))
-    return {key: value for key, value in found.items() if key not in SECRET}
+    return {key: value for key, value in found.items() if key.replace("-", "_") not in SECRET}
 
 
 class Rows:
@@ -147,6 +150,17 @@ class Trackio:
         self.package.finish()
 
 
+def leave_folder():
+    """Works in an empty folder. The current one may be a stranger's: wandb reads a server's address from wandb/settings
+    there, and runs git, whose settings may start programs."""
+    for name, folder in list(os.environ.items()):
+        if re.fullmatch("(WANDB|TRACKIO)_(.+_)?DIR", name) and folder:
+            os.environ[name] = os.path.abspath(folder)
+    empty = tempfile.mkdtemp(prefix="tealight-")
+    atexit.register(shutil.rmtree, empty, ignore_errors=True)
+    os.chdir(empty)
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="to-wandb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN")
@@ -163,12 +177,15 @@ def main():
         fail("%s: no such folder" % options.run)
     if os.path.islink(os.path.join(run, "wandb")):
         fail("%s/wandb: a link, through which nothing is written: remove it" % options.run)
+    if os.path.lexists(os.path.join(run, "wandb", "settings")):
+        fail("%s/wandb/settings: settings of the package, which may name a server: remove the file" % options.run)
     rows = [Rows(os.path.join(run, "metrics.jsonl"), "train"), Rows(os.path.join(run, "evals.jsonl"), "eval")]
     if not options.follow and not os.path.exists(rows[0].path):
         fail("%s: no such file: name the folder of a run of train or sft" % rows[0].path)
     # What packages print is not for whoever waits for our first line.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    leave_folder()
     name = options.name or "%s-%s" % (os.path.basename(run), time.strftime("%Y%m%d-%H%M%S"))
     try:
         package = {"wandb": Wandb, "trackio": Trackio}[options.to](run, name, settings(run))

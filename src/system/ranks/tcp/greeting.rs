@@ -2,7 +2,7 @@
 //! stranger who connects gets nothing that depends on the key.
 
 use std::io::{Error, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -14,8 +14,6 @@ const GREETING: Duration = Duration::from_secs(20);
 const MOST_GREETINGS: usize = 64;
 /// Most connections that are accepted before those that are there are looked at again.
 const MOST_AT_ONCE: usize = 16;
-/// Fewest characters of a key.
-const LEAST_KEY: usize = 16;
 /// Bytes of a challenge and of a proof.
 const SIZE: usize = 32;
 /// What a listener answers to a wrong proof, so that the other end need not try again. It is no proof of any key.
@@ -37,15 +35,12 @@ impl Key {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// One that somebody chose.
+    /// The launcher's, as a variable of the environment has it.
     ///
     /// # Errors
-    /// It is too short.
+    /// It is empty.
     pub fn new(text: String) -> Result<Self> {
-        ensure!(
-            text.chars().count() >= LEAST_KEY,
-            "TEALIGHT_LAUNCH_KEY has fewer than {LEAST_KEY} characters; make one with `openssl rand -hex 32`"
-        );
+        ensure!(!text.is_empty(), "it is empty");
         Ok(Self(text))
     }
 
@@ -185,30 +180,17 @@ impl Greeting {
 ///
 /// # Errors
 /// The deadline has passed, or the other end has another key.
-pub(super) fn connect(address: &str, key: &Key, deadline: Instant) -> Result<TcpStream> {
+pub(super) fn connect(address: SocketAddr, key: &Key, deadline: Instant) -> Result<TcpStream> {
     loop {
-        match attempt(address, key) {
+        match greet(address, key) {
             Ok(stream) => return Ok(stream),
-            Err(error) if error.is::<OtherKey>() => return Err(error.context(address.to_owned())),
+            Err(error) if error.is::<OtherKey>() => return Err(error.context(address.to_string())),
             Err(error) if Instant::now() > deadline => {
                 return Err(error.context(format!("{address}: no connection")));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
-}
-
-/// Tries all addresses of a name once.
-fn attempt(address: &str, key: &Key) -> Result<TcpStream> {
-    let mut failed = anyhow::anyhow!("the name has no address");
-    for address in address.to_socket_addrs()? {
-        match greet(address, key) {
-            Ok(stream) => return Ok(stream),
-            Err(error) if error.is::<OtherKey>() => return Err(error),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
 }
 
 /// The connecting end of a greeting.

@@ -6,14 +6,13 @@ use super::*;
 fn on_each<T: Send>(size: usize, work: impl Fn(&Ranks) -> T + Sync) -> Vec<T> {
     let key = Key::random().expect("random");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let place = listener.local_addr().expect("an address").to_string();
+    let place = listener.local_addr().expect("an address");
     let (work, key) = (&work, &key);
     std::thread::scope(|scope| {
         let host = scope.spawn(move || rendezvous(&listener, size, key));
         let one = |rank| {
-            let rendezvous = place.clone();
-            let membership = Membership { rank, size, local: (rank, size), rendezvous };
-            scope.spawn(move || work(&join(&membership, key).expect("joins").0))
+            let membership = Membership { rank, size, rendezvous: place };
+            scope.spawn(move || work(&join(&membership, key).expect("joins")))
         };
         let all: Vec<_> = (0..size).map(one).collect();
         let found = all.into_iter().map(|thread| thread.join().expect("no panic")).collect();
@@ -56,15 +55,15 @@ fn ranks_by_tcp_gather_and_sum_as_threads_do() {
 fn who_does_not_know_the_key_is_sent_away_and_the_others_go_on() {
     let (key, wrong) = (Key::random().expect("random"), Key::random().expect("random"));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let place = listener.local_addr().expect("an address").to_string();
+    let place = listener.local_addr().expect("an address");
     std::thread::scope(|scope| {
         let host = scope.spawn(|| rendezvous(&listener, 1, &key));
-        let membership = Membership { rank: 0, size: 1, local: (0, 1), rendezvous: place.clone() };
+        let membership = Membership { rank: 0, size: 1, rendezvous: place };
         let begun = Instant::now();
         assert!(join(&membership, &wrong).is_err());
         assert!(begun.elapsed() < PATIENCE / 10, "it tries again, though nothing will change");
         // Nor does somebody who says nothing and goes.
-        drop(TcpStream::connect(&place));
+        drop(TcpStream::connect(place));
         join(&membership, &key).expect("who knows it joins");
         host.join().expect("no panic").expect("one came");
     });
@@ -85,68 +84,19 @@ fn a_rank_that_goes_is_named() {
 fn connections_that_say_nothing_or_little_hold_up_no_rank() {
     let key = Key::random().expect("random");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let place = listener.local_addr().expect("an address").to_string();
+    let place = listener.local_addr().expect("an address");
     // More than are greeted at a time.
     let mut strangers: Vec<TcpStream> =
-        (0..80).map(|_| TcpStream::connect(&place).expect("connects")).collect();
+        (0..80).map(|_| TcpStream::connect(place).expect("connects")).collect();
     for stranger in strangers.iter_mut().step_by(3) {
         stranger.write_all(&[7]).expect("a byte");
     }
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let host = scope.spawn(|| rendezvous(&listener, 1, &key));
-        let membership = Membership { rank: 0, size: 1, local: (0, 1), rendezvous: place.clone() };
+        let membership = Membership { rank: 0, size: 1, rendezvous: place };
         join(&membership, &key).expect("who knows the key joins");
         host.join().expect("no panic").expect("one came");
     });
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-}
-
-#[test]
-fn signals_go_to_the_first_launcher_and_from_there_to_ranks() {
-    let key = Key::random().expect("random");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let place = listener.local_addr().expect("an address").to_string();
-    std::thread::scope(|scope| {
-        let host = scope.spawn(|| rendezvous(&listener, 2, &key));
-        let [first, second] = [0, 1].map(|rank| {
-            let (rendezvous, key) = (place.clone(), &key);
-            let membership = Membership { rank, size: 2, local: (0, 1), rendezvous };
-            scope.spawn(move || join(&membership, key).expect("joins").1)
-        });
-        let mut controls = host.join().expect("no panic").expect("both came");
-        let [first, second] = [first, second].map(|rank| rank.join().expect("no panic"));
-        assert_eq!(controls.requested(), None);
-        second.request(143);
-        let begun = Instant::now();
-        let requested = std::iter::repeat_with(|| controls.requested())
-            .take_while(|_| begun.elapsed() < Duration::from_secs(10))
-            .find_map(|requested| requested);
-        assert_eq!(requested, Some(143));
-        drop(first);
-        controls.signal(1, 130);
-        assert_eq!(controls.requested(), None, "one that has ended asks for nothing");
-        assert_eq!(second.next(), Some(130));
-        drop(controls);
-        assert_eq!(second.next(), None);
-        assert!(!second.is_finished());
-    });
-}
-
-#[test]
-fn a_rank_that_knows_itself_by_a_local_address_is_found_where_the_launcher_is() {
-    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-    // Debian's own name for itself, on the first of several nodes.
-    let (listener, address) = listen(ip("127.0.1.1"), false).expect("listens");
-    assert!(listener.local_addr().expect("an address").ip().is_unspecified());
-    let launcher = ip("10.1.2.3");
-    let port = address.port();
-    assert_eq!(reachable(address, launcher), SocketAddr::new(launcher, port));
-    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("this node's ranks connect too");
-    #[cfg(target_os = "linux")]
-    TcpStream::connect(("127.0.0.2", port)).expect("it listens on all addresses");
-    // Alone, a node's ranks are nobody else's concern.
-    let (listener, address) = listen(ip("127.0.0.1"), true).expect("listens");
-    assert_eq!(listener.local_addr().expect("an address"), address);
-    assert_eq!(reachable(address, launcher), address);
 }

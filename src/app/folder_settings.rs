@@ -1,0 +1,286 @@
+//! The settings that a run's own folder may bring. The folder may be a stranger's: what could start a program, read a
+//! file elsewhere, ask a server or send data counts only where the user repeats the option.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::{Args, FromArgMatches};
+use serde::Serialize;
+use tealight_datasets::{SOURCES, task};
+use toml::{Table, Value};
+
+use crate::app::directory::as_argument;
+use crate::app::settings::defaults;
+use crate::formats::hub;
+
+/// Settings that a folder may give any value: numbers, switches, names of methods and columns, texts of prompts. An
+/// option that is not here, a new one too, is [`is_built_in`] or has to be repeated.
+const FREE: &[&str] = &[
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "allow_unequal_tuning",
+    "answer_column",
+    "average_share",
+    "base_dtype",
+    "base_perplexity",
+    "base_temperature",
+    "baseline",
+    "batch_size",
+    "beta",
+    "beta_per",
+    "concurrency",
+    "correct_threshold",
+    "device",
+    "distinct_among",
+    "drop_unsolved",
+    "dtype",
+    "engine_timeout",
+    "epsilon",
+    "epsilon_high",
+    "eval_max_samples",
+    "eval_min_p",
+    "eval_num_samples",
+    "eval_steps",
+    "eval_temperature",
+    "eval_top_k",
+    "eval_top_p",
+    "eval_train",
+    "explore",
+    "extra_check",
+    "few_shot",
+    "few_shot_seed",
+    "gradient_checkpointing",
+    "gradient_link",
+    "importance_correction",
+    "instruction",
+    "json",
+    "k",
+    "kernels",
+    "learning_rate",
+    "ledger",
+    "log_completions",
+    "log_divergences",
+    "log_interference",
+    "log_kl",
+    "lora_alpha",
+    "lora_dropout",
+    "lora_r",
+    "lora_target_modules",
+    "loss_type",
+    "lr_scheduler_type",
+    "mask_truncated_completions",
+    "match",
+    "max_completion_length",
+    "max_completions",
+    "max_grad_norm",
+    "max_num_seqs",
+    "max_samples",
+    "max_skipped_steps",
+    "max_staleness",
+    "max_steps",
+    "max_test_samples",
+    "max_tokens",
+    "metric_for_best_model",
+    "micro_batch_tokens",
+    "n",
+    "no_baselines",
+    "no_greedy",
+    "num_generations",
+    "num_iterations",
+    "num_presamples",
+    "objective",
+    "objectives",
+    // That of the folder, which the user named.
+    "output",
+    "pef_threshold",
+    "plan_rate",
+    "prompt_allocation",
+    "prompt_column",
+    "prompts_per_step",
+    "quantized",
+    "rehearsal_batch_size",
+    "rehearsal_samples",
+    "retries",
+    "reward_weights",
+    "rollout_dtype",
+    "save_steps",
+    "save_total_limit",
+    "seed",
+    "seeds",
+    "steps_per_generation",
+    "strict",
+    "system_prompt",
+    "target_validity",
+    "temperature",
+    "test_pairs",
+    "tuned",
+    "use_peft",
+    "use_rslora",
+    "variants",
+    "warmup_steps",
+    "weight_decay",
+    "zero_stage",
+];
+
+/// Verifiers that neither start a program nor read a file; tasks have further ones.
+const VERIFIERS: [&str; 7] = ["math", "exact", "regex", "numeric", "countdown", "chain", "walk"];
+
+/// Whether a value of `option` means something that is part of this program: no file, no server, no other program.
+fn is_built_in(option: &str, value: &str) -> bool {
+    match option {
+        "model" => hub::is_embedded(value),
+        "dataset" | "eval_dataset" | "few_shot_dataset" | "ood_dataset" | "test_dataset"
+        | "task" | "tasks" => value.split(',').all(is_source),
+        "verifier" => {
+            let name = value.split(':').next().unwrap_or_default();
+            VERIFIERS.contains(&name) || task::find(name).is_some()
+        }
+        "report_to" => ["none", "tensorboard"].contains(&value),
+        _ => false,
+    }
+}
+
+/// Whether `spec` names generated problems.
+fn is_source(spec: &str) -> bool {
+    let name = spec.trim().split('/').next().unwrap_or_default();
+    SOURCES.iter().any(|source| source.name == name)
+}
+
+/// The flags that repeat the settings of `merged` that `own`, the user's, lack and that a folder may not bring.
+///
+/// # Errors
+/// Settings that TOML cannot hold.
+pub(crate) fn to_repeat<T: Serialize>(own: &T, merged: &T) -> Result<Vec<String>> {
+    let (own, merged) = (Table::try_from(own)?, Table::try_from(merged)?);
+    let is_foreign = |(name, value): &(&String, &Value)| {
+        own.get(*name) != Some(*value) && !FREE.contains(&name.as_str())
+    };
+    let flags = merged.iter().filter(is_foreign).flat_map(|(name, value)| {
+        let values = match value {
+            Value::Array(values) => values.clone(),
+            one => vec![one.clone()],
+        };
+        let texts: Vec<String> = values.iter().map(text).collect();
+        // Flags take the place of a whole list.
+        let are_built_in = texts.iter().all(|text| is_built_in(name, text));
+        let flag = |text: &String| {
+            format!("--{} {}", name.replace('_', "-"), as_argument(Path::new(text)))
+        };
+        if are_built_in { Vec::new() } else { texts.iter().map(flag).collect() }
+    });
+    Ok(flags.collect())
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The flags, each after a blank, that a command with these options repeats to continue its run.
+///
+/// # Errors
+/// Settings that TOML cannot hold.
+pub(crate) fn to_continue<T: Args + FromArgMatches + Serialize>(options: &T) -> Result<String> {
+    let flags = to_repeat(&defaults(), options)?;
+    Ok(flags.iter().map(|flag| format!(" {flag}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::study::StudyOptions;
+    use crate::app::training::TrainOptions;
+    use crate::app::training::sft::SftOptions;
+    use std::collections::BTreeSet;
+
+    /// The names of all settings of a command.
+    fn names<T: Args>() -> BTreeSet<String> {
+        let command = T::augment_args(clap::Command::new("options"));
+        command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+    }
+
+    #[test]
+    fn every_setting_that_is_not_free_names_something_outside() {
+        let mut all = names::<TrainOptions>();
+        all.extend(names::<SftOptions>());
+        all.extend(names::<StudyOptions>());
+        let guarded: Vec<&str> =
+            all.iter().map(String::as_str).filter(|name| !FREE.contains(name)).collect();
+        let expected = [
+            "adapter",
+            "api_key_env",
+            "dataset",
+            "demonstration_template",
+            "engine",
+            "engine_dialect",
+            "engine_folder",
+            "engine_model",
+            "engine_weights",
+            "eval_dataset",
+            "few_shot_dataset",
+            "from_scratch",
+            "model",
+            "ood_dataset",
+            "presamples",
+            "prompt_template",
+            "report_to",
+            "task",
+            "tasks",
+            "test_dataset",
+            "test_suite",
+            "tokenizer",
+            "verifier",
+        ];
+        assert_eq!(guarded, expected);
+        let unknown: Vec<_> = FREE.iter().filter(|name| !all.contains(**name)).collect();
+        assert!(unknown.is_empty(), "no options: {unknown:?}");
+    }
+
+    #[test]
+    fn what_is_built_in_needs_no_repetition_and_the_rest_does() {
+        let flags = |change: &dyn Fn(&mut TrainOptions)| {
+            let own: TrainOptions = defaults();
+            let mut merged = own.clone();
+            change(&mut merged);
+            to_repeat(&own, &merged).unwrap()
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(
+            flags(&|options| {
+                options.model.model = "tasks".into();
+                options.data.dataset = "colouring/train".into();
+                options.data.rewards.verifier = vec!["math:strict".into(), "regex:(a)".into()];
+                options.rlvr.settings.num_generations = 3;
+            }),
+            none
+        );
+        for (verifiers, expected) in [
+            (&["program:touch x"][..], &["--verifier 'program:touch x'"][..]),
+            (&["math", "python:a.py:f"], &["--verifier math", "--verifier python:a.py:f"]),
+            (&["sql:/etc"], &["--verifier sql:/etc"]),
+            (&["sql-bird:/etc"], &["--verifier sql-bird:/etc"]),
+            (&["PROGRAM:x"], &["--verifier PROGRAM:x"]),
+        ] {
+            let verifiers = verifiers.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let found = flags(&|options| options.data.rewards.verifier.clone_from(&verifiers));
+            assert_eq!(found, expected);
+        }
+        for dataset in
+            ["owner/data:test", "hub:a/b", "/etc/passwd", "countdown.jsonl", "countdown,x.csv", ""]
+        {
+            assert_eq!(
+                flags(&|options| options.data.dataset = dataset.into()).len(),
+                1,
+                "{dataset}"
+            );
+        }
+        for model in ["owner/model", "../countdown", "countdown/", "x.gguf"] {
+            assert_eq!(flags(&|options| options.model.model = model.into()).len(), 1, "{model}");
+        }
+        let engine = flags(&|options| {
+            options.engine.remote.engine = Some("http://host".into());
+            options.engine.remote.api_key_env = "HF_TOKEN".into();
+        });
+        assert_eq!(engine, ["--api-key-env HF_TOKEN", "--engine http://host"]);
+    }
+}
