@@ -104,7 +104,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         }
     };
     let name = format!("countdown/{shown}");
-    let dataset = Dataset::generated(name, problems, verify::countdown::Countdown);
+    let dataset = Dataset::generated(name, problems, verify::countdown::Countdown::default());
     Ok(Dataset { spellings: Some(|problem| spellings(&problem.answer)), ..dataset })
 }
 
@@ -207,8 +207,11 @@ mod tests {
             for _ in 0..500 {
                 let problem = stream.next_problem();
                 let solution = problem.solution.clone().unwrap();
-                let verdict =
-                    crate::Verifier::verify(&verify::countdown::Countdown, &problem, &solution);
+                let verdict = crate::Verifier::verify(
+                    &verify::countdown::Countdown::default(),
+                    &problem,
+                    &solution,
+                );
                 assert!(verdict.is_correct(), "{} {solution}", problem.answer);
             }
         }

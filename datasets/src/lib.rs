@@ -159,6 +159,11 @@ pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
 /// Lists all correct answers to a problem; none where it cannot.
 pub type List = fn(&Problem) -> Option<Vec<String>>;
 
+/// Most reasons for leaving problems out that are noted.
+const MAX_REASONS: usize = 8;
+/// Characters of a problem that are shown of it in one line.
+const MAX_SHOWN: usize = 300;
+
 /// A problem that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unusable {
@@ -217,13 +222,52 @@ impl Dataset {
             answer: problem.answer,
             why: why.unwrap_or_default(),
         }));
-        if let Some(first) = self.unusable.first() {
-            let shown: String = first.answer.chars().take(60).collect();
-            self.notes.push(format!(
-                "{} problems left out, since their gold answer cannot be read: the first is `{}` with `{shown}`: {}",
-                self.unusable.len(), first.id, first.why
-            ));
+        self.note_unusable();
+    }
+
+    /// Notes the problems that were left out, by reason.
+    fn note_unusable(&mut self) {
+        let mut by_reason: Vec<(&str, usize, &Unusable)> = Vec::new();
+        for unusable in &self.unusable {
+            let has_room = by_reason.len() < MAX_REASONS;
+            match by_reason.iter_mut().find(|(why, ..)| *why == unusable.why) {
+                Some((_, count, _)) => *count += 1,
+                None if has_room => {
+                    by_reason.push((&unusable.why, 1, unusable));
+                }
+                None => {}
+            }
         }
+        let all = self.unusable.len();
+        let named: usize = by_reason.iter().map(|(_, count, _)| count).sum();
+        let notes = by_reason.iter().map(|(why, count, first)| {
+            let shown = verify::short(&first.answer);
+            format!(
+                "{count} of {} problems left out: {why}; the first is `{}` with `{shown}`",
+                all + self.problems.len(),
+                first.id
+            )
+        });
+        let mut notes: Vec<String> = notes.collect();
+        if all > named {
+            notes.push(format!("{} problems left out for other reasons", all - named));
+        }
+        self.notes.extend(notes);
+    }
+
+    /// The first problem in a line for the user: what is asked, and the gold answer.
+    pub fn first_problem(&self) -> Option<String> {
+        let first = self.problems.first()?;
+        let words: Vec<String> =
+            first.prompt.plain().split_whitespace().map(String::from).collect();
+        let (asked, gold) =
+            (words.join(" "), first.answer.split_whitespace().collect::<Vec<_>>().join(" "));
+        let cut = |text: &str| {
+            let shown: String = text.chars().take(MAX_SHOWN).collect();
+            let more = if shown.len() < text.len() { "..." } else { "" };
+            format!("{shown}{more}")
+        };
+        Some(format!("first problem: `{}`, gold answer `{}`", cut(&asked), cut(&gold)))
     }
 }
 

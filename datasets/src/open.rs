@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::read::{self, Columns};
+use crate::read::{self, Columns, Purpose};
 use crate::{DataError, Dataset, Result, SOURCES, suite, verify};
 
 /// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
@@ -34,7 +34,7 @@ pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Datas
     if !columns.rewards.verifiers.is_empty() {
         dataset.verifier = columns.rewards.open(|_| None)?;
     }
-    dataset.check()?;
+    dataset.check(columns.purpose)?;
     dataset.rewrite(&columns.prompting)?;
     dataset.ask(&columns.prompting);
     Ok(dataset)
@@ -64,15 +64,18 @@ pub fn open_files(
             (has_own && is_the_same).then(|| verifier.clone())
         })?;
     }
-    dataset.check()?;
+    dataset.check(columns.purpose)?;
     dataset.ask(&columns.prompting);
     Ok(dataset)
 }
 
 impl Dataset {
     /// Leaves out problems whose gold answer cannot be read, and refuses what is no dataset then.
-    fn check(&mut self) -> Result<()> {
-        self.set_aside();
+    fn check(&mut self, purpose: Purpose) -> Result<()> {
+        match purpose {
+            Purpose::Judge => self.set_aside(),
+            Purpose::Imitate => self.note_unusable(),
+        }
         if let (true, Some(first)) = (self.problems.is_empty(), self.unusable.first()) {
             return Err(DataError::Unusable {
                 name: self.name.clone(),

@@ -30,7 +30,7 @@ pub enum Prompt {
     /// Text that is tokenized as it stands: for models trained on this very format.
     Text(String),
     /// A conversation, rendered by the tokenizer's chat template; without one, the contents joined
-    /// by blank lines.
+    /// by blank lines. The model goes on with a last message of the assistant.
     Chat(Vec<Message>),
 }
 
@@ -46,8 +46,45 @@ impl Prompt {
             Prompt::Text(text) => text.clone(),
             Prompt::Chat(messages) => {
                 let contents: Vec<_> = messages.iter().map(|m| m.content.as_str()).collect();
-                format!("{}\n\n", contents.join("\n\n"))
+                let end = if self.prefill().is_some() { "" } else { "\n\n" };
+                format!("{}{end}", contents.join("\n\n"))
             }
         }
+    }
+
+    /// The beginning of the answer, where the chat ends with a message of the assistant.
+    pub fn prefill(&self) -> Option<&str> {
+        let Prompt::Chat(messages) = self else { return None };
+        let last = messages.last().filter(|message| message.role == "assistant")?;
+        Some(&last.content)
+    }
+
+    /// Puts a system message first, unless the chat has one.
+    pub(crate) fn set_system(&mut self, text: &str) {
+        match self {
+            Prompt::Chat(messages) if messages.iter().any(|message| message.role == "system") => {}
+            Prompt::Chat(messages) => messages.insert(0, Message::new("system", text)),
+            Prompt::Text(question) => {
+                *self =
+                    Prompt::Chat(vec![Message::new("system", text), Message::user(&**question)]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefilled_answer_is_the_end_of_the_prompt() {
+        let mut prompt = Prompt::question("6+8?");
+        assert_eq!((prompt.prefill(), prompt.plain().as_str()), (None, "6+8?\n\n"));
+        prompt.set_system("Think.");
+        prompt.set_system("Think again.");
+        let Prompt::Chat(messages) = &mut prompt else { panic!("a chat") };
+        messages.push(Message::new("assistant", "Let me see.\n<think>"));
+        assert_eq!(prompt.prefill(), Some("Let me see.\n<think>"));
+        assert_eq!(prompt.plain(), "Think.\n\n6+8?\n\nLet me see.\n<think>");
     }
 }

@@ -13,6 +13,9 @@ use crate::{DataError, Message, Problem, Prompt, Result};
 
 /// The instruction to box the answer: the math verifier's, unless another is named.
 pub const BOXED: &str = "Please reason step by step, and put your final answer within \\boxed{}.";
+/// The same where the answer is one of several choices.
+pub const BOXED_CHOICE: &str =
+    "Please reason step by step, and put the letter of your choice within \\boxed{}.";
 /// Steps of a template for one row.
 const FUEL: u64 = 1_000_000;
 

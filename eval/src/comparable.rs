@@ -109,8 +109,7 @@ pub fn check_second_draw(
         ));
     }
     for set in &base.sets {
-        let other = second.sets.iter().find(|other| other.name == set.name);
-        let Some(other) = other else { continue };
+        let Some(other) = second.same_set(set) else { continue };
         if let Some(difference) = differences((base, set), (second, other)).first() {
             let [a, b] = &difference.values;
             return Err(format!(
@@ -124,7 +123,7 @@ pub fn check_second_draw(
     for (run_name, run) in runs {
         let same_seed = seed(second).is_some() && seed(second) == seed(run);
         let same_counts = run.sets.iter().any(|set| {
-            let other = second.sets.iter().find(|other| other.name == set.name);
+            let other = second.same_set(set);
             other.is_some_and(|other| set.problems.len() > 1 && are_identical(set, other))
         });
         if same_seed || same_counts {

@@ -41,7 +41,7 @@ pub struct Results {
 pub struct SetResult {
     /// Its name: the dataset's, and the temperature's where there are several.
     pub name: String,
-    /// The dataset.
+    /// The dataset: its name, or the whole path of its file.
     pub dataset: String,
     /// `in` or `out` of the training domain, where a suite says so.
     #[serde(default)]
@@ -163,6 +163,16 @@ impl Results {
             .with_context(|| format!("{}: not of its schema", path.display()))?;
         results.check().with_context(|| path.display().to_string())?;
         Ok(results)
+    }
+
+    /// The set that is `other`'s here: of the same name, or else of the same file and temperature.
+    pub fn same_set(&self, other: &SetResult) -> Option<&SetResult> {
+        let is_file = Path::new(&other.dataset).is_absolute();
+        let is_same = |set: &&SetResult| {
+            is_file && set.dataset == other.dataset && set.temperature == other.temperature
+        };
+        let named = self.sets.iter().find(|set| set.name == other.name);
+        named.or_else(|| self.sets.iter().find(is_same))
     }
 
     /// Refuses counts that no evaluation comes to: sums over problems stay within their types.

@@ -28,7 +28,7 @@ pub struct Aligned {
     pub ks: Vec<usize>,
 }
 
-/// Brings the sets that all evaluations share into one order. Sets are matched by name, problems by id; so are those of
+/// Brings the sets that all evaluations share into one order. Sets are matched by name or file, problems by id; so are those of
 /// `second`, the first run's model drawn again.
 ///
 /// # Errors
@@ -45,7 +45,7 @@ pub fn align(
     let (mut aligned, mut notes) = (Vec::new(), Vec::new());
     for set in &first.sets {
         let all: Option<Vec<&SetResult>> = std::iter::once(Some(set))
-            .chain(others.iter().map(|(_, run)| run.sets.iter().find(|s| s.name == set.name)))
+            .chain(others.iter().map(|(_, run)| run.same_set(set)))
             .collect();
         let Some(all) = all else {
             notes.push(format!("{}: not evaluated by every run, left out", set.name));
@@ -77,7 +77,10 @@ pub fn align(
     }
     if aligned.is_empty() {
         let names: Vec<&str> = first.sets.iter().map(|set| set.name.as_str()).collect();
-        bail!("the runs share no set; {first_name} has {}", names.join(", "));
+        bail!(
+            "the runs share no set; {first_name} has {}; sets are matched by name, which eval --name gives them",
+            names.join(", ")
+        );
     }
     Ok((aligned, notes))
 }

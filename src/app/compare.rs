@@ -173,10 +173,7 @@ fn shared<'a>(
     first: &'a Results,
     second: &'a Results,
 ) -> impl Iterator<Item = (&'a SetResult, &'a SetResult)> {
-    first
-        .sets
-        .iter()
-        .filter_map(|set| Some((set, second.sets.iter().find(|other| other.name == set.name)?)))
+    first.sets.iter().filter_map(|set| Some((set, second.same_set(set)?)))
 }
 
 /// Says of runs that found the same, sample by sample, that they did.

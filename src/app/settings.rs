@@ -7,8 +7,9 @@ use anyhow::{Result, bail};
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
+use tealight_datasets::read::{Columns, Purpose};
 use tealight_datasets::suite::SuiteSet;
-use tealight_datasets::{Dataset, Problem, read::Columns};
+use tealight_datasets::{Dataset, Problem};
 use tealight_eval::pass_at_k;
 use tealight_matmul::{InstructionSet, Quantized};
 
@@ -59,8 +60,9 @@ Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .pa
   OWNER/NAME[/CONFIG][@REVISION][:SPLIT]  a dataset on the Hub, its files found as `datasets`
              finds them: openai/gsm8k/main:test. Without SPLIT the only split, or train
   hub:OWNER/NAME[@REVISION]:FILE  one file of such a dataset
-  FILE       columns are detected (question/answer, problem/solution, ...) and
-             printed; name others with --prompt-column and --answer-column.
+  FILE       columns are detected (question/answer, problem/solution, messages,
+             choices, nums/target, ...) and printed with the first problem; name
+             others with --prompt-column and --answer-column.
              Spider and BIRD files (db_id, question, query) find their databases beside them";
 
 /// Which model, where it runs.
@@ -271,8 +273,17 @@ impl DataOptions {
         self.open_set(&SuiteSet::of(spec))
     }
 
+    /// The same for solutions that are imitated, whose gold answers need not be readable.
+    pub(crate) fn open_solutions(&self, spec: &str) -> Result<Dataset> {
+        self.open_for(&SuiteSet::of(spec), Purpose::Imitate)
+    }
+
     /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
     pub(crate) fn open_set(&self, set: &SuiteSet) -> Result<Dataset> {
+        self.open_for(set, Purpose::Judge)
+    }
+
+    fn open_for(&self, set: &SuiteSet, purpose: Purpose) -> Result<Dataset> {
         let of_set = set.columns();
         let mut columns = Columns {
             prompt: of_set.prompt.or_else(|| self.prompt_column.clone()),
@@ -281,6 +292,7 @@ impl DataOptions {
                 true => self.rewards.rewards(),
                 false => of_set.rewards,
             },
+            purpose,
             ..Columns::default()
         };
         columns.prompting = self.prompts.prompting(|spec, prompting| {
@@ -295,6 +307,7 @@ impl DataOptions {
         let count = dataset.problems.len();
         tracing::info!("dataset {}: {count} problems, checked by `{checker}`", dataset.name);
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        dataset.first_problem().iter().for_each(|first| tracing::info!("  {first}"));
         Ok(dataset)
     }
 }

@@ -10,6 +10,7 @@ mod cli;
 mod closed_forms;
 mod conformance;
 mod data_errors;
+mod data_layouts;
 mod decompose;
 mod directories;
 mod docs;

@@ -10,6 +10,6 @@ fuzz_target!(|pair: (&str, &str)| {
     let (gold, answer) = pair;
     for gold in ["3,3,8,8=24", gold] {
         let problem = Problem::new("", Prompt::Text(String::new()), gold);
-        let _ = Countdown.verify(&problem, answer);
+        let _ = Countdown::default().verify(&problem, answer);
     }
 });

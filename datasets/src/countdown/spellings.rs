@@ -140,7 +140,7 @@ mod tests {
             let texts: HashSet<String> = texts.map(|tree| tree.to_string()).collect();
             let right: HashSet<String> = texts
                 .into_iter()
-                .filter(|text| Countdown.verify(&problem, text).is_correct())
+                .filter(|text| Countdown::default().verify(&problem, text).is_correct())
                 .collect();
             let listed = spellings(id).unwrap();
             assert_eq!(listed.iter().cloned().collect::<HashSet<_>>(), right, "{id}");
@@ -159,7 +159,11 @@ mod tests {
             let listed = spellings(&problem.answer).unwrap();
             assert!(listed.contains(problem.solution.as_ref().unwrap()), "{}", problem.id);
             for text in &listed {
-                assert!(Countdown.verify(&problem, text).is_correct(), "{} {text}", problem.id);
+                assert!(
+                    Countdown::default().verify(&problem, text).is_correct(),
+                    "{} {text}",
+                    problem.id
+                );
             }
         }
     }

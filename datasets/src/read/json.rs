@@ -33,7 +33,7 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// An array of objects, or an object with exactly one array of objects in it.
+/// An array of objects or lists, or an object with exactly one array of objects in it.
 pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let wrong = |what: String| DataError::File { path: path.into(), what };
     let mut content = String::new();
@@ -58,6 +58,11 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     };
     let row = |(index, item)| match item {
         Value::Object(values) => Ok(Row::new(index + 1, values)),
+        // Orz's rows are lists: their columns are called by their numbers.
+        Value::Array(items) => {
+            let named = items.into_iter().enumerate().map(|(at, item)| (at.to_string(), item));
+            Ok(Row::new(index + 1, named.collect()))
+        }
         _ => Err(DataError::Malformed {
             path: path.into(),
             line: index + 1,

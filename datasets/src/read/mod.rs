@@ -3,36 +3,32 @@
 //! Every format yields rows of named JSON values; the rest of this file turns rows into
 //! [`Problem`]s. To read another format, add a file with a `rows` function and one arm in `rows`.
 
+mod chat;
+mod choice_columns;
+mod choices;
+mod countdown;
 mod csv;
+mod gold;
 mod json;
+mod layout;
+mod no_answers;
 mod parquet;
+mod problem;
 mod reasoning_gym;
+mod shapes;
 mod text_to_sql;
 
+use std::borrow::Cow;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::prompting::{BOXED, Template};
+use crate::prompting::{BOXED, BOXED_CHOICE};
 use crate::verify::{math, sql};
-use crate::{DataError, Dataset, Message, Problem, Prompt, Prompting, Result, Rewards};
-
-/// Names that hold the question, in order of preference.
-const PROMPT_COLUMNS: &[&str] =
-    &["prompt", "problem", "question", "messages", "input", "instruction", "Body,Question"];
-/// Names that hold the reference answer, in order of preference.
-const ANSWER_COLUMNS: &[&str] = &[
-    "answer",
-    "ground_truth",
-    "target",
-    "label",
-    "Answer",
-    "reward_model.ground_truth",
-    "solution",
-    "completion",
-];
+use crate::{DataError, Dataset, Prompting, Result, Rewards};
+use layout::Layout;
+use problem::Read as RowRead;
 
 /// Extensions of the formats that are read.
 const EXTENSIONS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "parquet"];
@@ -49,6 +45,27 @@ pub struct Columns {
     pub rewards: Rewards,
     /// How the problems are put to a model.
     pub prompting: Prompting,
+    /// What the problems are for.
+    pub purpose: Purpose,
+}
+
+/// What problems are read for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// Completions are judged by the gold answers: rows without one are left out.
+    #[default]
+    Judge,
+    /// The solutions are imitated: a gold answer need not be readable.
+    Imitate,
+}
+
+impl Columns {
+    /// Whether the verifiers take gold answers in any form: a program knows what its column means.
+    fn takes_any_gold(&self) -> bool {
+        let is_program =
+            |spec: &String| spec.starts_with("program:") || spec.starts_with("python:");
+        !self.rewards.verifiers.is_empty() && self.rewards.verifiers.iter().all(is_program)
+    }
 }
 
 /// One row and where it stands: line or row, counted from 1, of a file, counted from 0.
@@ -76,8 +93,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         rows.extend(of_file.map(|row| Row { file, ..row }));
     }
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
-    let mut notes = Vec::new();
-    let mut problems = Vec::with_capacity(rows.len());
+    rows.iter_mut().for_each(shapes::flatten);
     if let Some(first) = rows.first()
         && text_to_sql::is_layout(first)
         && columns.answer.is_none()
@@ -92,33 +108,32 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     {
         return reasoning_gym::dataset(files, &rows);
     }
-    let mut instruction = None;
-    if let Some(first) = rows.first() {
-        let template = columns.prompting.template.as_ref();
-        let prompt = match template {
-            Some(_) => String::new(),
-            None => choose(path, first, "prompt", columns.prompt.as_deref(), PROMPT_COLUMNS)?,
+    if rows.first().is_some_and(|first| countdown::is_layout(first, columns)) {
+        return countdown::dataset(files, &rows, columns);
+    }
+    let name = path.display().to_string();
+    let mut dataset = Dataset::generated(name, Vec::new(), math::Math::default());
+    if rows.is_empty() {
+        return Ok(dataset);
+    }
+    let layout = Layout::detect(path, &rows, columns)?;
+    dataset.notes.push(layout.note());
+    for row in &rows {
+        let malformed = |what: String| {
+            let path = files[row.file].clone();
+            DataError::Malformed { path, line: row.line, what }
         };
-        let answer = choose(path, first, "answer", columns.answer.as_deref(), ANSWER_COLUMNS)?;
-        let shown = if template.is_some() { "by the template" } else { &prompt };
-        notes.push(format!("columns: prompt = `{shown}`, answer = `{answer}`"));
-        // Messages say all that is to be asked; a bare question may be asked more.
-        let are_messages = lookup(&first.values, &prompt).is_some_and(Value::is_array);
-        instruction = Some(BOXED).filter(|_| !are_messages);
-        for row in &rows {
-            problems.push(problem(&files[row.file], row, &prompt, &answer, template)?);
+        match layout.read(row, columns).map_err(malformed)? {
+            RowRead::Problem(problem) => dataset.problems.push(problem),
+            RowRead::LeftOut(unusable) => dataset.unusable.push(unusable),
         }
     }
-    Ok(Dataset {
-        name: path.display().to_string(),
-        problems,
-        verifier: Arc::new(math::Math::default()),
-        notes,
-        unusable: Vec::new(),
-        answers: None,
-        spellings: None,
-        instruction,
-    })
+    // Messages say all that is to be asked; a bare question may be asked more.
+    let column = layout.question.column().and_then(|column| nested(&rows[0].values, column));
+    let are_messages = column.is_some_and(|value| chat::is_chat(&value));
+    let usual = if layout.choices.is_some() { BOXED_CHOICE } else { BOXED };
+    dataset.instruction = Some(usual).filter(|_| !are_messages);
+    Ok(dataset)
 }
 
 /// Every row of a file, as it is.
@@ -142,33 +157,6 @@ fn read_rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     }
 }
 
-/// The column asked for, or the first known one that the first row has.
-fn choose(
-    path: &Path,
-    row: &Row,
-    role: &str,
-    requested: Option<&str>,
-    known: &[&str],
-) -> Result<String> {
-    let has = |name: &str| name.split(',').all(|part| lookup(&row.values, part).is_some());
-    match requested {
-        Some(name) if has(name) => return Ok(name.into()),
-        None => {
-            if let Some(name) = known.iter().find(|name| has(name)) {
-                return Ok((*name).into());
-            }
-        }
-        Some(_) => {}
-    }
-    let there: Vec<_> = row.values.keys().map(String::as_str).collect();
-    let there = there.join(", ");
-    let what = match requested {
-        Some(name) => format!("no column `{name}`; there is: {there}"),
-        None => format!("no {role} column found; there is: {there}. Name it with --{role}-column"),
-    };
-    Err(DataError::File { path: path.into(), what })
-}
-
 /// The value at `name`, where dots descend into nested objects.
 fn lookup<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     if let Some(value) = values.get(name) {
@@ -178,9 +166,35 @@ fn lookup<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     lookup(values.get(head)?.as_object()?, rest)
 }
 
+/// The same, where texts on the way may hold an object as JSON: `verification_info`.
+fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Value>> {
+    if let Some(value) = lookup(values, name) {
+        return Some(Cow::Borrowed(value));
+    }
+    let (head, rest) = name.split_once('.')?;
+    let object: Map<String, Value> = serde_json::from_str(values.get(head)?.as_str()?).ok()?;
+    lookup(&object, rest).cloned().map(Cow::Owned)
+}
+
+/// The list that a text holds as JSON.
+fn json_array(text: &str) -> Option<Vec<Value>> {
+    let text = text.trim();
+    if text.starts_with('[') { serde_json::from_str(text).ok() } else { None }
+}
+
 impl Row {
     fn new(line: usize, values: Map<String, Value>) -> Self {
         Self { file: 0, line, values }
+    }
+
+    /// The names of the columns, for messages.
+    fn names(&self) -> String {
+        self.values.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The text in a column.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.values.get(name).and_then(Value::as_str)
     }
 
     /// The line, which later files of a dataset have as well: theirs begins with the number of the file.
@@ -202,67 +216,6 @@ impl Row {
     }
 }
 
-fn problem(
-    path: &Path,
-    row: &Row,
-    prompt: &str,
-    answer: &str,
-    template: Option<&Template>,
-) -> Result<Problem> {
-    let malformed = |what: String| DataError::Malformed { path: path.into(), line: row.line, what };
-    let text = |column: &str| -> Result<String> {
-        match lookup(&row.values, column) {
-            Some(Value::String(text)) => Ok(text.clone()),
-            Some(Value::Number(number)) => Ok(number.to_string()),
-            Some(Value::Bool(flag)) => Ok(flag.to_string()),
-            Some(Value::Array(items)) if items.len() == 1 => match &items[0] {
-                Value::String(text) => Ok(text.clone()),
-                other => Ok(other.to_string()),
-            },
-            Some(other) => {
-                let other: String = other.to_string().chars().take(40).collect();
-                Err(malformed(format!(
-                    "column `{column}` should hold text or a number, not {other}"
-                )))
-            }
-            None => Err(malformed(format!("no column `{column}` in this row"))),
-        }
-    };
-    let asked = match (template, lookup(&row.values, prompt)) {
-        (Some(template), _) => Prompt::question(&template.render(&row.values).map_err(malformed)?),
-        (None, Some(Value::Array(messages))) => chat(messages).map_err(malformed)?,
-        _ => {
-            let parts: Vec<_> = prompt.split(',').map(text).collect::<Result<_>>()?;
-            Prompt::question(&parts.join(" "))
-        }
-    };
-    let answered = text(answer)?;
-    let gold = math::gold(&answered);
-    if gold.is_empty() {
-        return Err(malformed(format!("column `{answer}` holds no answer")));
-    }
-    let solution = match row.values.get("solution") {
-        Some(Value::String(solution)) => Some(solution.clone()),
-        _ => Some(answered.clone()),
-    };
-    Ok(Problem { solution, ..Problem::new(row.id(), asked, gold) })
-}
-
-/// Chat messages; those of the assistant are left out, since they hold the answer.
-fn chat(messages: &[Value]) -> std::result::Result<Prompt, String> {
-    let messages: Vec<Message> = messages
-        .iter()
-        .map(|message| serde_json::from_value(message.clone()))
-        .collect::<std::result::Result<_, _>>()
-        .map_err(|error| format!("chat messages need `role` and `content`: {error}"))?;
-    let prompt: Vec<_> = messages.into_iter().filter(|m| m.role != "assistant").collect();
-    if prompt.is_empty() {
-        return Err("the chat holds no message of the user".into());
-    }
-    Ok(Prompt::Chat(prompt))
-}
-
-/// Opens a file; the error names it.
 /// Opens a regular file: a pipe or a device may have no end.
 fn file(path: &Path) -> Result<std::fs::File> {
     let io = |source| DataError::Io { path: path.into(), source };
@@ -287,105 +240,4 @@ fn text(path: &Path) -> Result<impl Read> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    fn read(name: &str, contents: &str, columns: &Columns) -> Result<Dataset> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(name);
-        std::fs::File::create(&path).unwrap().write_all(contents.as_bytes()).unwrap();
-        open(&[path], columns, None)
-    }
-
-    fn refusal(name: &str, contents: &str, columns: &Columns) -> String {
-        read(name, contents, columns).err().expect("is refused").to_string()
-    }
-
-    #[test]
-    fn usual_columns_are_detected_in_every_text_format() {
-        for (name, contents) in [
-            ("a.jsonl", "{\"question\":\"1+1?\",\"answer\":\"so\\n#### 2\"}\n\n"),
-            ("a.jsonl", "{\"problem\":\"1+1?\",\"solution\":\"it is \\\\boxed{2}.\"}"),
-            ("a.json", "[{\"prompt\":\"1+1?\",\"answer\":2}]"),
-            ("a.json", "{\"data\":[{\"input\":\"1+1?\",\"target\":\"2\"}]}"),
-            ("a.csv", "question,answer\n\"1+1?\",2\n"),
-            (
-                "a.jsonl",
-                "{\"prompt\":[{\"role\":\"user\",\"content\":\"1+1?\"}],\"reward_model\":{\"ground_truth\":\"2\"}}",
-            ),
-        ] {
-            let set = read(name, contents, &Columns::default()).unwrap();
-            assert_eq!(set.problems.len(), 1, "{contents}");
-            assert_eq!(set.problems[0].answer, "2", "{contents}");
-            assert!(set.problems[0].prompt.plain().starts_with("1+1?"));
-            assert!(set.notes[0].contains("columns"));
-        }
-    }
-
-    #[test]
-    fn named_columns_win_and_may_be_joined() {
-        let columns = Columns {
-            prompt: Some("Body,Question".into()),
-            answer: Some("n".into()),
-            ..Columns::default()
-        };
-        let text = "{\"Body\":\"I have 2.\",\"Question\":\"How many?\",\"answer\":\"9\",\"n\":2}";
-        let set = read("a.jsonl", text, &columns).unwrap();
-        assert!(set.problems[0].prompt.plain().starts_with("I have 2. How many?"));
-        assert_eq!(set.problems[0].answer, "2");
-    }
-
-    #[test]
-    fn files_of_one_dataset_are_read_in_order_up_to_the_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, text).unwrap();
-            path
-        };
-        let row =
-            |answer: usize| format!("{{\"question\":\"q{answer}\",\"answer\":\"{answer}\"}}\n");
-        let files = [write("a.jsonl", &(row(1) + &row(2))), write("b.jsonl", &(row(3) + &row(4)))];
-        let answers = |limit| {
-            let set = open(&files, &Columns::default(), limit).unwrap();
-            set.problems.into_iter().map(|p| (p.id, p.answer)).collect::<Vec<_>>()
-        };
-        let pair = |id: &str, answer: &str| (id.to_owned(), answer.to_owned());
-        let all = [pair("1", "1"), pair("2", "2"), pair("2-1", "3"), pair("2-2", "4")];
-        assert_eq!(answers(None), all);
-        assert_eq!(answers(Some(3)), all[..3]);
-        let files = [files[0].clone(), write("c.jsonl", "{\"question\":\"q\"}\n")];
-        let message = open(&files, &Columns::default(), None).err().unwrap().to_string();
-        assert!(message.contains("c.jsonl:1"), "{message}");
-        // The second file is not opened where the first has enough.
-        assert!(
-            open(&[files[0].clone(), "none.jsonl".into()], &Columns::default(), Some(2)).is_ok()
-        );
-    }
-
-    #[test]
-    fn bad_input_is_refused_with_file_line_and_mend() {
-        let none = Columns::default();
-        let message =
-            refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\"\n", &none);
-        assert!(message.contains("a.jsonl:2"), "{message}");
-        let message = refusal(
-            "a.jsonl",
-            "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\":\"q\"}",
-            &none,
-        );
-        assert!(message.contains("a.jsonl:2") && message.contains("answer"), "{message}");
-        let message = refusal("a.csv", "q,a\n1,2\n", &none);
-        assert!(message.contains("q, a") && message.contains("--prompt-column"), "{message}");
-        let asked = Columns { prompt: Some("nope".into()), ..Columns::default() };
-        let message = refusal("a.csv", "question,answer\n1,2\n", &asked);
-        assert!(message.contains("`nope`") && message.contains("question, answer"), "{message}");
-        let message = refusal("a.csv", "question,answer\n1,2\n1,2,3\n", &none);
-        assert!(message.contains("a.csv:3"), "{message}");
-        let message = refusal("a.txt", "x", &none);
-        assert!(message.contains(".jsonl"), "{message}");
-        let message = refusal("a.parquet", "PAR1 no", &none);
-        assert!(message.contains("a.parquet"), "{message}");
-    }
-}
+mod tests;

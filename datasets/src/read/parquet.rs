@@ -44,13 +44,19 @@ fn value(field: &Field) -> Value {
         Field::UShort(n) => (*n).into(),
         Field::UInt(n) => (*n).into(),
         Field::ULong(n) => (*n).into(),
-        Field::Float(x) => f64::from(*x).into(),
+        Field::Float(x) => shortest(*x).into(),
+        Field::Float16(x) => shortest(x.to_f32()).into(),
         Field::Double(x) => (*x).into(),
         Field::Str(text) => text.clone().into(),
         Field::Group(row) => Value::Object(object(row)),
         Field::ListInternal(list) => Value::Array(list.elements().iter().map(value).collect()),
         other => other.to_string().into(),
     }
+}
+
+/// The number with the shortest decimal of a 32-bit number: 0.1, not 0.10000000149011612.
+fn shortest(x: f32) -> f64 {
+    x.to_string().parse().unwrap_or(f64::from(x))
 }
 
 #[cfg(test)]
@@ -95,5 +101,15 @@ mod tests {
         assert_eq!(dataset.problems[1].answer, "4");
         assert!(dataset.problems[1].prompt.plain().starts_with("2+2?"));
         assert_eq!(rows(&path, 1).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn numbers_of_32_bits_are_their_shortest_decimals() {
+        for (x, text) in
+            [(0.1_f32, "0.1"), (-2.5, "-2.5"), (1e-7, "1e-7"), (16_777_216.0, "16777216.0")]
+        {
+            assert_eq!(value(&Field::Float(x)).to_string(), text);
+        }
+        assert_eq!(value(&Field::Double(0.1)).to_string(), "0.1");
     }
 }

@@ -2,23 +2,52 @@
 //!
 //! The problem's `answer` is the problem itself, `3,7,8,9=24`. The class of a correct answer is the
 //! canonical form of its expression (see [`Expression::canonical`]); its features are its operators and its shape (see
-//! [`Expression::features`]).
+//! [`Expression::features`]). A completion may be the expression, or name it as mathematics is answered: in a box, in
+//! `<answer>` tags, after "the answer is" or `####`. A trailing `= 24` belongs to no expression and must be true.
+
+use std::borrow::Cow;
 
 use dashu_ratio::RBig;
 
-use super::Expression;
+use super::{Expression, math, tail};
 use crate::{Problem, Verdict, Verifier};
 
-/// Longest completion that is parsed: no answer to five numbers is longer.
+/// Longest expression that is parsed, in bytes.
 const MAX_BYTES: usize = 256;
+/// Text beyond this is searched only at its end.
+const MAX_SEARCHED: usize = 64 << 10;
+/// Most numbers of a problem.
+pub const MAX_NUMBERS: usize = 32;
+
+/// Where the expression may stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// In a box, a tag, after "the answer is" or `####`, or nothing else: for rewards.
+    Strict,
+    /// Also the last expression of a text.
+    #[default]
+    Flexible,
+}
 
 /// Checks Countdown answers.
-#[derive(Debug, Clone, Copy)]
-pub struct Countdown;
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Countdown {
+    /// Where the expression is looked for.
+    pub mode: Mode,
+}
+
+/// An expression in a completion, and the value that the completion says it has.
+struct Found {
+    expression: Expression,
+    claimed: Option<RBig>,
+}
 
 impl Verifier for Countdown {
     fn name(&self) -> &'static str {
-        "countdown"
+        match self.mode {
+            Mode::Strict => "countdown:strict",
+            Mode::Flexible => "countdown",
+        }
     }
 
     fn refuse_gold(&self, gold: &str) -> Option<String> {
@@ -26,37 +55,208 @@ impl Verifier for Countdown {
     }
 
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict {
-        let completion = completion.trim();
-        if completion.is_empty() {
+        let text = tail(completion, MAX_SEARCHED).trim();
+        if text.is_empty() {
             return Verdict::NoAnswer;
         }
-        if completion.len() > MAX_BYTES {
-            return Verdict::Unparsable { found: completion.chars().take(64).collect() };
-        }
-        let Ok(expression) = Expression::parse(completion) else {
-            return Verdict::Unparsable { found: completion.into() };
+        let found = match self.find(text) {
+            Ok(found) => found,
+            Err(None) => return Verdict::NoAnswer,
+            Err(Some(span)) => return Verdict::Unparsable { found: super::short(&span) },
         };
         let Some((numbers, target)) = parse_problem(&problem.answer) else {
             let gold = super::short(&problem.answer);
             return Verdict::unjudged(format!("the gold `{gold}` is not numbers=target"));
         };
-        let mut used = expression.numbers();
+        found.judged(&numbers, target)
+    }
+}
+
+impl Countdown {
+    /// The expression of a completion; the text in its place where that is none, nothing where there is no such place.
+    fn find(&self, text: &str) -> Result<Found, Option<String>> {
+        let whole = read(text);
+        if let Some(found) = whole {
+            return Ok(found);
+        }
+        // Symbols alone are an attempt at the expression and nothing else.
+        if !text.contains(|c: char| c.is_alphabetic() || c == '#') {
+            return Err(Some(text.into()));
+        }
+        if let Some(span) = named(text) {
+            return read(span).or_else(|| only_expression(span)).ok_or(Some(span.into()));
+        }
+        match self.mode {
+            Mode::Strict => Err(None),
+            Mode::Flexible => expressions(text).next().ok_or(None),
+        }
+    }
+}
+
+impl Found {
+    fn judged(&self, numbers: &[u32], target: u32) -> Verdict {
+        let mut used = self.expression.numbers();
         used.sort_unstable();
         if used != numbers {
             return Verdict::because("uses other numbers than the given ones".into());
         }
-        match expression.value() {
-            None => Verdict::because("divides by zero".into()),
-            Some(value) if value == RBig::from(target) => {
-                let (class, value) = (expression.canonical(), target.to_string());
-                Verdict::with_features(&class, &value, expression.features())
-            }
-            Some(value) => Verdict::Wrong {
+        let Some(value) = self.expression.value() else {
+            return Verdict::because("divides by zero".into());
+        };
+        if value != RBig::from(target) {
+            return Verdict::Wrong {
                 why: Some(format!("comes to {value}, not {target}")),
                 answer: Some(value.to_string()),
-            },
+            };
+        }
+        match &self.claimed {
+            Some(claimed) if *claimed != value => {
+                Verdict::because(format!("comes to {value}, and is said to come to {claimed}"))
+            }
+            _ => {
+                let class = self.expression.canonical();
+                Verdict::with_features(&class, &target.to_string(), self.expression.features())
+            }
         }
     }
+}
+
+/// Where a completion names its answer: the last closed box, tag, phrase or line of hashes.
+fn named(text: &str) -> Option<&str> {
+    let of_box = math::extract(text, math::Mode::Strict).filter(|found| found.rule == "box");
+    let of_box = of_box.and_then(|found| {
+        let at = found.at?;
+        Some((at, text.get(at..at + found.span.len())?))
+    });
+    let tag = text.rfind("<answer>").map(|at| {
+        let inner = &text[at + "<answer>".len()..];
+        (at, inner.split("</answer>").next().unwrap_or(inner))
+    });
+    // A box inside a tag comes later.
+    let marked = of_box.into_iter().chain(tag).max_by_key(|(at, _)| *at);
+    let marked = marked.map(|(_, inner)| inner.trim()).filter(|inner| !inner.is_empty());
+    let line = |at: usize, length: usize| {
+        let rest = text[at + length..].trim_start_matches(['*', ':', ' ']).trim_start();
+        rest.lines().next().map(str::trim).filter(|line| !line.is_empty())
+    };
+    let lower = text.to_ascii_lowercase();
+    let phrase = ["answer is", "answer:", "####"];
+    let last = phrase.iter().filter_map(|phrase| Some((lower.rfind(phrase)?, phrase.len()))).max();
+    marked.or_else(|| last.and_then(|(at, length)| line(at, length)))
+}
+
+/// The text as an expression, or as an expression and its value: `3*8 = 24`, `24 = 3*8`.
+fn read(text: &str) -> Option<Found> {
+    if text.len() > 4 * MAX_BYTES {
+        return None;
+    }
+    let plain = plain(text);
+    // A point ends a sentence, and asterisks make letters bold.
+    let plain = plain.trim_matches(['.', '*', ' ', '\n', '\r', '\t']);
+    if plain.len() > MAX_BYTES {
+        return None;
+    }
+    let parse = |side: &str| Expression::parse(side.trim()).ok();
+    let Some((left, right)) = plain.split_once('=') else {
+        return Some(Found { expression: parse(plain)?, claimed: None });
+    };
+    let (left, right) = (parse(left)?, parse(right)?);
+    // The side that is a number alone is the value.
+    match (&left, &right) {
+        (Expression::Number(_), Expression::Binary(..)) => {
+            Some(Found { claimed: left.value(), expression: right })
+        }
+        (_, Expression::Number(_)) => Some(Found { claimed: right.value(), expression: left }),
+        _ => None,
+    }
+}
+
+/// The expressions of more than one number in a text, from the last one back.
+fn expressions(text: &str) -> impl Iterator<Item = Found> + '_ {
+    let is_part = |c: char| c.is_ascii_digit() || "+-*/()=. ".contains(c);
+    text.lines().rev().flat_map(move |line| {
+        let line = plain(tail(line, 4 * MAX_BYTES));
+        let runs: Vec<&str> = line.split(|c: char| !is_part(c)).collect();
+        // What stands before a point is another sentence, or the number of a list's item: `2. 3*8`.
+        let sentences = runs.into_iter().rev().flat_map(|run| run.rsplit(". "));
+        let found = sentences.filter_map(|run| read(run.trim_matches(['=', ' '])));
+        let is_operation = |found: &Found| matches!(found.expression, Expression::Binary(..));
+        found.filter(is_operation).collect::<Vec<Found>>()
+    })
+}
+
+/// The only expression in the place of an answer: of several it is open which is meant.
+fn only_expression(text: &str) -> Option<Found> {
+    let mut found = expressions(text);
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// LaTeX's and typographers' signs as those of expressions.
+fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\\', '$', '×', '÷', '·', '−', '[', '{']) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = fractions(text);
+    for (sign, plain) in [
+        ("\\times", "*"),
+        ("\\cdot", "*"),
+        ("\\div", "/"),
+        ("×", "*"),
+        ("·", "*"),
+        ("÷", "/"),
+        ("−", "-"),
+        ("\\left", ""),
+        ("\\right", ""),
+        ("\\(", ""),
+        ("\\)", ""),
+        ("\\[", ""),
+        ("\\]", ""),
+        ("\\,", ""),
+        ("$", ""),
+        ("[", "("),
+        ("]", ")"),
+        ("{", "("),
+        ("}", ")"),
+    ] {
+        text = text.replace(sign, plain);
+    }
+    Cow::Owned(text)
+}
+
+/// `\frac{a}{b}` as `((a)/(b))`.
+fn fractions(text: &str) -> String {
+    let text = text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac");
+    let mut rest = text.as_str();
+    let mut out = String::with_capacity(text.len());
+    let braced = |text: &str| -> Option<(String, usize)> {
+        let inner = text.strip_prefix('{')?;
+        let mut depth = 1_usize;
+        let end = inner.char_indices().find_map(|(at, c)| {
+            depth = match c {
+                '{' => depth + 1,
+                '}' => depth - 1,
+                _ => depth,
+            };
+            (depth == 0).then_some(at)
+        })?;
+        Some((inner[..end].to_owned(), end + 2))
+    };
+    while let Some(at) = rest.find("\\frac") {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + "\\frac".len()..];
+        let parts = braced(rest).and_then(|(above, end)| {
+            let (below, more) = braced(&rest[end..])?;
+            Some((above, below, end + more))
+        });
+        match parts {
+            Some((above, below, end)) => {
+                out.push_str(&format!("(({})/({}))", fractions(&above), fractions(&below)));
+                rest = &rest[end..];
+            }
+            None => out.push_str("\\frac"),
+        }
+    }
+    out + rest
 }
 
 /// Reads `3,7,8,9=24` into the sorted numbers and the target.
@@ -73,9 +273,13 @@ mod tests {
     use super::*;
     use crate::Prompt;
 
+    fn verdict_of(gold: &str, completion: &str, mode: Mode) -> Verdict {
+        let problem = Problem::new("p", Prompt::Text(format!("{gold}:")), gold);
+        Countdown { mode }.verify(&problem, completion)
+    }
+
     fn verdict(completion: &str) -> Verdict {
-        let problem = Problem::new("p", Prompt::Text("3,3,8,8=24:".into()), "3,3,8,8=24");
-        Countdown.verify(&problem, completion)
+        verdict_of("3,3,8,8=24", completion, Mode::Flexible)
     }
 
     #[test]
@@ -87,6 +291,8 @@ mod tests {
             ("8*3+8-8", "other numbers"),
             ("3+3+8+8", "comes to 22"),
             ("8/(3-3)+8", "divides by zero"),
+            ("8/(3-8/3)=25", "said to come to 25"),
+            ("3+3+8+8=24", "comes to 22"),
         ] {
             match verdict(text) {
                 Verdict::Wrong { why: Some(said), .. } => {
@@ -98,5 +304,58 @@ mod tests {
         assert_eq!(verdict("  "), Verdict::NoAnswer);
         assert!(matches!(verdict("8/(3-8/3"), Verdict::Unparsable { .. }));
         assert!(matches!(verdict(&"8+".repeat(500_000)), Verdict::Unparsable { .. }));
+    }
+
+    #[test]
+    fn the_expression_is_found_where_an_answer_is_named() {
+        for text in [
+            "3*8*1",
+            "3 * 8 * 1 = 24",
+            "24 = 3*8*1",
+            "<answer>3*8*1</answer>",
+            "I try 3+8 first. <answer> (3 * 8) * 1 = 24 </answer>",
+            "So \\boxed{3*8*1}",
+            "Thus $\\boxed{3 \\times 8 \\cdot 1 = 24}$.",
+            "<answer>\\boxed{\\frac{3}{1}\\times 8}</answer>",
+            "<answer>$\\left(3 \\div 1\\right) \\times 8$</answer>",
+            "Let me think.\nThe answer is 3*8*1.",
+            "**Answer:** 3 × 8 × 1 = 24",
+            "3*8=24 and 24*1=24\n#### 3*8*1",
+            "<answer>The expression is 3*8*1</answer>",
+        ] {
+            for mode in [Mode::Strict, Mode::Flexible] {
+                let verdict = verdict_of("3,8,1=24", text, mode);
+                assert!(verdict.is_correct(), "{text} ({mode:?}): {verdict:?}");
+            }
+        }
+        // Only the flexible form reads a text for its last expression.
+        for text in [
+            "First I multiply. So 3*8*1=24",
+            "We have three numbers:\n\n3*8*1 = 24",
+            "Let me try.\n1. 3+8+1 = 12\n2. 3*8*1 = 24",
+        ] {
+            assert!(verdict_of("3,8,1=24", text, Mode::Flexible).is_correct(), "{text}");
+            assert_eq!(verdict_of("3,8,1=24", text, Mode::Strict), Verdict::NoAnswer, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_is_not_the_named_answer_earns_nothing() {
+        for text in [
+            "3*8*1 = 24 works, but <answer>3+8+1</answer>",
+            "\\boxed{24}",
+            "The answer is 24.",
+            "3*8*1=24=24",
+            "3*8=24*1=24",
+            "<answer>3+8+1 or 3*8*1</answer>",
+            "It cannot be done.",
+            "3*8=24, 24*1=24",
+        ] {
+            for mode in [Mode::Strict, Mode::Flexible] {
+                assert!(!verdict_of("3,8,1=24", text, mode).is_correct(), "{text} ({mode:?})");
+            }
+        }
+        let deep = format!("<answer>{}</answer>", "\\frac{".repeat(50_000));
+        assert!(!verdict(&deep).is_correct());
     }
 }

@@ -36,7 +36,9 @@ math               mathematics, anywhere in the completion
   program:COMMAND    a program with JSON lines; program:timeout=5:COMMAND
   python:FILE.py:FUNCTION  a function of a gold answer and a completion, in
                      separate processes; python:timeout=5:FILE.py:FUNCTION
-  countdown          an expression that uses each given number once
+  countdown          an expression that uses each given number once, anywhere in the
+                     completion; countdown:strict in a box, a tag, after `the answer
+                     is` or ####, or alone
   chain, walk        moves with running totals
   TASK               a task of `tealight tasks`, such as colouring";
 
@@ -83,7 +85,10 @@ pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifie
             let over = folder.map_or_else(sql::Sql::from_scripts, sql::Sql::in_folder);
             Ok(Arc::new(over.comparing(compare)))
         }
-        "countdown" => none(Arc::new(countdown::Countdown)),
+        "countdown" if argument == "strict" => {
+            Ok(Arc::new(countdown::Countdown { mode: countdown::Mode::Strict }))
+        }
+        "countdown" => none(Arc::new(countdown::Countdown::default())),
         "chain" => none(Arc::new(steps::Chain)),
         "walk" => none(Arc::new(steps::Walk)),
         _ => match task::find(name) {

@@ -79,7 +79,10 @@ pub fn write(
 /// A set with the samples of every run.
 fn sampled<'a>(set: &'a Aligned, runs: &[(&Path, &'a Results)]) -> Result<Sampled<'a>> {
     let of_run = |(directory, results): &(&Path, &Results)| -> Result<(Source, &'static str)> {
-        let Some(found) = results.sets.iter().find(|found| found.name == set.name) else {
+        // The first run names the set; others may have its file under another name.
+        let first =
+            runs.first().and_then(|(_, run)| run.sets.iter().find(|one| one.name == set.name));
+        let Some(found) = first.and_then(|first| results.same_set(first)) else {
             return Ok((Source::default(), ""));
         };
         let path = |file: Option<String>| -> Result<Option<PathBuf>> {

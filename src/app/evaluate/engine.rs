@@ -17,7 +17,7 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::train::rlvr::LENGTH;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
-use crate::nn::tokenizer::Tokenizer;
+use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
 use crate::solvers::local::LocalSolver;
 use crate::solvers::remote::Remote;
 use crate::solvers::sampled::Sampled;
@@ -52,6 +52,15 @@ impl Engine {
         let (mut base, _) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
         let decoder = base.take_sampling_decoder()?;
         Ok(Engine::Ours(Box::new(base), Box::new(decoder)))
+    }
+
+    /// The tokenizer; a server has its own.
+    pub(super) fn tokenizer(&self) -> Option<&HubTokenizer> {
+        match self {
+            Engine::Server(_) => None,
+            Engine::Candle(model) => Some(&model.tokenizer),
+            Engine::Ours(base, _) => Some(&base.tokenizer),
+        }
     }
 
     /// The solver with these sampling settings.
@@ -142,4 +151,10 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Whether a tokenizer has tokens for words: that of a model of one generated task has only the signs of the task.
+pub(super) fn has_words(tokenizer: &HubTokenizer) -> Result<bool> {
+    const WORD: &str = "question";
+    Ok(tokenizer.decode(&tokenizer.encode_completion(WORD)?)?.contains(WORD))
 }

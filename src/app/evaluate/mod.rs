@@ -29,6 +29,7 @@ use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
 use crate::nn::device::Precision;
 use crate::nn::generate::{Filters, SamplingParams};
+use crate::nn::tokenizer::HubTokenizer;
 use crate::solvers::remote::RemoteOptions;
 use crate::system::files::Claim;
 use crate::system::process::Process;
@@ -53,6 +54,11 @@ pub struct EvalOptions {
     /// A suite instead of --dataset: countdown, chain, walk, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
+    /// Name of the evaluated set in the results. tealight compare matches sets by their names, so the same problems in
+    /// two files need one name. Default: the dataset as it is given.
+    #[arg(long, conflicts_with = "suite")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Number of samples of each problem.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
@@ -115,6 +121,10 @@ pub struct EvalOptions {
     /// Print the results as JSON instead of as a table.
     #[arg(long)]
     pub json: bool,
+    /// Whether --dataset was left out: no setting, and not in `config.toml`.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub is_default_dataset: bool,
 }
 
 /// Evaluates a model, or a server's, and writes results, report and samples.
@@ -147,6 +157,7 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     let sets = eval_sets(&sets, &datasets, &options.decoding.temperature)?;
     let started = Instant::now();
     let engine = Engine::open(&options, ranks)?;
+    options.check_default(engine.tokenizer())?;
     let problems = datasets.iter().flat_map(|dataset| &dataset.problems);
     let length = engine.completion_length(options.decoding.max_completion_length, problems)?;
     options.decoding.max_completion_length = Some(length);
@@ -197,10 +208,45 @@ impl EvalOptions {
     fn open(&self) -> Result<(Vec<SuiteSet>, Vec<Dataset>)> {
         let sets = match &self.suite {
             Some(suite) => suite::open(suite)?,
-            None => self.data.dataset.split(',').map(|d| SuiteSet::of(d.trim())).collect(),
+            None => self.named_sets()?,
         };
         let datasets = sets.iter().map(|set| self.data.open_set(set)).collect::<Result<_>>()?;
         Ok((sets, datasets))
+    }
+
+    /// The sets that --dataset names.
+    fn named_sets(&self) -> Result<Vec<SuiteSet>> {
+        let mut sets: Vec<SuiteSet> =
+            self.data.dataset.split(',').map(|d| SuiteSet::of(d.trim())).collect();
+        if let Some(name) = &self.name {
+            let [set] = sets.as_mut_slice() else {
+                bail!("--name {name} is the name of one set: give --dataset one dataset");
+            };
+            if name.trim().is_empty() {
+                bail!("--name is empty: give the set a name, or leave --name out");
+            }
+            set.name = Some(name.clone());
+        }
+        Ok(sets)
+    }
+
+    /// Refuses to ask a model for Countdown unless it knows nothing else, or --dataset says so.
+    fn check_default(&self, tokenizer: Option<&HubTokenizer>) -> Result<()> {
+        if !self.is_default_dataset || self.suite.is_some() {
+            return Ok(());
+        }
+        match tokenizer {
+            None => tracing::warn!(
+                "no --dataset: the server is asked for the generated task countdown; name a --dataset or a --suite"
+            ),
+            Some(tokenizer) if engine::has_words(tokenizer)? => bail!(
+                "--model {}: name what it is evaluated on, with --dataset or --suite (--dataset countdown is a \
+                 generated task)",
+                self.model.model
+            ),
+            Some(_) => {}
+        }
+        Ok(())
     }
 
     fn request(&self, sets: &[EvalSet<'_>], length: usize) -> Result<EvaluationSpec> {
@@ -291,6 +337,7 @@ pub fn rejecting(
         bail!("--reject needs log-probabilities of stored answers: leave --engine out");
     }
     let (mut base, device) = options.model.load()?;
+    options.check_default(Some(&base.tokenizer))?;
     let asked = options.decoding.max_completion_length;
     let length = settings::completion_length(asked, &dataset.problems, base.room())?;
     let session = Session::sampling(&mut base, device, stop)?;

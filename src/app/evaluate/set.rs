@@ -60,7 +60,7 @@ impl Evaluation<'_> {
         };
         Ok(SetResult {
             name: set.name.clone(),
-            dataset: set.dataset.name.clone(),
+            dataset: source(&set.set.dataset),
             domain: set.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
             verifier: set.dataset.verifier.name().into(),
             temperature: Some(set.temperature),
@@ -114,4 +114,11 @@ impl Evaluation<'_> {
         let length = decoding.max_completion_length.unwrap_or(LENGTH);
         decoding.params(temperature, length, &[0])
     }
+}
+
+/// Where a set's problems are, the same from every folder: a file's whole path.
+fn source(dataset: &str) -> String {
+    let path = Path::new(dataset);
+    let whole = path.canonicalize().ok().filter(|whole| whole.is_file());
+    whole.map_or_else(|| dataset.to_owned(), |whole| whole.display().to_string())
 }

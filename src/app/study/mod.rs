@@ -329,12 +329,14 @@ impl Prepared {
         ranks: &Ranks,
     ) -> Result<Self> {
         let seeds = distinct(&options.seeds);
-        let train = options.data.open(&options.data.dataset)?;
+        let mut train = options.data.open(&options.data.dataset)?;
+        let taken = options.sets.hold_out(&options.data.dataset, &mut train)?;
         for configuration in &configurations {
             let config = options.config(configuration, 0);
             Rewarding::new(&config, &config.plan()?, train.verifier.grading())?;
         }
-        let sets = options.sets.open(&options.data, &train, options.settings.temperature)?;
+        let temperature = options.settings.temperature;
+        let sets = options.sets.open(&options.data, (&train, taken), temperature)?;
         let reported = sets.iter().find(|set| set.domain != "train");
         let as_reported = |set: HeldOutSet| match reported {
             Some(reported) => set.decoded_with(reported.temperature, options.sets.filters()),

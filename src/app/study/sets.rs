@@ -1,12 +1,13 @@
 //! The evaluation sets of a study: sets of problems, in and out of the training domain, at each temperature.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::{self, Domain, SuiteSet};
-use tealight_datasets::{Dataset, names};
+use tealight_datasets::{Dataset, SOURCES, fnv, names};
 use tealight_eval::Tally;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::store::{self, SampleStore};
@@ -23,8 +24,10 @@ use crate::nn::tokenizer::Tokenizer;
 /// Which sets, and how many samples.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 pub struct SetOptions {
-    /// Held-out datasets of the training domain, for evaluation only.
-    #[arg(long, value_delimiter = ',', default_value = "countdown/test")]
+    /// Held-out datasets of the training domain, for evaluation only. Default: the split `test` of a generated task; of
+    /// other datasets a fifth of the problems of --dataset (at most 500), which are then not trained on.
+    #[arg(long, value_delimiter = ',')]
+    #[serde(default)]
     pub test_dataset: Vec<String>,
     /// Held-out datasets outside the training domain.
     #[arg(long, value_delimiter = ',')]
@@ -72,6 +75,9 @@ pub struct SetOptions {
     pub no_greedy: bool,
 }
 
+/// Most problems that are held out of a dataset without a test set.
+const MAX_HELD_OUT: usize = 500;
+
 /// A model that is loaded when something is to be sampled from it.
 pub(crate) struct Model<'a> {
     /// Its name while it is sampled from.
@@ -87,6 +93,15 @@ pub(crate) struct StudySet {
     pub(crate) temperature: f64,
     /// The stem of its files' names.
     file: String,
+}
+
+/// The test split of a generated task whose other split, or whose name alone, is trained on.
+fn of_task(dataset: &str) -> Option<String> {
+    let (name, split) = dataset.split_once('/').unwrap_or((dataset, ""));
+    SOURCES.iter().find(|source| source.name == name)?;
+    // Parameters follow the split: `train-n5`.
+    let parameters = split.split_once('-').map(|(_, parameters)| format!("-{parameters}"));
+    Some(format!("{name}/test{}", parameters.unwrap_or_default()))
 }
 
 /// The mass of all tokens.
@@ -109,14 +124,56 @@ impl SetOptions {
         SamplingParams { filters: self.filters(), ..settings.sampling(tokenizer) }
     }
 
-    /// Every set at every temperature.
+    /// The held-out datasets of the training domain: those that were named, or the test split of a generated task.
+    fn tests(&self, dataset: &str) -> Vec<String> {
+        match of_task(dataset) {
+            Some(test) if self.test_dataset.is_empty() => vec![test],
+            _ => self.test_dataset.clone(),
+        }
+    }
+
+    /// Takes a share of the training problems out, where no test set is named, and says so. Problems with one prompt
+    /// are on one side, and which side that is depends on the prompt alone.
+    ///
+    /// # Errors
+    /// There is one prompt only.
+    pub(crate) fn hold_out(&self, dataset: &str, train: &mut Dataset) -> Result<Option<Dataset>> {
+        if self.test_suite.is_some() || !self.tests(dataset).is_empty() {
+            return Ok(None);
+        }
+        let hash = |prompt: &str| fnv(prompt.bytes());
+        let all = train.problems.len();
+        let prompts: BTreeSet<u64> =
+            train.problems.iter().map(|problem| hash(&problem.prompt.plain())).collect();
+        if prompts.len() < 2 {
+            bail!(
+                "a study of {}, with one prompt, needs a held-out set: --test-dataset",
+                train.name
+            );
+        }
+        let most = self.max_test_samples.unwrap_or(MAX_HELD_OUT).min(MAX_HELD_OUT);
+        let count = prompts.len().div_ceil(5).min(most.max(1));
+        let chosen: BTreeSet<u64> = prompts.into_iter().take(count).collect();
+        let mut test = Dataset { name: format!("{} (held out)", train.name), ..train.clone() };
+        test.problems.retain(|problem| chosen.contains(&hash(&problem.prompt.plain())));
+        train.problems.retain(|problem| !chosen.contains(&hash(&problem.prompt.plain())));
+        tracing::info!(
+            "no --test-dataset: {} of the {all} problems of {} are held out, for evaluation only; --test-dataset names \
+             another set",
+            test.problems.len(),
+            train.name
+        );
+        Ok(Some(test))
+    }
+
+    /// Every set at every temperature; `held_out` is what [`Self::hold_out`] took of the training problems.
     ///
     /// # Errors
     /// Sets that cannot be opened or are trained on, no set, one that stands there twice.
     pub(crate) fn open(
         &self,
         data: &DataOptions,
-        train: &Dataset,
+        (train, held_out): (&Dataset, Option<Dataset>),
         temperature: f64,
     ) -> Result<Vec<StudySet>> {
         let sets: Vec<SuiteSet> = match &self.test_suite {
@@ -129,7 +186,8 @@ impl SetOptions {
                     };
                     names.iter().map(set).collect()
                 };
-                [of(&self.test_dataset, Domain::In), of(&self.ood_dataset, Domain::Out)].concat()
+                let tests = self.tests(&data.dataset);
+                [of(&tests, Domain::In), of(&self.ood_dataset, Domain::Out)].concat()
             }
         };
         let temperatures = match self.eval_temperature.as_slice() {
@@ -145,9 +203,17 @@ impl SetOptions {
         let limited = DataOptions { max_samples: self.max_test_samples, ..data.clone() };
         let mut opened: Vec<(Arc<Dataset>, &'static str)> = Vec::new();
         if self.eval_train > 0 {
-            let some = DataOptions { max_samples: Some(self.eval_train), ..data.clone() };
-            opened.push((Arc::new(some.open(&data.dataset)?), "train"));
+            let mut some = match held_out {
+                Some(_) => train.clone(),
+                None => {
+                    let some = DataOptions { max_samples: Some(self.eval_train), ..data.clone() };
+                    some.open(&data.dataset)?
+                }
+            };
+            some.problems.truncate(self.eval_train);
+            opened.push((Arc::new(some), "train"));
         }
+        opened.extend(held_out.map(|dataset| (Arc::new(dataset), "in")));
         for set in &sets {
             let dataset = limited.open_set(set)?;
             settings::refuse_overlap(train, &dataset, "--test-dataset")?;

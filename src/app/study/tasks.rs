@@ -37,9 +37,10 @@ impl StudyOptions {
     /// Fewer than two tasks, one that is not among the generated ones or is named twice; other datasets beside them; a
     /// model that was trained on one task alone.
     fn by_task(&self) -> Result<Vec<(String, Self)>> {
-        // `config.toml` records the defaults of --dataset and --test-dataset.
-        let is_other =
-            self.data.dataset != "countdown" || self.sets.test_dataset != ["countdown/test"];
+        // `config.toml` records the default of --dataset, and of earlier versions that of --test-dataset.
+        let tests = &self.sets.test_dataset;
+        let is_other = self.data.dataset != "countdown"
+            || !(tests.is_empty() || tests[..] == ["countdown/test"]);
         if is_other
             || self.task.is_some()
             || self.sets.test_suite.is_some()

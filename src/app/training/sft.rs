@@ -171,7 +171,7 @@ impl SftOptions {
                  --max-samples",
                 self.data.dataset
             ),
-            None => Ok(vec![self.data.open(&self.data.dataset)?]),
+            None => Ok(vec![self.data.open_solutions(&self.data.dataset)?]),
         }
     }
 

@@ -44,7 +44,12 @@ impl Flags {
 }
 
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
-    let options: EvalOptions = config_merge::resolve_plain(matches)?;
+    // A file may be a pipe, which can be read once.
+    let files = config_merge::files(matches)?;
+    let mut options: EvalOptions = config_merge::resolve_with(matches, None, &files)?;
+    let given = config_merge::given::<EvalOptions>(matches, &files)?;
+    // The embedded models have Countdown as their task.
+    options.is_default_dataset = given.contains("model") && !given.contains("dataset");
     let existing = Flags::existing(matches)?;
     if !options.reject {
         let judged = evaluate::run(&options, existing, process).inspect_err(|error| {

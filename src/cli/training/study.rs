@@ -61,15 +61,26 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         }
         return resolved(Some(TASKS));
     }
+    let is_ours = given.model.model == hub::EMBEDDED;
+    if !is_ours && given.task.is_none() && !set.contains("dataset") {
+        bail!(
+            "--model {}: name what it is trained on: --dataset, or a generated task with --task",
+            given.model.model
+        );
+    }
     let is_generated = given.task.as_deref().is_some_and(|task| task::find(task).is_some());
     let mut options = match (is_generated, &given.task) {
         (true, _) => {
             let one: StudyOptions = resolved(Some(TASKS))?;
             StudyOptions { tasks: Vec::new(), ..one }
         }
-        (false, None) if given.model.model != hub::EMBEDDED => given.clone(),
+        (false, None) if !is_ours => given.clone(),
         (false, _) => resolved(Some(COUNTDOWN))?,
     };
+    // The recipe's test set goes with the recipe's data.
+    if set.contains("dataset") && !set.contains("test_dataset") {
+        options.sets.test_dataset.clear();
+    }
     let held_out = &mut options.held_out;
     if given.held_out.eval_dataset.is_none() {
         if is_generated && held_out.eval_steps > 0 {
@@ -143,7 +154,7 @@ pub(in crate::cli) fn recipe() -> toml::Table {
 fn is_other_data(given: &StudyOptions) -> bool {
     given.task.as_ref().is_some_and(|task| task != "countdown")
         || !["countdown", "countdown/train"].contains(&given.data.dataset.as_str())
-        || given.sets.test_dataset != ["countdown/test"]
+        || !(given.sets.test_dataset.is_empty() || given.sets.test_dataset == ["countdown/test"])
         || given.sets.test_suite.is_some()
 }
 

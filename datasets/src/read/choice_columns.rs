@@ -1,0 +1,240 @@
+//! The choices of a row in the forms that datasets store them in: a column of all of them, a column for each, or the
+//! right one and the wrong ones.
+
+use serde_json::{Map, Value};
+
+use super::choices::{Choices, MOST, letter};
+use super::gold::plain;
+use super::{Row, json_array};
+use crate::fnv;
+
+/// Columns that hold all choices of a row.
+const LISTS: [&str; 11] = [
+    "choices",
+    "options",
+    "Choices",
+    "Options",
+    "endings",
+    "answer_choices",
+    "answer_options",
+    "possible_answers",
+    "mc_choices",
+    "candidates",
+    "answers",
+];
+/// What comes before the letter or number in the names of columns that hold one choice each.
+const PREFIXES: [&str; 9] =
+    ["", "op", "option", "option_", "Option ", "choice", "choice_", "answer", "ending"];
+/// Columns with the right choice and with the wrong ones: each of the latter, or all of them.
+const DISTRACTORS: [(&str, &[&str]); 3] = [
+    ("correct_answer", &["distractor1", "distractor2", "distractor3"]),
+    ("Correct Answer", &["Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"]),
+    ("correct_answer", &["incorrect_answers"]),
+];
+/// Where the choices of a file's rows stand.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ChoiceColumns {
+    /// A column with all of them.
+    List(String),
+    /// A column for each, with the label that its name ends in.
+    Each(Vec<(String, String)>),
+    /// The right one, and the wrong ones.
+    Distractors(&'static str, &'static [&'static str]),
+}
+
+impl ChoiceColumns {
+    /// The columns of the rows' choices, where there are any.
+    ///
+    /// # Errors
+    /// A column of that name in a form that is not read.
+    pub(super) fn detect(rows: &[Row]) -> Result<Option<Self>, String> {
+        let Some(first) = rows.first() else { return Ok(None) };
+        let has = |name: &&str| first.values.get(*name).is_some_and(|value| !value.is_null());
+        for (right, wrong) in DISTRACTORS {
+            if has(&right) && wrong.iter().all(|name| has(name)) {
+                return Ok(Some(Self::Distractors(right, wrong)));
+            }
+        }
+        for name in LISTS {
+            let mut values = rows.iter().filter_map(|row| row.values.get(name));
+            let Some(value) = values.find(|value| !is_empty(value)) else { continue };
+            match of_list(value) {
+                // `answers` are choices only beside a column that says which of them is right.
+                Some(_) if name != "answers" || has(&"label") => {
+                    return Ok(Some(Self::List(name.into())));
+                }
+                None if matches!(name, "choices" | "options" | "Choices" | "Options") => {
+                    return Err(format!(
+                        "column `{name}` may hold choices, in a form that is not read: write the question with \
+                         --prompt-template and name the answer with --answer-column"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let each = PREFIXES.iter().find_map(|prefix| series(&first.values, prefix));
+        Ok(each.map(Self::Each))
+    }
+
+    /// How the columns are named to the user.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::List(name) => format!("`{name}`"),
+            Self::Each(columns) => {
+                let names: Vec<String> =
+                    columns.iter().map(|(_, name)| format!("`{name}`")).collect();
+                names.join(", ")
+            }
+            Self::Distractors(right, wrong) => {
+                format!("`{right}` and `{}`, in an order drawn by their texts", wrong.join("`, `"))
+            }
+        }
+    }
+
+    /// The choices of a row; none where it has none.
+    pub(super) fn of(&self, row: &Row) -> Option<Choices> {
+        match self {
+            Self::List(name) => of_list(row.values.get(name)?),
+            Self::Each(columns) => {
+                let one = |(label, name): &(String, String)| {
+                    Some((label.clone(), plain(row.values.get(name)?)?))
+                };
+                let found: Vec<(String, String)> = columns
+                    .iter()
+                    .filter_map(one)
+                    .filter(|(_, text)| !text.trim().is_empty())
+                    .collect();
+                let (labels, texts) = found.into_iter().unzip();
+                Choices::new(texts, labels)
+            }
+            Self::Distractors(right, wrong) => {
+                let mut texts = vec![plain(row.values.get(*right)?)?];
+                for name in *wrong {
+                    match row.values.get(*name)? {
+                        Value::Array(items) => texts.extend(items.iter().filter_map(plain)),
+                        one => texts.push(plain(one)?),
+                    }
+                }
+                // The same order in every run, and another for every question.
+                let right = texts[0].clone();
+                texts.sort_by_key(|text| fnv(format!("{right}\0{text}").bytes()));
+                Choices::new(texts, Vec::new())
+            }
+        }
+    }
+}
+
+/// Whether a value holds nothing.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::String(text) => text.trim().is_empty(),
+        _ => false,
+    }
+}
+
+/// The choices of one column.
+fn of_list(value: &Value) -> Option<Choices> {
+    match value {
+        Value::Array(items) => of_items(items),
+        Value::Object(fields) => of_object(fields),
+        Value::String(text) => {
+            json_array(text).and_then(|items| of_items(&items)).or_else(|| marked(text))
+        }
+        _ => None,
+    }
+}
+
+/// A list of texts, or of objects with a label and a text.
+fn of_items(items: &[Value]) -> Option<Choices> {
+    let member =
+        |item: &Value, names: &[&str]| names.iter().find_map(|name| plain(item.get(name)?));
+    if items.iter().all(Value::is_object) {
+        let texts = items.iter().map(|item| member(item, &["text", "content", "value"]));
+        let labels: Option<Vec<String>> =
+            items.iter().map(|item| member(item, &["label", "key", "letter", "id"])).collect();
+        return Choices::new(texts.collect::<Option<_>>()?, labels.unwrap_or_default());
+    }
+    let choices = Choices::new(items.iter().map(plain).collect::<Option<_>>()?, Vec::new())?;
+    Some(choices.as_numbers(items.iter().all(Value::is_number)))
+}
+
+/// `{"text": [..], "label": [..]}`, or `{"A": .., "B": ..}`.
+fn of_object(fields: &Map<String, Value>) -> Option<Choices> {
+    let list = |name: &str| -> Option<Vec<String>> {
+        fields.get(name)?.as_array()?.iter().map(plain).collect()
+    };
+    if let Some(texts) = list("text") {
+        let labels = list("label").filter(|labels| labels.len() == texts.len());
+        return Choices::new(texts, labels.unwrap_or_default());
+    }
+    let mut pairs: Vec<(String, String)> = fields
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(label, value)| (label.len() == 1).then_some((label.clone(), plain(value)?)))
+        .collect::<Option<_>>()?;
+    pairs.sort();
+    let (labels, texts) = pairs.into_iter().unzip();
+    Choices::new(texts, labels)
+}
+
+/// Choices in one text, each behind its letter: `a ) 38 , b ) 27.675 , c ) 30`.
+fn marked(text: &str) -> Option<Choices> {
+    let mut starts = Vec::new();
+    let mut from = 0;
+    for at in 0..MOST {
+        let letter = letter(at);
+        let begins = |start: &usize| {
+            let before = text[..*start].trim_end_matches(['(', '\'', '"', '[']).chars().next_back();
+            before.is_none_or(|c| c.is_whitespace() || c == ',' || c == ';')
+        };
+        let marker = |start: usize| {
+            let rest = text[start + 1..].trim_start();
+            let rest = rest.strip_prefix([')', '.', ':'])?;
+            Some((start, text.len() - rest.len()))
+        };
+        let found = text[from..]
+            .char_indices()
+            .filter(|(_, c)| c.to_string().eq_ignore_ascii_case(&letter))
+            .map(|(start, _)| from + start)
+            .filter(begins)
+            .find_map(marker);
+        let Some(found) = found else { break };
+        from = found.1;
+        starts.push(found);
+    }
+    let ends = starts.iter().skip(1).map(|(start, _)| *start).chain([text.len()]);
+    let is_edge =
+        |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | '\'' | '"' | '[' | ']');
+    let texts = starts.iter().zip(ends).map(|((_, begin), end)| {
+        let inner = text[*begin..end].trim_end_matches(is_edge);
+        inner.trim_start().to_owned()
+    });
+    Choices::new(texts.collect(), Vec::new())
+}
+
+/// Columns whose names end in consecutive letters or numbers, with their labels.
+fn series(values: &Map<String, Value>, prefix: &str) -> Option<Vec<(String, String)>> {
+    let has = |name: &String| values.get(name).is_some_and(|value| plain(value).is_some());
+    let capitals = (b'A'..=b'Z').map(|byte| char::from(byte).to_string());
+    let numbers = |from: u32| (from..from + 20).map(|number| number.to_string());
+    let series: [Vec<String>; 4] = [
+        capitals.clone().collect(),
+        capitals.map(|letter| letter.to_lowercase()).collect(),
+        numbers(0).collect(),
+        numbers(1).collect(),
+    ];
+    // Without a word before them only capitals are choices.
+    let possible = if prefix.is_empty() { &series[..1] } else { &series[..] };
+    possible.iter().find_map(|labels| {
+        let names = labels.iter().map(|label| (label.clone(), format!("{prefix}{label}")));
+        let mut found: Vec<_> = names.take_while(|(_, name)| has(name)).collect();
+        // Social IQa numbers `answerA`, `answerB` and `answerC` from 1.
+        if prefix == "answer" && labels[0].starts_with(char::is_alphabetic) {
+            found.iter_mut().zip(1..).for_each(|((label, _), number)| *label = number.to_string());
+        }
+        (found.len() >= 2).then_some(found)
+    })
+}

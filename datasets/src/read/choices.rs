@@ -1,0 +1,249 @@
+//! The choices of a question, and which of them is the gold answer: a letter, whatever the column holds (a letter, a
+//! label, an index, a text).
+
+use serde_json::Value;
+
+use super::choice_columns::ChoiceColumns;
+use super::gold::plain;
+use super::{Row, nested};
+
+/// Columns that say which choice is right, the most exact first.
+const KEYS: [&str; 26] = [
+    "answerKey",
+    "answer_key",
+    "answer_idx",
+    "answer_letter",
+    "correct_option",
+    "correct_choice",
+    "correct",
+    "cop",
+    "final_answer",
+    "expected_answer",
+    "ground_truth",
+    "reward_model.ground_truth",
+    "answer",
+    "Answer",
+    "answer_index",
+    "answer_id",
+    "correct_idx",
+    "correct_answer_index",
+    "gold_index",
+    "correct_index",
+    "label",
+    "gold",
+    "target",
+    "correct_answer",
+    "solution",
+    "output",
+];
+/// Most choices of a question: one for each letter.
+pub(super) const MOST: usize = 26;
+
+/// The choices of a row: texts in the order they are shown in, labels of the dataset's own.
+pub(super) struct Choices {
+    texts: Vec<String>,
+    labels: Vec<String>,
+    /// Whether the dataset stores them as numbers.
+    are_numbers: bool,
+}
+
+/// How a column says which choice is right.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Reading {
+    Label,
+    Letter,
+    Text,
+    IndexFrom0,
+    IndexFrom1,
+}
+
+impl Reading {
+    /// In words, before "of the choices".
+    pub(super) fn shown(self) -> &'static str {
+        match self {
+            Self::Label => "the label of one",
+            Self::Letter => "the letter of one",
+            Self::Text => "the text of one",
+            Self::IndexFrom0 => "the index from 0 of one",
+            Self::IndexFrom1 => "the index from 1 of one",
+        }
+    }
+}
+
+/// The choices of a file, and the column that says which is right.
+pub(super) struct ChoiceLayout {
+    pub(super) columns: ChoiceColumns,
+    pub(super) key: String,
+    pub(super) reading: Reading,
+}
+
+impl ChoiceLayout {
+    /// The layout of rows with choices in `columns`; `key` is the column that was asked for.
+    ///
+    /// # Errors
+    /// No column that says which choice is right, or one that can be read in two ways.
+    pub(super) fn detect(
+        rows: &[Row],
+        columns: ChoiceColumns,
+        key: Option<&str>,
+    ) -> Result<Option<Self>, String> {
+        if let (ChoiceColumns::Distractors(right, _), None) = (&columns, key) {
+            return Ok(Some(Self { key: (*right).into(), columns, reading: Reading::Text }));
+        }
+        let known: Vec<&str> = key.map_or(KEYS.to_vec(), |key| vec![key]);
+        let mut refused = None;
+        for key in known {
+            // A column may hold one of the choices (`answer0`) or nothing in every row.
+            let answered: Vec<(&Row, Choices, Value)> = rows
+                .iter()
+                .filter_map(|row| {
+                    Some((row, columns.of(row)?, nested(&row.values, key)?.into_owned()))
+                })
+                .filter(|(_, _, value)| !is_unanswered(value))
+                .collect();
+            if answered.is_empty() {
+                continue;
+            }
+            match reading(&answered) {
+                Ok(reading) => return Ok(Some(Self { key: key.into(), columns, reading })),
+                Err(why) => {
+                    let what =
+                        format!("column `{key}` {why} of the choices in {}", columns.shown());
+                    refused = refused.or(Some(what));
+                }
+            }
+        }
+        match refused {
+            None => Ok(None),
+            Some(what) => Err(format!(
+                "{what}: name another column with --answer-column, or write the question with --prompt-template and \
+                 name the answer with --answer-column"
+            )),
+        }
+    }
+
+    /// The letter of a row's right choice; none where the column says nothing that is one of them.
+    pub(super) fn letter(&self, choices: &Choices, value: &Value) -> Option<String> {
+        choices.position(value, self.reading).map(letter)
+    }
+}
+
+impl Choices {
+    pub(super) fn new(texts: Vec<String>, labels: Vec<String>) -> Option<Self> {
+        let is_right_size = (2..=MOST).contains(&texts.len());
+        let mut texts: Vec<String> = texts.into_iter().map(|text| text.trim().to_owned()).collect();
+        let bare: Option<Vec<String>> =
+            texts.iter().enumerate().map(|(at, text)| without_marker(text, at)).collect();
+        texts = bare.unwrap_or(texts);
+        is_right_size.then_some(Self { texts, labels, are_numbers: false })
+    }
+
+    /// The same, where the dataset stores them as numbers, or not.
+    pub(super) fn as_numbers(self, are_numbers: bool) -> Self {
+        Self { are_numbers, ..self }
+    }
+
+    /// The choices below a question, unless the question shows them already.
+    pub(super) fn below(&self, question: &str) -> String {
+        let is_shown = self.texts.iter().enumerate().all(|(at, text)| {
+            let letter = letter(at);
+            let lower = letter.to_lowercase();
+            question.match_indices(text.as_str()).any(|(start, _)| {
+                let before = question[..start].trim_end();
+                [".", ")", ":"].iter().any(|mark| {
+                    before
+                        .strip_suffix(mark)
+                        .map(str::trim_end)
+                        .is_some_and(|before| before.ends_with(&letter) || before.ends_with(&lower))
+                })
+            })
+        });
+        if is_shown {
+            return String::new();
+        }
+        let lines =
+            self.texts.iter().enumerate().map(|(at, text)| format!("{}. {text}", letter(at)));
+        format!("\n\n{}", lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Which choice a value stands for.
+    fn position(&self, value: &Value, reading: Reading) -> Option<usize> {
+        let said = plain(value)?;
+        let said = said.trim();
+        let only = |is_it: &dyn Fn(&str) -> bool, of: &[String]| {
+            let mut found = of.iter().enumerate().filter(|(_, text)| is_it(text)).map(|(at, _)| at);
+            found.next().filter(|_| found.next().is_none())
+        };
+        let index = || said.strip_suffix(".0").unwrap_or(said).parse::<usize>().ok();
+        let at = match reading {
+            Reading::Label => only(&|label| label == said, &self.labels),
+            Reading::Letter => {
+                let bare = said.trim_matches(['(', ')', '.', ':', ' ']);
+                let byte = bare.bytes().next().filter(|_| bare.len() == 1)?;
+                byte.is_ascii_alphabetic().then(|| usize::from(byte.to_ascii_uppercase() - b'A'))
+            }
+            // A number beside texts is an index.
+            Reading::Text if value.is_number() && !self.are_numbers => None,
+            Reading::Text => {
+                only(&|text| text == said, &self.texts).or_else(|| {
+                    // With the letter that stands before it: `B) Jupiter`.
+                    (0..self.texts.len())
+                        .find(|at| without_marker(said, *at).as_ref() == self.texts.get(*at))
+                })
+            }
+            Reading::IndexFrom0 => index(),
+            Reading::IndexFrom1 => index().and_then(|index| index.checked_sub(1)),
+        };
+        at.filter(|at| *at < self.texts.len())
+    }
+}
+
+/// How a column is read: the way that suits the most rows.
+fn reading(answered: &[(&Row, Choices, Value)]) -> Result<Reading, &'static str> {
+    let all =
+        [Reading::Label, Reading::Letter, Reading::Text, Reading::IndexFrom0, Reading::IndexFrom1];
+    let positions = |reading: Reading| -> Vec<Option<usize>> {
+        answered.iter().map(|(_, choices, value)| choices.position(value, reading)).collect()
+    };
+    let read: Vec<(Reading, Vec<Option<usize>>)> =
+        all.iter().map(|reading| (*reading, positions(*reading))).collect();
+    let suits = |positions: &[Option<usize>]| positions.iter().flatten().count();
+    let most = read.iter().map(|(_, positions)| suits(positions)).max().unwrap_or(0);
+    // A few rows may be faulty; a column of which many are is no such column.
+    if most * 10 < answered.len() * 9 {
+        return Err("holds neither letters, indices nor texts");
+    }
+    let best: Vec<&(Reading, Vec<Option<usize>>)> =
+        read.iter().filter(|(_, positions)| suits(positions) == most).collect();
+    let (first, chosen) = best[0];
+    // Labels are the dataset's own word, and indices begin at 0 unless a row says otherwise.
+    let is_other = |other: &&&(Reading, Vec<Option<usize>>)| {
+        other.1 != *chosen && *first != Reading::Label && other.0 != Reading::IndexFrom1
+    };
+    let is_ambiguous = best[1..].iter().any(|other| is_other(&other));
+    if is_ambiguous { Err("can be read in two ways as one") } else { Ok(*first) }
+}
+
+/// Whether a column says nothing: rows of a test split whose answers are kept secret.
+fn is_unanswered(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => matches!(text.trim(), "" | "-1"),
+        Value::Array(items) => items.is_empty(),
+        other => other.as_i64() == Some(-1),
+    }
+}
+
+/// A choice without the letter of its place before it.
+fn without_marker(text: &str, at: usize) -> Option<String> {
+    let letter = letter(at);
+    let rest = text.strip_prefix('(').unwrap_or(text);
+    let (first, rest) = rest.split_at_checked(1)?;
+    let rest = rest.trim_start().strip_prefix([')', '.', ':'])?;
+    first.eq_ignore_ascii_case(&letter).then(|| rest.trim_start().to_owned())
+}
+
+/// The letter of a place.
+pub(super) fn letter(at: usize) -> String {
+    char::from(b'A' + (at % MOST) as u8).to_string()
+}

@@ -1,0 +1,232 @@
+//! The value of an answer column to the gold answer, or to the reason why nothing can be compared with it.
+
+use serde_json::Value;
+
+use super::json_array;
+use crate::verify::{math, short};
+
+/// Longest text that is an answer whatever it says, in bytes.
+const SHORT: usize = 48;
+/// Words from which on a text with numbers in it is a sentence.
+const SENTENCE: usize = 6;
+
+/// What an answer column holds.
+#[derive(Debug, PartialEq)]
+pub(super) enum Gold {
+    /// A gold answer.
+    Answer(String),
+    /// None: the text that stands in its place, and why it is none.
+    Missing { text: String, why: &'static str },
+}
+
+/// The text of a plain value; none for lists and objects.
+pub(super) fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Array(items) if items.len() == 1 => plain(&items[0]),
+        _ => None,
+    }
+}
+
+/// The gold answer of a column that holds answers.
+///
+/// # Errors
+/// An object.
+pub(super) fn exact(value: &Value) -> Result<Gold, String> {
+    match value {
+        Value::Null => Ok(missing("null", "there is no answer")),
+        Value::Array(items) => Ok(one_of(items)),
+        Value::Object(fields) => Err(match fields.keys().next() {
+            None => "should hold text or a number, not an empty object".into(),
+            Some(first) => {
+                let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+                format!(
+                    "should hold text or a number, not an object of {}; name one of them, such as --answer-column \
+                     NAME.{first}",
+                    names.join(", ")
+                )
+            }
+        }),
+        Value::String(text) => Ok(of_text(text)),
+        other => Ok(Gold::Answer(plain(other).unwrap_or_default())),
+    }
+}
+
+fn missing(text: &str, why: &'static str) -> Gold {
+    Gold::Missing { text: short(text.trim()), why }
+}
+
+/// The answer of a list: its only item, or one of several that are equal.
+fn one_of(items: &[Value]) -> Gold {
+    let texts: Option<Vec<String>> = items.iter().map(plain).collect();
+    let listed = || serde_json::to_string(items).unwrap_or_default();
+    let Some(texts) = texts else {
+        return missing(&listed(), "the list holds more than texts and numbers");
+    };
+    let Some((first, others)) = texts.split_first() else {
+        return missing("[]", "there is no answer");
+    };
+    let is_same = |other: &String| {
+        other == first
+            || math::check(first, other, math::Mode::Flexible).outcome == math::Outcome::Correct
+    };
+    match others.iter().all(is_same) {
+        true => of_text(first),
+        false => missing(
+            &listed(),
+            "several answers: whether one of them is enough or all are asked for is not said",
+        ),
+    }
+}
+
+fn of_text(text: &str) -> Gold {
+    let trimmed = text.trim();
+    match trimmed.to_lowercase().as_str() {
+        "" => return missing("", "there is no answer"),
+        "null" | "nan" => return missing(trimmed, "there is no answer"),
+        "proof" => return missing(trimmed, "a proof is asked for, which has no answer to compare"),
+        "notfound" | "not found" | "not_found" => {
+            return missing(trimmed, "the dataset says that it found no answer");
+        }
+        _ => {}
+    }
+    if let Some(items) = json_array(trimmed)
+        && items.iter().all(Value::is_string)
+    {
+        return one_of(&items);
+    }
+    if trimmed.starts_with('{') && serde_json::from_str::<Value>(trimmed).is_ok() {
+        return missing(trimmed, "a specification for another verifier, not an answer");
+    }
+    let gold = without_unit(math::gold(text));
+    if gold.is_empty() {
+        return missing(text, "there is no answer");
+    }
+    if !is_sentence(gold) {
+        return Gold::Answer(gold.into());
+    }
+    match math::extract(text, math::Mode::Strict) {
+        Some(found) if !is_sentence(&found.span) => Gold::Answer(found.span.into_owned()),
+        _ => missing(gold, "a sentence, not an answer"),
+    }
+}
+
+/// The gold answer of a worked solution: what it marks as its answer, or all of it where that is an answer.
+pub(super) fn worked(text: &str) -> Gold {
+    let marked = text.contains("####") || text.contains("\\box") || text.contains("\\fbox");
+    match math::extract(text, math::Mode::Strict) {
+        _ if text.trim().is_empty() => missing("", "there is no solution"),
+        _ if marked => of_text(text),
+        Some(found) => of_text(&found.span),
+        None if text.trim().len() <= SHORT => of_text(text),
+        None => missing(text, "the solution marks no final answer"),
+    }
+}
+
+/// ASDiv's `7 (nuts)` is 7.
+fn without_unit(text: &str) -> &str {
+    let unit = |rest: &str| {
+        let inner = rest.strip_prefix('(')?.strip_suffix(')')?;
+        inner.chars().all(|c| c.is_alphabetic() || c == ' ').then_some(())
+    };
+    match text.split_once(' ') {
+        Some((number, rest))
+            if number.parse::<f64>().is_ok() && unit(rest).is_some() && rest.len() > 3 =>
+        {
+            number
+        }
+        _ => text,
+    }
+}
+
+/// Whether a text is a sentence about numbers, which no answer would equal.
+fn is_sentence(text: &str) -> bool {
+    let is_word = |word: &&str| {
+        word.len() > 1
+            && word
+                .trim_matches(|c: char| c.is_ascii_punctuation())
+                .chars()
+                .all(char::is_alphabetic)
+    };
+    let words = text.split_whitespace().filter(is_word).count();
+    words >= SENTENCE && text.bytes().any(|byte| byte.is_ascii_digit()) && !text.contains('\\')
+        || text.len() > 8 * SHORT && words >= 2 * SENTENCE
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(value: &Value) -> String {
+        match exact(value).unwrap() {
+            Gold::Answer(answer) => answer,
+            Gold::Missing { text, why } => panic!("`{text}`: {why}"),
+        }
+    }
+
+    #[test]
+    fn answers_are_found_in_every_form() {
+        for (value, expected) in [
+            (json!("14"), "14"),
+            (json!(14), "14"),
+            (json!(0.1), "0.1"),
+            (json!(true), "true"),
+            (json!(["14"]), "14"),
+            (json!(["14", "14.0"]), "14"),
+            (json!("[\"\\\\frac{1}{2}\"]"), "\\frac{1}{2}"),
+            (json!("9-4=<<9-4=5>>5\n#### 5"), "5"),
+            (json!("We get $\\boxed{32}$."), "32"),
+            (json!("7 (nuts)"), "7"),
+            (json!("[1, 2]"), "[1, 2]"),
+            (json!("f(x) (even)"), "f(x) (even)"),
+            (json!("Adding both of the numbers gives 14. The answer is 14."), "14"),
+        ] {
+            assert_eq!(answer(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_said_to_be_none() {
+        for (value, reason) in [
+            (json!(null), "no answer"),
+            (json!("  "), "no answer"),
+            (json!([]), "no answer"),
+            (json!("proof"), "a proof"),
+            (json!("NotFound"), "found no answer"),
+            (json!(["2", "-2"]), "several answers"),
+            (json!("{\"func_name\": \"verify\", \"N\": 3}"), "another verifier"),
+            (json!("Adding 6 and 8 gives 14 apples in total."), "a sentence"),
+            (json!([{"a": 1}]), "more than texts"),
+        ] {
+            match exact(&value).unwrap() {
+                Gold::Missing { why, .. } => assert!(why.contains(reason), "{value}: {why}"),
+                found => panic!("{value}: {found:?}"),
+            }
+        }
+        let message = exact(&json!({"value": "14", "aliases": []})).unwrap_err();
+        assert!(message.contains("--answer-column NAME."), "{message}");
+    }
+
+    #[test]
+    fn a_worked_solution_has_the_answer_that_it_marks() {
+        for (text, expected) in [
+            ("6+8=14.\n#### 14\nThe answer is: 14", Some("14")),
+            ("6+8=14, so \\boxed{14}", Some("14")),
+            ("Adding gives 14. The answer is 14.", Some("14")),
+            ("14", Some("14")),
+            ("$7$", Some("$7$")),
+            ("Write them as $2a+1$ and $2b+1$. Then the sum is even, as for 3 and 5.", None),
+            ("", None),
+        ] {
+            let found = match worked(text) {
+                Gold::Answer(answer) => Some(answer),
+                Gold::Missing { .. } => None,
+            };
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
+}

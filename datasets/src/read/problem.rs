@@ -1,0 +1,238 @@
+//! One row, read by the layout of its file, to a problem, or to the reason why it is left out.
+
+use serde_json::Value;
+
+use super::choices::Choices;
+use super::gold::{self, Gold, plain};
+use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
+use super::{Columns, Purpose, Row, chat, nested};
+use crate::verify::{math, short};
+use crate::{Message, Problem, Prompt, Unusable};
+
+/// Columns of a picture, without which the question cannot be answered.
+const PICTURES: [&str; 6] = ["image", "images", "Image", "Picture", "decoded_image", "image_1"];
+
+/// What a row is.
+pub(super) enum Read {
+    Problem(Problem),
+    LeftOut(Unusable),
+}
+
+/// The prompt in a column: its text, its chat, or several columns joined by blanks.
+pub(super) fn prompt_of(row: &Row, column: &str) -> Result<Prompt, String> {
+    match nested(&row.values, column) {
+        Some(value) if chat::is_chat(&value) => chat::messages(&value).map(Prompt::Chat),
+        _ => {
+            let texts: Vec<String> =
+                column.split(',').map(|part| question(row, part)).collect::<Result<_, _>>()?;
+            Ok(Prompt::question(&texts.join(" ")))
+        }
+    }
+}
+
+/// The text of a question, which is not empty.
+fn question(row: &Row, column: &str) -> Result<String, String> {
+    let value = nested(&row.values, column).ok_or_else(|| no_column(column))?;
+    let text = plain(&value).ok_or_else(|| match &*value {
+        Value::Null => empty(column),
+        other => format!(
+            "column `{column}` should hold text or chat messages, not {}",
+            short(&other.to_string())
+        ),
+    })?;
+    if text.trim().is_empty() { Err(empty(column)) } else { Ok(text) }
+}
+
+fn no_column(column: &str) -> String {
+    format!("no column `{column}` in this row")
+}
+
+fn empty(column: &str) -> String {
+    format!(
+        "the question in column `{column}` is empty: leave the row out, or name another column with --prompt-column"
+    )
+}
+
+impl Layout {
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// A column that is missing or holds what it should not, an empty question.
+    pub(super) fn read(&self, row: &Row, columns: &Columns) -> Result<Read, String> {
+        let choices = self.choices.as_ref().and_then(|layout| layout.columns.of(row));
+        let (prompt, last_turn) = self.prompt(row, choices.as_ref(), columns)?;
+        let (gold, raw) = self.gold(row, choices.as_ref(), last_turn.as_deref(), columns)?;
+        let left_out =
+            |answer: String, why: String| Ok(Read::LeftOut(Unusable { id: row.id(), answer, why }));
+        if let Some(picture) = PICTURES.into_iter().find(|name| is_picture(row.values.get(*name))) {
+            return left_out(
+                short(&raw),
+                format!("the question needs a picture (column `{picture}`)"),
+            );
+        }
+        let solution = self.solution(row, last_turn, raw);
+        let answer = match (gold, columns.purpose) {
+            (Gold::Answer(answer), _) => answer,
+            // Solutions that are imitated need no answer that can be compared.
+            (Gold::Missing { text, .. }, Purpose::Imitate) if !solution.trim().is_empty() => text,
+            (Gold::Missing { text, why }, _) => return left_out(text, why.into()),
+        };
+        if let (Prompt::Chat(messages), Purpose::Judge) = (&prompt, columns.purpose) {
+            refuse_told_answer(messages, &answer)?;
+        }
+        Ok(Read::Problem(Problem {
+            solution: Some(solution),
+            ..Problem::new(row.id(), prompt, answer)
+        }))
+    }
+
+    /// What is asked, and the last turn of a conversation where that is the answer.
+    fn prompt(
+        &self,
+        row: &Row,
+        choices: Option<&Choices>,
+        columns: &Columns,
+    ) -> Result<(Prompt, Option<String>), String> {
+        if let Some(template) = &columns.prompting.template {
+            return Ok((Prompt::question(&template.render(&row.values)?), None));
+        }
+        let column = self.question.column().unwrap_or_default();
+        let mut prompt = prompt_of(row, column)?;
+        let mut last_turn = None;
+        if let Prompt::Chat(messages) = &mut prompt {
+            let is_answer =
+                |turn: &Message| turn.role == "assistant" && !opens_thought(&turn.content);
+            if self.question.is_conversation() && messages.last().is_some_and(is_answer) {
+                last_turn = messages.pop().map(|turn| turn.content);
+            }
+            let is_asked = |turn: &Message| turn.role == "user" && !turn.content.trim().is_empty();
+            if !messages.iter().any(is_asked) {
+                return Err(format!("the chat in column `{column}` holds no question of the user"));
+            }
+        }
+        if let QuestionColumns::Found { context, system, has_input, .. } = &self.question {
+            let text = |name: &str| row.text(name).map(str::trim).filter(|text| !text.is_empty());
+            if let Some(input) = Some("input").filter(|_| *has_input).and_then(text) {
+                edit(&mut prompt, |asked| format!("{asked}\n\n{input}"));
+            }
+            if let Some((name, context)) =
+                context.as_deref().and_then(|name| Some((name, text(name)?)))
+            {
+                // A body is the beginning of the question, a passage stands apart from it.
+                let gap = if name.eq_ignore_ascii_case("body") { " " } else { "\n\n" };
+                let is_there = |asked: &str| context.contains(' ') && asked.contains(context);
+                edit(&mut prompt, |asked| match is_there(asked) {
+                    true => asked.to_owned(),
+                    false => format!("{context}{gap}{asked}"),
+                });
+            }
+            if let Some(system) = system.as_deref().and_then(text) {
+                prompt.set_system(system);
+            }
+        }
+        if let Some(choices) = choices {
+            edit(&mut prompt, |asked| format!("{asked}{}", choices.below(asked)));
+        }
+        Ok((prompt, last_turn))
+    }
+
+    /// The gold answer of a row, and the text that it comes from.
+    fn gold(
+        &self,
+        row: &Row,
+        choices: Option<&Choices>,
+        last_turn: Option<&str>,
+        columns: &Columns,
+    ) -> Result<(Gold, String), String> {
+        let column = match &self.answer {
+            AnswerColumn::Exact(column) | AnswerColumn::Worked(column) => column,
+            AnswerColumn::LastTurn => {
+                let turn =
+                    last_turn.ok_or("the last turn is not the assistant's, as in the first row")?;
+                return Ok((gold::worked(turn), turn.to_owned()));
+            }
+        };
+        let value = nested(&row.values, column).ok_or_else(|| no_column(column))?;
+        let raw = plain(&value).unwrap_or_else(|| value.to_string());
+        if columns.takes_any_gold() && choices.is_none() && !value.is_null() {
+            return Ok((Gold::Answer(math::gold(&raw).to_owned()), raw));
+        }
+        let gold = match (&self.choices, choices, &self.answer) {
+            (Some(layout), Some(choices), _) => match layout.letter(choices, &value) {
+                Some(letter) => Gold::Answer(letter),
+                None if plain(&value).is_none_or(|text| text.trim().is_empty() || text == "-1") => {
+                    Gold::Missing { text: short(&raw), why: "there is no answer" }
+                }
+                None => {
+                    Gold::Missing { text: short(&raw), why: "the answer is none of the choices" }
+                }
+            },
+            (_, _, AnswerColumn::Worked(_)) => match plain(&value) {
+                Some(text) => gold::worked(&text),
+                None => gold::exact(&value).map_err(|what| named(&what, column))?,
+            },
+            _ => gold::exact(&value).map_err(|what| named(&what, column))?,
+        };
+        Ok((gold, raw))
+    }
+
+    /// The worked solution of a row: the text that is imitated, and shown in worked examples.
+    fn solution(&self, row: &Row, last_turn: Option<String>, raw: String) -> String {
+        if let AnswerColumn::Worked(_) = self.answer {
+            return raw;
+        }
+        let written = |name: &&str| {
+            row.values.get(*name).and_then(plain).filter(|text| !text.trim().is_empty())
+        };
+        last_turn.or_else(|| SOLUTIONS.iter().find_map(written)).unwrap_or(raw)
+    }
+}
+
+fn named(what: &str, column: &str) -> String {
+    format!("column `{column}` {}", what.replace("NAME", column))
+}
+
+/// Changes what the user asks: the last message of the user.
+fn edit(prompt: &mut Prompt, change: impl Fn(&str) -> String) {
+    match prompt {
+        Prompt::Text(text) => *text = change(text),
+        Prompt::Chat(messages) => {
+            if let Some(last) = messages.iter_mut().rfind(|message| message.role == "user") {
+                last.content = change(&last.content);
+            }
+        }
+    }
+}
+
+/// Whether a turn of the assistant ends within a thought or an answer, which the model is to go on with.
+fn opens_thought(text: &str) -> bool {
+    ["think", "answer", "reasoning"].iter().any(|tag| {
+        let opened = text.rfind(&format!("<{tag}>"));
+        opened.is_some_and(|at| !text[at..].contains(&format!("</{tag}>")))
+    })
+}
+
+/// Refuses a prompt whose last turn, which the model goes on with, gives the answer.
+fn refuse_told_answer(messages: &[Message], answer: &str) -> Result<(), String> {
+    let Some(last) = messages.last().filter(|message| message.role == "assistant") else {
+        return Ok(());
+    };
+    let checked = math::check(answer, &last.content, math::Mode::Strict);
+    match checked.outcome {
+        math::Outcome::Correct => Err(
+            "the prompt ends with a turn of the assistant that gives the answer: leave the turn out, or keep the chat \
+             in a column `messages`, whose last turn is taken as the answer"
+                .into(),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn is_picture(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => false,
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(items)) => !items.is_empty(),
+        Some(_) => true,
+    }
+}

@@ -1,0 +1,299 @@
+//! The column layouts of well-known datasets, in `layouts.jsonl` with rows of our own making, to prompts, gold answers
+//! and refusals.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tealight_datasets::read::{Columns, Purpose};
+use tealight_datasets::{Dataset, Message, Prompt, Prompting, Verdict, prompting, verify};
+
+/// Reads rows as a file of the format, without an instruction after the questions.
+fn read(folder: &Path, rows: &[Value], columns: Columns) -> Result<Dataset, String> {
+    let path = folder.join("rows.jsonl");
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    std::fs::write(&path, lines.join("\n")).expect("written");
+    let prompting = Prompting { instruction: Some(String::new()), ..Prompting::default() };
+    let columns = Columns { prompting, ..columns };
+    tealight_datasets::open(path.to_str().expect("UTF-8"), &columns, None)
+        .map_err(|error| error.to_string())
+}
+
+/// `[[role, content], ..]`.
+fn chat(turns: &Value) -> Prompt {
+    let message = |turn: &Value| {
+        Message::new(turn[0].as_str().expect("a role"), turn[1].as_str().expect("a text"))
+    };
+    Prompt::Chat(turns.as_array().expect("turns").iter().map(message).collect())
+}
+
+fn layouts() -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/layouts.jsonl");
+    let text = std::fs::read_to_string(path).expect("readable");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Checks a layout; says what differs.
+fn check(case: &Value, folder: &Path) -> Result<(), String> {
+    let rows = case["rows"].as_array().expect("rows");
+    let read = read(folder, rows, Columns::default());
+    if let Some(reason) = case["refused"].as_str() {
+        return match read {
+            Ok(set) => Err(format!("read as {:?}", set.problems)),
+            Err(error) if error.contains(reason) && !error.contains('\n') => Ok(()),
+            Err(error) => Err(error),
+        };
+    }
+    let set = read?;
+    let (first, last) = (&set.problems[0], &set.problems[set.problems.len() - 1]);
+    let same = |what: &str, found: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
+        let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!("{what}: {found} instead of {expected}"))
+        }
+    };
+    for (key, problem) in [("prompt", first), ("last", last)] {
+        if case[key].is_array() {
+            same(key, &problem.prompt, &chat(&case[key]))?;
+        }
+    }
+    if let Some(right) = case["right"].as_str() {
+        // The order of the choices is drawn; the letter is that of the right one.
+        let asked = first.prompt.plain();
+        let all = case["among"].as_array().expect("choices");
+        let shows = |text: &Value| asked.contains(&format!(". {}", text.as_str().expect("a text")));
+        same("choices", &all.iter().all(shows), &true)?;
+        same("gold", &asked.contains(&format!("{}. {right}", first.answer)), &true)?;
+    } else {
+        same("gold", &first.answer, &case["gold"].as_str().expect("a gold answer"))?;
+    }
+    for (key, found) in [("id", Some(&first.id)), ("solution", first.solution.as_ref())] {
+        if let Some(expected) = case[key].as_str() {
+            same(key, &found, &Some(expected))?;
+        }
+    }
+    for part in case["holds"].as_array().into_iter().flatten() {
+        same("prompt", &first.prompt.plain().contains(part.as_str().expect("a text")), &true)?;
+    }
+    let left_out = case["left_out"].as_u64().unwrap_or(0) as usize;
+    same("left out", &set.unusable.len(), &left_out)?;
+    same("problems", &set.problems.len(), &(rows.len() - left_out))?;
+    let counted = set.notes.iter().filter_map(|note| note.split_once(" problems left out: "));
+    let counted = counted.filter_map(|(count, _)| count.split(' ').next()?.parse::<usize>().ok());
+    same("left out by the notes", &counted.sum::<usize>(), &left_out)?;
+    let verifier = case["verifier"].as_str().unwrap_or("math");
+    same("verifier", &set.verifier.name(), &verifier)?;
+    match set.verifier.verify(first, &format!("\\boxed{{{}}}", first.answer)) {
+        Verdict::Correct { .. } => Ok(()),
+        _ if verifier != "math" => Ok(()),
+        other => Err(format!("the gold answer `{}` is not correct: {other:?}", first.answer)),
+    }
+}
+
+#[test]
+fn every_layout_is_read_or_refused_as_it_should_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases = layouts();
+    assert!(cases.len() >= 100, "{}", cases.len());
+    let failure =
+        |case: &Value| Some(format!("{}: {}", case["layout"], check(case, folder.path()).err()?));
+    let failures: Vec<String> = cases.iter().filter_map(failure).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn named_columns_decide_what_is_left_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = |text: &str| -> Vec<Value> { vec![serde_json::from_str(text).expect("JSON")] };
+    let named = |prompt: Option<&str>, answer: Option<&str>| Columns {
+        prompt: prompt.map(String::from),
+        answer: answer.map(String::from),
+        ..Columns::default()
+    };
+    let first = |text: &str, columns: Columns| {
+        let set = read(folder.path(), &rows(text), columns).expect("is read");
+        (set.problems[0].prompt.plain().trim_end().to_owned(), set.problems[0].answer.clone())
+    };
+    let two = r#"{"problem": "5+9?", "input": "1+1?", "answer": "14"}"#;
+    assert_eq!(first(two, named(Some("problem"), None)).0, "5+9?");
+    assert_eq!(first(two, named(Some("input,problem"), None)).0, "1+1? 5+9?");
+    let context = r#"{"prompt": "5+9?", "context": "A passage.", "answer": "14"}"#;
+    assert_eq!(first(context, named(Some("context,prompt"), None)).0, "A passage. 5+9?");
+    let kto = r#"{"prompt": "5+9?", "label": true, "completion": "14"}"#;
+    assert_eq!(first(kto, named(None, Some("completion"))).1, "14");
+    let aliases = r#"{"question": "5+9?", "answer": {"value": "14", "aliases": []}}"#;
+    assert_eq!(first(aliases, named(None, Some("answer.value"))).1, "14");
+    // Two readings of one column, another column that has one.
+    let choices =
+        r#"{"question": "3-1?", "choices": ["1", "2", "3", "4"], "answer": "2", "letter": "B"}"#;
+    assert_eq!(first(choices, named(None, Some("letter"))).1, "B");
+    let template =
+        prompting::Template::new("t", "{{ question }} {{ choices[1] }}").expect("a template");
+    let written = Columns { answer: Some("answer".into()), ..Columns::default() };
+    let written = Columns {
+        prompting: Prompting { template: Some(template), ..Prompting::default() },
+        ..written
+    };
+    let path = folder.path().join("t.jsonl");
+    std::fs::write(&path, choices).expect("written");
+    let set =
+        tealight_datasets::open(path.to_str().expect("UTF-8"), &written, None).expect("is read");
+    assert_eq!(set.problems[0].answer, "2");
+    assert!(set.problems[0].prompt.plain().starts_with("3-1? 2"));
+}
+
+#[test]
+fn verifiers_of_the_users_get_gold_answers_of_any_form() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = serde_json::json!({"prompt": "Write it.", "ground_truth": "{\"func_name\": \"f\"}", "tests": ["a", "b"]});
+    let rewards = |spec: &str| tealight_datasets::Rewards::by(Some(spec.into()));
+    let read = |answer: &str| {
+        let columns = Columns {
+            answer: Some(answer.into()),
+            rewards: rewards("program:cat"),
+            ..Columns::default()
+        };
+        read(folder.path(), std::slice::from_ref(&row), columns).expect("is read").problems[0]
+            .answer
+            .clone()
+    };
+    assert_eq!(read("ground_truth"), "{\"func_name\": \"f\"}");
+    assert_eq!(read("tests"), "[\"a\",\"b\"]");
+}
+
+#[test]
+fn solutions_that_are_imitated_need_no_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = [
+        serde_json::json!({"messages": [{"role": "user", "content": "Write a poem with 3 lines."},
+        {"role": "assistant", "content": "Roses are red, violets are blue, 3 lines are not enough for a poem to you."}]}),
+    ];
+    let columns = Columns { purpose: Purpose::Imitate, ..Columns::default() };
+    let set = read(folder.path(), &rows, columns).expect("is read");
+    assert!(set.problems[0].solution.as_deref().is_some_and(|text| text.starts_with("Roses")));
+    assert!(set.problems[0].prompt.plain().starts_with("Write a poem"));
+    let error = read(folder.path(), &rows, Columns::default()).err().expect("is refused");
+    assert!(error.contains("marks no final answer"), "{error}");
+}
+
+#[test]
+fn choices_are_asked_for_by_their_letter() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("c.jsonl");
+    std::fs::write(
+        &path,
+        r#"{"question": "Largest?", "choices": ["Mars", "Jupiter"], "answer": 1}"#,
+    )
+    .expect("written");
+    let set = tealight_datasets::open(path.to_str().expect("UTF-8"), &Columns::default(), None)
+        .expect("is read");
+    assert!(set.problems[0].prompt.plain().contains(prompting::BOXED_CHOICE));
+    let verifier = verify::open("math").expect("a verifier");
+    for (answer, is_correct) in
+        [("\\boxed{B}", true), ("<answer>(B)</answer>", true), ("\\boxed{A}", false)]
+    {
+        assert_eq!(verifier.verify(&set.problems[0], answer).is_correct(), is_correct, "{answer}");
+    }
+    assert!(
+        set.notes[0].contains("answer = `answer`") && set.notes[0].contains("`choices`"),
+        "{:?}",
+        set.notes
+    );
+    let first = set.first_problem().expect("a problem");
+    assert!(
+        first.contains("Largest? A. Mars B. Jupiter") && first.ends_with("gold answer `B`"),
+        "{first}"
+    );
+}
+
+/// What each file of `../shared/cases/datasets` comes to: its gold answers, or a part of the refusal.
+const SHARED: &[(&str, Result<&[&str], &str>)] = &[
+    ("aime24_maxwell", Ok(&["6"])),
+    ("aime25_opencompass", Ok(&["70"])),
+    ("aime_aimo", Ok(&["049"])),
+    ("alpaca", Ok(&["7", "12"])),
+    ("alpaca_answer", Ok(&["7", "27"])),
+    ("answer_dict", Err("answer.value")),
+    ("answer_multi", Err("several answers")),
+    ("arc", Ok(&["B"])),
+    ("asdiv", Ok(&["7"])),
+    ("bigmath", Ok(&["120", "24"])),
+    ("context_q", Ok(&["14"])),
+    ("countdown34", Ok(&["3,8,1=24", "44,19,35=98"])),
+    ("dapo", Ok(&["42"])),
+    ("dapo_processed", Ok(&["42"])),
+    ("deepmath", Ok(&["2"])),
+    ("deepscaler", Ok(&["5", "12"])),
+    ("dolci_list", Ok(&["7"])),
+    ("drop", Ok(&["14"])),
+    ("empty_q", Err("is empty")),
+    ("eurus", Ok(&["14"])),
+    ("geometry", Err("needs a picture")),
+    ("gsm8k", Ok(&["1,250", "5"])),
+    ("intellect2", Ok(&["18"])),
+    ("label_class", Err("whether a completion is good")),
+    ("math", Ok(&["7", "\\frac{1}{3}"])),
+    ("math500", Ok(&["32"])),
+    ("medqa", Ok(&["B"])),
+    ("metamath", Ok(&["14"])),
+    ("mmlu", Ok(&["C"])),
+    ("mmlu_pro", Ok(&["C"])),
+    ("multiturn", Ok(&["14"])),
+    ("numina15", Ok(&["7"])),
+    ("numina15_null", Ok(&["7"])),
+    ("numina_cot", Ok(&["7"])),
+    ("olympiad", Ok(&["14"])),
+    ("oneshot", Ok(&["14"])),
+    ("openmath", Ok(&["2"])),
+    ("openr1", Ok(&["5"])),
+    ("openrlhf", Ok(&["14"])),
+    ("orca", Err("a sentence")),
+    ("order_changed", Err("no column `question`")),
+    ("orz", Ok(&["14"])),
+    ("parts", Ok(&["14"])),
+    ("pref", Err("preferences")),
+    ("prefill", Ok(&["14"])),
+    ("prompt_completion", Ok(&["14"])),
+    ("rlvr_gsm", Ok(&["7"])),
+    ("rlvr_mix", Ok(&["7"])),
+    ("sft_messages", Ok(&["14"])),
+    ("sharegpt", Ok(&["14"])),
+    ("skywork", Ok(&["\\frac{1}{2}"])),
+    ("slime", Ok(&["14"])),
+    ("squad", Ok(&["7"])),
+    ("stepwise", Err("whether a completion is good")),
+    ("toolcalls_null", Ok(&["14"])),
+    ("trl_deepmath", Ok(&["2"])),
+    ("two_answers", Ok(&["14"])),
+    ("verifiers_info", Ok(&["14"])),
+    ("verl_gsm8k", Ok(&["4"])),
+    ("webinstruct", Ok(&["14"])),
+];
+
+#[test]
+fn real_layouts_have_the_gold_answers_that_were_worked_out() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/cases/datasets");
+    let folder = std::env::var_os("TEALIGHT_CASES").map_or(folder, PathBuf::from);
+    if !folder.is_dir() {
+        eprintln!("{}: not here, not checked", folder.display());
+        return;
+    }
+    for (name, expected) in SHARED {
+        let path = folder.join(format!("{name}.jsonl"));
+        let read =
+            tealight_datasets::open(path.to_str().expect("UTF-8"), &Columns::default(), None);
+        match (read, expected) {
+            (Ok(set), Ok(golds)) => {
+                let found: Vec<&str> =
+                    set.problems.iter().map(|problem| &*problem.answer).collect();
+                assert_eq!(found, *golds, "{name}");
+            }
+            (Err(error), Err(reason)) => {
+                assert!(error.to_string().contains(reason), "{name}: {error}")
+            }
+            (Ok(set), Err(_)) => panic!("{name}: read as {:?}", set.problems),
+            (Err(error), Ok(_)) => panic!("{name}: {error}"),
+        }
+    }
+}
