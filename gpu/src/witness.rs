@@ -42,8 +42,8 @@ pub(crate) fn compare(kernel: &str, ours: &Tensor, reference: &Tensor) -> Result
     Ok(())
 }
 
-/// Launches a call, and where somebody looks holds what it did against the same as C. An error names the kernel: of a launch,
-/// and of reading its results, which is where a device says what went wrong in it.
+/// Launches a call, and where somebody looks holds what it did against the same as C. An error names the kernel: of a
+/// launch, and of reading its results, which is where a device says what went wrong in it.
 pub(crate) fn seen(call: &Call<'_>, launch: impl FnOnce() -> Result<()>) -> Result<()> {
     let seen = if is_watching() { compared(call, launch) } else { launch() };
     seen.map_err(|error| candle_core::Error::Msg(format!("kernel {}: {error}", call.name)))

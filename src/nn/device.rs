@@ -160,8 +160,8 @@ pub fn of_rank(name: &str, ranks: (usize, usize)) -> Result<String> {
     of_rank_among(name, ranks, cuda_devices)
 }
 
-/// The same with a driver's count, which is asked for only where a device is to be chosen: a binary for CUDA also runs on
-/// machines without a driver.
+/// The same with a driver's count, which is asked for only where a device is to be chosen: a binary for CUDA also runs
+/// on machines without a driver.
 fn of_rank_among(
     name: &str,
     (rank, processes): (usize, usize),

@@ -16,8 +16,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`, with weights and keys and
-    /// values of this type.
+    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`, with weights and keys
+    /// and values of this type.
     pub fn of(
         architecture: &Architecture,
         dtype: DType,

@@ -75,8 +75,8 @@ fn read() -> Result<f64> {
     Ok(4.0 * VALUES as f64 / seconds)
 }
 
-/// Bytes a second that these values are read and written at, each by itself, on their device. Candle's sum of an array would be
-/// no measure: one of a GPU's many multiprocessors adds up all of it.
+/// Bytes a second that these values are read and written at, each by itself, on their device. Candle's sum of an array
+/// would be no measure: one of a GPU's many multiprocessors adds up all of it.
 fn scaled(values: &Tensor) -> Result<f64> {
     let bytes = values.elem_count() * values.dtype().size_in_bytes();
     let seconds = best(5, || {

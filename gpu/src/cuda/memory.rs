@@ -18,8 +18,8 @@ fn pool(context: &CudaContext) -> Result<Option<sys::CUmemoryPool>> {
     Ok(Some(pool))
 }
 
-/// Has the driver keep freed memory in its pool. By default it returns all of it to the system whenever the host waits for the
-/// device, which a rollout does for every eight tokens, and the next step maps the same memory again.
+/// Has the driver keep freed memory in its pool. By default it returns all of it to the system whenever the host waits
+/// for the device, which a rollout does for every eight tokens, and the next step maps the same memory again.
 pub(super) fn keep_freed(context: &CudaContext) -> Result<()> {
     let Some(pool) = pool(context)? else { return Ok(()) };
     let mut threshold = u64::MAX;

@@ -1,4 +1,5 @@
-//! Steps on a device, or with kernels as C in its place: which become graphs, and that they compute what their launches do.
+//! Steps on a device, or with kernels as C in its place: which become graphs, and that they compute what their launches
+//! do.
 
 use std::cell::Cell;
 
