@@ -24,7 +24,7 @@ fn main() {
                 eprintln!(
                     "{:?} {gold:?} {:?}",
                     found.outcome,
-                    found.extracted.map(|e| e.span.into_owned())
+                    found.found.map(|found| found.text.into_owned())
                 );
             }
         }
@@ -39,7 +39,10 @@ fn main() {
         if found.outcome == Outcome::Correct && *gold != pairs[index].0 {
             accepted += 1;
             if accepted <= 25 {
-                eprintln!("accepted {gold:?} {:?}", found.extracted.map(|e| e.span.into_owned()));
+                eprintln!(
+                    "accepted {gold:?} {:?}",
+                    found.found.map(|found| found.text.into_owned())
+                );
             }
         }
     }

@@ -209,6 +209,19 @@ impl Dataset {
         self.notes.extend(prompting.described(usual));
     }
 
+    /// Has the flexible verifier of mathematics accept marked answers only, where every prompt asks for a box: a policy
+    /// would learn that any text with the right number at its end is correct. Whether the verifier was changed.
+    pub fn judge_strictly(&mut self) -> bool {
+        let asks_for_a_box = |problem: &Problem| problem.prompt.plain().contains("\\boxed");
+        let is_flexible = self.verifier.name() == "math";
+        let is_changed =
+            is_flexible && !self.problems.is_empty() && self.problems.iter().all(asks_for_a_box);
+        if is_changed {
+            self.verifier = Arc::new(verify::math::Math { mode: verify::math::Mode::Strict });
+        }
+        is_changed
+    }
+
     /// Leaves out, and notes, the problems whose gold answer the verifier cannot read.
     fn set_aside(&mut self) {
         let verifier = self.verifier.clone();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::verify::math::Location;
 use crate::verify::{self, fingerprint, program::is_reached};
 use crate::{CompletionText, DataError, Problem, Result, Verdict, Verifier};
 
@@ -19,12 +20,15 @@ pub struct Grade {
     pub reward: f64,
     /// The reward by each of several verifiers, in their order; empty where one verifier grades.
     pub parts: Vec<f64>,
+    /// Where the answer was found in the completion, by the verifier of mathematics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Location>,
 }
 
 impl Grade {
     /// 1 for a correct completion, else 0.
     pub fn of(verdict: Verdict) -> Self {
-        Self { reward: f64::from(verdict.is_correct()), verdict, parts: Vec::new() }
+        Self { reward: f64::from(verdict.is_correct()), verdict, parts: Vec::new(), found: None }
     }
 
     /// The reward, where the verdict does not say it: one between 0 and 1, or the mean of several verifiers' rewards.
@@ -214,6 +218,7 @@ impl Verifier for Weighted {
 
     fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
         let (mut reward, mut parts, mut verdicts) = (0.0, Vec::new(), Vec::new());
+        let mut found = None;
         for ((verifier, weight), name) in self.verifiers.iter().zip(&self.weights).zip(&self.names)
         {
             let grade = verifier.grade(problem, completion);
@@ -223,10 +228,11 @@ impl Verifier for Weighted {
             }
             reward += weight * grade.reward;
             parts.push(grade.reward);
+            found = found.or(grade.found);
             verdicts.push(grade.verdict);
         }
         let reward = reward.clamp(0.0, 1.0);
-        Grade { verdict: self.verdict(problem, completion, reward, verdicts), reward, parts }
+        Grade { verdict: self.verdict(problem, completion, reward, verdicts), reward, parts, found }
     }
 
     fn grading(&self) -> Grading {

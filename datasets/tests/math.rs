@@ -147,3 +147,40 @@ fn other_problems_answers_are_wrong() {
     // One pair of neighbours is equal: `x=5` and `5`.
     assert!(accepted.len() <= 1, "{accepted:?}");
 }
+
+/// A pair of a kind that people reported.
+#[derive(serde::Deserialize)]
+struct Probe {
+    kind: String,
+    gold: String,
+    answer: String,
+    correct: bool,
+}
+
+#[test]
+fn reported_kinds_are_judged_as_the_table_says() {
+    let probes: Vec<Probe> = include_str!("reported.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a probe a line"))
+        .collect();
+    assert!(probes.len() > 300);
+    let others: Vec<String> = probes
+        .iter()
+        .filter_map(|probe| {
+            let checked = check(&probe.gold, &probe.answer, Mode::Flexible);
+            let is_other = (checked.outcome == Outcome::Correct) != probe.correct;
+            is_other.then(|| {
+                format!(
+                    "{}: gold {:?} answer {:?}: expected {}, {:?} found {:?}",
+                    probe.kind,
+                    probe.gold,
+                    probe.answer,
+                    probe.correct,
+                    checked.outcome,
+                    checked.found.map(|found| (found.text.into_owned(), found.rule.name())),
+                )
+            })
+        })
+        .collect();
+    assert!(others.is_empty(), "{} of {}:\n{}", others.len(), probes.len(), others.join("\n"));
+}

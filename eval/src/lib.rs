@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod answer_rules;
 pub mod audit;
 mod classes;
 pub mod comparable;

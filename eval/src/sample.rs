@@ -1,7 +1,10 @@
 //! Judged answers, and their counts by problem.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tealight_datasets::thinking::{grade, parts};
+use tealight_datasets::verify::math::{Location, Rule};
 use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 
 use crate::measure::text::{TEXTS, TextDiversity};
@@ -44,6 +47,9 @@ pub struct Sample {
     /// The reward that the verifier granted, where the verdict does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reward: Option<f64>,
+    /// Where its answer was found, and by which rule, where the verifier of mathematics judged it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Location>,
     /// Whether it ended by itself.
     pub is_finished: bool,
     /// Whether it is unknown how it ended; `is_finished` is then true.
@@ -80,6 +86,7 @@ impl Sample {
             problem: problem.id.clone(),
             sample,
             reward: grade.graded(),
+            found: grade.found,
             verdict: grade.verdict,
             thinking: parts(&answer.text, starts_inside)
                 .is_finished
@@ -98,7 +105,7 @@ impl Sample {
     pub fn judge_again(&mut self, problem: &Problem, verifier: &dyn Verifier) {
         let starts_inside = self.thinking.is_some_and(|thinking| thinking.starts_inside);
         let grade = grade(verifier, problem, &self.completion, starts_inside);
-        (self.reward, self.verdict) = (grade.graded(), grade.verdict);
+        (self.reward, self.found, self.verdict) = (grade.graded(), grade.found, grade.verdict);
     }
 
     /// Whether it is correct and ended by itself: a truncated answer counts as incorrect.
@@ -140,6 +147,9 @@ pub struct Tally {
     pub unknown_ends: usize,
     /// Completions in which no answer was found, or none that could be read.
     pub no_answer: usize,
+    /// By which rules the answers were found, and how often, where the verifier of mathematics judged them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<Rule, usize>,
     /// Answers that could not be judged; they are not among `samples`.
     #[serde(default)]
     pub unjudged: usize,
@@ -200,6 +210,9 @@ impl Tally {
         }
         self.samples += 1;
         self.tokens = self.tokens.saturating_add(sample.tokens);
+        if let Some(found) = &sample.found {
+            *self.rules.entry(found.rule).or_insert(0) += 1;
+        }
         self.truncated += usize::from(!sample.is_finished);
         self.unknown_ends += usize::from(sample.is_end_unknown);
         self.unknown_lengths += usize::from(sample.tokens == 0);

@@ -284,6 +284,7 @@ mod tests {
             completion: "x".into(),
             verdict: Verdict::wrong(),
             reward: None,
+            found: None,
             is_finished: true,
             is_end_unknown: false,
             tokens: 1,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::verify::math::Rule;
 
 use crate::exact::Exact;
 use crate::extrapolation::Extrapolation;
@@ -96,6 +97,9 @@ pub struct Summary {
     pub truncated: Option<f64>,
     /// Share of completions without a readable answer.
     pub no_answer: f64,
+    /// Completions by the rule that found their answer, where the verifier of mathematics judged them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<Rule, usize>,
     /// Mean tokens in a completion, among those whose length is known; none where no length is.
     pub mean_length: Option<f64>,
     /// Pass@k at more tries than were sampled, where that was asked for.
@@ -268,12 +272,22 @@ impl Summary {
             unjudged_problems: 0,
             truncated: of_known(|tally| tally.truncated, |tally| tally.unknown_ends),
             no_answer: of_samples(|tally| tally.no_answer),
+            rules: rules(tallies),
             mean_length: of_known(|tally| tally.tokens, |tally| tally.unknown_lengths),
             extrapolation: None,
             exact: None,
             thinking: ThinkingShare::of(tallies),
         }
     }
+}
+
+/// How often each rule found an answer.
+fn rules(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
+    let mut rules = BTreeMap::new();
+    for (rule, count) in tallies.iter().flat_map(|tally| &tally.rules) {
+        *rules.entry(*rule).or_insert(0) += count;
+    }
+    rules
 }
 
 /// Pass@1 at temperature 0, where all problems have it.

@@ -51,8 +51,9 @@ impl Judge {
                     return Verdict::new(tealight_datasets::Verdict::NoAnswer, None);
                 };
                 let checked = check(gold, answer, *mode);
-                let found = checked.extracted.as_ref();
-                let found = found.map(|found| (found.span.to_string(), found.rule.to_owned()));
+                let found = checked.found.as_ref();
+                let found =
+                    found.map(|found| (found.text.to_string(), found.rule.name().to_owned()));
                 Verdict::new(checked.into_verdict(gold, answer), found)
             }
             Self::Other(verifier) => {

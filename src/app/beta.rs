@@ -180,7 +180,7 @@ impl BetaOptions {
 
     /// The model's validity on every problem.
     fn measured(&self, stop: &Stop) -> Result<BaseValidity> {
-        let dataset = self.data.open(&self.data.dataset)?;
+        let dataset = self.data.open_for_training()?;
         let (mut base, device) = self.model.load()?;
         let length = settings::completion_length(
             self.max_completion_length,

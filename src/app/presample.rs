@@ -140,7 +140,7 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
-    let dataset = options.data.open(&options.data.dataset)?;
+    let dataset = options.data.open_for_training()?;
     stored_use(&dataset)?;
     options.model.refuse_rollout_dtype()?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;

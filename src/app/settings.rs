@@ -278,6 +278,18 @@ impl DataOptions {
         self.open_for(&SuiteSet::of(spec), Purpose::Imitate)
     }
 
+    /// The same for training: where the prompts ask for a box and no verifier was chosen, only marked answers count.
+    pub(crate) fn open_for_training(&self) -> Result<Dataset> {
+        let mut dataset = self.open(&self.dataset)?;
+        if self.rewards.verifier.is_empty() && dataset.judge_strictly() {
+            tracing::info!(
+                "  the prompts ask for a box: rewards are by `math:strict`, which reads boxes, tags, #### and \"the answer \
+                 is\"; --verifier math also accepts the last number of a completion"
+            );
+        }
+        Ok(dataset)
+    }
+
     /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
     pub(crate) fn open_set(&self, set: &SuiteSet) -> Result<Dataset> {
         self.open_for(set, Purpose::Judge)

@@ -129,6 +129,7 @@ fn verify_explains_itself_and_fails_on_request() {
     {
         assert!(text.contains(line), "{line}: {text}");
     }
+    assert!(text.contains("at         \\boxed{3}\n                  ^\n"), "{text}");
     assert!(text.contains("why        the values differ: -3 is expected, 3 was found"), "{text}");
     let text = explained(&["--verifier", "numeric", "--gold", "3", "--answer", "4"]);
     assert!(

@@ -12,6 +12,9 @@ const CLASSES = 12;
 const SAMPLES = 12;
 const MODELS = 4;
 
+/** Rules that find answers, where their name says too little. */
+const RULES: Record<string, string> = { hashes: "####", number: "last number", formula: "last formula" };
+
 const KINDS: [string, string][] = [
   ["", "all samples"],
   ["correct", "correct"],
@@ -187,7 +190,7 @@ export class Detail {
     return h("div.column", {}, h("header", {}, h("h4", {}, swatch(name), name), h("small", {}, `${correct} of ${all} correct${said}`)), list);
   }
 
-  private sample([text, verdict, why, tokens, truncated, greedy, times]: Sample): HTMLElement {
+  private sample([text, verdict, why, tokens, truncated, greedy, times, found]: Sample): HTMLElement {
     const badge = h(`span.badge.${verdict.replace(" ", "-")}`, {}, verdict);
     const notes = [times > 1 ? `\u00d7${times}` : "", tokens ? `${tokens} tokens` : ""].filter(Boolean).join(" \u00b7 ");
     return h(
@@ -203,6 +206,7 @@ export class Detail {
         button("copy", () => void copy(text), { class: "tool" }),
       ),
       completion(text, this.reading),
+      found ? h("div.found", {}, h("b", {}, `found by ${RULES[found[0]] ?? found[0]}: `), `\u2026${found[1]}`, h("u", {}, found[2]), `${found[3]}\u2026`) : null,
       why ? h("div.why", {}, verdict === "correct" ? "class " : "", h("code", {}, why.slice(0, 400))) : null,
     );
   }

@@ -98,6 +98,7 @@ export type Sample = [
   truncated: 0 | 1,
   greedy: 0 | 1,
   times: number,
+  found?: [rule: string, before: string, answer: string, after: string],
 ];
 
 export type Completion = [

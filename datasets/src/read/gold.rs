@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::json_array;
-use crate::verify::{math, short};
+use crate::verify::math::{self, answer};
+use crate::verify::short;
 
 /// Longest text that is an answer whatever it says, in bytes.
 const SHORT: usize = 48;
@@ -100,15 +101,16 @@ fn of_text(text: &str) -> Gold {
     if trimmed.starts_with('{') && serde_json::from_str::<Value>(trimmed).is_ok() {
         return missing(trimmed, "a specification for another verifier, not an answer");
     }
-    let gold = without_unit(math::gold(text));
+    let marked = math::gold(text);
+    let gold = without_unit(&marked);
     if gold.is_empty() {
         return missing(text, "there is no answer");
     }
     if !is_sentence(gold) {
         return Gold::Answer(gold.into());
     }
-    match math::extract(text, math::Mode::Strict) {
-        Some(found) if !is_sentence(&found.span) => Gold::Answer(found.span.into_owned()),
+    match answer::find(text, math::Mode::Strict) {
+        Some(found) if !is_sentence(&found.text) => Gold::Answer(found.text.into_owned()),
         _ => missing(gold, "a sentence, not an answer"),
     }
 }
@@ -116,10 +118,10 @@ fn of_text(text: &str) -> Gold {
 /// The gold answer of a worked solution: what it marks as its answer, or all of it where that is an answer.
 pub(super) fn worked(text: &str) -> Gold {
     let marked = text.contains("####") || text.contains("\\box") || text.contains("\\fbox");
-    match math::extract(text, math::Mode::Strict) {
+    match answer::find(text, math::Mode::Strict) {
         _ if text.trim().is_empty() => missing("", "there is no solution"),
         _ if marked => of_text(text),
-        Some(found) => of_text(&found.span),
+        Some(found) => of_text(&found.text),
         None if text.trim().len() <= SHORT => of_text(text),
         None => missing(text, "the solution marks no final answer"),
     }

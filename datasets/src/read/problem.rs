@@ -155,7 +155,7 @@ impl Layout {
         let value = nested(&row.values, column).ok_or_else(|| no_column(column))?;
         let raw = plain(&value).unwrap_or_else(|| value.to_string());
         if columns.takes_any_gold() && choices.is_none() && !value.is_null() {
-            return Ok((Gold::Answer(math::gold(&raw).to_owned()), raw));
+            return Ok((Gold::Answer(math::gold(&raw).into_owned()), raw));
         }
         let gold = match (&self.choices, choices, &self.answer) {
             (Some(layout), Some(choices), _) => match layout.letter(choices, &value) {

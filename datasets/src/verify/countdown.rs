@@ -9,7 +9,9 @@ use std::borrow::Cow;
 
 use dashu_ratio::RBig;
 
-use super::{Expression, math, tail};
+use super::math::Mode;
+use super::math::answer::{self, Rule};
+use super::{Expression, tail};
 use crate::{Problem, Verdict, Verifier};
 
 /// Longest expression that is parsed, in bytes.
@@ -123,11 +125,8 @@ impl Found {
 
 /// Where a completion names its answer: the last closed box, tag, phrase or line of hashes.
 fn named(text: &str) -> Option<&str> {
-    let of_box = math::extract(text, math::Mode::Strict).filter(|found| found.rule == "box");
-    let of_box = of_box.and_then(|found| {
-        let at = found.at?;
-        Some((at, text.get(at..at + found.span.len())?))
-    });
+    let of_box = answer::find(text, Mode::Strict).filter(|found| found.rule == Rule::Box);
+    let of_box = of_box.and_then(|found| Some((found.span.start, text.get(found.span)?)));
     let tag = text.rfind("<answer>").map(|at| {
         let inner = &text[at + "<answer>".len()..];
         (at, inner.split("</answer>").next().unwrap_or(inner))

@@ -49,11 +49,11 @@ impl Verifier for Numeric {
                 super::short(&problem.answer)
             ));
         };
-        let Some(extracted) = math::extract(completion, Mode::Flexible) else {
+        let Some(found) = math::answer::find(completion, Mode::Flexible) else {
             return Verdict::NoAnswer;
         };
-        let Some(answer) = math::number(&extracted.span) else {
-            return Verdict::Unparsable { found: super::short(&extracted.span) };
+        let Some(answer) = math::number(&found.text) else {
+            return Verdict::Unparsable { found: super::short(&found.text) };
         };
         if (answer - gold).abs() <= self.absolute.max(self.relative * gold.abs()) {
             Verdict::correct(&math::solution(completion), &gold.to_string())

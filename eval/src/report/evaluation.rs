@@ -12,6 +12,7 @@ use super::page;
 use super::samples::{Sampled, Source, place};
 use super::training;
 use super::view::{Chart, Document, Kind, Line, Recipe, Section};
+use crate::answer_rules;
 use crate::results::{Results, SetResult};
 use crate::transition::{Aligned, Change, align};
 use crate::{Level, Summary, store};
@@ -257,6 +258,9 @@ fn section(set: &Aligned, names: &[&str], is_first: bool) -> Section {
     for (name, summary) in names.iter().zip(&set.summaries) {
         if let Some(thinking) = summary.thinking {
             section = section.text(format!("{name}: {thinking}"));
+        }
+        if let Some(rules) = answer_rules::describe(&summary.rules) {
+            section = section.text(format!("{name}: {rules}"));
         }
     }
     let mut charts = match (names.len(), is_first) {

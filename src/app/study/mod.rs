@@ -329,7 +329,7 @@ impl Prepared {
         ranks: &Ranks,
     ) -> Result<Self> {
         let seeds = distinct(&options.seeds);
-        let mut train = options.data.open(&options.data.dataset)?;
+        let mut train = options.data.open_for_training()?;
         let taken = options.sets.hold_out(&options.data.dataset, &mut train)?;
         for configuration in &configurations {
             let config = options.config(configuration, 0);

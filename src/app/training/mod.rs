@@ -305,7 +305,7 @@ impl TrainOptions {
 
     /// The problems to train on, and those held out, which are others.
     fn open(&self) -> Result<(Dataset, Option<HeldOutSet>)> {
-        let dataset = self.data.open(&self.data.dataset)?;
+        let dataset = self.data.open_for_training()?;
         Rewarding::new(&self.rlvr, &self.rlvr.plan()?, dataset.verifier.grading())?;
         let held_out = self.held_out.open(&self.data)?;
         if let Some(held_out) = &held_out {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::verify::math::{Checked, Mode, Outcome, check};
+use tealight_datasets::verify::math::{Checked, Mode, Outcome, Rule, check};
 use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
 
 /// A verifier, by kind.
@@ -118,15 +118,15 @@ pub struct Judged {
 struct MathLine<'a> {
     verdict: Outcome,
     extracted: Option<&'a str>,
-    rule: Option<&'static str>,
+    rule: Option<Rule>,
 }
 
 /// The line of JSON of a mathematical verdict.
 pub fn math_line(checked: &Checked<'_>) -> Result<String> {
     Ok(serde_json::to_string(&MathLine {
         verdict: checked.outcome,
-        extracted: checked.extracted.as_ref().map(|extracted| &*extracted.span),
-        rule: checked.extracted.as_ref().map(|extracted| extracted.rule),
+        extracted: checked.found.as_ref().map(|found| &*found.text),
+        rule: checked.found.as_ref().map(|found| found.rule),
     })?)
 }
 

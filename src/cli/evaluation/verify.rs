@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -164,16 +165,35 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
     let verdict = verdict.as_str().unwrap_or_default().replace("wrong", "incorrect");
     writeln!(stdout, "verdict    {verdict}")?;
     writeln!(stdout, "gold       {}", math::gold(gold))?;
-    match &checked.extracted {
-        Some(extracted) => {
-            let at = extracted.at.map_or(String::new(), |at| format!(", at byte {at}"));
-            writeln!(stdout, "found      {}", extracted.span)?;
-            writeln!(stdout, "rule       {}{at}", extracted.rule)?;
+    match &checked.found {
+        Some(found) => {
+            writeln!(stdout, "found      {}", found.text)?;
+            writeln!(stdout, "rule       {}, at byte {}", found.rule.name(), found.span.start)?;
+            let [line, marks] = underlined(answer, &found.span);
+            writeln!(stdout, "at         {line}\n           {marks}")?;
         }
         None => writeln!(stdout, "found      nothing")?,
     }
     writeln!(stdout, "why        {}", math::why(gold, &checked))?;
     Ok(correct)
+}
+
+/// The line of a text where a span begins, and a line of marks under the span.
+fn underlined(text: &str, span: &Range<usize>) -> [String; 2] {
+    /// Characters that are shown on either side.
+    const AROUND: usize = 40;
+    /// Most characters of the span that are shown.
+    const MOST: usize = 80;
+    let before = text[..span.start].rsplit('\n').next().unwrap_or_default();
+    let inside = text[span.clone()].lines().next().unwrap_or_default();
+    let after = text[span.start + inside.len()..].lines().next().unwrap_or_default();
+    let skipped = before.chars().count().saturating_sub(AROUND);
+    let plain = |c: char| if c.is_control() { '\u{b7}' } else { c };
+    let before: String = before.chars().skip(skipped).map(plain).collect();
+    let inside: String = inside.chars().take(MOST).map(plain).collect();
+    let after: String = after.chars().take(AROUND).map(plain).collect();
+    let (spaces, marks) = (before.chars().count(), inside.chars().count().max(1));
+    [format!("{before}{inside}{after}"), " ".repeat(spaces) + &"^".repeat(marks)]
 }
 
 /// Prints a verdict for each line; how many are correct, of how many.

@@ -4,6 +4,7 @@ mod study;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle, Width};
+use tealight_eval::answer_rules;
 use tealight_eval::exact::Exact;
 use tealight_eval::extrapolation::Extrapolation;
 use tealight_eval::interval::ByK;
@@ -102,6 +103,7 @@ fn lines(summary: &Summary) -> Vec<String> {
         )
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
+    lines.extend(answer_rules::describe(&summary.rules));
     lines.extend(summary.extrapolation.iter().flat_map(extrapolated));
     lines.extend(summary.exact.iter().flat_map(exact));
     lines

@@ -172,7 +172,7 @@ impl<'a> Collector<'a> {
     fn judge(&self, problem: &Encoded<'_>, completion: Completion) -> Result<Rollout> {
         let text = self.tokenizer.decode(&completion.tokens)?;
         let opens_thought = problem.opens_thought;
-        let Grade { verdict, reward, parts } =
+        let Grade { verdict, reward, parts, .. } =
             grade(self.verifier, problem.problem, &text, opens_thought);
         // A failure is not a zero: it would be learned from.
         // But an answer that is too much to compare earns nothing: it could have been shorter.

@@ -1,7 +1,7 @@
 //! Thoughts in tokens: whether a prompt opens one, and how long it is.
 
 use anyhow::Result;
-use tealight_datasets::thinking::{CLOSE, OPEN, parts};
+use tealight_datasets::thinking::{self, closings, parts};
 
 use crate::nn::tokenizer::Tokenizer;
 
@@ -11,7 +11,7 @@ const TAIL: usize = 16;
 /// Whether a prompt ends with the tag that opens a thought, as templates of reasoning models write it.
 pub(crate) fn opens(tokenizer: &dyn Tokenizer, prompt: &[u32]) -> Result<bool> {
     let text = tokenizer.decode(&prompt[prompt.len().saturating_sub(TAIL)..])?;
-    Ok(text.trim_end().ends_with(OPEN))
+    Ok(thinking::opens(&text))
 }
 
 /// Tokens of a completion up to the end of its last thought: all where that was not finished, none without a thought.
@@ -26,12 +26,12 @@ pub(crate) fn tokens(
         Some(false) => return Ok(completion.len()),
         Some(true) => {}
     }
-    let all = text.matches(CLOSE).count();
+    let all = closings(text);
     // The shortest beginning that holds the last closing tag.
     let (mut short, mut long) = (0, completion.len());
     while long - short > 1 {
         let middle = short + (long - short) / 2;
-        let has_all = tokenizer.decode(&completion[..middle])?.matches(CLOSE).count() == all;
+        let has_all = closings(&tokenizer.decode(&completion[..middle])?) == all;
         if has_all { long = middle } else { short = middle }
     }
     Ok(long)

@@ -1,7 +1,7 @@
 //! Meanings of commands and characters.
 
 /// Styles and spacing that mean nothing.
-pub(super) const IGNORED: [&str; 36] = [
+pub(super) const IGNORED: [&str; 42] = [
     "left",
     "right",
     "displaystyle",
@@ -38,9 +38,15 @@ pub(super) const IGNORED: [&str; 36] = [
     "large",
     "Large",
     "smallskip",
+    "checkmark",
+    "blacksquare",
+    "square",
+    "qed",
+    "angle",
+    "measuredangle",
 ];
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) const STYLES: [&str; 11] = [
+pub(super) const STYLES: [&str; 12] = [
     "mathbf",
     "mathit",
     "mathsf",
@@ -52,6 +58,7 @@ pub(super) const STYLES: [&str; 11] = [
     "fbox",
     "ensuremath",
     "overrightarrow",
+    "underline",
 ];
 /// Wrappers of words.
 pub(super) const WORDS: [&str; 9] =
@@ -80,7 +87,7 @@ pub(super) fn symbol(command: &str) -> Option<char> {
         "lt" => '<',
         "gt" => '>',
         "ne" | "neq" => '≠',
-        "equiv" | "simeq" | "sim" => '=',
+        "equiv" => '=',
         "cup" | "bigcup" => '∪',
         "cap" | "bigcap" => '∩',
         "in" | "isin" => '∈',
@@ -142,6 +149,9 @@ fn folded(c: char) -> Option<&'static str> {
         '⅜' => "(3/8)",
         '⅝' => "(5/8)",
         '⅞' => "(7/8)",
+        '≡' => "\\equiv ",
+        'ℤ' => "\\mathbb{Z}",
+        'ℕ' => "\\mathbb{N}",
         'π' | 'Π' => "\\pi ",
         '√' => "\\sqrt ",
         '∛' => "\\sqrt[3]",
@@ -245,6 +255,10 @@ pub(super) fn is_function(name: &str) -> bool {
             | "arcsin"
             | "arccos"
             | "arctan"
+            | "arctg"
+            | "arcctg"
+            | "ctan"
+            | "cotg"
             | "asin"
             | "acos"
             | "atan"

@@ -1,19 +1,19 @@
 //! Whether an answer is the gold one, by kind. Symmetric, but where an echo could cheat: what only the
 //! gold may be is said at each rule.
 
-use dashu_ratio::RBig;
-
 use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::is_name;
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
-use super::regions::same_region;
-use super::relations::chains;
-use super::text::{number_word, same_words};
-use super::tree::{Answer, Expr, Mark, Relation};
-use super::units::{conversion, is_known};
-use super::values::{same_value, signs, values};
+use super::quantities::marked;
+use super::regions::{is_rest, same_region};
+use super::relations::{chains, congruences};
+use super::spelled::spelled;
+use super::structures::is_otherwise;
+use super::text::same_words;
+use super::tree::{Answer, Expr, Relation, VECTOR};
+use super::values::{same_value, signs, values, variables};
 
 /// Whether the two are the same answer.
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
@@ -22,8 +22,22 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     }
     match (gold, answer) {
         (Answer::Value(a), Answer::Value(b)) => same_value(a, b, fuel),
-        (Answer::Marked(..), _) | (_, Answer::Marked(..)) => marked(gold, answer, fuel),
-        (Answer::Member(..), Answer::Chain(..)) => same_region(gold, answer, fuel),
+        // Letters from other sets are other answers; without a set, they are from the gold's.
+        (Answer::Qualified(a, of_gold), Answer::Qualified(b, of_answer)) => {
+            of_gold == of_answer && equal(a, b, fuel)
+        }
+        (Answer::Qualified(a, _), b) => equal(a, b, fuel),
+        (a, Answer::Qualified(b, _)) => equal(a, b, fuel),
+        (Answer::Marked(..), _) | (_, Answer::Marked(..)) => marked(gold, answer, equal, fuel),
+        (Answer::Congruence(..), _) | (_, Answer::Congruence(..)) => {
+            congruences(gold, answer, fuel)
+        }
+        (Answer::Cases(a), Answer::Cases(b)) => cases(a, b, fuel),
+        (Answer::Member(_, set), Answer::Chain(sides, _)) => {
+            let is_value = matches!(&**set, Answer::Set(_)) && is_name(&sides[0]);
+            same_region(gold, answer, fuel)
+                || (is_value && chains(&Answer::clone(set), answer, equal, fuel))
+        }
         (Answer::Member(_, set), other) => equal(set, other, fuel),
         (other, Answer::Member(_, set)) => equal(other, set, fuel),
         (Answer::Words(a), Answer::Words(b)) => same_words(a, b),
@@ -96,12 +110,72 @@ fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             in_order(&[value(*hours), value(*minutes)], parts, fuel)
         }
         (Answer::Words(a), other) | (other, Answer::Words(a)) => {
+            let spelled = || Some(Answer::Value(Expr::Number(spelled(a)?, None)));
             letter(other).is_some_and(|b| same_words(a, &b))
-                || number_word(a).is_some_and(|a| *other == Answer::Value(Expr::integer(a)))
+                || spelled().is_some_and(|a| equal(&a, other, fuel))
                 || same_region(gold, answer, fuel)
+        }
+        // `P(4, -1)` and `C(4, -1)` are read as counts: here they are points.
+        (Answer::Tuple(_, items, _), Answer::Value(Expr::Call(name, arguments)))
+            if matches!(name.as_str(), "perm" | "binom") =>
+        {
+            let items_of: Vec<Answer> = arguments.iter().cloned().map(Answer::Value).collect();
+            in_order(items, &items_of, fuel)
+        }
+        (Answer::Tuple(_, items, _), Answer::Value(value))
+        | (Answer::Value(value), Answer::Tuple(_, items, _)) => vector(items, value, fuel),
+        (Answer::Matrix(rows), Answer::Value(value))
+        | (Answer::Value(value), Answer::Matrix(rows)) => {
+            let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
+            vector(&cells, value, fuel)
         }
         _ => same_region(gold, answer, fuel),
     }
+}
+
+/// Whether a sum of multiples of the standard basis is a vector: `i + 2j` and `(1, 2)`.
+fn vector(items: &[Answer], value: &Expr, fuel: &mut Fuel) -> bool {
+    let axes = ["i", "j", "k"].map(|letter| format!("{VECTOR}{letter}"));
+    let names = variables(value);
+    let is_known = |name: &String| axes.iter().take(items.len()).any(|axis| axis == name);
+    let has_axis = names.iter().any(is_known);
+    let others = names.iter().filter(|name| name.starts_with(VECTOR)).all(is_known);
+    if !has_axis || !others || items.len() > axes.len() {
+        return false;
+    }
+    let at = |one: Option<usize>| {
+        axes.iter().enumerate().fold(value.clone(), |expr, (number, axis)| {
+            expr.with(axis, &Expr::integer(i64::from(one == Some(number))))
+        })
+    };
+    let coordinate = |number| Answer::Value(at(Some(number)));
+    values(&at(None), &Expr::integer(0), fuel)
+        && items.iter().enumerate().all(|(number, item)| equal(item, &coordinate(number), fuel))
+}
+
+/// Whether two piecewise functions have the same pieces, in any order.
+fn cases(a: &[(Answer, Answer)], b: &[(Answer, Answer)], fuel: &mut Fuel) -> bool {
+    if a.len() != b.len() || a.len() > MAX_MEMBERS {
+        return false;
+    }
+    let others = |pieces: &[(Answer, Answer)], own: usize| -> Vec<Answer> {
+        let others = pieces.iter().enumerate().filter(|(number, _)| *number != own);
+        others.map(|(_, (_, condition))| condition.clone()).collect()
+    };
+    let mut left: Vec<usize> = (0..b.len()).collect();
+    a.iter().enumerate().all(|(number, (value, condition))| {
+        let place = left.iter().position(|other| {
+            let (of_other, its_condition) = &b[*other];
+            let is_same = match (is_otherwise(condition), is_otherwise(its_condition)) {
+                (true, true) => true,
+                (true, false) => is_rest(its_condition, &others(a, number), fuel),
+                (false, true) => is_rest(condition, &others(b, *other), fuel),
+                (false, false) => equal(condition, its_condition, fuel),
+            };
+            is_same && equal(value, of_other, fuel)
+        });
+        place.map(|place| left.swap_remove(place)).is_some()
+    })
 }
 
 /// Assignments to names that all differ.
@@ -157,62 +231,6 @@ fn expanded(items: &[Answer]) -> Vec<Answer> {
         other => vec![other.clone()],
     };
     items.iter().flat_map(one).collect()
-}
-
-/// Percent: 50 % is 50 and 0.5 and 1/2. Degrees and units are compared only where both have one.
-fn marked(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
-    let split = |answer: &Answer| match answer {
-        Answer::Marked(inner, mark) => ((**inner).clone(), Some(mark.clone())),
-        other => (other.clone(), None),
-    };
-    let is_unit = |answer: &Answer| matches!(answer, Answer::Marked(_, Mark::Unit(_)));
-    let ((a, of_gold), (b, of_answer)) = match (is_unit(gold), is_unit(answer)) {
-        (true, false) => (split(gold), split(&with_unit(answer))),
-        (false, true) => (split(&with_unit(gold)), split(answer)),
-        _ => (split(gold), split(answer)),
-    };
-    match (&of_gold, &of_answer) {
-        (Some(Mark::Unit(p)), Some(Mark::Unit(q))) => {
-            let Some(factor) = conversion(p, q) else { return false };
-            let converted = match b {
-                Answer::Value(value) if factor != RBig::ONE => {
-                    Answer::Value(Expr::Product(vec![Expr::Number(factor, None), value]))
-                }
-                other => other,
-            };
-            return equal(&a, &converted, fuel);
-        }
-        (Some(Mark::Percent), Some(Mark::Percent)) => return equal(&a, &b, fuel),
-        (Some(Mark::Percent), _) => return equal(&a, &b, fuel) || equal(&hundredth(&a), &b, fuel),
-        (_, Some(Mark::Percent)) => return equal(&a, &b, fuel) || equal(&a, &hundredth(&b), fuel),
-        _ => {}
-    }
-    equal(&a, &b, fuel)
-}
-
-/// `5 m` beside a value with a unit: its letter is a unit too.
-fn with_unit(answer: &Answer) -> Answer {
-    if let Answer::Value(Expr::Product(factors)) = answer
-        && let [value, Expr::Variable(name)] = factors.as_slice()
-        && is_known(name)
-    {
-        return Answer::Marked(Box::new(Answer::Value(value.clone())), Mark::Unit(name.clone()));
-    }
-    answer.clone()
-}
-
-fn hundredth(answer: &Answer) -> Answer {
-    match answer {
-        Answer::Value(expr) => {
-            // Exact again: 28 % is 28/100, however many decimals it was written with.
-            let exact = match expr {
-                Expr::Number(value, _) => Expr::Number(value.clone(), None),
-                other => other.clone(),
-            };
-            Answer::Value(Expr::Quotient(Box::new(exact), Box::new(Expr::integer(100))))
-        }
-        other => other.clone(),
-    }
 }
 
 /// Digits without the zeros that change no value: in front, and behind a point.

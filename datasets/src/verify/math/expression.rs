@@ -89,8 +89,15 @@ impl Parser {
 
     pub(super) fn starts_factor(&self) -> bool {
         match self.peek() {
-            Some(Token::Number { .. } | Token::Name(_)) => true,
-            Some(Token::Symbol('(' | '{' | '⌊' | '⌈')) => true,
+            Some(Token::Name(name)) => name != "mod",
+            Some(Token::Number { .. }) => true,
+            // Words in brackets are a remark or a modulus.
+            Some(Token::Symbol('(')) => match self.tokens.get(self.at + 1) {
+                Some(Token::Text(_)) => false,
+                Some(Token::Name(name)) => name != "mod",
+                _ => true,
+            },
+            Some(Token::Symbol('{' | '⌊' | '⌈')) => true,
             Some(Token::Symbol('|')) => !self.in_bars,
             Some(Token::Symbol('∞')) => true,
             _ => false,
@@ -100,15 +107,6 @@ impl Parser {
     pub(super) fn power(&mut self) -> Option<Expr> {
         let base = self.postfix()?;
         if !self.accept('^') {
-            return Some(base);
-        }
-        // `90^\circ`: the mark is left for the item.
-        if self.peek_is('°') {
-            return Some(base);
-        }
-        if self.peek_is('{') && self.tokens.get(self.at + 1) == Some(&Token::Symbol('°')) {
-            self.at += 1;
-            self.tokens.remove(self.at + 1);
             return Some(base);
         }
         let exponent = self.nested(|parser| {
@@ -125,6 +123,8 @@ impl Parser {
         loop {
             if self.accept('!') {
                 value = Expr::Factorial(Box::new(value));
+            } else if self.in_function && self.accept('°') {
+                value = radians(value);
             } else {
                 return Some(value);
             }
@@ -164,6 +164,11 @@ impl Parser {
             Token::Symbol('∞') => {
                 self.at += 1;
                 Some(Expr::Infinity)
+            }
+            // `-\$5`: the value counts, where the sign of a currency stands inside of it.
+            Token::Currency(_) => {
+                self.at += 1;
+                self.nested(Self::atom)
             }
             _ => None,
         }
@@ -225,7 +230,7 @@ impl Parser {
             }
             _ => {}
         }
-        if is_function(name) {
+        if is_function(name) || matches!(name, "tg" | "ctg") {
             return self.function(name);
         }
         let mut variable = name.to_owned();
@@ -275,48 +280,57 @@ impl Parser {
     }
 
     fn function(&mut self, name: &str) -> Option<Expr> {
-        self.nested(|parser| {
-            let mut arguments = vec![];
-            if name == "log" && parser.accept('_') {
-                arguments.push(parser.argument()?);
+        let outer = std::mem::replace(&mut self.in_function, true);
+        let call = self.nested(|parser| parser.call(name));
+        self.in_function = outer;
+        call
+    }
+
+    /// A function, after its name.
+    fn call(&mut self, name: &str) -> Option<Expr> {
+        let mut arguments = vec![];
+        if name == "log" && self.accept('_') {
+            arguments.push(self.argument()?);
+        }
+        let power = if self.accept('^') { Some(self.argument()?) } else { None };
+        let inner = if self.peek_is('(') {
+            self.at += 1;
+            let mut inner = vec![self.sum()?];
+            while self.accept(',')
+                || self.peek() == Some(&Token::TightComma) && {
+                    self.at += 1;
+                    true
+                }
+            {
+                inner.push(self.sum()?);
             }
-            let power = if parser.accept('^') { Some(parser.argument()?) } else { None };
-            let inner = if parser.peek_is('(') {
-                parser.at += 1;
-                let mut inner = vec![parser.sum()?];
-                while parser.accept(',')
-                    || parser.peek() == Some(&Token::TightComma) && {
-                        parser.at += 1;
-                        true
-                    }
-                {
-                    inner.push(parser.sum()?);
-                }
-                parser.expect(')')?;
-                inner
-            } else {
-                vec![parser.function_argument()?]
-            };
-            arguments.extend(inner);
-            let name = match name {
-                "asin" => "arcsin",
-                "acos" => "arccos",
-                "atan" => "arctan",
-                "lg" => "log",
-                other => other,
-            };
-            let call = Expr::Call(name.to_owned(), arguments);
-            Some(match power {
-                None => call,
-                // `sin^{-1}` is the inverse.
-                Some(Expr::Negative(one))
-                    if *one == Expr::integer(1) && matches!(name, "sin" | "cos" | "tan") =>
-                {
-                    let Expr::Call(_, arguments) = call else { return None };
-                    Expr::Call(format!("arc{name}"), arguments)
-                }
-                Some(power) => Expr::Power(Box::new(call), Box::new(power)),
-            })
+            self.expect(')')?;
+            inner
+        } else {
+            vec![self.function_argument()?]
+        };
+        arguments.extend(inner);
+        let name = match name {
+            "asin" => "arcsin",
+            "acos" => "arccos",
+            "atan" => "arctan",
+            "lg" => "log",
+            "tg" => "tan",
+            "ctg" | "cotg" | "ctan" => "cot",
+            "arctg" => "arctan",
+            other => other,
+        };
+        let call = Expr::Call(name.to_owned(), arguments);
+        Some(match power {
+            None => call,
+            // `sin^{-1}` is the inverse.
+            Some(Expr::Negative(one))
+                if *one == Expr::integer(1) && matches!(name, "sin" | "cos" | "tan") =>
+            {
+                let Expr::Call(_, arguments) = call else { return None };
+                Expr::Call(format!("arc{name}"), arguments)
+            }
+            Some(power) => Expr::Power(Box::new(call), Box::new(power)),
         })
     }
 
@@ -328,15 +342,6 @@ impl Parser {
         {
             let next = self.power()?;
             value = times(value, next);
-        }
-        if self.peek_is('°') {
-            // Degrees inside a function.
-            self.at += 1;
-            let half_turn = Expr::Quotient(
-                Box::new(Expr::Constant(Constant::Pi)),
-                Box::new(Expr::integer(180)),
-            );
-            value = times(value, half_turn);
         }
         Some(value)
     }
@@ -352,12 +357,23 @@ impl Parser {
         {
             let (first, rest) = digits.split_at(1);
             let (first, rest) = (first.to_owned(), rest.to_owned());
-            let value = RBig::from(IBig::from_str_radix(&rest, 10).ok()?);
-            self.tokens[self.at] = Token::Number { value, decimals: None, digits: rest };
-            return Some(Expr::Number(RBig::from(IBig::from_str_radix(&first, 10).ok()?), None));
+            let number = |digits: String| {
+                let value = RBig::from(IBig::from_str_radix(&digits, 10).ok()?);
+                Some(Token::Number { value, decimals: None, digits })
+            };
+            // Two tokens for one: a parser that comes back here reads the same.
+            self.tokens[self.at] = number(rest)?;
+            self.tokens.insert(self.at, number(first)?);
         }
         self.nested(Self::atom)
     }
+}
+
+/// Degrees as an angle in radians.
+pub(super) fn radians(value: Expr) -> Expr {
+    let half_turn =
+        Expr::Quotient(Box::new(Expr::Constant(Constant::Pi)), Box::new(Expr::integer(180)));
+    times(value, half_turn)
 }
 
 fn has_i(expr: &Expr) -> bool {

@@ -4,8 +4,7 @@
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use super::alphabet::{IGNORED, SHORT_WORDS, STYLES, UNITS, WORDS, fold, is_function, symbol};
-use super::units::is_known;
+use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -27,6 +26,10 @@ pub(super) enum Token {
     Matrix(bool),
     /// Stands before a matrix in bars.
     Determinant,
+    /// Opens and closes the cases of a function.
+    Cases(bool),
+    /// The sign of a currency, by the name of its unit.
+    Currency(&'static str),
     /// A comma that may stand between thousands: `1,000` without a space.
     TightComma,
 }
@@ -46,18 +49,19 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     Some(lexer.out)
 }
 
-struct Lexer<'a> {
-    text: &'a str,
-    at: usize,
-    out: Vec<Token>,
+/// A cursor over a text: plain characters here, commands in `commands`.
+pub(super) struct Lexer<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+    pub(super) out: Vec<Token>,
 }
 
 impl<'a> Lexer<'a> {
-    fn rest(&self) -> &'a str {
+    pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    fn run(&mut self) -> Option<()> {
+    pub(super) fn run(&mut self) -> Option<()> {
         while let Some(c) = self.rest().chars().next() {
             match c {
                 '0'..='9' => self.number()?,
@@ -82,6 +86,11 @@ impl<'a> Lexer<'a> {
                     self.at += 2;
                     self.out.push(Token::Symbol('^'));
                 }
+                // `6!=720` is a factorial, `x != 5` a relation.
+                '!' if self.is_factorial() => {
+                    self.at += 1;
+                    self.out.push(Token::Symbol('!'));
+                }
                 '<' | '>' | '!' if self.rest()[1..].starts_with('=') => {
                     self.at += 2;
                     self.out.push(Token::Symbol(match c {
@@ -94,7 +103,14 @@ impl<'a> Lexer<'a> {
                     self.at += 3;
                     self.out.push(Token::Symbol('…'));
                 }
+                '~' if self.rest().starts_with("~ ") && self.text[..self.at].ends_with(' ') => {
+                    self.at += 1;
+                    self.approximately();
+                }
                 '$' | '~' | '"' | '`' | '\t' | '\n' | '\r' | ' ' => self.at += 1,
+                '✓' | '✔' | '✅' | '∎' | '■' | '□' | '∠' | '\u{fe0f}' => {
+                    self.at += c.len_utf8()
+                }
                 '+' | '-' | '*' | '/' | '^' | '_' | '!' | '(' | ')' | '[' | ']' | '{' | '}'
                 | '|' | ';' | ':' | '=' | '<' | '>' | '%' | '&' | '\'' | '?' | '±' | '≤' | '≥'
                 | '≠' | '∪' | '∩' | '∈' | '∅' | '∞' | '°' | '…' | '→' | '.' | '∖' | '⌊' | '⌋'
@@ -106,7 +122,10 @@ impl<'a> Lexer<'a> {
                     self.at += c.len_utf8();
                     self.approximately();
                 }
-                '€' | '£' | '¥' | '￥' => self.at += c.len_utf8(),
+                '€' | '£' | '¥' | '￥' | '¢' | '₹' => {
+                    self.at += c.len_utf8();
+                    self.out.push(Token::Currency(currency(c)));
+                }
                 c if c.is_alphabetic() => {
                     let end = self
                         .rest()
@@ -183,144 +202,10 @@ impl<'a> Lexer<'a> {
         Some(())
     }
 
-    /// The text of a braced argument at the cursor, which moves past it.
-    fn braced(&mut self) -> Option<String> {
-        let rest = self.rest().trim_start();
-        self.at = self.text.len() - rest.len();
-        let inner = rest.strip_prefix('{')?;
-        let mut depth = 1;
-        for (at, byte) in inner.bytes().enumerate() {
-            depth += match byte {
-                b'{' => 1,
-                b'}' => -1,
-                _ => 0,
-            };
-            if depth == 0 {
-                let text = inner[..at].to_owned();
-                self.at += at + 2;
-                return Some(text);
-            }
-        }
-        None
-    }
-
-    fn command(&mut self) -> Option<()> {
-        self.at += 1;
-        let letters = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
-        if letters == 0 {
-            let Some(c) = self.rest().chars().next() else { return Some(()) };
-            self.at += c.len_utf8();
-            match c {
-                '{' => self.out.push(Token::Symbol('⦃')),
-                '}' => self.out.push(Token::Symbol('⦄')),
-                '%' => self.out.push(Token::Symbol('%')),
-                '\\' => self.out.push(Token::Symbol('⏎')),
-                '|' => self.out.push(Token::Symbol('|')),
-                // `1{,}000` and `1\,000` are one number.
-                ',' | '!' | ';' | ':' | ' ' | '$' | '(' | ')' | '[' | ']' | '&' | '#' | '_'
-                | '"' | '/' | '-' => {
-                    self.join_thousands();
-                }
-                _ => return None,
-            }
-            return Some(());
-        }
-        let name = self.rest()[..letters].to_owned();
-        self.at += letters;
-        if IGNORED.contains(&name.as_str()) {
-            // `\left.` is an empty bracket.
-            if matches!(name.as_str(), "left" | "right") && self.rest().starts_with('.') {
-                self.at += 1;
-            }
-            return Some(());
-        }
-        if STYLES.contains(&name.as_str()) {
-            return Some(());
-        }
-        if WORDS.contains(&name.as_str()) {
-            let words = self.braced()?;
-            return self.words(&words);
-        }
-        match name.as_str() {
-            "begin" | "end" => {
-                let kind = self.braced()?;
-                if kind.contains("matrix") || kind == "array" {
-                    if kind == "array" && name == "begin" && self.rest().starts_with('{') {
-                        self.braced()?;
-                    }
-                    if kind == "vmatrix" && name == "begin" {
-                        self.out.push(Token::Determinant);
-                    }
-                    self.out.push(Token::Matrix(name == "begin"));
-                }
-            }
-            "dfrac" | "tfrac" | "cfrac" | "frac" => self.out.push(Token::Name("frac".into())),
-            "binom" | "dbinom" | "tbinom" => self.out.push(Token::Name("binom".into())),
-            "lbrace" => self.out.push(Token::Symbol('⦃')),
-            "rbrace" => self.out.push(Token::Symbol('⦄')),
-            "mathbb" => {
-                let name = self.braced()?;
-                self.out.push(match name.trim() {
-                    "R" => Token::Symbol('ℝ'),
-                    other => Token::Name(other.to_owned()),
-                });
-            }
-            "hspace" | "vspace" | "phantom" | "hphantom" | "label" | "tag" => {
-                self.braced()?;
-            }
-            "approx" => self.approximately(),
-            _ if name.starts_with("quad") || name.starts_with("qquad") => {
-                self.at -= name.len() - name.find("quad").map_or(0, |at| at + 4);
-            }
-            _ => match symbol(&name) {
-                Some(symbol) => self.out.push(Token::Symbol(symbol)),
-                None => self.out.push(Token::Name(name)),
-            },
-        }
-        Some(())
-    }
-
-    /// A value after "about" approximates the one before it, and is not read unless that is only a name.
-    fn approximately(&mut self) {
-        if self.out.is_empty() {
-            // `\approx 3.14` is all there is.
-        } else if self.out.iter().all(|token| matches!(token, Token::Name(_))) {
-            self.out.push(Token::Symbol('='));
-        } else {
-            self.at = self.text.len();
-        }
-    }
-
-    /// A thin space or an escaped comma between digits joins them into one number.
-    fn join_thousands(&mut self) {
-        let is_three = self.rest().bytes().take_while(u8::is_ascii_digit).count() == 3;
-        if matches!(self.out.last(), Some(Token::Number { .. })) && is_three {
-            self.out.push(Token::TightComma);
-        }
-    }
-
-    /// The inside of a `\text`: a number or letter stays mathematics, words become text.
-    fn words(&mut self, words: &str) -> Option<()> {
-        let trimmed = words.trim();
-        // `5\text{ m}` has a unit, `\text{B}` is a letter.
-        let is_unit = trimmed.len() == 1
-            && is_known(trimmed)
-            && matches!(self.out.last(), Some(Token::Number { .. }));
-        let is_math = (trimmed.len() == 1 && !is_unit)
-            || trimmed.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        if trimmed.is_empty() {
-            return Some(());
-        }
-        let known = ["and", "or", "pi"];
-        if is_math || known.contains(&trimmed) || is_function(trimmed) {
-            let mut inner = Lexer { text: trimmed, at: 0, out: Vec::new() };
-            if inner.run().is_some() {
-                self.out.append(&mut inner.out);
-                return Some(());
-            }
-        }
-        self.out.push(Token::Text(trimmed.to_owned()));
-        Some(())
+    /// Whether an exclamation mark right behind a number or bracket is a factorial and not half of `!=`.
+    fn is_factorial(&self) -> bool {
+        self.rest().starts_with("!=")
+            && self.text[..self.at].ends_with(|c: char| c.is_ascii_digit() || c == ')' || c == '}')
     }
 
     /// A run of plain letters: a function, a constant, single variables, or a word.
@@ -339,7 +224,23 @@ impl<'a> Lexer<'a> {
             self.out.push(Token::Symbol('∪'));
             return;
         }
+        let is_upright = matches!(lower.as_str(), "tg" | "ctg") && self.text.trim() == run;
+        // `5 min` is a duration, `5 min(2, 3)` a product.
+        let is_last = self
+            .rest()
+            .trim_start()
+            .chars()
+            .next()
+            .is_none_or(|c| c.is_ascii_digit() || ".,;)}$".contains(c));
+        let is_time = matches!(lower.as_str(), "min" | "sec")
+            && is_last
+            && matches!(self.out.last(), Some(Token::Number { .. }));
+        if is_time {
+            self.out.push(Token::Text(lower));
+            return;
+        }
         if is_function(&lower)
+            || is_upright
             || matches!(lower.as_str(), "pi" | "sqrt" | "inf" | "infinity" | "frac")
         {
             match lower.as_str() {
@@ -357,11 +258,25 @@ impl<'a> Lexer<'a> {
         // Points of geometry are capitals: `NO` is a segment.
         let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());
         let is_short_word = length == 2 && is_lower && SHORT_WORDS.contains(&lower.as_str());
-        if is_word || is_unit || is_short_word {
+        // `5th`
+        let is_ordinal = matches!(lower.as_str(), "st" | "nd" | "rd" | "th")
+            && self.text[..self.at - length].ends_with(|c: char| c.is_ascii_digit());
+        if is_word || is_unit || is_short_word || is_ordinal {
             self.out.push(Token::Text(run));
         } else {
             run.chars().for_each(|c| self.out.push(Token::Name(c.to_string())));
         }
+    }
+}
+
+/// The name of a currency's unit.
+fn currency(sign: char) -> &'static str {
+    match sign {
+        '€' => "€",
+        '£' => "£",
+        '¢' => "¢",
+        '₹' => "₹",
+        _ => "¥",
     }
 }
 

@@ -1,9 +1,10 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
-use super::numerals::is_written;
-use super::text::{scale, time};
-use super::tree::{Answer, Expr, Mark, Relation, times};
+use super::structures::cases_of;
+use super::text::time;
+use super::tidy::{qualifier, tidy};
+use super::tree::{Answer, Relation};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
@@ -15,19 +16,34 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     if let Some(time) = time(text) {
         return Some(time);
     }
-    let tokens = tokens(text)?;
+    let mut tokens = tidy(tokens(text)?);
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
         return None;
     }
+    let domain = qualifier(&tokens).map(|(end, domain)| {
+        tokens.truncate(end);
+        domain
+    });
     let has_matrix = tokens.iter().any(|token| matches!(token, Token::Matrix(true)));
-    let mut parser =
-        Parser { tokens, at: 0, depth: 0, in_bars: false, has_matrix, bound: Vec::new() };
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        depth: 0,
+        in_bars: false,
+        has_matrix,
+        in_function: false,
+        bound: Vec::new(),
+    };
     let answer = parser.list(&[])?;
     // A sentence may end with a point.
     while parser.peek_is('.') {
         parser.at += 1;
     }
-    (parser.at == parser.tokens.len()).then_some(answer)
+    let is_whole = parser.at == parser.tokens.len();
+    is_whole.then(|| match domain {
+        Some(Some(domain)) => Answer::Qualified(Box::new(answer), domain),
+        _ => answer,
+    })
 }
 
 /// A cursor over tokens: structures here, expressions in `expression`.
@@ -39,6 +55,8 @@ pub(super) struct Parser {
     pub(super) in_bars: bool,
     /// Matrices are still to come: an item may be a sum or a product of them.
     pub(super) has_matrix: bool,
+    /// Inside a function, degrees are an angle.
+    pub(super) in_function: bool,
     /// The names that sums and products run over, outermost first.
     pub(super) bound: Vec<String>,
 }
@@ -99,14 +117,25 @@ impl Parser {
             if items.len() == 1 {
                 return Some(items.remove(0));
             }
+            if let Some(cases) = cases_of(&items) {
+                return Some(cases);
+            }
             // `x < 1 or x > 2` is a union, `x = 1 or x = 2` a list of values.
             let is_union = are_all_or && items.iter().all(is_inequality);
             Some(if is_union { Answer::Union(items) } else { Answer::List(items) })
         })
     }
 
-    /// `a = b`, `a < b <= c`, `x in S`, `a : b`.
-    fn chain(&mut self) -> Option<Answer> {
+    /// `a = b`, `a < b <= c`, `x in S`, `a : b`, `a = b (mod m)`.
+    pub(super) fn chain(&mut self) -> Option<Answer> {
+        let answer = self.relation()?;
+        if let Some(congruence) = self.congruence(&answer) {
+            return Some(congruence);
+        }
+        self.case(answer)
+    }
+
+    fn relation(&mut self) -> Option<Answer> {
         let mut sides = vec![self.ratio()?];
         let mut relations = Vec::new();
         loop {
@@ -139,7 +168,7 @@ impl Parser {
         Some(if parts.len() == 1 { parts.remove(0) } else { Answer::Ratio(parts) })
     }
 
-    fn union(&mut self) -> Option<Answer> {
+    pub(super) fn union(&mut self) -> Option<Answer> {
         let mut parts = vec![self.item()?];
         while self.accept('∪') {
             parts.push(self.item()?);
@@ -161,9 +190,18 @@ impl Parser {
             self.at = start;
         }
         let structure = match self.peek()? {
-            Token::Symbol('ℝ') => {
+            Token::Symbol('ℝ') => self.reals(),
+            Token::Cases(true) => self.cases(),
+            Token::Currency(unit) => {
+                let unit = *unit;
                 self.at += 1;
-                Some(Answer::line())
+                let value = Answer::Value(self.sum()?);
+                return self.money(value, unit);
+            }
+            Token::Name(name) if is_point(name, self.tokens.get(self.at + 1)) => {
+                self.at += 1;
+                // `A(4, -1)`: a point with its name.
+                self.tuple().filter(|tuple| matches!(tuple, Answer::Tuple(..)))
             }
             Token::Symbol('⦃') => self.set(),
             Token::Symbol('∅') => {
@@ -193,51 +231,6 @@ impl Parser {
         self.marked(value)
     }
 
-    fn marked(&mut self, value: Answer) -> Option<Answer> {
-        if self.accept('%') {
-            return Some(Answer::Marked(Box::new(value), Mark::Percent));
-        }
-        if self.accept('°') {
-            return Some(Answer::Marked(Box::new(value), Mark::Degree));
-        }
-        let mut words = String::new();
-        while let Some(Token::Text(word)) = self.peek() {
-            if !words.is_empty() {
-                words.push(' ');
-            }
-            words.push_str(word);
-            self.at += 1;
-            // `cm^2`, `cm^{2}`
-            if self.accept('^') {
-                let power = self.argument()?;
-                if let Expr::Number(power, None) = power {
-                    words.push_str(&format!("^{power}"));
-                }
-            }
-        }
-        if words.is_empty() {
-            return Some(value);
-        }
-        let words = words.trim().trim_end_matches('.').to_lowercase();
-        let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
-        let (value, words) = match (value, scale(first)) {
-            (Answer::Value(value), Some(scale)) => {
-                (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
-            }
-            (value, _) => (value, words),
-        };
-        if words.is_empty() {
-            return Some(value);
-        }
-        Some(match words.as_str() {
-            "percent" | "per cent" | "percentage" | "pct" => {
-                Answer::Marked(Box::new(value), Mark::Percent)
-            }
-            "degrees" | "degree" | "deg" => Answer::Marked(Box::new(value), Mark::Degree),
-            _ => Answer::Marked(Box::new(value), Mark::Unit(words)),
-        })
-    }
-
     fn words(&mut self) -> Option<Answer> {
         let mut words = Vec::new();
         while let Some(token) = self.peek() {
@@ -253,44 +246,6 @@ impl Parser {
             self.at += 1;
         }
         Some(Answer::Words(words.join(" ")))
-    }
-
-    /// `204_5`, `1011_{2}`, `1AB_{16}`, `0.0011_2`.
-    fn based(&mut self) -> Option<Answer> {
-        let mut all = String::new();
-        loop {
-            match self.peek()? {
-                // `1.1e5` is not read with its exponent left out.
-                Token::Number { digits, value, .. } if is_written(digits, value) => {
-                    all.push_str(digits);
-                }
-                Token::Name(name) if name.len() == 1 => all.push_str(name),
-                Token::Text(name) => all.push_str(name),
-                _ => break,
-            }
-            self.at += 1;
-        }
-        self.expect('_')?;
-        let Expr::Number(base, None) = self.argument()? else { return None };
-        let base: u32 = base.numerator().try_into().ok()?;
-        // A single letter with a number below it is a variable.
-        let is_variable = all.len() == 1 && all.starts_with(|c: char| c.is_alphabetic());
-        let bare = all.replacen('.', "", 1);
-        let are_digits = (2..=36).contains(&base) && bare.chars().all(|c| c.is_digit(base));
-        (are_digits && !bare.is_empty() && !is_variable).then_some(Answer::Based(all, base))
-    }
-
-    fn set(&mut self) -> Option<Answer> {
-        self.expect('⦃')?;
-        if self.accept('⦄') {
-            return Some(Answer::Set(vec![]));
-        }
-        let inner = self.list(&['⦄'])?;
-        self.expect('⦄')?;
-        Some(Answer::Set(match inner {
-            Answer::List(items) => items,
-            one => vec![one],
-        }))
     }
 
     /// `{1, 2}` without backslashes; braces around one value are a group.
@@ -380,6 +335,14 @@ impl Parser {
         rows.retain(|row: &Vec<Answer>| !row.is_empty());
         Some(rows)
     }
+}
+
+/// Whether a name stands before the coordinates of a point.
+fn is_point(name: &str, next: Option<&Token>) -> bool {
+    // `C(5, 2)` and `P(5, 2)` are counts.
+    name.len() == 1
+        && name.starts_with(|c: char| c.is_ascii_uppercase() && c != 'C' && c != 'P')
+        && next == Some(&Token::Symbol('('))
 }
 
 fn is_inequality(answer: &Answer) -> bool {

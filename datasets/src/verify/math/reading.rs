@@ -10,6 +10,9 @@ const MAX_QUOTED: usize = 80;
 /// The value of an answer that is one real number, nearly.
 pub fn number(text: &str) -> Option<f64> {
     let mut answer = parse::parse(bare(text))?;
+    if let Answer::Qualified(inner, _) = answer {
+        answer = *inner;
+    }
     if let Answer::Chain(mut sides, _) = answer {
         answer = sides.pop()?;
     }
@@ -25,7 +28,8 @@ pub fn number(text: &str) -> Option<f64> {
 /// Why `checked` came out as it did against `text`, a gold answer or a solution that ends in one.
 pub fn why(text: &str, checked: &Checked<'_>) -> String {
     let expected = gold(text);
-    let span = checked.extracted.as_ref().map_or("", |extracted| &*extracted.span);
+    let expected = expected.as_ref();
+    let span = checked.found.as_ref().map_or("", |found| &*found.text);
     match checked.outcome {
         Outcome::Correct if checked.stage == "text" => "the texts are the same".into(),
         Outcome::Correct => "the values are equal".into(),
@@ -43,7 +47,7 @@ pub fn why(text: &str, checked: &Checked<'_>) -> String {
 
 /// The kind of a gold answer, in a few words: `a number`, `a set`, `words`.
 pub fn kind_of(text: &str) -> String {
-    match parse::parse(bare(gold(text))) {
+    match parse::parse(bare(&gold(text))) {
         None => "not readable".into(),
         Some(Answer::Value(value)) if !values::variables(&value).is_empty() => {
             "an expression".into()
@@ -132,6 +136,10 @@ fn kind(answer: &Answer) -> String {
         Answer::Member(..) => "a membership".into(),
         Answer::Based(_, base) => format!("a number in base {base}"),
         Answer::Words(_) => "words".into(),
+        Answer::Condition(_) => "a set by a condition".into(),
+        Answer::Cases(pieces) => format!("a function of {} pieces", pieces.len()),
+        Answer::Congruence(..) => "a congruence".into(),
+        Answer::Qualified(inner, _) => kind(inner),
     }
 }
 

@@ -43,6 +43,24 @@ pub(super) fn same_region(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
         && a.iter().zip(&b).all(|(a, b)| same(&a.low, &b.low, fuel) && same(&a.high, &b.high, fuel))
 }
 
+/// Whether `rest` is all that `others` leave of the real line, the condition "otherwise".
+pub(super) fn is_rest(rest: &Answer, others: &[Answer], fuel: &mut Fuel) -> bool {
+    let Some(own) = region(rest, fuel) else { return false };
+    let mut all = vec![];
+    for other in others {
+        let Some(pieces) = region(other, fuel) else { return false };
+        all.extend(pieces);
+    }
+    let is_apart = all.iter().all(|a| own.iter().all(|b| common(a, b).is_none()));
+    all.extend(own);
+    let line = region(&Answer::line(), fuel).unwrap_or_default();
+    let is_whole = |pieces: &[Piece]| match pieces {
+        [piece] => piece.low.at == f64::NEG_INFINITY && piece.high.at == f64::INFINITY,
+        _ => false,
+    };
+    is_apart && is_whole(&line) && all.len() <= MAX_PIECES && is_whole(&merged(all))
+}
+
 fn is_relation(answer: &Answer) -> bool {
     match answer {
         Answer::Chain(..) | Answer::Member(..) => true,
@@ -75,6 +93,13 @@ fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
             "all real numbers" | "all reals" | "real numbers" | "all real values" => {
                 region(&Answer::line(), fuel)?
             }
+            "all positive real numbers"
+            | "positive real numbers"
+            | "all positive reals"
+            | "positive reals" => {
+                let ends = vec![Answer::Value(Expr::integer(0)), Answer::Value(Expr::Infinity)];
+                region(&Answer::Tuple('(', ends, ')'), fuel)?
+            }
             _ => return None,
         },
         Answer::Without(whole, points) => {
@@ -85,6 +110,7 @@ fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
             }
             pieces
         }
+        Answer::Condition(inner) => region(inner, fuel)?,
         Answer::Chain(sides, relations) => inequality(sides, relations, fuel)?,
         // `x > 1, x < 2`: all of them hold.
         Answer::List(parts) if parts.iter().all(|part| matches!(part, Answer::Chain(..))) => {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dashu_ratio::RBig;
 
+use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
@@ -27,6 +28,7 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                 // Different names for one value: `x = 3` and `n = 3` are compared by the value only
                 // where the names agree or one is a word.
                 let same_name = equal(&a[0], &b[0], fuel)
+                    || is_same_derivative(&a[0], &b[0])
                     || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)));
                 if same_name && equal(&a[1], &b[1], fuel) {
                     return true;
@@ -37,12 +39,12 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         // `x = 3` is 3, whichever side says it; a longer chain only if all its values are the answer,
         // so that no list of guesses passes.
         (Answer::Chain(sides, relations), other) => {
-            all_equal(relations) && every_value(sides, |side| equal(side, other, fuel))
+            all_equal(relations) && every_value(sides, true, |side| equal(side, other, fuel))
                 || interval_of(sides, relations, other, equal, fuel)
                 || same_region(gold, answer, fuel)
         }
         (other, Answer::Chain(sides, relations)) => {
-            all_equal(relations) && every_value(sides, |side| equal(other, side, fuel))
+            all_equal(relations) && every_value(sides, false, |side| equal(other, side, fuel))
         }
         _ => false,
     }
@@ -52,13 +54,123 @@ fn all_equal(relations: &[Relation]) -> bool {
     relations.iter().all(|relation| *relation == Relation::Equal)
 }
 
-fn every_value(sides: &[Answer], is_equal: impl FnMut(&Answer) -> bool) -> bool {
-    let start = usize::from(is_name(&sides[0]));
+/// Whether all sides after a name, or after what the question asks for, are the value.
+fn every_value(sides: &[Answer], is_gold: bool, is_equal: impl FnMut(&Answer) -> bool) -> bool {
+    let start = usize::from(is_name(&sides[0]) || is_asked(&sides[0], is_gold));
     let rest = &sides[start..];
     !rest.is_empty()
         && rest.iter().all(is_equal)
         // An equation of expressions in x is not a value: `2x + z = 1` is not 1.
         && (start == 1 || rest.iter().all(|side| !matches!(side, Answer::Value(expr) if !variables(expr).is_empty())))
+}
+
+/// `dy/dx` and `y'`.
+fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
+    let quotient = |answer: &Answer| {
+        let Answer::Value(Expr::Quotient(above, below)) = answer else { return None };
+        let of = |expr: &Expr| match expr {
+            Expr::Product(factors) => match factors.as_slice() {
+                [Expr::Variable(d), Expr::Variable(name)] if d == "d" => Some(name.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        of(below).and(of(above)).map(|name| format!("{name}'"))
+    };
+    let primed = |answer: &Answer| match answer {
+        Answer::Value(Expr::Variable(name)) => Some(name.clone()),
+        _ => None,
+    };
+    let is_one = |a, b| quotient(a).is_some_and(|name| primed(b) == Some(name));
+    is_one(a, b) || is_one(b, a)
+}
+
+/// Whether the left side of an equation is what a question may ask for: `m + n`, `f(3)`, `gcd(a, b)`. An equation in x
+/// that is not solved, `2x + z = 1`, is none, and no sum of a gold answer is, which may be the equation of a line.
+fn is_asked(side: &Answer, is_gold: bool) -> bool {
+    let Answer::Value(expr) = side else { return false };
+    if is_application(expr) {
+        return true;
+    }
+    let names = variables(expr);
+    let terms = match expr {
+        Expr::Sum(terms) => terms.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    let has_constant = terms.iter().any(|term| variables(term).is_empty());
+    let are_unknowns = names.iter().all(|name| matches!(name.as_str(), "x" | "y" | "z"));
+    let is_plain = !are_unknowns || !has_coefficient(expr);
+    !is_gold && names.len() >= 2 && !has_constant && is_plain
+}
+
+/// A function of a number or of names: `f(3)`, `gcd(a, b)`, `max f`, `sin theta`.
+fn is_application(expr: &Expr) -> bool {
+    let is_unknown = |name: &str| matches!(name, "x" | "y" | "z" | "t");
+    match expr {
+        Expr::Call(name, arguments) => match name.as_str() {
+            "max" | "min" | "gcd" | "lcm" | "sum" | "prod" => true,
+            "sin" | "cos" | "tan" | "cot" => {
+                arguments.iter().all(|one| variables(one).iter().all(|name| !is_unknown(name)))
+            }
+            _ => false,
+        },
+        Expr::Product(factors) => match factors.as_slice() {
+            [Expr::Variable(function), argument] => {
+                !is_unknown(function)
+                    && (matches!(argument, Expr::Number(..) | Expr::Negative(_))
+                        || is_application(argument))
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether a number other than an exponent stands in an expression.
+fn has_coefficient(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(..) => true,
+        Expr::Power(base, _) => has_coefficient(base),
+        other => other.children().into_iter().any(has_coefficient),
+    }
+}
+
+/// Congruences against each other, against `n = 5k + 2`, and a gold number against the residue.
+pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    let mut divides = |modulus: &Expr, difference: Expr| {
+        let quotient = Expr::Quotient(Box::new(difference), Box::new(modulus.clone()));
+        rational(&quotient, fuel).is_some_and(|value| value.is_int())
+    };
+    let minus =
+        |a: &Expr, b: &Expr| Expr::Sum(vec![a.clone(), Expr::Negative(Box::new(b.clone()))]);
+    match (gold, answer) {
+        (Answer::Congruence(a, m), Answer::Congruence(b, n)) => {
+            let is_same = divides(m, minus(a, b));
+            is_same && values(m, n, fuel)
+        }
+        (Answer::Congruence(residue, modulus), other)
+        | (other, Answer::Congruence(residue, modulus)) => {
+            let form = match other {
+                Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
+                    sides.last()
+                }
+                other => Some(other),
+            };
+            let Some(Answer::Value(form)) = form else { return false };
+            let names = variables(form);
+            let Some(name) = names.iter().next().filter(|_| names.len() == 1) else {
+                let is_number = names.is_empty() && matches!(gold, Answer::Value(_));
+                return is_number && values(form, residue, fuel);
+            };
+            let at = |value: i64| form.with(name, &Expr::integer(value));
+            let step = minus(&at(1), &at(0));
+            let is_linear = divides(modulus, minus(&at(0), residue));
+            let size = Expr::Power(Box::new(step.clone()), Box::new(Expr::integer(2)));
+            let square = Expr::Power(Box::new(modulus.clone()), Box::new(Expr::integer(2)));
+            is_linear && values(&size, &square, fuel) && values(&step, &minus(&at(2), &at(1)), fuel)
+        }
+        _ => false,
+    }
 }
 
 /// `2 <= x < 5` of the gold as `[2, 5)`; not the other way round.

@@ -26,13 +26,12 @@ fn answers_are_found_where_the_rules_say() {
         ("<think>\\boxed{1}</think> It is 2", "2", "conclusion"),
         ("\\frac{1}{2}", "\\frac{1}{2}", "whole"),
     ] {
-        let extracted = extract(text, Mode::Flexible).expect(text);
-        let at = extracted.at.expect("one place");
-        assert!(text[at..].starts_with(&*extracted.span), "{text}");
-        assert_eq!((&*extracted.span, extracted.rule), (span, rule), "{text}");
+        let found = answer::find(text, Mode::Flexible).expect(text);
+        assert_eq!(text[found.span.clone()], found.text, "{text}");
+        assert_eq!((&*found.text, found.rule.name()), (span, rule), "{text}");
     }
-    assert_eq!(extract("from 3 to 4", Mode::Strict), None);
-    assert_eq!(extract("", Mode::Flexible), None);
+    assert_eq!(answer::find("from 3 to 4", Mode::Strict), None);
+    assert_eq!(answer::find("", Mode::Flexible), None);
 }
 
 #[test]

@@ -1,6 +1,14 @@
 //! Answers in words: names, yes and no, choice letters, numbers and times in words.
 
+use std::collections::BTreeSet;
+
+use dashu_ratio::RBig;
+
+use super::spelled::spelled;
 use super::tree::Answer;
+
+/// Commands around the letter of a choice.
+const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathbf{"];
 
 /// Whether two texts are the same words: case, punctuation, articles and LaTeX decoration do not count.
 /// A single choice letter equals the same letter in brackets or before its text: `C`, `(C)`, `C) 12`.
@@ -31,11 +39,14 @@ fn choice(text: &str) -> Option<char> {
             text = rest.trim().trim_start_matches("is ").trim();
         }
     }
-    let text = text.trim_start_matches('(');
+    let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
+    let text = wrapped.unwrap_or(text).trim_start_matches('(');
     let mut letters = text.chars();
     let letter = letters.next()?;
     let rest = letters.as_str().trim_start();
-    let ends = rest.is_empty() || rest.starts_with([')', '.', ':']);
+    let ends = rest.is_empty()
+        || rest.starts_with([')', '.', ':'])
+        || (wrapped.is_some() && rest.starts_with('}'));
     (('A'..='J').contains(&letter.to_ascii_uppercase()) && ends).then_some(letter)
 }
 
@@ -83,63 +94,39 @@ pub(super) fn scale(word: &str) -> Option<i64> {
     })
 }
 
-/// A number below a hundred in words: `five`, `twenty-one`.
+/// A whole number in words: `five`, `twenty-one`.
 pub(super) fn number_word(words: &str) -> Option<i64> {
-    const SMALL: [&str; 20] = [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-    ];
-    const TENS: [&str; 8] =
-        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
-    let words = folded(words);
-    if let Some((first, second)) = words.split_once(' ')
-        && !first.contains('-')
-        && let Some(value) = number_word(first)
-    {
-        // `one hundred`, `six apples`; `twenty one` is read below.
-        match (scale(second), number_word(second)) {
-            (Some(scale), _) => return Some(value * scale),
-            (None, None) if !second.contains(' ') => return Some(value),
-            _ => {}
-        }
+    let value = spelled(words).filter(RBig::is_int)?;
+    i64::try_from(value.numerator().clone()).ok()
+}
+
+/// Whether the letters of several choices are the answer's, in any order: `AC`, `A, C`, `A and C`.
+pub(super) fn same_choices(gold: &str, answer: &str) -> bool {
+    match (choices(gold), choices(answer)) {
+        (Some(a), Some(b)) => a == b,
+        _ => false,
     }
-    let of = |table: &[&str], word: &str| table.iter().position(|known| *known == word);
-    if let Some(value) = of(&SMALL, &words) {
-        return i64::try_from(value).ok();
+}
+
+/// The different letters of several choices.
+fn choices(text: &str) -> Option<BTreeSet<char>> {
+    const MAX_BYTES: usize = 80;
+    if text.len() > MAX_BYTES {
+        return None;
     }
-    let mut parts = words.split(['-', ' ']).filter(|part| !part.is_empty());
-    let tens = of(&TENS, parts.next()?)?;
-    let ones = match parts.next() {
-        None => 0,
-        Some(word) => of(&SMALL[..10], word).filter(|ones| *ones > 0)?,
-    };
-    parts.next().is_none().then_some(i64::try_from(20 + 10 * tens + ones).ok()?)
+    let bare = text.replace("\\text", " ").replace("\\mathrm", " ").replace("and", " ");
+    let mut letters = BTreeSet::new();
+    for c in bare.chars().filter(|c| !c.is_whitespace() && !"(){},;&$.".contains(*c)) {
+        let is_new = ('A'..='J').contains(&c) && letters.insert(c);
+        is_new.then_some(())?;
+    }
+    (letters.len() >= 2).then_some(letters)
 }
 
 /// The text after a choice letter: 12 of `(C) 12` and of `\textbf{(C) }12`.
 pub(super) fn after_choice(text: &str) -> Option<&str> {
     let text = text.trim();
-    let wrapped = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{"]
-        .iter()
-        .find_map(|wrapper| text.strip_prefix(wrapper));
+    let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
     let inner = wrapped.unwrap_or(text).trim_start().strip_prefix('(')?;
     let rest = inner.strip_prefix(|c: char| ('A'..='J').contains(&c))?.strip_prefix(')')?;
     let rest = rest.trim_start_matches([' ', '\\', '~']);

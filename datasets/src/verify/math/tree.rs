@@ -3,6 +3,9 @@
 use dashu_base::Sign;
 use dashu_ratio::RBig;
 
+/// Before the letter of a vector of the standard basis, in the name of its variable.
+pub(super) const VECTOR: char = '\u{20d7}';
+
 /// A mathematical expression. Depth is bounded by the parser.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expr {
@@ -88,6 +91,14 @@ pub(super) enum Answer {
     Based(String, u32),
     /// `1 : 2`.
     Ratio(Vec<Answer>),
+    /// `{x | x > 2}`: the real numbers for which the relations hold.
+    Condition(Box<Answer>),
+    /// A piecewise function: values and their conditions.
+    Cases(Vec<(Answer, Answer)>),
+    /// `2 (mod 5)`: a residue and its modulus.
+    Congruence(Expr, Expr),
+    /// An answer with the set that its letters are from: `2k, k in Z`.
+    Qualified(Box<Answer>, char),
     Words(String),
 }
 

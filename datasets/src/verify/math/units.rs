@@ -1,65 +1,206 @@
 //! Units of measure: which words are one unit, and how units of one kind convert.
 
+use std::collections::BTreeMap;
+
 use dashu_ratio::RBig;
 
 use super::text::folded;
 
-/// A quantity, the unit's size as a fraction of the quantity's base unit, and the unit's names.
-type Unit = (&'static str, (u64, u64), &'static [&'static str]);
+/// A quantity, its power, the unit's size as a fraction of the quantity's base unit, and the unit's names.
+type Unit = (&'static str, i32, (u64, u64), &'static [&'static str]);
 
 const UNITS: &[Unit] = &[
-    ("length", (1, 1000), &["mm", "millimeter", "millimetre"]),
-    ("length", (1, 100), &["cm", "centimeter", "centimetre"]),
-    ("length", (1, 1), &["m", "meter", "metre"]),
-    ("length", (1000, 1), &["km", "kilometer", "kilometre"]),
-    ("length", (254, 10_000), &["in", "inch", "inche"]),
-    ("length", (3048, 10_000), &["ft", "foot", "feet"]),
-    ("length", (9144, 10_000), &["yd", "yard"]),
-    ("length", (1_609_344, 1000), &["mi", "mile"]),
-    ("time", (1, 1), &["s", "sec", "second"]),
-    ("time", (60, 1), &["min", "minute"]),
-    ("time", (3600, 1), &["h", "hr", "hour"]),
-    ("time", (86_400, 1), &["day"]),
-    ("time", (604_800, 1), &["week"]),
-    ("mass", (1, 1_000_000), &["mg", "milligram"]),
-    ("mass", (1, 1000), &["g", "gram"]),
-    ("mass", (1, 1), &["kg", "kilogram"]),
-    ("mass", (45_359_237, 100_000_000), &["lb", "pound"]),
-    ("mass", (45_359_237, 1_600_000_000), &["oz", "ounce"]),
-    ("volume", (1, 1000), &["ml", "milliliter", "millilitre"]),
-    ("volume", (1, 1), &["l", "liter", "litre"]),
-    ("speed", (1, 1), &["mph", "mile per hour", "miles per hour"]),
-    ("area", (1, 10_000), &["cm^2", "square centimeter", "square cm", "sq cm"]),
-    ("area", (1, 1), &["m^2", "square meter", "square m", "sq m"]),
-    ("area", (64_516, 100_000_000), &["in^2", "square inch", "square inche", "sq in"]),
-    ("area", (9_290_304, 100_000_000), &["ft^2", "square foot", "square feet", "sq ft"]),
-    ("room", (1, 1_000_000), &["cm^3", "cubic centimeter", "cubic cm"]),
-    ("room", (1, 1), &["m^3", "cubic meter"]),
-    ("dollars", (1, 1), &["dollar", "usd", "buck"]),
-    ("dollars", (1, 100), &["cent"]),
-    ("unit", (1, 1), &["unit", "square unit", "cubic unit", "sq unit"]),
+    ("length", 1, (1, 1_000_000_000), &["nm", "nanometer", "nanometre"]),
+    ("length", 1, (1, 1000), &["mm", "millimeter", "millimetre"]),
+    ("length", 1, (1, 100), &["cm", "centimeter", "centimetre"]),
+    ("length", 1, (1, 10), &["dm", "decimeter", "decimetre"]),
+    ("length", 1, (1, 1), &["m", "meter", "metre"]),
+    ("length", 1, (1000, 1), &["km", "kilometer", "kilometre"]),
+    ("length", 1, (254, 10_000), &["in", "inch", "inche"]),
+    ("length", 1, (3048, 10_000), &["ft", "foot", "feet"]),
+    ("length", 1, (9144, 10_000), &["yd", "yard"]),
+    ("length", 1, (1_609_344, 1000), &["mi", "mile"]),
+    ("time", 1, (1, 1000), &["ms", "millisecond"]),
+    ("time", 1, (1, 1), &["s", "sec", "second"]),
+    ("time", 1, (60, 1), &["min", "minute"]),
+    ("time", 1, (3600, 1), &["h", "hr", "hour"]),
+    ("time", 1, (86_400, 1), &["day"]),
+    ("time", 1, (604_800, 1), &["week"]),
+    ("months", 1, (1, 1), &["month"]),
+    ("months", 1, (12, 1), &["year", "yr"]),
+    ("mass", 1, (1, 1_000_000), &["mg", "milligram"]),
+    ("mass", 1, (1, 1000), &["g", "gram"]),
+    ("mass", 1, (1, 1), &["kg", "kilogram"]),
+    ("mass", 1, (45_359_237, 100_000_000), &["lb", "pound"]),
+    ("mass", 1, (45_359_237, 1_600_000_000), &["oz", "ounce"]),
+    ("length", 3, (1, 1_000_000), &["ml", "milliliter", "millilitre"]),
+    ("length", 3, (1, 100_000), &["cl", "centiliter", "centilitre"]),
+    ("length", 3, (1, 10_000), &["dl", "deciliter", "decilitre"]),
+    ("length", 3, (1, 1000), &["l", "liter", "litre"]),
+    ("length", 2, (10_000, 1), &["ha", "hectare"]),
+    ("dollar", 1, (1, 1), &["dollar", "usd", "buck"]),
+    ("dollar", 1, (1, 100), &["cent", "¢"]),
+    ("euro", 1, (1, 1), &["euro", "eur", "€"]),
+    ("sterling", 1, (1, 1), &["£", "gbp", "sterling"]),
+    ("yen", 1, (1, 1), &["yen", "yuan", "rmb", "¥"]),
+    ("rupee", 1, (1, 1), &["rupee", "₹"]),
+    ("angle", 1, (1, 1), &["radian", "rad"]),
+    ("celsius", 1, (1, 1), &["celsius"]),
+    ("fahrenheit", 1, (1, 1), &["fahrenheit"]),
+    ("unit", 1, (1, 1), &["unit"]),
 ];
+
+/// Units with a name of their own, as products and quotients of others.
+const DERIVED: &[(&str, &str)] =
+    &[("mph", "mi/h"), ("kph", "km/h"), ("kmph", "km/h"), ("kmh", "km/h"), ("mps", "m/s")];
+
+/// Longest unit, in bytes.
+const MAX_BYTES: usize = 60;
+
+/// The dimensions of a unit, and its size in base units.
+type Measure = (BTreeMap<&'static str, i32>, RBig);
 
 /// Whether this is the name of a unit.
 pub(super) fn is_known(name: &str) -> bool {
-    UNITS.iter().any(|(_, _, names)| names.contains(&name))
+    find(name).is_some()
+}
+
+/// Whether a text is a unit: `cm`, `square meters`, `km/h`, `miles per hour`.
+pub(super) fn is_unit(text: &str) -> bool {
+    measure(&folded(text)).is_some()
 }
 
 /// How many of the unit `gold` one of the unit `answer` is; `None` where they do not convert. Words that
 /// are no known unit must be the same words.
 pub(super) fn conversion(gold: &str, answer: &str) -> Option<RBig> {
-    let singular = |text: &str| {
-        let text = folded(text);
-        match text.strip_suffix('s') {
-            Some(stem) if text.len() > 2 => stem.to_owned(),
-            _ => text,
-        }
-    };
-    let (a, b) = (singular(gold), singular(answer));
-    if a == b {
+    let (a, b) = (folded(gold), folded(answer));
+    if singular(&a) == singular(&b) {
         return Some(RBig::ONE);
     }
-    let find = |name: &str| UNITS.iter().find(|(_, _, names)| names.contains(&name));
-    let ((kind, (p, q), _), (other, (r, s), _)) = (find(&a)?, find(&b)?);
-    (kind == other).then(|| RBig::from_parts((r * q).into(), (s * p).into()))
+    let is_sterling = |a: &str, b: &str| a == "£" && singular(b) == "pound";
+    if is_sterling(&a, &b) || is_sterling(&b, &a) {
+        return Some(RBig::ONE);
+    }
+    let ((kinds, one), (others, other)) = (measure(&a)?, measure(&b)?);
+    (kinds == others).then(|| other / one)
+}
+
+/// A temperature of one scale in the other, as a factor and what is added: `None` for other units.
+pub(super) fn temperature(gold: &str, answer: &str) -> Option<(RBig, RBig)> {
+    let scale = |unit: &str| {
+        let words = folded(unit);
+        match words.trim_start_matches("degrees ").trim_start_matches("degree ") {
+            "celsius" => Some(true),
+            "fahrenheit" => Some(false),
+            _ => None,
+        }
+    };
+    let part = |a: i32, b: u32| RBig::from_parts(a.into(), b.into());
+    match (scale(gold)?, scale(answer)?) {
+        (true, false) => Some((part(5, 9), part(-160, 9))),
+        (false, true) => Some((part(9, 5), part(32, 1))),
+        _ => None,
+    }
+}
+
+fn singular(text: &str) -> &str {
+    text.strip_suffix('s').filter(|_| text.len() > 2).unwrap_or(text)
+}
+
+fn find(name: &str) -> Option<&'static Unit> {
+    UNITS.iter().find(|(.., names)| names.contains(&name))
+}
+
+/// The dimensions and size of a unit in folded words.
+fn measure(unit: &str) -> Option<Measure> {
+    if unit.is_empty() || unit.len() > MAX_BYTES {
+        return None;
+    }
+    let text = unit.replace(" per ", "/").replace("degrees ", "").replace("degree ", "");
+    let (mut kinds, mut size) = (BTreeMap::new(), RBig::ONE);
+    for (number, part) in text.split('/').enumerate() {
+        let sign = if number == 0 { 1 } else { -1 };
+        let mut pending = 1;
+        let mut has_unit = false;
+        for word in part.split([' ', '*', '·', '{', '}']).filter(|word| !word.is_empty()) {
+            match word {
+                "square" | "sq" => pending = 2,
+                "cubic" | "cu" => pending = 3,
+                _ => {
+                    let (name, power) = word.split_once('^').unwrap_or((word, "1"));
+                    let power =
+                        power.parse::<i32>().ok().filter(|power| (1..=4).contains(power))?;
+                    has_unit = true;
+                    multiply(&mut kinds, &mut size, name, sign * power * pending)?;
+                    pending = 1;
+                }
+            }
+        }
+        if !has_unit {
+            return None;
+        }
+    }
+    kinds.retain(|_, power| *power != 0);
+    // Square units of no length are units.
+    if let Some(power) = kinds.get_mut("unit") {
+        *power = 1;
+    }
+    Some((kinds, size))
+}
+
+/// Multiplies a measure by a power of a unit.
+fn multiply(
+    kinds: &mut BTreeMap<&'static str, i32>,
+    size: &mut RBig,
+    name: &str,
+    power: i32,
+) -> Option<()> {
+    if let Some((_, derived)) = DERIVED.iter().find(|(known, _)| *known == name) {
+        let (others, factor) = measure(derived)?;
+        for (kind, of_kind) in others {
+            *kinds.entry(kind).or_insert(0) += of_kind * power;
+        }
+        *size *= raised(&factor, power);
+        return Some(());
+    }
+    let (kind, of_kind, (p, q), _) = *find(name).or_else(|| find(singular(name)))?;
+    *kinds.entry(kind).or_insert(0) += of_kind * power;
+    *size *= raised(&RBig::from_parts(p.into(), q.into()), power);
+    Some(())
+}
+
+fn raised(base: &RBig, power: i32) -> RBig {
+    let size = (0..power.unsigned_abs()).fold(RBig::ONE, |product, _| product * base);
+    if power < 0 { RBig::ONE / size } else { size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_one_kind_convert() {
+        let part = |a: u32, b: u32| Some(RBig::from_parts(a.into(), b.into()));
+        for (gold, answer, factor) in [
+            ("m", "cm", part(1, 100)),
+            ("L", "ml", part(1, 1000)),
+            ("ml", "cubic centimeters", part(1, 1)),
+            ("cm^2", "square meters", part(10_000, 1)),
+            ("km/h", "m/s", part(18, 5)),
+            ("miles per hour", "mph", part(1, 1)),
+            ("liters", "litres", part(1, 1)),
+            ("dollars", "cents", part(1, 100)),
+            ("apples", "apple", part(1, 1)),
+            ("£", "pounds", part(1, 1)),
+            ("apples", "pears", None),
+            ("m", "cm^2", None),
+            ("€", "dollars", None),
+            ("m", "m/s", None),
+            ("month", "day", None),
+        ] {
+            assert_eq!(conversion(gold, answer), factor, "{gold} {answer}");
+        }
+        assert!(is_unit("cm"));
+        assert!(!is_unit("ways"));
+    }
 }

@@ -11,8 +11,8 @@ use super::fuel::Fuel;
 use super::modular::{NotRational, PRIMES, modular};
 use super::numeric::{agree, approximate, is_real};
 use super::pairing::pair_up;
-use super::tree::Expr;
-use super::units::is_known;
+use super::quantities::unit_of;
+use super::tree::{Constant, Expr, VECTOR};
 
 /// Significant digits from which a decimal answer stands for what it approximates.
 const MIN_DIGITS: usize = 4;
@@ -38,7 +38,26 @@ pub(super) fn variables(expr: &Expr) -> BTreeSet<String> {
 /// Whether two answers that are values are equal: the gold may lack the answer's unit.
 pub(super) fn same_value(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     values(gold, answer, fuel)
-        || without_unit(gold, answer).is_some_and(|answer| values(gold, answer, fuel))
+        || without_unit(gold, answer).is_some_and(|answer| values(gold, &answer, fuel))
+        || bold(gold, answer, fuel)
+}
+
+/// Whether one is a vector of `\mathbf{i}`, `\mathbf{j}`, `\mathbf{k}` that the other writes with plain letters.
+fn bold(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    let has_axes = |expr| variables(expr).iter().any(|name| name.starts_with(VECTOR));
+    if has_axes(gold) == has_axes(answer) {
+        return false;
+    }
+    let plain = |expr: &Expr| {
+        ["i", "j", "k"].iter().fold(expr.clone(), |expr, letter| {
+            let plain = match *letter {
+                "i" => Expr::Constant(Constant::I),
+                letter => Expr::Variable(letter.to_owned()),
+            };
+            expr.with(&format!("{VECTOR}{letter}"), &plain)
+        })
+    };
+    values(&plain(gold), &plain(answer), fuel)
 }
 
 /// Whether two values are equal: exactly for numbers and rational functions, else at points.
@@ -80,6 +99,9 @@ pub(super) fn values(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
             return true;
         }
     }
+    if !names.is_empty() && (counts(gold) || counts(answer)) {
+        return at_integers(gold, answer, &names, fuel);
+    }
     match modular_equal(gold, answer, &names, fuel) {
         Ok(is_equal) => is_equal,
         Err(NotRational) => at_points(gold, answer, &names, fuel),
@@ -118,16 +140,10 @@ fn modular_equal(
     Ok(true)
 }
 
-/// The number of an answer like `5 m` or `5 m^2` to a gold that has no variables.
-fn without_unit<'a>(gold: &Expr, answer: &'a Expr) -> Option<&'a Expr> {
-    let Expr::Product(factors) = answer else { return None };
-    let [value, unit] = factors.as_slice() else { return None };
-    let name = match unit {
-        Expr::Power(base, _) => base,
-        other => other,
-    };
-    let is_unit = matches!(name, Expr::Variable(name) if is_known(name));
-    (is_unit && variables(gold).is_empty()).then_some(value)
+/// The number of an answer like `5 m` or `3 m/s` to a gold that has no variables.
+fn without_unit(gold: &Expr, answer: &Expr) -> Option<Expr> {
+    let (value, _) = unit_of(answer)?;
+    variables(gold).is_empty().then_some(value)
 }
 
 /// Whether a sum or product with bounds stands anywhere in it.
@@ -148,6 +164,42 @@ fn sorted(expr: &Expr) -> Expr {
         Expr::Product(items) => Expr::Product(by_text(items)),
         other => other,
     }
+}
+
+/// Whether a factorial or binomial coefficient of a variable stands anywhere in it.
+fn counts(expr: &Expr) -> bool {
+    let is_count = match expr {
+        Expr::Factorial(_) => true,
+        Expr::Call(name, _) => matches!(name.as_str(), "binom" | "perm"),
+        _ => false,
+    };
+    (is_count && !variables(expr).is_empty()) || expr.children().into_iter().any(counts)
+}
+
+/// Equality at natural numbers, for factorials and binomial coefficients of variables.
+fn at_integers(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) -> bool {
+    const POINTS: u64 = 12;
+    const NEEDED: usize = 6;
+    let mut agreed = 0;
+    for point in 0..POINTS {
+        let at = |expr: &Expr| {
+            names.iter().enumerate().fold(expr.clone(), |expr, (index, name)| {
+                let value = 2 + mixed(point << 8 | index as u64) % 29;
+                expr.with(name, &Expr::integer(value as i64))
+            })
+        };
+        let (a, b) = (at(a), at(b));
+        let is_equal = match (rational(&a, fuel), rational(&b, fuel)) {
+            (Some(a), Some(b)) => Some(a == b),
+            _ => agree(&a, &b, &BTreeMap::new(), fuel),
+        };
+        match is_equal {
+            Some(false) => return false,
+            Some(true) => agreed += 1,
+            None => {}
+        }
+    }
+    agreed >= NEEDED
 }
 
 /// A fixed scrambling of 64 bits (splitmix64).

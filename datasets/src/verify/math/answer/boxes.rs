@@ -1,0 +1,206 @@
+//! `\boxed{7}`: the last box that is closed and holds an answer, with a unit that stands right behind it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+
+use super::super::units::is_unit;
+use super::scan::Needle;
+use super::{Found, MAX_WHOLE, Rule, is_answer, is_placeholder, lenient, offset_in};
+
+static BOX: Needle = Needle::new(|| Finder::new("box"));
+
+/// Most boxes that are one list.
+const MAX_LIST: usize = 16;
+
+/// A closed box.
+struct Boxed {
+    /// Where the command begins.
+    start: usize,
+    /// What stands in it.
+    inner: Range<usize>,
+    /// Behind its brace.
+    end: usize,
+}
+
+/// The last box of a text, or the list that several adjacent ones are, and where it begins.
+pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
+    let mut boxes = Boxes::new(text);
+    let last = boxes.next()?;
+    let at = last.start;
+    Some((at, list(text, &last, boxes).unwrap_or_else(|| single(text, &last))))
+}
+
+/// The contents of the last closed box, with the unit behind it.
+pub(in super::super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
+    let last = Boxes::new(text).next()?;
+    Some(with_unit(text, &last).0)
+}
+
+fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
+    let inner = text[boxed.inner.clone()].trim();
+    let stated = concluded(inner);
+    if stated.len() < inner.len() {
+        let start = offset_in(text, stated);
+        return Found {
+            text: Cow::Borrowed(stated),
+            span: start..start + stated.len(),
+            rule: Rule::Box,
+        };
+    }
+    let (text, span) = with_unit(text, boxed);
+    Found { text, span, rule: Rule::Box }
+}
+
+/// The conclusion of a sentence in a box; anything else in a box is the answer as it is.
+fn concluded(inner: &str) -> &str {
+    let has_words = inner.len() <= MAX_WHOLE && inner.contains(" is ");
+    if has_words && !is_answer(inner) { lenient::conclusion(inner).unwrap_or(inner) } else { inner }
+}
+
+/// A box's contents with the percent sign, degrees or unit right behind it: `\boxed{1.45}\text{ cm}`.
+fn with_unit<'a>(text: &'a str, boxed: &Boxed) -> (Cow<'a, str>, Range<usize>) {
+    let raw = &text[boxed.inner.clone()];
+    let inner = raw.trim();
+    let start = offset_in(text, inner);
+    let bare = (Cow::Borrowed(inner), start..start + inner.len());
+    let Some(unit) = unit_behind(&text[boxed.end..]) else { return bare };
+    let end = offset_in(text, unit) + unit.len();
+    (Cow::Owned(format!("{inner}{unit}")), start..end)
+}
+
+fn unit_behind(rest: &str) -> Option<&str> {
+    let mut rest = rest;
+    loop {
+        let next = rest.trim_start_matches([' ', '~']);
+        let next = ["\\,", "\\;", "\\!", "\\ "]
+            .iter()
+            .find_map(|space| next.strip_prefix(space))
+            .unwrap_or(next);
+        if next.len() == rest.len() {
+            break;
+        }
+        rest = next;
+    }
+    // `$\boxed{12}$%`
+    let rest = rest.strip_prefix('$').unwrap_or(rest);
+    for mark in ["\\%", "%", "^\\circ", "^{\\circ}", "^°", "°"] {
+        if rest.starts_with(mark) {
+            return Some(&rest[..mark.len()]);
+        }
+    }
+    let words = ["\\text{", "\\mathrm{", "\\textrm{", "\\mbox{", "\\rm{"]
+        .iter()
+        .find_map(|wrapper| rest.strip_prefix(wrapper))?;
+    let close = words.bytes().take(40).position(|byte| byte == b'}')?;
+    let end = offset_in(rest, words) + close + 1;
+    let power = ["^2", "^3", "^{2}", "^{3}"].iter().find(|power| rest[end..].starts_with(**power));
+    let end = end + power.map_or(0, |power| power.len());
+    is_unit(words[..close].trim_matches([' ', '~', '.'])).then(|| &rest[..end])
+}
+
+/// Closed boxes, from the last to the first; `\boxed{}` and `\boxed{answer}` hold none.
+struct Boxes<'a> {
+    text: &'a str,
+    places: Vec<usize>,
+    /// A box that does not close is looked at once: what comes before it ends there. So the scan stays linear.
+    limit: usize,
+}
+
+impl<'a> Boxes<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, places: BOX.places(text).collect(), limit: text.len() }
+    }
+}
+
+impl Iterator for Boxes<'_> {
+    type Item = Boxed;
+
+    fn next(&mut self) -> Option<Boxed> {
+        while let Some(at) = self.places.pop() {
+            let before = &self.text[..at];
+            let Some(start) = before.strip_suffix("\\f").or(before.strip_suffix('\\')) else {
+                continue;
+            };
+            if at >= self.limit {
+                continue;
+            }
+            let tail = &self.text[at + 3..self.limit];
+            let tail = tail.strip_prefix("ed").unwrap_or(tail).trim_start();
+            let Some(inner) = tail.strip_prefix('{') else {
+                let end = tail.find([' ', '$', '\n', '.']).unwrap_or(tail.len());
+                if tail.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+                    let from = offset_in(self.text, tail);
+                    let end = from + end;
+                    return Some(Boxed { start: start.len(), inner: from..end, end });
+                }
+                continue;
+            };
+            let Some(close) = closing(inner) else {
+                self.limit = start.len();
+                continue;
+            };
+            if !is_placeholder(inner[..close].trim()) {
+                let from = offset_in(self.text, inner);
+                let (inner, end) = (from..from + close, from + close + 1);
+                return Some(Boxed { start: start.len(), inner, end });
+            }
+        }
+        None
+    }
+}
+
+/// Boxes that follow each other closely, or with "and", "or" or a comma between, as a list; `None` for a single one. So
+/// a model that boxes two guesses has given neither.
+fn list<'a>(text: &'a str, last: &Boxed, rest: Boxes<'_>) -> Option<Found<'a>> {
+    let of = |boxed: &Boxed| text[boxed.inner.clone()].trim();
+    let mut parts = vec![of(last)];
+    let mut span = last.inner.clone();
+    let mut next = last.start;
+    for boxed in rest.take(MAX_LIST - 1) {
+        let gap = text.get(boxed.end..next)?.trim_start_matches([' ', '}']);
+        if !links(gap) {
+            break;
+        }
+        if !parts.contains(&of(&boxed)) {
+            parts.push(of(&boxed));
+        }
+        (next, span.start) = (boxed.start, boxed.inner.start);
+    }
+    parts.reverse();
+    (parts.len() > 1).then(|| Found { text: parts.join(", ").into(), span, rule: Rule::Box })
+}
+
+/// Whether the text between two boxes makes them one list: nothing but signs, "and", "or" and names
+/// with an equals sign, or an "and" right before the second. `\boxed{4}, no wait: \boxed{5}` is one answer after another.
+fn links(gap: &str) -> bool {
+    if gap.len() >= 70 {
+        return false;
+    }
+    let are_known = gap.split(|c: char| !c.is_ascii_alphabetic()).all(|word| {
+        word.len() <= 1 || matches!(word, "and" | "or" | "text" | "quad" | "qquad" | "mathrm")
+    });
+    let joins = gap.contains([',', ';']) || gap.contains("and") || gap.contains("or");
+    let end = gap.trim_end_matches([' ', '}', '$']);
+    let is_and = end.ends_with(" and") || end.ends_with(" or");
+    is_and || (are_known && (joins || (gap.len() < 10 && !gap.contains('='))))
+}
+
+/// Where the brace that was open before `inner` closes; escaped braces do not count.
+fn closing(inner: &str) -> Option<usize> {
+    let mut depth = 1_usize;
+    let mut is_escaped = false;
+    for (at, byte) in inner.bytes().enumerate() {
+        match byte {
+            b'{' if !is_escaped => depth += 1,
+            b'}' if !is_escaped => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    None
+}

@@ -1,0 +1,304 @@
+//! The answer at the beginning of a clause, and the remark after it: 42 of "42, which is 6 times 7".
+//!
+//! A clause that goes on with "or", "and" or a comma before another value is one answer as a whole: a model that lists
+//! two guesses has given neither.
+
+use super::super::alphabet::is_function;
+use super::lenient::{first_number, formula_at};
+use super::scan::strip_prefix;
+use super::{MAX_LINE, is_answer, is_placeholder, is_value};
+
+/// Words before an answer that say nothing of it.
+const FILLERS: [&str; 26] = [
+    "therefore",
+    "thus",
+    "so",
+    "then",
+    "hence",
+    "indeed",
+    "simply",
+    "just",
+    "exactly",
+    "precisely",
+    "approximately",
+    "approx.",
+    "about",
+    "roughly",
+    "around",
+    "nearly",
+    "equal to",
+    "equals",
+    "given by",
+    "found to be",
+    "clearly",
+    "actually",
+    "as follows",
+    "that",
+    "the number",
+    "the value",
+];
+
+/// Words that begin a remark about an answer.
+const REMARKS: [&str; 23] = [
+    "which",
+    "because",
+    "since",
+    "not",
+    "rather",
+    "instead",
+    "whereas",
+    "while",
+    "so",
+    "but",
+    "where",
+    "when",
+    "as",
+    "i.e.",
+    "i.e",
+    "e.g.",
+    "making",
+    "meaning",
+    "given",
+    "assuming",
+    "using",
+    "thanks",
+    "respectively",
+];
+
+/// Words that begin a remark about a value, and may be part of a name: `The Lord of the Rings`.
+const AFTER_VALUES: [&str; 22] = [
+    "of", "in", "for", "from", "with", "by", "at", "on", "out", "if", "than", "after", "before",
+    "is", "are", "was", "were", "under", "over", "to", "has", "have",
+];
+
+/// Words before a value that make it none: "more than 7".
+const HEDGES: [&str; 16] = [
+    "not", "than", "between", "least", "most", "either", "neither", "maybe", "perhaps", "possibly",
+    "cannot", "isn't", "unclear", "unknown", "whether", "or",
+];
+
+/// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
+pub(super) fn stated(text: &str) -> Option<&str> {
+    let (clause, is_bold) = clause(text);
+    if clause.is_empty() || is_placeholder(clause) {
+        return None;
+    }
+    if let Some(answer) = expression(clause, is_bold) {
+        return Some(answer);
+    }
+    // "The answer is that she has 12 eggs": the only value.
+    let value = only_value(clause);
+    Some(value.unwrap_or(clause))
+}
+
+/// The answer that a line begins with; none where it begins with words.
+pub(super) fn leading(text: &str) -> Option<&str> {
+    let (clause, is_bold) = clause(text);
+    let begins_as_math = clause.starts_with(|c: char| !c.is_alphabetic())
+        || is_value(clause.split_whitespace().next().unwrap_or_default());
+    if !begins_as_math || clause.len() > MAX_LINE || is_placeholder(clause) {
+        return None;
+    }
+    expression(clause, is_bold)
+}
+
+/// The first sentence of a text without words in front that say nothing, and whether it began in bold.
+fn clause(text: &str) -> (&str, bool) {
+    let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>".contains(c);
+    let mut rest = text.trim_start_matches(is_edge);
+    let is_bold = text[..text.len() - rest.len()].contains("**");
+    for _ in 0..4 {
+        let Some(next) = FILLERS.iter().find_map(|filler| {
+            let next = strip_prefix(rest, filler)?;
+            next.starts_with(|c: char| c == ' ' || c == ',' || c == ':').then_some(next)
+        }) else {
+            break;
+        };
+        rest = next.trim_start_matches(|c: char| is_edge(c) || c == ',');
+    }
+    (trimmed(sentence(rest)), is_bold)
+}
+
+/// Up to the end of the first sentence; a formula ends none.
+fn sentence(text: &str) -> &str {
+    let is_end = |(at, c): &(usize, char)| {
+        let next = text[at + c.len_utf8()..].chars().next();
+        match c {
+            '.' | '!' | '?' => next.is_none_or(char::is_whitespace) && !is_factorial(text, *at),
+            '。' | '！' | '？' | '\n' => true,
+            _ => false,
+        }
+    };
+    let end = text.char_indices().find(is_end).map_or(text.len(), |(at, _)| at);
+    let sentence = &text[..end];
+    // `$1, 2. $`: the end stands in a formula.
+    let is_open = sentence.matches('$').count() % 2 == 1;
+    let rest = if is_open { text.lines().next().unwrap_or_default() } else { sentence };
+    rest.split("I hope it is").next().unwrap_or(rest)
+}
+
+/// Whether an exclamation mark goes on as mathematics: `3! = 6`.
+fn is_factorial(text: &str, at: usize) -> bool {
+    let next = text[at + 1..].trim_start();
+    text[at..].starts_with('!')
+        && next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')'])
+}
+
+fn trimmed(text: &str) -> &str {
+    let text = text.trim_end();
+    // Three points go on: `0.333...`
+    let goes_on = text.ends_with("..");
+    let is_edge = |c: char| c.is_whitespace() || ",;:*`_\"”’".contains(c) || (c == '.' && !goes_on);
+    text.trim_end_matches(is_edge).trim_start()
+}
+
+/// The first complete expression of a clause; none where the clause goes on with another value.
+fn expression(clause: &str, is_bold: bool) -> Option<&str> {
+    if is_bold && let Some((bold, rest)) = clause.split_once("**") {
+        let bold = trimmed(bold);
+        let is_whole = is_answer(bold) && !goes_on(rest);
+        if is_whole {
+            return Some(bold);
+        }
+    }
+    if let Some(value) = before_bracket(clause) {
+        return Some(value);
+    }
+    if is_value(clause) && is_answer(clause) {
+        return Some(clause);
+    }
+    let remark = remarks(clause).map(|at| trimmed(&clause[..at])).find(|before| is_answer(before));
+    if remark.is_some() {
+        return remark;
+    }
+    if is_answer(clause) {
+        return Some(clause);
+    }
+    if let Some((formula, rest)) = formula_at(clause) {
+        return (is_answer(formula) && !goes_on(rest)).then_some(formula);
+    }
+    // "42 apples per tree that bears any": words that are no unit may follow.
+    let ends = clause.match_indices(' ').map(|(at, _)| at).take(8).collect::<Vec<_>>();
+    let begins_as_value = clause.starts_with(|c: char| !c.is_alphabetic());
+    ends.into_iter()
+        .rev()
+        .filter(|_| begins_as_value)
+        .map(|at| (trimmed(&clause[..at]), &clause[at..]))
+        .find(|(before, rest)| is_value(before) && !goes_on(rest) && !has_open_end(before))
+        .map(|(before, _)| before)
+}
+
+fn has_open_end(text: &str) -> bool {
+    [" or", " and"].iter().any(|end| text.ends_with(end))
+}
+
+/// The number before a bracket of digits or words: 42 of `42 (6 x 7)`, which is no product.
+fn before_bracket(clause: &str) -> Option<&str> {
+    let at = clause.find(" (")?;
+    let (before, bracket) = (clause[..at].trim_end(), &clause[at + 2..]);
+    let is_number = before.ends_with(|c: char| c.is_ascii_digit() || "%°$}".contains(c));
+    let is_symbolic = bracket.contains(|c: char| c.is_alphabetic() || c == '\\');
+    let is_remark = is_number && (!is_symbolic || !is_value(clause));
+    (is_remark && !bracket.starts_with("mod") && is_answer(before) && !goes_on_after(bracket))
+        .then_some(before)
+}
+
+/// Whether another value follows the bracket.
+fn goes_on_after(bracket: &str) -> bool {
+    bracket.split_once(')').is_some_and(|(_, rest)| goes_on(rest))
+}
+
+/// Whether the rest of a clause, up to a remark, names another value: `or 42`, `, 42`, `apples and $x$`.
+fn goes_on(rest: &str) -> bool {
+    let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);
+    let is_link =
+        |word: &str| matches!(word.trim_matches(['*', ',', '$']), "or" | "and" | "/" | "&");
+    let mut words = rest.split_whitespace();
+    let has_or = rest.split_whitespace().any(|word| word.trim_matches(['*', ',']) == "or");
+    let has_link = words.any(is_link) || rest.contains([',', ';']);
+    has_or || (has_link && rest.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\'))
+}
+
+/// Where remarks may begin, outside brackets and formulas.
+fn remarks(clause: &str) -> impl Iterator<Item = usize> + '_ {
+    let mut depth = 0_i32;
+    let mut is_formula = false;
+    let mut words = clause.split_inclusive(' ').scan(0, |at, word| {
+        let start = *at;
+        *at += word.len();
+        Some((start, word.trim_end()))
+    });
+    let mut before = "";
+    std::iter::from_fn(move || {
+        loop {
+            let (start, word) = words.next()?;
+            let is_outside = depth <= 0 && !is_formula;
+            for c in word.chars() {
+                match c {
+                    '(' | '[' | '{' => depth += 1,
+                    ')' | ']' | '}' => depth -= 1,
+                    '$' => is_formula = !is_formula,
+                    _ => {}
+                }
+            }
+            let previous = std::mem::replace(&mut before, word);
+            if start == 0 || !is_outside {
+                continue;
+            }
+            if begins_remark(clause, start, word, previous) {
+                return Some(start);
+            }
+            // `42—which`
+            if let Some((at, _)) = word.match_indices('—').next() {
+                return Some(start + at);
+            }
+        }
+    })
+    .take(12)
+}
+
+/// Whether a remark begins with the word at `start`.
+fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '.').to_lowercase();
+    let bare = bare.as_str();
+    let next = clause[start + word.len()..].trim_start();
+    let is_word = |text: &str| {
+        text.len() >= 2
+            && text.chars().all(|c| c.is_alphabetic() || c == '\'')
+            && !is_function(text)
+            && !matches!(text, "pi" | "infinity")
+    };
+    let next_word = next.split([' ', ',']).next().unwrap_or_default();
+    if REMARKS.contains(&bare) {
+        return true;
+    }
+    let is_after_value = || is_value(trimmed(&clause[..start]));
+    match bare {
+        "and" => (is_word(next_word) || next_word == "I") && is_after_value(),
+        "or" => ["approximately", "about", "roughly", "equivalently", "simply", "in"]
+            .contains(&next_word),
+        _ if matches!(word, "-" | "–" | "—" | "--") => is_word(next_word),
+        _ if word.starts_with('(') => !bare.starts_with("mod") && is_after_value(),
+        _ if AFTER_VALUES.contains(&bare) => is_after_value(),
+        _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
+    }
+}
+
+/// The only formula or number of a clause that begins with words, where no word makes it another.
+fn only_value(clause: &str) -> Option<&str> {
+    let words = clause.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    let mut words = words.map(str::to_lowercase);
+    if words.any(|word| HEDGES.contains(&word.as_str())) {
+        return None;
+    }
+    let start = clause.find(['$', '\\']);
+    if let Some((formula, rest)) = start.and_then(|at| formula_at(&clause[at..])) {
+        let is_only = first_number(&clause[..start.unwrap_or(0)]).is_none()
+            && first_number(rest).is_none()
+            && !rest.contains('$');
+        return (is_only && is_answer(formula)).then_some(formula);
+    }
+    let number = first_number(clause)?;
+    let end = super::offset_in(clause, number) + number.len();
+    first_number(&clause[end..]).is_none().then_some(number)
+}

@@ -1,0 +1,256 @@
+//! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
+
+use super::super::parse::parse;
+use super::clause::stated;
+use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
+
+/// Longest text that may be an answer in words.
+const MAX_WORDS: usize = 80;
+
+/// Most words of a text that is a name as a whole.
+const MAX_NAME: usize = 3;
+
+/// Words that say that a sentence leaves open what it says.
+const OPEN: [&str; 17] = [
+    "whether", "if", "not", "might", "may", "could", "perhaps", "maybe", "either", "unless",
+    "unknown", "unclear", "cannot", "neither", "nor", "or", "isn't",
+];
+
+/// Words behind "is" that are no answer.
+const ABOUT: [&str; 10] = [
+    "answer", "correct", "final", "result", "solution", "done", "right", "it", "required", "wrong",
+];
+
+/// The answer of a text without a mark, and the rule.
+pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
+    if text.is_empty() {
+        return None;
+    }
+    // Words are a name, not a sentence.
+    let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
+    if text.len() <= MAX_WHOLE && (is_name() || (is_value(text) && is_answer(text))) {
+        return Some((text, Rule::Whole));
+    }
+    let line = text.lines().next_back().unwrap_or(text).trim();
+    if line.len() <= MAX_WHOLE {
+        if let Some(inner) = bold(line) {
+            return Some((inner, Rule::Bold));
+        }
+        if let Some(inner) = conclusion(text) {
+            return Some((inner, Rule::Conclusion));
+        }
+        let last = last_sentence(line);
+        if !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\') {
+            if let Some(inner) = choice(last) {
+                return Some((inner, Rule::Choice));
+            }
+            if let Some(found) = words(last) {
+                return Some(found);
+            }
+        }
+        // "So 42, not 18.": a remark supplies no value.
+        let before = before_remark(last);
+        if before.len() < last.len()
+            && let Some(found) = last_value(before)
+        {
+            return Some(found);
+        }
+    }
+    if let Some(found) = last_value(text) {
+        return Some(found);
+    }
+    (text.len() <= MAX_WORDS).then_some((text, Rule::Words))
+}
+
+/// The end of the last sentence, after "is", an equals sign or a colon, if all of it is mathematics: a formula without
+/// dollars, a point.
+pub(super) fn conclusion(text: &str) -> Option<&str> {
+    let end = text.trim_end_matches(|c: char| c.is_whitespace() || c == '.' || c == '*');
+    let line = end.lines().next_back()?;
+    let line = line.rsplit(". ").next().unwrap_or(line);
+    if line.len() > MAX_WHOLE {
+        return None;
+    }
+    let line = before_remark(line);
+    let marks = [" is ", " are ", "= ", ": "];
+    let starts = marks.iter().filter_map(|mark| Some(line.rfind(mark)? + mark.len()));
+    let tail = line[starts.max()?..].trim();
+    let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
+    let tail = if is_formula(tail) { tail } else { stated(tail)? };
+    (is_formula(tail) && is_value(tail)).then_some(tail)
+}
+
+fn last_sentence(line: &str) -> &str {
+    let end = line.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
+    end.rsplit(". ").next().unwrap_or(end)
+}
+
+/// A sentence up to a remark that may hold another value.
+fn before_remark(line: &str) -> &str {
+    const MARKS: [&str; 9] = [
+        ", which ",
+        ", not ",
+        " and not ",
+        ", because ",
+        " because ",
+        ", since ",
+        ", whereas ",
+        ", rather than ",
+        " instead of ",
+    ];
+    let cut = MARKS.iter().filter_map(|mark| line.find(mark)).min();
+    match cut {
+        Some(at) if line[..at].bytes().any(|byte| byte.is_ascii_digit()) => &line[..at],
+        _ => line,
+    }
+}
+
+/// The last bold text of a line: a value that no other number follows but in a remark, or words in a line without
+/// numbers.
+fn bold(line: &str) -> Option<&str> {
+    let close = line.rfind("**")?;
+    let open = line[..close].rfind("**")?;
+    let inner = line[open + 2..close].trim().trim_end_matches('.');
+    let after = line[close + 2..].trim_start();
+    if inner.is_empty() || inner.ends_with(':') || after.starts_with(':') {
+        return None;
+    }
+    let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    let outside = [&line[..open], after];
+    if has_digits(inner) || inner.contains(['\\', '$']) {
+        let is_last = !has_digits(after) || after.starts_with([',', ';', '(', '—']);
+        let is_pair =
+            after.starts_with(", ") && after[2..].starts_with(|c: char| !c.is_alphabetic());
+        return (is_last && !is_pair && is_value(inner)).then_some(inner);
+    }
+    let is_open = is_open(line);
+    let is_name = inner.len() <= MAX_WORDS && !outside.iter().any(|text| has_digits(text));
+    (is_name && !is_open && line[..open].matches("**").count() == 0).then_some(inner)
+}
+
+fn is_open(sentence: &str) -> bool {
+    let mut words = sentence.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    words.any(|word| OPEN.iter().any(|open| word.eq_ignore_ascii_case(open)))
+}
+
+/// The letter of "option C is correct", "the correct choice is (C)".
+fn choice(sentence: &str) -> Option<&str> {
+    let is_refused =
+        ["incorrect", "wrong", "false", "eliminate"].iter().any(|word| sentence.contains(word));
+    if is_refused || is_open(sentence) {
+        return None;
+    }
+    let after = |word: &str| Some(sentence.rfind(word)? + word.len());
+    let at = ["ption ", "hoice ", "ption is ", "hoice is "].iter().filter_map(|word| after(word));
+    let rest = sentence[at.max()?..].trim_start_matches(['(', '*', ' ']);
+    let is_letter = rest.starts_with(|c: char| ('A'..='J').contains(&c))
+        && !rest[1..].starts_with(|c: char| c.is_alphanumeric());
+    is_letter.then(|| &rest[..1])
+}
+
+/// The words that a sentence without numbers concludes with: Evelyn of "the fastest is Evelyn", Yes of "Yes, it does".
+fn words(sentence: &str) -> Option<(&str, Rule)> {
+    for word in ["Yes", "No", "True", "False"] {
+        let rest = sentence.trim_start_matches('*').strip_prefix(word);
+        if rest.is_some_and(|rest| rest.starts_with([',', ';', ':', '—'])) {
+            let start = offset_in(sentence, sentence.trim_start_matches('*'));
+            return Some((&sentence[start..start + word.len()], Rule::Words));
+        }
+    }
+    if is_open(sentence) {
+        return None;
+    }
+    let starts = [" is ", " are ", " was "].iter();
+    let start = starts.filter_map(|mark| Some(sentence.rfind(mark)? + mark.len())).max()?;
+    let tail = sentence[start..].trim_matches(['*', ' ', ',', '.', '"']);
+    let mut words = tail.split(' ');
+    let is_about = words.clone().any(|word| ABOUT.contains(&word.to_lowercase().as_str()));
+    let concludes = ["So ", "Therefore", "Thus", "Hence", "The ", "Answer"]
+        .iter()
+        .any(|begin| sentence.starts_with(begin));
+    let is_name = words.all(|word| word.starts_with(char::is_uppercase)) || concludes;
+    let is_short = !tail.is_empty() && tail.split(' ').count() <= 4;
+    (is_short && is_name && !is_about).then_some((tail, Rule::Conclusion))
+}
+
+/// The later of the last formula and the last number outside it.
+pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
+    let end = |span: &str| offset_in(text, span) + span.len();
+    match (formula_in(text), last_number(text)) {
+        (Some((_, formula)), Some(number)) if end(number) > end(formula) + 2 => {
+            Some((number, Rule::Number))
+        }
+        (Some((_, formula)), _) => Some((formula, Rule::Formula)),
+        (None, Some(number)) => Some((number, Rule::Number)),
+        (None, None) => None,
+    }
+}
+
+/// The last `$...$`, `\(...\)` or `\[...\]`.
+pub(super) fn formula_in(text: &str) -> Option<(usize, &str)> {
+    let dollars = || {
+        let end = text.rfind('$')?;
+        let start = text[..end].trim_end_matches('$').rfind('$')?;
+        // Money is not a formula: `$5 and $6`.
+        let inner = text[start + 1..end].trim_matches('$').trim();
+        (!inner.is_empty() && !text[..start].ends_with('\\')).then_some((start, inner))
+    };
+    let pair = |open: &str, close: &str| {
+        let end = text.rfind(close)?;
+        let start = text[..end].rfind(open)?;
+        Some((start, text[start + open.len()..end].trim()))
+    };
+    [dollars(), pair("\\(", "\\)"), pair("\\[", "\\]")]
+        .into_iter()
+        .flatten()
+        .filter(|(_, inner)| parse(inner).is_some())
+        .max_by_key(|(start, _)| *start)
+}
+
+/// The formula that a text begins with, and what follows it.
+pub(super) fn formula_at(text: &str) -> Option<(&str, &str)> {
+    [("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]")].iter().find_map(|(open, close)| {
+        let (inner, rest) = text.strip_prefix(open)?.split_once(close)?;
+        (!inner.trim().is_empty()).then_some((inner.trim(), rest))
+    })
+}
+
+/// The first number of a text, as [`last_number`] reads it.
+pub(super) fn first_number(text: &str) -> Option<&str> {
+    let first = text.find(|c: char| c.is_ascii_digit())?;
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '/');
+    let rest = text[first..].find(|c: char| !is_part(c)).map_or(text.len(), |end| first + end);
+    let end = first + text[first..rest].trim_end_matches([',', '.', '/']).len();
+    last_number(&text[..end]).map(|number| {
+        let start = offset_in(text, number);
+        let is_percent = text[end..].starts_with('%');
+        &text[start..end + usize::from(is_percent)]
+    })
+}
+
+/// The last number in running text: sign, digits with thousands separators, decimals, `a/b`.
+fn last_number(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let mut end = bytes.iter().rposition(u8::is_ascii_digit)? + 1;
+    let is_part = |byte: u8| byte.is_ascii_digit() || matches!(byte, b',' | b'.' | b'/');
+    let mut start = end - 1;
+    while start > 0 && is_part(bytes[start - 1]) {
+        start -= 1;
+    }
+    while !bytes[start].is_ascii_digit() && bytes[start] != b'.' {
+        start += 1;
+    }
+    // A minus sign belongs to the number unless it joins it to what stands before.
+    if start > 0 && bytes[start - 1] == b'-' {
+        let before = start.checked_sub(2).map(|at| bytes[at]);
+        if before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && byte != b')') {
+            start -= 1;
+        }
+    }
+    end += usize::from(bytes.get(end) == Some(&b'%'));
+    // Part of a name, as in `A2B`, it is no number.
+    if text[..start].ends_with(|c: char| c.is_alphabetic() || c == '_') {
+        return None;
+    }
+    Some(&text[start..end])
+}

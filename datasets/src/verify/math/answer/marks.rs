@@ -1,0 +1,86 @@
+//! Answers in the place that a format reserves for them: `<answer>7</answer>`, `#### 7`.
+
+use memchr::memchr_iter;
+use memchr::memmem::Finder;
+
+use super::clause::{leading, stated};
+use super::lenient::formula_in;
+use super::scan::{Needle, head, strip_prefix};
+use super::{MAX_LINE, is_answer, is_placeholder};
+
+static HASHES: Needle = Needle::new(|| Finder::new("####"));
+
+/// Most `####` that are looked at.
+const MAX_MARKS: usize = 64;
+
+/// Longest text in a tag.
+const MAX_TAGGED: usize = 4096;
+
+/// Tags around an answer.
+const TAGS: [(&str, &str); 3] = [
+    ("<answer>", "</answer>"),
+    ("<final_answer>", "</final_answer>"),
+    ("<|begin_of_box|>", "<|end_of_box|>"),
+];
+
+/// The last tag that holds an answer, and where it begins.
+pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
+    let mut last = None;
+    for at in memchr_iter(b'<', text.as_bytes()) {
+        let opened =
+            TAGS.iter().find_map(|(open, close)| Some((strip_prefix(&text[at..], open)?, close)));
+        if let Some((inner, close)) = opened {
+            // A tag that is never closed reaches as far as an answer may.
+            let rest = head(inner, MAX_TAGGED);
+            let inner = rest.split(*close).next().unwrap_or(rest).trim();
+            if !is_placeholder(inner) {
+                last = Some((at, inner));
+            }
+        }
+    }
+    last.map(|(at, inner)| (at, tagged(inner)))
+}
+
+/// The answer among the words of a tag.
+fn tagged(inner: &str) -> &str {
+    if is_answer(inner) {
+        return inner;
+    }
+    match formula_in(inner) {
+        Some((_, formula)) if inner.matches('$').count() <= 2 => formula,
+        _ if !inner.contains('\n') => stated(inner).unwrap_or(inner),
+        _ => inner,
+    }
+}
+
+/// The first `####` before an answer: it ends a solution, so what follows is another one. The marks of headings such as
+/// `#### Step 2` and `#### 1. The sum` are none.
+pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
+    lines(text).find_map(|(at, line)| {
+        let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_numbered = digits.len() < line.len()
+            && digits.strip_prefix(['.', ')']).is_some_and(|rest| {
+                rest.trim_start_matches([' ', '*']).starts_with(char::is_alphabetic)
+            });
+        if is_numbered { None } else { Some((at, leading(line)?)) }
+    })
+}
+
+/// Words behind the last `####`: an answer where no other rule finds one.
+pub(super) fn words(text: &str) -> Option<&str> {
+    let (_, line) = lines(text).last()?;
+    let line = line.trim_matches(['*', ' ', '.']);
+    (!line.is_empty() && !line.ends_with(':')).then_some(line)
+}
+
+/// The lines behind each `####`, and where the marks stand; the line may be the next one.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let line = move |at: usize| {
+        // A longer run of marks was looked at where it begins.
+        let is_first = !text[..at].ends_with('#');
+        let rest = head(text[at..].trim_start_matches('#').trim_start(), MAX_LINE);
+        let line = rest.lines().next().unwrap_or_default().trim();
+        (is_first && !line.is_empty() && !line.starts_with('#')).then_some((at, line))
+    };
+    HASHES.places(text).take(MAX_MARKS).filter_map(line)
+}

@@ -1,0 +1,246 @@
+//! Which words of a completion are its answer: one order of rules, each a function that returns a part of the text.
+//!
+//! 1. [`scope`] leaves out thoughts, text after an end token, and a next question after the answer.
+//! 2. The last of the explicit marks: a box, a tag, `####`, "final answer is".
+//! 3. "answer is", "answer:".
+//! 4. In the flexible mode only: the whole text, the conclusion of the last sentence, the last value, a few words.
+//!
+//! Every scan is linear, and no rule reads more than the last 64 KB.
+
+mod boxes;
+mod clause;
+mod lenient;
+mod marks;
+mod phrase;
+mod scan;
+mod scope;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::Mode;
+use super::parse::parse;
+use super::tree::Answer;
+pub(super) use boxes::last_box;
+
+/// Words in the place of an answer that only stand for one.
+const STAND_INS: [&str; 14] = [
+    "answer",
+    "your answer",
+    "the answer",
+    "final answer",
+    "your final answer",
+    "the final answer",
+    "your answer here",
+    "final answer here",
+    "answer here",
+    "insert answer here",
+    "ldots",
+    "dots",
+    "cdots",
+    "final result",
+];
+
+/// Longest text that may be an answer as a whole.
+const MAX_WHOLE: usize = 300;
+/// Longest part of a line that is read behind a mark.
+const MAX_LINE: usize = 400;
+
+/// The rule that found an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// `\boxed{7}`.
+    Box,
+    /// `<answer>7</answer>`.
+    Tag,
+    /// `#### 7`.
+    Hashes,
+    /// `The answer is 7`.
+    Phrase,
+    /// A completion that is nothing but an answer.
+    Whole,
+    /// `**7**` in the last line.
+    Bold,
+    /// The end of the last sentence, after "is", an equals sign or a colon.
+    Conclusion,
+    /// `option C is correct`.
+    Choice,
+    /// The last formula.
+    Formula,
+    /// The last number.
+    Number,
+    /// A few words.
+    Words,
+}
+
+impl Rule {
+    /// All rules, explicit marks first.
+    pub const ALL: [Self; 11] = [
+        Self::Box,
+        Self::Tag,
+        Self::Hashes,
+        Self::Phrase,
+        Self::Whole,
+        Self::Bold,
+        Self::Conclusion,
+        Self::Choice,
+        Self::Formula,
+        Self::Number,
+        Self::Words,
+    ];
+
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Box => "box",
+            Self::Tag => "tag",
+            Self::Hashes => "hashes",
+            Self::Phrase => "phrase",
+            Self::Whole => "whole",
+            Self::Bold => "bold",
+            Self::Conclusion => "conclusion",
+            Self::Choice => "choice",
+            Self::Formula => "formula",
+            Self::Number => "number",
+            Self::Words => "words",
+        }
+    }
+}
+
+/// Where an answer stands in a completion, and by which rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// The rule.
+    pub rule: Rule,
+    /// Its first byte.
+    pub start: usize,
+    /// The byte behind its last one.
+    pub end: usize,
+}
+
+/// An answer that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// The answer: the text of the span, or several boxes joined by commas.
+    pub text: Cow<'a, str>,
+    /// Where it stands, in bytes of the completion; of several boxes, from the first to the last.
+    pub span: Range<usize>,
+    /// The rule that found it.
+    pub rule: Rule,
+}
+
+impl Found<'_> {
+    /// Where it stands, in a text that has `offset` bytes before the completion.
+    pub fn location(&self, offset: usize) -> Location {
+        Location { rule: self.rule, start: self.span.start + offset, end: self.span.end + offset }
+    }
+}
+
+/// The answer that a completion gives, and where; none where no rule of the mode finds one.
+///
+/// ```
+/// use tealight_datasets::verify::math::{Mode, answer};
+///
+/// let text = "6 times 7 is \\boxed{42}, as wanted.";
+/// let found = answer::find(text, Mode::Strict).expect("a box");
+/// assert_eq!((&*found.text, found.rule), ("42", answer::Rule::Box));
+/// assert_eq!(&text[found.span], "42");
+/// ```
+pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
+    let text = scope::searched(completion);
+    let offset = offset_in(completion, text);
+    let moved = |found: Found<'a>| Found {
+        span: found.span.start + offset..found.span.end + offset,
+        ..found
+    };
+    // Up to a next question first: the question that a completion repeats before it answers ends nothing.
+    let parts = || scope::next_questions(text).map(|end| &text[..end]).chain([text]);
+    if let Some(found) = parts().find_map(by_marks) {
+        return Some(moved(found));
+    }
+    if mode == Mode::Strict {
+        return None;
+    }
+    parts().find_map(|part| by_position(part, part.len() == text.len())).map(moved)
+}
+
+/// The answer that a mark names: the last of the explicit ones, else "answer is", else words after `####`.
+fn by_marks(text: &str) -> Option<Found<'_>> {
+    let explicit = [
+        boxes::last(text),
+        marks::tag(text).map(|(at, inner)| (at, part(text, inner, Rule::Tag))),
+        marks::hashes(text).map(|(at, inner)| (at, part(text, inner, Rule::Hashes))),
+        phrase::final_answer(text).map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
+    ];
+    let last = explicit.into_iter().flatten().max_by_key(|(at, _)| *at).map(|(_, found)| found);
+    last.or_else(|| Some(part(text, phrase::answer(text)?, Rule::Phrase)))
+        .or_else(|| Some(part(text, marks::words(text)?, Rule::Hashes)))
+}
+
+/// The answer by the flexible rules. Before a next question, a number in passing answers nothing.
+fn by_position(text: &str, is_whole: bool) -> Option<Found<'_>> {
+    let (inner, rule) = lenient::answer(text.trim())?;
+    let is_passing = matches!(rule, Rule::Number | Rule::Words);
+    (is_whole || !is_passing).then(|| part(text, inner, rule))
+}
+
+/// A part of a text, as an answer.
+fn part<'a>(text: &str, part: &'a str, rule: Rule) -> Found<'a> {
+    let start = offset_in(text, part);
+    Found { text: Cow::Borrowed(part), span: start..start + part.len(), rule }
+}
+
+/// Where a part of a text begins in it: a part is a slice, so its address says so.
+pub(super) fn offset_in(text: &str, part: &str) -> usize {
+    (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len())
+}
+
+/// Whether a text is nothing but an answer: mathematics, or words without a number among them.
+fn is_answer(text: &str) -> bool {
+    // A sentence around a formula is no answer, though its letters could be read as words.
+    let dollars = text.bytes().filter(|byte| *byte == b'$').count();
+    let is_wrapped = text.starts_with('$') && text.ends_with('$');
+    if dollars >= 2 && !is_wrapped {
+        return is_value(text) && text.starts_with('$');
+    }
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    parse(text).is_some_and(|answer| !(has_digit && has_words(&answer)))
+}
+
+/// Whether a text is mathematics without words.
+fn is_value(text: &str) -> bool {
+    parse(text).is_some_and(|answer| !has_words(&answer))
+}
+
+fn has_words(answer: &Answer) -> bool {
+    match answer {
+        Answer::Words(_) => true,
+        Answer::Chain(sides, _) => sides[1..].iter().any(has_words),
+        Answer::Tuple(_, items, _)
+        | Answer::Set(items)
+        | Answer::List(items)
+        | Answer::Union(items)
+        | Answer::Ratio(items) => items.iter().any(has_words),
+        Answer::Member(_, set) => has_words(set),
+        _ => false,
+    }
+}
+
+/// Whether a text in the place of an answer only stands for one: `...`, `your answer`.
+fn is_placeholder(text: &str) -> bool {
+    let is_mark = |c: char| !c.is_alphanumeric() && !"-+−∞∅√π½⅓⅔¼¾°%".contains(c);
+    let bare = text
+        .trim_start_matches("\\text")
+        .trim_matches(|c: char| c.is_whitespace() || "{}<>[]()$*_.,…:?\"'`\\".contains(c));
+    if bare.is_empty() {
+        // Brackets around nothing are the empty set.
+        return text.is_empty() || (text.chars().all(is_mark) && !text.contains("\\{"));
+    }
+    if bare.len() > 40 || !bare.ends_with(['r', 'R', 't', 'T', 'e', 'E', 's', 'S', 'n', 'N']) {
+        return false;
+    }
+    STAND_INS.iter().any(|known| bare.eq_ignore_ascii_case(known))
+}

@@ -1,0 +1,157 @@
+//! The part of a completion that is searched: without thoughts, up to the end of the turn, and up to a next question
+//! that a model without an end goes on with.
+
+use memchr::{memchr_iter, memchr2_iter};
+
+use super::super::super::tail;
+use super::scan::ends_with;
+
+/// Text beyond this is searched only at its end.
+const MAX_SEARCHED: usize = 64 << 10;
+/// Most next questions that are looked at.
+const MAX_QUESTIONS: usize = 4;
+
+/// How special tokens begin that end a turn, or begin another.
+const TURNS: [&str; 23] = [
+    "<|im_",
+    "<|eot",
+    "<|EOT",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end_of_turn|>",
+    "<|end_header",
+    "<|eom",
+    "<|return|>",
+    "<|start",
+    "<|user",
+    "<|system",
+    "<|assistant",
+    "<|observation",
+    "<|pad",
+    "</s>",
+    "<eos>",
+    "<pad>",
+    "<end_of_turn>",
+    "<start_of_turn>",
+    "<end_of_utterance>",
+    "<｜",
+];
+
+/// What a next question is called, before its number and a colon.
+const QUESTIONS: [&str; 14] = [
+    "question",
+    "problem",
+    "q",
+    "exercise",
+    "human",
+    "user",
+    "instruction",
+    "input",
+    "example",
+    "task",
+    "prompt",
+    "query",
+    "问题",
+    "题目",
+];
+
+/// The part of a completion that holds its answer.
+pub(super) fn searched(completion: &str) -> &str {
+    let text = crate::thinking::answer(tail(completion, MAX_SEARCHED));
+    turn(text)
+}
+
+/// The text of the first turn that has any.
+fn turn(text: &str) -> &str {
+    let begins = |at: usize| TURNS.iter().any(|token| text[at..].starts_with(token));
+    let mut start = 0;
+    for at in memchr_iter(b'<', text.as_bytes()) {
+        if at < start || !begins(at) {
+            continue;
+        }
+        let before = text[start..at].trim();
+        // A completion may begin with the tokens that begin a turn, and its role.
+        if !before.is_empty() && !matches!(before, "assistant" | "model" | "final") {
+            return &text[start..at];
+        }
+        start = text[at..].find('>').map_or(text.len(), |end| at + end + 1);
+    }
+    let rest = &text[start..];
+    if start == 0 {
+        return rest;
+    }
+    let role = ["assistant\n", "model\n"].iter().find_map(|role| rest.strip_prefix(role));
+    role.unwrap_or(rest)
+}
+
+/// Where next questions begin: `Question:`, `**Problem 2:**`, `Q:` after the end of a line or sentence.
+pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
+    // The first byte of a colon, or of one in full width.
+    memchr2_iter(b':', 0xef, text.as_bytes())
+        .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with([':', '：']))
+        .filter_map(|at| question(text, at))
+        .take(MAX_QUESTIONS)
+}
+
+/// Where the question begins whose name ends with the colon at `colon`.
+fn question(text: &str, colon: usize) -> Option<usize> {
+    let is_number = |c: char| c == ' ' || c == '*' || c == '#' || c.is_ascii_digit();
+    // Names are short: a colon after a long number costs no more than one after a name.
+    let mut head = colon.saturating_sub(40);
+    while !text.is_char_boundary(head) {
+        head += 1;
+    }
+    let named = text[head..colon].trim_end_matches(is_number);
+    let name = QUESTIONS.iter().find(|name| ends_with(named, name))?;
+    let before =
+        named[..named.len() - name.len()].trim_end_matches([' ', '*', '#', '>', '\t', '_', '[']);
+    let is_first = head == 0 && before.is_empty();
+    let ends = ['\n', '.', '!', '?', '}', '$', '>', '。', ')'];
+    (!is_first && before.ends_with(ends)).then_some(head + before.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_at_its_token_and_may_begin_with_one() {
+        for (text, expected) in [
+            ("9</s>", "9"),
+            ("9<|eot_id|><|start_header_id|>user<|end_header_id|>8", "9"),
+            ("<|im_start|>assistant\n9<|im_end|>\n<|im_start|>user\n8", "\n9"),
+            ("<s>9<eos>8", "<s>9"),
+            ("a < b and <answer>9</answer>", "a < b and <answer>9</answer>"),
+            ("<|begin_of_box|>9<|end_of_box|>", "<|begin_of_box|>9<|end_of_box|>"),
+            ("9<｜end▁of▁sentence｜>8", "9"),
+            ("", ""),
+            ("<|im_end|>", ""),
+        ] {
+            assert_eq!(searched(text).trim(), expected.trim(), "{text}");
+        }
+    }
+
+    #[test]
+    fn next_questions_begin_lines_or_sentences() {
+        let first = |text: &str| next_questions(text).next().map(|at| text[at..].to_owned());
+        assert_eq!(first("It is 9.\n\nQ: what is 8?").as_deref(), Some("Q: what is 8?"));
+        for text in [
+            "It is 9.\n**Problem 2:** what?",
+            "It is 9. Question: what?",
+            "\\boxed{9}\n### Question 12:\nwhat?",
+            "是 9。\n问题：什么？",
+        ] {
+            assert!(first(text).is_some(), "{text}");
+        }
+        for text in [
+            "Question: what is 8?",
+            "The next question: is it 9?",
+            "The IQ: 9",
+            "Answer to problem 3: 9",
+            "so: 9",
+        ] {
+            assert_eq!(first(text), None, "{text}");
+        }
+    }
+}

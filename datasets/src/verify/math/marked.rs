@@ -1,0 +1,241 @@
+//! Values with a mark: percent signs, degrees, units, currencies, bases.
+
+use dashu_ratio::RBig;
+
+use super::lex::Token;
+use super::numerals::is_written;
+use super::parse::Parser;
+use super::text::{number_word, scale};
+use super::tree::{Answer, Expr, Mark, times};
+use super::units::conversion;
+
+/// Words behind a value that begin a condition or a modulus.
+const NO_UNITS: [&str; 8] = ["if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
+
+/// Most parts of a compound quantity: `2 hours 45 minutes 10 seconds`.
+const MAX_PARTS: usize = 4;
+
+impl Parser {
+    /// A value with the mark behind it.
+    pub(super) fn marked(&mut self, value: Answer) -> Option<Answer> {
+        if self.accept('%') {
+            return Some(Answer::Marked(Box::new(value), Mark::Percent));
+        }
+        if self.accept('°') {
+            return Some(Answer::Marked(Box::new(value), self.degrees()));
+        }
+        if let Some(Token::Currency(unit)) = self.peek() {
+            let unit = *unit;
+            self.at += 1;
+            return Some(Answer::Marked(Box::new(value), Mark::Unit(unit.to_owned())));
+        }
+        if let Some(based) = self.base_in_words(&value) {
+            return Some(based);
+        }
+        let words = self.unit_words()?;
+        if words.is_empty() {
+            return Some(value);
+        }
+        let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
+        let (value, words) = match (value, scale(first)) {
+            (Answer::Value(value), Some(scale)) => {
+                (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
+            }
+            (value, _) => (value, words),
+        };
+        Some(match words.as_str() {
+            "" => value,
+            "percent" | "per cent" | "percentage" | "pct" => {
+                Answer::Marked(Box::new(value), Mark::Percent)
+            }
+            "degrees" | "degree" | "deg" => {
+                let mark = self.degrees();
+                Answer::Marked(Box::new(value), mark)
+            }
+            _ => self.compound(value, words),
+        })
+    }
+
+    /// Money after the sign of its currency, which may stand once more behind it: `\$5 million`, `\$12 per hour`.
+    pub(super) fn money(&mut self, value: Answer, unit: &'static str) -> Option<Answer> {
+        Some(match self.marked(value)? {
+            Answer::Marked(value, Mark::Unit(rest))
+                if rest.starts_with("per ") || rest.starts_with('/') =>
+            {
+                Answer::Marked(value, Mark::Unit(format!("{unit} {rest}")))
+            }
+            Answer::Marked(value, _) => Answer::Marked(value, Mark::Unit(unit.to_owned())),
+            value => Answer::Marked(Box::new(value), Mark::Unit(unit.to_owned())),
+        })
+    }
+
+    /// The words behind a value, `meters per second`, `cm^2`.
+    fn unit_words(&mut self) -> Option<String> {
+        let mut words = String::new();
+        while let Some(Token::Text(word)) = self.peek() {
+            if NO_UNITS.contains(&word.trim().to_lowercase().as_str()) {
+                break;
+            }
+            if !words.is_empty() {
+                words.push(' ');
+            }
+            words.push_str(word);
+            self.at += 1;
+            // `cm^2`, `cm^{2}`
+            if self.accept('^') {
+                let power = self.argument()?;
+                if let Expr::Number(power, None) = power {
+                    words.push_str(&format!("^{power}"));
+                }
+            }
+            // `\text{km}/\text{h}`
+            if self.peek_is('/')
+                && let Some(Token::Text(_)) = self.tokens.get(self.at + 1)
+            {
+                self.at += 1;
+                words.push_str(" per");
+            }
+        }
+        Some(words.trim().trim_end_matches('.').to_lowercase())
+    }
+
+    /// Degrees of angle or, before C and F, of temperature.
+    fn degrees(&mut self) -> Mark {
+        let scale = match self.peek() {
+            Some(Token::Name(name)) if name == "C" => "celsius",
+            Some(Token::Name(name)) if name == "F" => "fahrenheit",
+            Some(Token::Text(word)) => match word.to_lowercase().trim_end_matches('.') {
+                "c" | "celsius" => "celsius",
+                "f" | "fahrenheit" => "fahrenheit",
+                _ => return Mark::Degree,
+            },
+            _ => return Mark::Degree,
+        };
+        self.at += 1;
+        Mark::Unit(scale.to_owned())
+    }
+
+    /// `2 hours 45 minutes`: further parts in smaller units are added.
+    fn compound(&mut self, value: Answer, unit: String) -> Answer {
+        let unit = unit.trim_end_matches(" and").to_owned();
+        let mark = |value, unit| Answer::Marked(Box::new(value), Mark::Unit(unit));
+        let mut terms = match value {
+            Answer::Value(first) => vec![first],
+            other => return mark(other, unit),
+        };
+        for _ in 1..MAX_PARTS {
+            let start = self.at;
+            match self.part(&unit) {
+                Some(part) => terms.push(part),
+                None => {
+                    self.at = start;
+                    break;
+                }
+            }
+        }
+        let sum = if terms.len() == 1 { terms.remove(0) } else { Expr::Sum(terms) };
+        mark(Answer::Value(sum), unit)
+    }
+
+    /// A further part of a compound quantity, in its first unit.
+    fn part(&mut self, unit: &str) -> Option<Expr> {
+        self.accept(',');
+        let Some(Token::Number { .. }) = self.peek() else { return None };
+        let value = self.power()?;
+        let smaller = self.unit_words()?;
+        let factor = conversion(unit, smaller.trim_end_matches(" and"))?;
+        (factor < RBig::ONE).then(|| Expr::Product(vec![value, Expr::Number(factor, None)]))
+    }
+
+    /// `204 base 5`, `204 (base five)`, `204 in base 5`.
+    fn base_in_words(&mut self, value: &Answer) -> Option<Answer> {
+        let Answer::Value(Expr::Number(_, None)) = value else { return None };
+        let start = self.at;
+        let based = self.base_word().and_then(|base| {
+            let Some(Token::Number { digits, .. }) = self.tokens.get(start.checked_sub(1)?) else {
+                return None;
+            };
+            based(digits.clone(), base)
+        });
+        if based.is_none() {
+            self.at = start;
+        }
+        based
+    }
+
+    fn base_word(&mut self) -> Option<u32> {
+        let has_bracket = self.accept('(');
+        let mut words = Vec::new();
+        while let Some(Token::Text(word)) = self.peek() {
+            words.push(word.to_lowercase());
+            self.at += 1;
+        }
+        let words = words.join(" ");
+        let words = words.trim_matches(['(', ')', ' ']);
+        let rest = words.strip_prefix("in ").unwrap_or(words).strip_prefix("base")?.trim();
+        let base = match (rest, self.peek()) {
+            ("", Some(Token::Number { digits, .. })) => {
+                let base = digits.parse().ok()?;
+                self.at += 1;
+                base
+            }
+            (rest, _) => rest.parse().ok().or_else(|| u32::try_from(number_word(rest)?).ok())?,
+        };
+        if has_bracket {
+            self.expect(')')?;
+        }
+        Some(base)
+    }
+
+    /// `204_5`, `(204)_5`, `1011_{2}`, `1101_{\text{two}}`, `1AB_{16}`, `0.0011_2`.
+    pub(super) fn based(&mut self) -> Option<Answer> {
+        let mut all = String::new();
+        let has_bracket = self.accept('(');
+        loop {
+            match self.peek()? {
+                // `1.1e5` is not read with its exponent left out.
+                Token::Number { digits, value, .. } if is_written(digits, value) => {
+                    all.push_str(digits);
+                }
+                Token::Name(name) if name.len() == 1 => all.push_str(name),
+                Token::Text(name) => all.push_str(name),
+                _ => break,
+            }
+            self.at += 1;
+        }
+        if has_bracket {
+            self.expect(')')?;
+        }
+        self.expect('_')?;
+        let base = self.base()?;
+        // A single letter with a number below it is a variable.
+        let is_variable = all.len() == 1 && all.starts_with(|c: char| c.is_alphabetic());
+        if is_variable { None } else { based(all, base) }
+    }
+
+    /// The base below digits, as a number or a word.
+    fn base(&mut self) -> Option<u32> {
+        let start = self.at;
+        let is_braced = self.accept('{');
+        if let Some(Token::Text(word)) = self.peek() {
+            let word = word.to_lowercase();
+            let word = word.trim_start_matches("base").trim();
+            let base = u32::try_from(number_word(word)?).ok()?;
+            self.at += 1;
+            if is_braced {
+                self.expect('}')?;
+            }
+            return Some(base);
+        }
+        self.at = start;
+        let Expr::Number(base, None) = self.argument()? else { return None };
+        base.numerator().try_into().ok()
+    }
+}
+
+/// Digits in a base that has them.
+fn based(digits: String, base: u32) -> Option<Answer> {
+    let bare = digits.replacen('.', "", 1);
+    let are_digits = (2..=36).contains(&base) && bare.chars().all(|c| c.is_digit(base));
+    (are_digits && !bare.is_empty()).then_some(Answer::Based(digits, base))
+}

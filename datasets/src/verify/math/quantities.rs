@@ -1,0 +1,137 @@
+//! Values with percent signs, degrees and units: equal where they convert, or where only one side says its unit.
+
+use dashu_ratio::RBig;
+
+use super::expression::radians;
+use super::fuel::Fuel;
+use super::relations::Equal;
+use super::tree::{Answer, Constant, Expr, Mark};
+use super::units::{conversion, is_known, temperature};
+
+/// Percent: 50 % is 50 and 0.5 and 1/2. Degrees and units are compared only where both have one.
+pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fuel) -> bool {
+    let split = |answer: &Answer| match answer {
+        Answer::Marked(inner, mark) => ((**inner).clone(), Some(mark.clone())),
+        other => (other.clone(), None),
+    };
+    let is_unit = |answer: &Answer| matches!(answer, Answer::Marked(_, Mark::Unit(_)));
+    let ((a, of_gold), (b, of_answer)) = match (is_unit(gold), is_unit(answer)) {
+        (true, false) => (split(gold), split(&with_unit(answer))),
+        (false, true) => (split(&with_unit(gold)), split(answer)),
+        _ => (split(gold), split(answer)),
+    };
+    let in_radians = |degrees: &Answer| match degrees {
+        Answer::Value(value) => Answer::Value(radians(value.clone())),
+        other => other.clone(),
+    };
+    match (&of_gold, &of_answer) {
+        (Some(Mark::Unit(p)), Some(Mark::Unit(q))) => {
+            converted(p, q, &b).is_some_and(|converted| equal(&a, &converted, fuel))
+        }
+        (Some(Mark::Percent), Some(Mark::Percent)) => equal(&a, &b, fuel),
+        (Some(Mark::Percent), _) => equal(&a, &b, fuel) || equal(&hundredth(&a), &b, fuel),
+        (_, Some(Mark::Percent)) => equal(&a, &b, fuel) || equal(&a, &hundredth(&b), fuel),
+        (Some(Mark::Degree), Some(Mark::Unit(unit))) => match is_angle(unit) {
+            true => equal(&in_radians(&a), &b, fuel),
+            // 25 degrees may be a temperature.
+            false => is_scale(unit) && equal(&a, &b, fuel),
+        },
+        (Some(Mark::Unit(unit)), Some(Mark::Degree)) => match is_angle(unit) {
+            true => equal(&a, &in_radians(&b), fuel),
+            false => is_scale(unit) && equal(&a, &b, fuel),
+        },
+        // A multiple of pi without a unit is an angle in radians.
+        (Some(Mark::Degree), None) if has_pi(&b) => equal(&in_radians(&a), &b, fuel),
+        (None, Some(Mark::Degree)) if has_pi(&a) => equal(&a, &in_radians(&b), fuel),
+        _ => equal(&a, &b, fuel),
+    }
+}
+
+fn is_angle(unit: &str) -> bool {
+    conversion("rad", unit).is_some()
+}
+
+fn is_scale(unit: &str) -> bool {
+    matches!(unit, "celsius" | "fahrenheit")
+}
+
+fn has_pi(answer: &Answer) -> bool {
+    fn holds(expr: &Expr) -> bool {
+        *expr == Expr::Constant(Constant::Pi) || expr.children().into_iter().any(holds)
+    }
+    matches!(answer, Answer::Value(expr) if holds(expr))
+}
+
+/// The answer's value in the gold's unit.
+fn converted(gold: &str, answer: &str, value: &Answer) -> Option<Answer> {
+    let (factor, more) = match temperature(gold, answer) {
+        Some(scale) => scale,
+        None => (conversion(gold, answer)?, RBig::ZERO),
+    };
+    let Answer::Value(expr) = value else {
+        return (factor == RBig::ONE && more.is_zero()).then(|| value.clone());
+    };
+    let number = |value: RBig| Expr::Number(value, None);
+    let mut expr = expr.clone();
+    if factor != RBig::ONE {
+        expr = Expr::Product(vec![number(factor), expr]);
+    }
+    if !more.is_zero() {
+        expr = Expr::Sum(vec![expr, number(more)]);
+    }
+    Some(Answer::Value(expr))
+}
+
+/// `5 m` and `3 m/s` beside a value with a unit: their letters are units too.
+fn with_unit(answer: &Answer) -> Answer {
+    if let Answer::Value(expr) = answer
+        && let Some((value, unit)) = unit_of(expr)
+    {
+        return Answer::Marked(Box::new(Answer::Value(value)), Mark::Unit(unit));
+    }
+    answer.clone()
+}
+
+/// The number and the unit of a product of a number and letters that are units.
+pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
+    let power = |expr: &Expr| match expr {
+        Expr::Variable(name) if is_known(name) => Some(name.clone()),
+        Expr::Power(base, exponent) => match (&**base, &**exponent) {
+            (Expr::Variable(name), Expr::Number(power, None)) if is_known(name) => {
+                Some(format!("{name}^{power}"))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    match expr {
+        Expr::Product(factors) => {
+            let (first, rest) = factors.split_first()?;
+            let units: Vec<String> = rest.iter().map(power).collect::<Option<_>>()?;
+            (!units.is_empty()).then(|| (first.clone(), units.join(" ")))
+        }
+        Expr::Quotient(above, below) => {
+            let (value, unit) = unit_of(above)?;
+            Some((value, format!("{unit} per {}", power(below)?)))
+        }
+        Expr::Negative(inner) => {
+            let (value, unit) = unit_of(inner)?;
+            Some((Expr::Negative(Box::new(value)), unit))
+        }
+        _ => None,
+    }
+}
+
+fn hundredth(answer: &Answer) -> Answer {
+    match answer {
+        Answer::Value(expr) => {
+            // Exact again: 28 % is 28/100, however many decimals it was written with.
+            let exact = match expr {
+                Expr::Number(value, _) => Expr::Number(value.clone(), None),
+                other => other.clone(),
+            };
+            Answer::Value(Expr::Quotient(Box::new(exact), Box::new(Expr::integer(100))))
+        }
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,191 @@
+//! Numbers in words: `twenty-one`, `two hundred and five`, `minus twelve`, `three eighths`, `two and a half`.
+
+use dashu_ratio::RBig;
+
+use super::text::{folded, scale};
+
+/// Most words of a number.
+const MAX_WORDS: usize = 16;
+
+const SMALL: [&str; 20] = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+];
+const TENS: [&str; 8] =
+    ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
+/// Parts of one, from halves on.
+const PARTS: [&str; 19] = [
+    "half",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+];
+
+/// The number that words are; a single word after it, `six apples`, is its unit.
+pub(super) fn spelled(text: &str) -> Option<RBig> {
+    if text.len() > 160 {
+        return None;
+    }
+    let text = text.to_lowercase().replace('-', " ");
+    let is_half = text.trim() == "a half" || text.trim() == "half";
+    if is_half {
+        return Some(RBig::from_parts(1.into(), 2_u8.into()));
+    }
+    // "three and a half": `folded` leaves out articles.
+    let folded = folded(&text);
+    let words: Vec<&str> = folded.split(' ').filter(|word| !word.is_empty()).collect();
+    if words.is_empty() || words.len() > MAX_WORDS {
+        return None;
+    }
+    let (is_negative, words) = match words[0] {
+        "minus" | "negative" => (true, &words[1..]),
+        _ => (false, &words[..]),
+    };
+    let value = with_part(words)?;
+    Some(if is_negative { -value } else { value })
+}
+
+/// A number and a fraction: `three eighths`, `two and one third`, `two and half`.
+fn with_part(words: &[&str]) -> Option<RBig> {
+    if let Some(and) = words.iter().rposition(|word| *word == "and") {
+        let (before, after) = (&words[..and], &words[and + 1..]);
+        if let (Some(whole), Some(part)) = (integer(before), part(after)) {
+            return Some(RBig::from(whole) + part);
+        }
+    }
+    if let Some(part) = part(words) {
+        return Some(part);
+    }
+    if let Some(whole) = integer(words) {
+        return Some(RBig::from(whole));
+    }
+    // A unit behind the number.
+    let (last, rest) = words.split_last()?;
+    let is_unit = last.len() > 2
+        && last.chars().all(char::is_alphabetic)
+        && *last != "and"
+        && integer(&[last]).is_none();
+    if is_unit && !rest.is_empty() { integer(rest).map(RBig::from) } else { None }
+}
+
+/// `three eighths`, `one half`, `half`.
+fn part(words: &[&str]) -> Option<RBig> {
+    let (last, rest) = words.split_last()?;
+    let below = denominator(last)?;
+    let above = if rest.is_empty() { 1 } else { integer(rest)? };
+    // "fifth" alone is a rank.
+    let is_part = !rest.is_empty() || *last == "half";
+    is_part.then(|| RBig::from_parts(above.into(), below.into()))
+}
+
+fn denominator(word: &str) -> Option<u64> {
+    let parts = |word: &str| PARTS.iter().position(|part| *part == word).map(|at| at as u64 + 2);
+    match word {
+        "halves" => Some(2),
+        "quarter" | "quarters" => Some(4),
+        "hundredth" | "hundredths" => Some(100),
+        "thousandth" | "thousandths" => Some(1000),
+        word => parts(word).or_else(|| parts(word.strip_suffix('s')?)),
+    }
+}
+
+/// `two hundred and five thousand twelve`.
+fn integer(words: &[&str]) -> Option<i64> {
+    let (mut total, mut group) = (0_i64, 0_i64);
+    let mut last_scale = i64::MAX;
+    // Of a group below a thousand, what the next word must be smaller than.
+    let mut below = 1000;
+    let mut is_any = false;
+    for (number, word) in words.iter().enumerate() {
+        if *word == "and" && number > 0 && number + 1 < words.len() {
+            continue;
+        }
+        if let Some(value) = SMALL.iter().position(|small| small == word) {
+            let value = value as i64;
+            let limit = if value < 10 { 10 } else { 20 };
+            (below >= limit && (value > 0 || words.len() == 1)).then_some(())?;
+            (group, below) = (group + value, 0);
+        } else if let Some(tens) = TENS.iter().position(|tens| tens == word) {
+            (below >= 100).then_some(())?;
+            (group, below) = (group + 20 + 10 * tens as i64, 10);
+        } else if *word == "hundred" {
+            (is_any && group > 0 && group < 100).then_some(())?;
+            (group, below) = (group * 100, 100);
+        } else {
+            let scale = scale(word)?;
+            (is_any && group > 0 && scale < last_scale).then_some(())?;
+            total = total.checked_add(group.checked_mul(scale)?)?;
+            (group, below, last_scale) = (0, 1000, scale);
+        }
+        is_any = true;
+    }
+    is_any.then_some(total + group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_numbers() {
+        for (words, above, below) in [
+            ("five", 5, 1),
+            ("Twenty-one", 21, 1),
+            ("one hundred", 100, 1),
+            ("two hundred and five", 205, 1),
+            ("three thousand four hundred twelve", 3412, 1),
+            ("two million", 2_000_000, 1),
+            ("six apples", 6, 1),
+            ("minus twelve", -12, 1),
+            ("negative one half", -1, 2),
+            ("three eighths", 3, 8),
+            ("two-thirds", 2, 3),
+            ("one half", 1, 2),
+            ("a half", 1, 2),
+            ("three quarters", 3, 4),
+            ("two and a half", 5, 2),
+            ("zero", 0, 1),
+        ] {
+            let expected = RBig::from_parts(above.into(), u64::try_from(below).unwrap().into());
+            assert_eq!(spelled(words), Some(expected), "{words}");
+        }
+        for words in
+            ["", "and", "fifth", "one two", "twenty twelve", "hundred", "of five", "Evelyn"]
+        {
+            assert_eq!(spelled(words), None, "{words}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Structures with conditions: sets, piecewise functions, congruences, half-lines.
+
+use super::lex::Token;
+use super::parse::Parser;
+use super::tree::{Answer, Expr, Relation};
+
+/// Words between a piece and its condition.
+const IF: [&str; 5] = ["if", "for", "when", "where", "whenever"];
+/// Words in place of the last condition.
+const ELSE: [&str; 3] = ["otherwise", "else", "elsewhere"];
+
+impl Parser {
+    /// `{1, 2}`, `{x | x > 5}`, `{x in R : x > 5}`.
+    pub(super) fn set(&mut self) -> Option<Answer> {
+        self.expect('⦃')?;
+        if self.accept('⦄') {
+            return Some(Answer::Set(vec![]));
+        }
+        let start = self.at;
+        if let Some(condition) = self.condition() {
+            return Some(condition);
+        }
+        self.at = start;
+        let inner = self.list(&['⦄'])?;
+        self.expect('⦄')?;
+        Some(Answer::Set(match inner {
+            Answer::List(items) => items,
+            one => vec![one],
+        }))
+    }
+
+    /// The rest of a set by a condition on a real number.
+    fn condition(&mut self) -> Option<Answer> {
+        let Some(Token::Name(_)) = self.peek() else { return None };
+        self.at += 1;
+        if self.accept('∈') && !self.accept('ℝ') {
+            return None;
+        }
+        if !self.accept(':') {
+            self.expect('|')?;
+        }
+        let inner = self.list(&['⦄'])?;
+        self.expect('⦄')?;
+        let is_relation = |answer: &Answer| matches!(answer, Answer::Chain(..));
+        let is_condition = match &inner {
+            Answer::Union(parts) | Answer::List(parts) => parts.iter().all(is_relation),
+            other => is_relation(other),
+        };
+        is_condition.then(|| Answer::Condition(Box::new(inner)))
+    }
+
+    /// The real line, or a half of it: `R^+`, `R_{>0}`, `R_{\\ge 0}`.
+    pub(super) fn reals(&mut self) -> Option<Answer> {
+        self.expect('ℝ')?;
+        let is_below = self.accept('_');
+        if !is_below && !self.accept('^') {
+            return Some(Answer::line());
+        }
+        let is_braced = self.accept('{');
+        let sign = match self.peek()? {
+            Token::Symbol(sign) => *sign,
+            _ => return None,
+        };
+        self.at += 1;
+        if !matches!(sign, '+' | '-') {
+            let zero = self.sum()?;
+            (zero == Expr::integer(0)).then_some(())?;
+        }
+        if is_braced {
+            self.expect('}')?;
+        }
+        let zero = || Answer::Value(Expr::integer(0));
+        let infinity = || Answer::Value(Expr::Infinity);
+        let minus = || Answer::Value(Expr::Negative(Box::new(Expr::Infinity)));
+        let half = |open, low, high, close| Some(Answer::Tuple(open, vec![low, high], close));
+        match sign {
+            '+' | '>' => half('(', zero(), infinity(), ')'),
+            '-' | '<' => half('(', minus(), zero(), ')'),
+            '≥' => half('[', zero(), infinity(), ')'),
+            '≤' => half('(', minus(), zero(), ']'),
+            _ => None,
+        }
+    }
+
+    /// A piecewise function between its marks: pieces and conditions, row by row.
+    pub(super) fn cases(&mut self) -> Option<Answer> {
+        let rows = self.rows()?;
+        let mut pieces = Vec::new();
+        for mut row in rows {
+            let piece = match (row.pop(), row.pop(), row.is_empty()) {
+                (Some(condition), Some(value), true) => (value, condition),
+                // The value and its condition may stand in one cell.
+                (Some(Answer::Cases(mut inner)), None, true) if inner.len() == 1 => inner.pop()?,
+                _ => return None,
+            };
+            pieces.push(piece);
+        }
+        (!pieces.is_empty()).then_some(Answer::Cases(pieces))
+    }
+
+    /// The cells of cases, without commas at their ends and the words before conditions.
+    fn rows(&mut self) -> Option<Vec<Vec<Answer>>> {
+        (self.peek() == Some(&Token::Cases(true))).then_some(())?;
+        self.at += 1;
+        let mut rows = vec![vec![]];
+        loop {
+            match self.peek()? {
+                Token::Cases(false) => {
+                    self.at += 1;
+                    break;
+                }
+                Token::Symbol('&' | ',' | ';' | '.') => self.at += 1,
+                Token::Symbol('⏎') => {
+                    self.at += 1;
+                    rows.push(vec![]);
+                }
+                Token::Text(word) if is_one_of(word, &IF) => self.at += 1,
+                Token::Cases(true) => return None,
+                _ => {
+                    let cell = self.nested(Self::chain)?;
+                    rows.last_mut()?.push(cell);
+                }
+            }
+        }
+        rows.retain(|row: &Vec<Answer>| !row.is_empty());
+        Some(rows)
+    }
+
+    /// `x + 1 if x < 0`: a piece of a function in words.
+    pub(super) fn case(&mut self, value: Answer) -> Option<Answer> {
+        let start = self.at;
+        let is_if = match self.peek() {
+            Some(Token::Text(word)) => is_one_of(word, &IF),
+            _ => false,
+        };
+        if !is_if {
+            return Some(value);
+        }
+        self.at += 1;
+        let condition = self.nested(Self::chain);
+        match condition {
+            Some(condition @ (Answer::Chain(..) | Answer::Member(..))) => {
+                Some(Answer::Cases(vec![(value, condition)]))
+            }
+            _ => {
+                self.at = start;
+                Some(value)
+            }
+        }
+    }
+
+    /// `a = b (mod m)` behind its left part.
+    pub(super) fn congruence(&mut self, answer: &Answer) -> Option<Answer> {
+        let start = self.at;
+        let modulus = self.modulus();
+        if modulus.is_none() {
+            self.at = start;
+        }
+        let modulus = modulus?;
+        let residue = match answer {
+            Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
+                sides.last()?
+            }
+            other => other,
+        };
+        let Answer::Value(residue) = residue else { return None };
+        Some(Answer::Congruence(residue.clone(), modulus))
+    }
+
+    fn modulus(&mut self) -> Option<Expr> {
+        let has_bracket = self.accept('(');
+        let is_mod = match self.peek()? {
+            Token::Name(name) => name == "mod",
+            Token::Text(word) => word.eq_ignore_ascii_case("mod"),
+            _ => false,
+        };
+        is_mod.then_some(())?;
+        self.at += 1;
+        let modulus = self.sum()?;
+        if has_bracket {
+            self.expect(')')?;
+        }
+        Some(modulus)
+    }
+}
+
+/// The pieces of a list all of whose members are pieces: `x + 1 for x < 0, x - 1 otherwise`.
+pub(super) fn cases_of(items: &[Answer]) -> Option<Answer> {
+    let pieces = items.iter().map(|item| match item {
+        Answer::Cases(pieces) if pieces.len() == 1 => pieces.first().cloned(),
+        _ => None,
+    });
+    Some(Answer::Cases(pieces.collect::<Option<_>>()?))
+}
+
+/// Whether a condition is that of all other cases.
+pub(super) fn is_otherwise(condition: &Answer) -> bool {
+    matches!(condition, Answer::Words(words) if is_one_of(words, &ELSE))
+}
+
+fn is_one_of(word: &str, words: &[&str]) -> bool {
+    let word = word.trim().trim_end_matches('.');
+    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+}

@@ -1,0 +1,179 @@
+//! Two texts, a gold answer and an answer: equal as they stand, as values, or as words.
+
+use super::fuel::Fuel;
+use super::{FUEL, Outcome, compare, parse, text, tree};
+
+/// Longest equation whose left side is left out, in bytes.
+const MAX_EQUATION: usize = 400;
+
+/// Whether an answer's text is a gold's, and the stage that decided.
+pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
+    let trim = |text: &str| -> (usize, usize) {
+        let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
+        // A point ends a sentence, three go on: `0.333...`
+        let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
+        let start = inner.as_ptr() as usize - text.as_ptr() as usize;
+        (start, start + inner.len())
+    };
+    let ((a, b), (c, d)) = (trim(gold), trim(answer));
+    let (gold, answer) = (&gold[a..b], &answer[c..d]);
+    if !gold.is_empty() && gold == answer {
+        return (Outcome::Correct, "text");
+    }
+    if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
+        return (if a == b { Outcome::Correct } else { Outcome::Wrong }, "text");
+    }
+    let (parsed_gold, parsed_answer) = (parse::parse(gold), parse::parse(answer));
+    let mut is_out = false;
+    let mut equal = |gold: &tree::Answer, answer: &tree::Answer| {
+        let mut fuel = Fuel::new(FUEL);
+        let is_equal = compare::equal(gold, answer, &mut fuel);
+        is_out |= fuel.is_out;
+        is_equal
+    };
+    if let (Some(gold), Some(answer)) = (&parsed_gold, &parsed_answer)
+        && equal(gold, answer)
+    {
+        return (Outcome::Correct, "value");
+    }
+    // `0,5` and `1000,99` are decimals where commas are points.
+    let is_decimal =
+        matches!(&parsed_gold, Some(tree::Answer::Value(tree::Expr::Number(_, Some(_)))));
+    let (a, b) = (with_point(gold, false), with_point(answer, is_decimal));
+    if (a.is_some() || b.is_some())
+        && let (Some(gold), Some(answer)) = (
+            parse::parse(a.as_deref().unwrap_or(gold)),
+            parse::parse(b.as_deref().unwrap_or(answer)),
+        )
+        && equal(&gold, &answer)
+    {
+        return (Outcome::Correct, "value");
+    }
+    // `P(A) = 1/3` where the left side is no mathematics that is read; and what a gold answer rounds to.
+    let a = if parsed_gold.is_none() { right_side(gold) } else { None };
+    let b = if parsed_answer.is_none() { right_side(answer) } else { None };
+    let rounded = approximation(gold);
+    let golds = [a.as_ref().or(parsed_gold.as_ref()), rounded.as_ref()];
+    if (a.is_some() || b.is_some() || rounded.is_some())
+        && let Some(answer) = b.as_ref().or(parsed_answer.as_ref())
+        && golds.into_iter().flatten().any(|gold| equal(gold, answer))
+    {
+        return (Outcome::Correct, "value");
+    }
+    if as_words(gold, answer, parsed_gold.as_ref(), parsed_answer.as_ref()) {
+        return (Outcome::Correct, "text");
+    }
+    if let (Some(gold), Some(rest)) =
+        (&parsed_gold, text::after_choice(answer).and_then(parse::parse))
+        && equal(gold, &rest)
+    {
+        return (Outcome::Correct, "value");
+    }
+    match (parsed_gold, parsed_answer) {
+        (None, _) => (Outcome::UnparsableGold, "parse"),
+        (_, None) => (Outcome::UnparsableAnswer, "parse"),
+        _ if is_out => (Outcome::OutOfWork, "value"),
+        _ => (Outcome::Wrong, "value"),
+    }
+}
+
+/// Whether both are the same text, the same letters of choices, or the same words.
+fn as_words(
+    gold: &str,
+    answer: &str,
+    parsed_gold: Option<&tree::Answer>,
+    parsed_answer: Option<&tree::Answer>,
+) -> bool {
+    let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    // Two values that differ are not words, whatever their letters.
+    let are_values = parsed_gold.zip(parsed_answer).is_some_and(|(a, b)| {
+        let is_math = |answer: &tree::Answer| !matches!(answer, tree::Answer::Words(_));
+        is_math(a) && is_math(b)
+    });
+    bare(gold) == bare(answer)
+        || text::same_choice(gold, answer)
+        || text::same_choices(gold, answer)
+        || (!are_values && text::same_words(gold, answer) && !has_digits(gold))
+}
+
+/// The right side of an equation whose left side is only a name: `P(X = 2) = 5`, `\overline{AB} = 5`.
+fn right_side(text: &str) -> Option<tree::Answer> {
+    if text.len() > MAX_EQUATION {
+        return None;
+    }
+    let mut depth = 0_i32;
+    let equals = text.bytes().position(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && byte == b'='
+    })?;
+    let (name, value) = (text[..equals].trim(), &text[equals + 1..]);
+    let mut outside = 0_i32;
+    let is_list = name.chars().any(|c| {
+        match c {
+            '(' | '[' | '{' => outside += 1,
+            ')' | ']' | '}' => outside -= 1,
+            _ => {}
+        }
+        outside == 0 && matches!(c, ',' | ';' | '<' | '>' | '!' | '≤' | '≥' | '≠')
+    });
+    let words = name.split(|c: char| !c.is_ascii_alphabetic());
+    let mut words = words.filter(|word| !word.is_empty());
+    let is_hedged = words.any(|word| {
+        matches!(
+            word,
+            "or" | "and" | "not" | "le" | "ge" | "leq" | "geq" | "lt" | "gt" | "ne" | "neq"
+        )
+    });
+    let is_name = name.starts_with(|c: char| !c.is_ascii_digit() && c != '-')
+        && name.contains(|c: char| c.is_ascii_alphabetic());
+    if is_list || is_hedged || !is_name {
+        return None;
+    }
+    // A chain of unequal values is a list of guesses: `= 5 = 7` is compared as `x = 5 = 7`.
+    parse::parse(&format!("x = {value}"))
+}
+
+/// What a gold answer says that it rounds to: 0.982 of `\sin 79^\circ \approx 0.982`.
+fn approximation(gold: &str) -> Option<tree::Answer> {
+    let sides = gold.rsplit_once("\\approx").or_else(|| gold.rsplit_once('≈'));
+    let (before, value) = sides?;
+    (!before.trim().is_empty()).then(|| parse::parse(value)).flatten()
+}
+
+/// A decimal comma as a point: digits, one comma, and digits that are no group of thousands; `1.234,5` has points
+/// between thousands. One digit behind the comma may as well be a list, `1,2`, unless `of_decimal` says that the
+/// other side is a decimal.
+fn with_point(text: &str, of_decimal: bool) -> Option<String> {
+    let (whole, part) = text.split_once(',')?;
+    let are_digits =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut groups = whole.split('.');
+    let first = groups.next().unwrap_or_default();
+    let has_groups = whole.contains('.');
+    let are_groups = (1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3);
+    let digits = whole.replace('.', "");
+    let is_decimal = has_groups && are_groups
+        || !has_groups && (part.len() >= 2 || of_decimal) && (part.len() != 3 || whole == "0");
+    (are_digits(&digits) && are_digits(part) && is_decimal).then(|| format!("{digits}.{part}"))
+}
+
+fn has_digits(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// The sign and digits of a plain integer, without leading zeros.
+fn plain_integer(text: &str) -> Option<(bool, &str)> {
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits = digits.trim_start_matches('0');
+    Some((is_negative && !digits.is_empty(), digits))
+}

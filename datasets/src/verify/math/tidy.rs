@@ -1,0 +1,174 @@
+//! Tokens that are no part of an answer's value: labels before it, qualifiers after it, raised marks.
+
+use super::lex::Token;
+
+/// Words before a value that say what it is, without a colon.
+const LABELS: [&str; 10] = [
+    "about",
+    "approximately",
+    "approx",
+    "approx.",
+    "around",
+    "roughly",
+    "exactly",
+    "equals",
+    "is",
+    "the answer is",
+];
+
+/// Tokens without labels, and with degrees and ordinals as marks of their own.
+pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
+    let needs_none = |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('°'));
+    if tokens.iter().all(needs_none) {
+        return tokens;
+    }
+    let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
+    let mut at = label(&tokens);
+    while let Some(token) = tokens.get(at) {
+        let is_raised = *token == Token::Symbol('^');
+        let is_braced = tokens.get(at + 1) == Some(&Token::Symbol('{'));
+        let mark = tokens.get(at + 1 + usize::from(is_braced));
+        let ends = !is_braced || tokens.get(at + 3) == Some(&Token::Symbol('}'));
+        let skipped = at + 2 + 2 * usize::from(is_braced);
+        match mark {
+            // `90^\circ`, `90^{\circ}`
+            Some(Token::Symbol('°')) if is_raised && ends => {
+                out.push(Token::Symbol('°'));
+                at = skipped;
+            }
+            // `5^{\text{th}}`
+            Some(Token::Text(word)) if is_raised && ends && is_ordinal(word) => at = skipped,
+            _ => {
+                let is_suffix = matches!(token, Token::Text(word) if is_ordinal(word))
+                    && matches!(out.last(), Some(Token::Number { .. }));
+                if !is_suffix {
+                    out.push(token.clone());
+                }
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+fn is_ordinal(word: &str) -> bool {
+    matches!(word, "st" | "nd" | "rd" | "th")
+}
+
+/// How many tokens before an answer only say what it is: `Total:`, `The answer is`, `about`.
+fn label(tokens: &[Token]) -> usize {
+    let is_value = |token: Option<&Token>| {
+        matches!(
+            token,
+            Some(
+                Token::Number { .. }
+                    | Token::Name(_)
+                    | Token::Currency(_)
+                    | Token::Matrix(true)
+                    | Token::Symbol('-' | '+' | '(' | '[' | '{' | '⦃' | '|' | '∞')
+            )
+        )
+    };
+    let words = tokens.iter().take_while(|token| matches!(token, Token::Text(_))).count();
+    let Some(Token::Text(last)) = words.checked_sub(1).and_then(|last| tokens.get(last)) else {
+        return 0;
+    };
+    let has_colon = tokens.get(words) == Some(&Token::Symbol(':'));
+    let lower = last.trim().to_lowercase();
+    let is_label = has_colon
+        || lower.ends_with(':')
+        || lower.ends_with(" is")
+        || lower.ends_with(" are")
+        || LABELS.contains(&lower.as_str());
+    let length = words + usize::from(has_colon);
+    if is_label && is_value(tokens.get(length)) { length } else { 0 }
+}
+
+/// Where a qualifier begins that only says what a letter stands for, and its domain: `k in Z`, `for all real x`.
+pub(super) fn qualifier(tokens: &[Token]) -> Option<(usize, Option<char>)> {
+    let is_plain = |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('∈'));
+    if tokens.iter().all(is_plain) {
+        return None;
+    }
+    let (start, domain) = in_words(tokens).or_else(|| in_symbols(tokens))?;
+    let mut end = start;
+    while end > 0 && matches!(tokens[end - 1], Token::Symbol(',' | ';' | '(')) {
+        end -= 1;
+    }
+    let depth = |open: char, close: char| {
+        let count = |symbol| tokens[..end].iter().filter(|t| **t == Token::Symbol(symbol)).count();
+        count(open) == count(close)
+    };
+    (end > 0 && depth('⦃', '⦄') && depth('(', ')')).then_some((end, domain))
+}
+
+/// `for all x in R`, `where k is an integer`, `for any constant c`.
+fn in_words(tokens: &[Token]) -> Option<(usize, Option<char>)> {
+    let start = tokens.iter().position(|token| match token {
+        Token::Text(word) => {
+            let word = word.trim().to_lowercase();
+            ["for", "where", "with"].iter().any(|begin| {
+                word.strip_prefix(begin)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+            })
+        }
+        Token::Name(name) => name == "forall",
+        _ => false,
+    })?;
+    let words: Vec<String> = tokens[start..]
+        .iter()
+        .filter_map(|token| match token {
+            Token::Text(word) => Some(word.trim().to_lowercase()),
+            _ => None,
+        })
+        .collect();
+    let words = words.join(" ");
+    let has = |word: &str| words.contains(word);
+    let is_general = words.is_empty()
+        || ["for all", "for any", "for every", "for each", "for some"]
+            .iter()
+            .any(|begin| words.starts_with(begin));
+    let symbolic = symbol(&tokens[start..]);
+    let domain = match () {
+        () if has("positive") || has("natural") => Some('N'),
+        () if has("nonneg") || has("non-neg") || has("negative") => Some('W'),
+        () if has("integer") => Some('Z'),
+        () if has("real") => Some('R'),
+        () => symbolic,
+    };
+    // `x for x > 0` is a restriction, not a qualifier.
+    let is_restricted = tokens[start..]
+        .iter()
+        .any(|token| matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '≠' | '=')));
+    let says_kind = domain.is_some() || has("constant") || has("arbitrary");
+    ((is_general || says_kind) && !is_restricted).then_some((start, domain))
+}
+
+/// `, k in Z` and `(k in Z)` at the end.
+fn in_symbols(tokens: &[Token]) -> Option<(usize, Option<char>)> {
+    let mut end = tokens.len();
+    let has_bracket = end > 0 && tokens[end - 1] == Token::Symbol(')');
+    end -= usize::from(has_bracket);
+    let start = end.checked_sub(3)?;
+    let [Token::Name(_), Token::Symbol('∈'), _] = &tokens[start..end] else { return None };
+    let domain = symbol(&tokens[start..end])?;
+    let before = tokens.get(start.checked_sub(1)?)?;
+    let is_apart = match before {
+        Token::Symbol('(') => has_bracket,
+        Token::Symbol(',' | ';') => !has_bracket,
+        _ => false,
+    };
+    is_apart.then_some((start, Some(domain)))
+}
+
+/// The set that a membership names.
+fn symbol(tokens: &[Token]) -> Option<char> {
+    let at = tokens.iter().position(|token| *token == Token::Symbol('∈'))?;
+    match tokens.get(at + 1)? {
+        Token::Symbol('ℝ') => Some('R'),
+        Token::Name(name) if matches!(name.as_str(), "Z" | "N" | "Q" | "R" | "C") => {
+            name.chars().next()
+        }
+        _ => None,
+    }
+}

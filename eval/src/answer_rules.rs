@@ -1,0 +1,66 @@
+//! By which rules the answers of an evaluation were found, for people.
+
+use std::collections::BTreeMap;
+
+use tealight_datasets::verify::math::Rule;
+
+/// The share of each rule, in words: `answers found by: box 80.0 %, last number 20.0 % of 50`; none where no verifier of
+/// mathematics judged.
+pub fn describe(rules: &BTreeMap<Rule, usize>) -> Option<String> {
+    let all: usize = rules.values().sum();
+    let share = |(rule, count): (&Rule, &usize)| {
+        let name = match rule {
+            Rule::Hashes => "####",
+            Rule::Number => "last number",
+            Rule::Formula => "last formula",
+            rule => rule.name(),
+        };
+        format!("{name} {:.1} %", 100.0 * *count as f64 / all as f64)
+    };
+    let shares: Vec<String> = rules.iter().map(share).collect();
+    (all > 0).then(|| format!("answers found by: {} of {all}", shares.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Answer, Sample, Summary, Tally};
+    use tealight_datasets::{Problem, Prompt, verify};
+
+    #[test]
+    fn the_rules_that_found_the_answers_are_counted() {
+        let problem = Problem::new("sum", Prompt::Text("3 + 4".into()), "7");
+        let verifier = verify::open("math").unwrap();
+        let mut tally = Tally::new(&problem);
+        let texts = ["\\boxed{7}", "\\boxed{8}", "#### 7", "we get 7 of them", "<think>7</think>"];
+        for (number, text) in texts.into_iter().enumerate() {
+            let answer = Answer { text: text.into(), is_finished: true, ..Answer::default() };
+            let sample = Sample::judged(&problem, &*verifier, number, answer);
+            if number == 0 {
+                let found = sample.found.clone().unwrap();
+                assert_eq!((found.rule, found.start, found.end), (Rule::Box, 7, 8));
+            }
+            tally.add(&sample);
+        }
+        let summary = Summary::new(&[tally], &[1]).unwrap();
+        let expected = BTreeMap::from([(Rule::Box, 2), (Rule::Hashes, 1), (Rule::Number, 1)]);
+        assert_eq!(summary.rules, expected);
+        assert_eq!(
+            describe(&summary.rules).unwrap(),
+            "answers found by: box 50.0 %, #### 25.0 %, last number 25.0 % of 4"
+        );
+        assert_eq!(describe(&BTreeMap::new()), None);
+        let json = serde_json::to_value(&summary).unwrap();
+        assert_eq!(json["rules"], serde_json::json!({"box": 2, "hashes": 1, "number": 1}));
+    }
+
+    #[test]
+    fn places_count_the_thought_before_the_answer() {
+        let problem = Problem::new("sum", Prompt::Text("3 + 4".into()), "7");
+        let text = "<think>8</think>so \\boxed{7}";
+        let answer = Answer { text: text.into(), is_finished: true, ..Answer::default() };
+        let found = Sample::judged(&problem, &*verify::open("math").unwrap(), 0, answer).found;
+        let found = found.unwrap();
+        assert_eq!(&text[found.start..found.end], "7");
+    }
+}
