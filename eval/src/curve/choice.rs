@@ -64,14 +64,8 @@ pub fn choices(
         let runs: Vec<&RunPath> = paths.iter().filter(|path| path.objective == name).collect();
         let count = runs.iter().map(|run| run.checkpoints.len()).min().unwrap_or(0);
         let at = |checkpoint: usize, temperature: usize| {
-            let of = |run: &&RunPath| {
-                let point = &run.checkpoints[checkpoint];
-                match temperature {
-                    0 => Some(point.problems.as_slice()),
-                    further => point.colder.get(further - 1).map(Vec::as_slice),
-                }
-            };
-            let all: Option<Vec<&[Answers]>> = runs.iter().map(of).collect();
+            let all = runs.iter().map(|run| answers(run, checkpoint, temperature));
+            let all: Option<Vec<&[Answers]>> = all.collect();
             mean(&all?)
         };
         let all = (0..count).flat_map(|one| (0..temperatures.len()).map(move |t| (one, t)));
@@ -98,6 +92,15 @@ pub fn choices(
         objectives: all.iter().map(choice).collect(),
         levels,
     })
+}
+
+/// What is known of a run's checkpoint at the temperature of this place.
+fn answers(run: &RunPath, checkpoint: usize, temperature: usize) -> Option<&[Answers]> {
+    let point = &run.checkpoints[checkpoint];
+    match temperature {
+        0 => Some(&point.problems),
+        further => point.colder.get(further - 1).map(Vec::as_slice),
+    }
 }
 
 /// The upper concave hull, from the left (Andrew's monotone chain).
