@@ -123,13 +123,17 @@ fn curves_are_exact_where_answers_can_be_listed() {
         "study --quiet --no-greedy --task paths --seeds 0,1 --objectives grpo,js:2.4 --max-samples 8 \
          --max-test-samples 12 -n 32 -k 1,8 --max-steps 2 --eval-steps 1 --prompts-per-step 4 --num-generations 8 \
          --learning-rate 1e-3 --eval-max-samples 12 --eval-num-samples 4 --base-temperature 0.6 --average-share 0.5 \
-         --match updates --output",
+         --match updates --temperatures 0.5 --output",
     );
     let done = succeeded(&[&arguments[..], &[&output]].concat());
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(text.contains("exact, from the probability of every correct answer"), "{text}");
     let results = json(format!("{output}/results.json"));
     assert_eq!(results["curves"][0]["is_exact"], true);
+    // The base at both temperatures, and two checkpoints of each objective too.
+    let choices = results["choices"]["objectives"].as_array().expect("choices");
+    let candidates: Vec<&Value> = choices.iter().map(|one| &one["candidates"]).collect();
+    assert_eq!(candidates, [2, 6, 6]);
     let place = Path::new(&output);
     let on_the_way = place.join("grpo-seed0/path/step-000001");
     assert!(on_the_way.join("answers-paths-test.jsonl").exists());

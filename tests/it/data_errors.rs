@@ -88,6 +88,9 @@ fn impossible_settings_are_refused_before_any_work() {
     assert!(said.contains("train the same"), "{said}");
     let said = refusal(&["study", "--variants", "best", "--eval-steps", "0", "--output", &output]);
     assert!(said.contains("--eval-steps"), "{said}");
+    let study = ["study", "--task", "countdown", "--eval-steps", "0", "--output", &output];
+    let said = refusal(&[&study[..], &["--temperatures", "0.8"]].concat());
+    assert!(said.contains("--temperatures needs --eval-steps"), "{said}");
     let said = refusal(&["train", "--steps-per-generation", "9", "--output", &output]);
     assert!(said.contains("--prompts-per-step"), "{said}");
     let said = refusal(&["train", "--eval-steps", "5", "--output", &output]);

@@ -4,8 +4,9 @@
 //! their means is `problem / P + sum over objectives of (seed / S + rest / SP)`, the crossed analysis of
 //! [`crate::inference`]. Problems are paired. Seeds are not: a seed that two objectives share (its prompts come in the
 //! same order) can only make them more alike, so that leaving that out is on the safe side, and the seeds of both
-//! then give their degrees of freedom. In simulations of three seeds this finds a difference of .09 in 85 % of studies
-//! where pairs of seeds find it in 55 %, at no more errors (`simulation`).
+//! then give their degrees of freedom. In a simulation with three seeds and 80 problems a difference of .092 was found,
+//! after Holm's adjustment for four tests, in 87 % of studies, and from pairs of seeds by [`crate::inference::crossed`] in
+//! 46 %; neither found an objective to differ from itself in more than 5 %.
 
 use super::result::Variances;
 use super::student::{quantile, two_sided_tail};
