@@ -57,7 +57,7 @@ impl Exact {
         Some(Self {
             problems: listed.len(),
             answers: listed.iter().map(|problem| problem.logp.len()).sum(),
-            pass_at_k: by_k(share, |problem, k| seen(problem.mass(), k)),
+            pass_at_k: by_k(share, ListedProblem::pass),
             unique_correct: by_k(amount, ListedProblem::unique),
             coverage: by_k(share, |problem, k| {
                 let listed = problem.logp.len() as u64;
@@ -74,6 +74,11 @@ impl ListedProblem {
     /// The total probability of the answers.
     pub fn mass(&self) -> f64 {
         self.logp.iter().map(|logp| logp.exp()).sum::<f64>().min(1.0)
+    }
+
+    /// The probability that one of k samples is one of the answers.
+    pub fn pass(&self, k: usize) -> f64 {
+        seen(self.mass(), k)
     }
 
     /// The expected number of distinct answers among k samples.

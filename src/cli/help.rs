@@ -77,9 +77,8 @@ const GROUPS: [Group; 8] = [
             "variants",
             "average_share",
             "base_temperature",
+            "temperatures",
             "no_baselines",
-            "test_pairs",
-            "distinct_among",
         ],
     },
     Group {

@@ -27,6 +27,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("average_share", Beyond(0.0), Beyond(1.0)),
     ("base_validity", Beyond(0.0), Beyond(1.0)),
     ("base_temperature", Beyond(0.0), Beyond(1.0)),
+    ("temperatures", Beyond(0.0), Beyond(1.0)),
     ("batch_size", At(1.0), At(MANY)),
     ("beta", At(0.0), At(1e6)),
     ("concurrency", At(1.0), At(4096.0)),

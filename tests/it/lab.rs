@@ -154,6 +154,39 @@ fn strategies_have_pass_at_k_curves_that_cross() {
     }
 }
 
+/// The controlled family.
+const FAMILY: [&str; 10] = [
+    "divergence:none",
+    "divergence:reverse-kl",
+    "divergence:forward-kl",
+    "divergence:forward-kl:rehearsal=correct",
+    "divergence:forward-kl:rehearsal=importance",
+    "divergence:js",
+    "divergence:js:rehearsal=correct",
+    "divergence:js:rehearsal=importance",
+    "divergence:hellinger",
+    "divergence:alpha-dpg",
+];
+
+/// Forward KL on stored samples of the base and on the policy's by importance weights are two estimators of one
+/// quantity: their claims are equal, by enumeration.
+#[test]
+fn rehearsal_and_importance_weights_estimate_one_forward_kl() {
+    let ends = world("ends");
+    let table = off_base(&ends, Class::Bigram).expect("memory");
+    let claim = |text: &str| {
+        let plan = text.parse::<Objective>().expect("possible").plan;
+        claimed_gradient(&ends, &table, &plan, 2).expect("memory").expect("a claim")
+    };
+    let stored = claim("divergence:forward-kl:0.5");
+    let weighed = claim("divergence:forward-kl:0.5:rehearsal=importance");
+    let correct = claim("divergence:forward-kl:0.5:rehearsal=correct");
+    let farthest =
+        |other: &[f64]| stored.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(farthest(&weighed) < 1e-10, "{}", farthest(&weighed));
+    assert!(farthest(&correct) > 1e-4, "the base's correct answers are another anchor");
+}
+
 /// T5: every objective's expected gradient is that of what it claims, by enumeration of all pairs.
 #[test]
 fn every_expected_gradient_is_what_it_claims() {
@@ -181,7 +214,8 @@ fn every_expected_gradient_is_what_it_claims() {
         "rloo:divergence=alpha:beta=0.2:alpha=0.4",
         "kl-full:divergence=hellinger",
     ])
-    .chain(["pkpo:1", "pass-at-k:1", "alpha-dpg:0.9", "alpha-dpg:0.25", "grpo:entropy=0.1"]);
+    .chain(["pkpo:1", "pass-at-k:1", "alpha-dpg:0.9", "alpha-dpg:0.25", "grpo:entropy=0.1"])
+    .chain(FAMILY);
     let mut checked = 0;
     for text in Objective::names().chain(more) {
         let objective: Objective = text.parse().expect("possible");

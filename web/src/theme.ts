@@ -20,7 +20,7 @@ export function name(all: string[]): void {
 }
 
 /**
- * What models share a colour and an entry of the legend by: runs of one objective, and an objective's front with the one
+ * What models share a colour and an entry of the legend by: runs of one objective, and an objective's curve with the one
  * configuration of it that tables show (`grpo` and `grpo@learning-rate=1e-4`).
  */
 export function key(model: string): string {

@@ -1,10 +1,11 @@
 //! Studies and evaluations as data, as rows of tables, and as pages: data for the viewer that `web/` builds.
 
 pub mod contrast;
+pub mod curve;
 mod evaluation;
 mod evaluation_tables;
 mod forgetting;
-pub mod front;
+mod greedy;
 pub mod ledger;
 pub mod levels;
 mod live;
@@ -18,6 +19,7 @@ mod training;
 pub mod view;
 
 pub use evaluation::write;
+pub use greedy::greedy_warnings;
 pub use live::Live;
 pub use page::{live_page, sheet, shell_argument};
 pub use study::{

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::contrast::{Contrast, Evaluations};
-use crate::front::Fronts;
+use crate::curve::{Choices, Curves};
 use crate::inference::Effect;
 use crate::ledger::Ledger;
 use crate::results::Question;
@@ -37,12 +37,9 @@ pub struct Study {
     pub matched: String,
     /// Each objective's label and every choice that it stands for; of several configurations the one that tables show.
     pub objectives: Vec<(String, String)>,
-    /// Why there are no fronts, where checkpoints were evaluated.
+    /// Why there are no curves, where checkpoints were evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub without_fronts: Option<String>,
-    /// Why there are no fronts of distinct solutions, where there are others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub without_distinct: Option<String>,
+    pub without_curves: Option<String>,
     /// The sets that every model was evaluated on, each at one temperature.
     pub datasets: Vec<Evaluated>,
     /// The change of accuracy on sets outside the training domain, where there are some.
@@ -50,9 +47,12 @@ pub struct Study {
     pub forgetting: Option<Forgetting>,
     /// The training runs.
     pub training: Vec<Training>,
-    /// Fronts of its objectives, one a way of giving runs as much and a measure; drawn first.
+    /// Curves of its objectives: Pass@k, whose differences are tested and which is drawn first, then distinct answers.
     #[serde(default)]
-    pub fronts: Vec<Fronts>,
+    pub curves: Vec<Curves>,
+    /// The best checkpoint and temperature of every objective, where checkpoints were evaluated at several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Choices>,
     /// The probabilities of every listed correct answer, where requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Ledger>,

@@ -1,4 +1,4 @@
-//! A study as a page: verdict, fronts and curves first, then tables, training and every sample behind them.
+//! A study as a page: verdict and curves first, then tables, training and every sample behind them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,9 +11,9 @@ use super::samples::{SampleChunks, Sampled, Source, place};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, pairs, to_base, with_header};
 use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
-use super::{Evaluated, Measured, Study, Training, contrast, front, ledger, page};
+use super::{Evaluated, Measured, Study, Training, contrast, curve, greedy_warnings, ledger, page};
 use crate::contrast::Contrast;
-use crate::front::ONE_SEED;
+use crate::curve::ONE_SEED;
 use crate::interval::ByK;
 use crate::{Summary, store};
 
@@ -138,7 +138,7 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
     let reported = study.reported();
     let mut models = vec!["base".to_owned()];
     models.extend(study.labels().iter().map(ToString::to_string));
-    let mut top: Vec<Chart> = study.fronts.first().map(front::chart).into_iter().collect();
+    let mut top: Vec<Chart> = study.curves.first().map(curve::chart).into_iter().collect();
     if let Some(set) = reported {
         top.push(pass_chart(study, set));
         if top.len() == 1 {
@@ -146,7 +146,8 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
         }
     }
     let mut warnings: Vec<String> =
-        study.without_fronts.iter().map(|reason| format!("No fronts: {reason}")).collect();
+        study.without_curves.iter().map(|reason| format!("No curves: {reason}")).collect();
+    warnings.extend(greedy_warnings(study));
     if study.seeds().len() == 1 {
         warnings.push(ONE_SEED.to_owned());
     }
@@ -188,10 +189,10 @@ pub(super) fn lead(study: &Study) -> String {
     )
 }
 
-/// The verdict on the first front; where there is none, what became of the base under each objective.
+/// The verdict on the first curves; where there are none, what became of the base under each objective.
 fn verdict(study: &Study, reported: Option<&Evaluated>) -> Vec<String> {
-    if let Some(verdict) = study.fronts.first().and_then(|fronts| fronts.verdict.as_ref()) {
-        return vec![verdict.text.clone()];
+    if let Some(curves) = study.curves.first() {
+        return vec![curves.verdict.text.clone()];
     }
     let contrasts = reported.map(|set| set.contrasts.as_slice()).unwrap_or_default();
     let one =
@@ -206,8 +207,12 @@ pub(super) fn sections(
 ) -> Vec<Section> {
     let seeds = study.seeds();
     let mut all = Vec::new();
-    for (index, fronts) in study.fronts.iter().enumerate() {
-        all.push(front::section(fronts, index == 0));
+    for (index, curves) in study.curves.iter().enumerate() {
+        all.push(curve::section(curves, index == 0));
+    }
+    if let Some(choices) = &study.choices {
+        let table = Table::new(curve::choice_rows(choices)).titled("", curve::choice_note(choices));
+        all.push(Section::new("Best checkpoint and temperature".to_owned()).table(table));
     }
     for set in &study.datasets {
         let is_on_top = reported.is_some_and(|first| std::ptr::eq(first, set));

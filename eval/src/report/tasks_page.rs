@@ -1,4 +1,4 @@
-//! A study on several tasks as one page: the comparison over tasks, every task's front, then what each task's own page has.
+//! A study on several tasks as one page: the comparison over tasks, every task's curves, then what each task's own page has.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,9 +11,9 @@ use super::samples::{Sampled, place};
 use super::study_page::{courses, footer, lead, samples, sections};
 use super::training::{Followed, StepFile};
 use super::view::{Chart, Document, Recipe, Section, Table};
-use super::{Study, front, page};
-use crate::front::ONE_SEED;
-use crate::front::tasks::{AcrossTasks, PAIRS_NOTE, TASKS_NOTE, TaskFronts, pair_rows, task_rows};
+use super::{Study, curve, greedy_warnings, page};
+use crate::curve::ONE_SEED;
+use crate::curve::tasks::{AcrossTasks, PAIRS_NOTE, TASKS_NOTE, TaskCurves, pair_rows, task_rows};
 use crate::results::MAX_RESULTS;
 use crate::store;
 
@@ -23,16 +23,13 @@ use crate::store;
 pub struct TasksStudy {
     /// The version of Tealight that made it.
     pub tealight: String,
-    /// The fronts of each task, in order.
-    pub tasks: Vec<TaskFronts>,
-    /// The comparison over tasks; none where fewer than two tasks have fronts.
+    /// The curves of each task, in order.
+    pub tasks: Vec<TaskCurves>,
+    /// The comparison over tasks; none where fewer than two tasks have curves.
     pub across: Option<AcrossTasks>,
-    /// The same by distinct solutions among an equal number of correct samples.
+    /// The same by distinct correct answers, which are not tested.
     #[serde(default)]
     pub distinct: Option<AcrossTasks>,
-    /// Why distinct solutions are not compared over tasks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub without_distinct: Option<String>,
     /// Wall time, in seconds.
     pub seconds: f64,
 }
@@ -131,25 +128,27 @@ fn document(
 ) -> Document {
     let tasks: Vec<&str> = studies.iter().map(|(task, _)| *task).collect();
     let top = all.tasks.iter().filter_map(|one| {
-        let chart = front::chart(one.fronts.as_ref()?);
+        let chart = curve::chart(one.curves.as_ref()?);
         Some(Chart { title: format!("{}: {}", one.task, chart.title), ..chart })
     });
     let mut verdict: Vec<String> = all.across.iter().map(|across| across.text.clone()).collect();
     verdict.extend(all.distinct.iter().map(|distinct| distinct.text.clone()));
-    let own = |one: &TaskFronts| {
-        let said = one.fronts.as_ref()?.verdict.as_ref()?;
-        Some(format!("{}, with p-values for its own pairs: {}", one.task, said.text))
+    let own = |one: &TaskCurves| {
+        let said = &one.curves.as_ref()?.verdict.text;
+        Some(format!("{}, with p-values for its own tests: {said}", one.task))
     };
     verdict.extend(all.tasks.iter().filter_map(own));
-    let without = |one: &TaskFronts| {
-        Some(format!("No fronts on {}: {}", one.task, one.without_fronts.as_ref()?))
+    let without = |one: &TaskCurves| {
+        Some(format!("No curves on {}: {}", one.task, one.without_curves.as_ref()?))
     };
     let mut warnings: Vec<String> = match &all.across {
         // Its text names them.
         Some(_) => Vec::new(),
         None => all.tasks.iter().filter_map(without).collect(),
     };
-    warnings.extend(all.without_distinct.clone());
+    for (task, study) in studies {
+        warnings.extend(greedy_warnings(study).into_iter().map(|text| format!("{task}, {text}")));
+    }
     let is_said = verdict.iter().any(|text| text.contains(ONE_SEED));
     if !is_said && studies.iter().any(|(_, study)| study.seeds().len() == 1) {
         warnings.push(ONE_SEED.to_owned());
@@ -177,12 +176,12 @@ fn all_sections(
     let mut table =
         Section::new("Tasks").table(Table::new(task_rows(&all.tasks)).titled("", TASKS_NOTE));
     if let Some(across) = &all.across {
-        let pairs = Table::new(pair_rows(across)).titled("Pairs of objectives", PAIRS_NOTE);
+        let pairs = Table::new(pair_rows(across)).titled("Differences", PAIRS_NOTE);
         table = table.table(pairs.folded());
     }
     if let Some(distinct) = &all.distinct {
         let pairs =
-            Table::new(pair_rows(distinct)).titled("Pairs by distinct solutions", PAIRS_NOTE);
+            Table::new(pair_rows(distinct)).titled("Differences of distinct answers", PAIRS_NOTE);
         table = table.table(pairs.folded());
     }
     let mut made = vec![table];

@@ -1,14 +1,21 @@
 //! A study's tables as a document: what a model card shows.
 
-use tealight_eval::report::{Study, front, ledger, levels, tables};
+use tealight_eval::report::{Study, curve, greedy_warnings, ledger, levels, tables};
 
 /// The study's tables.
 pub(super) fn markdown(study: &Study) -> String {
     let seeds: Vec<String> = study.seeds().iter().map(ToString::to_string).collect();
     let mut text: String =
-        study.fronts.iter().map(|fronts| front::markdown(fronts) + "\n").collect();
-    if let Some(reason) = &study.without_fronts {
-        text.push_str(&format!("No fronts: {reason}\n\n"));
+        study.curves.iter().map(|curves| curve::markdown(curves) + "\n").collect();
+    if let Some(choices) = &study.choices {
+        let (note, rows) = (curve::choice_note(choices), curve::choice_rows(choices));
+        text.push_str(&format!("{note}\n\n{}\n", tables::markdown(&rows)));
+    }
+    if let Some(reason) = &study.without_curves {
+        text.push_str(&format!("No curves: {reason}\n\n"));
+    }
+    for warning in greedy_warnings(study) {
+        text.push_str(&format!("Warning: {warning}\n\n"));
     }
     text.push_str(&format!(
         "{}: {} samples a problem, seeds {}, as many {}. {} {}\n",

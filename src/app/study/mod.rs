@@ -3,8 +3,9 @@
 //! evaluate each result, and report what became of accuracy and diversity.
 
 mod configuration;
-mod fronts;
+mod curves;
 mod ledger;
+mod listed_set;
 mod markdown;
 mod paths;
 mod plan;
@@ -18,7 +19,7 @@ mod work;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -38,9 +39,9 @@ use crate::system::process::Process;
 use crate::system::ranks::Ranks;
 use crate::system::stop::Interrupted;
 use configuration::Configuration;
-use ledger::LedgerSet;
+use listed_set::ListedSet;
 pub use plan::{Plan, planned};
-pub use runs::{Matched, TestPairs, Variant};
+pub use runs::{Matched, Variant};
 use seeds::{Seeds, distinct, read_seeds, seeds};
 use sets::{SetOptions, StudySet};
 use tuning::Objectives;
@@ -97,27 +98,22 @@ pub struct StudyOptions {
     #[arg(long, value_enum, value_delimiter = ',')]
     #[serde(default)]
     pub variants: Vec<Variant>,
-    /// Baselines of the fronts: the trained weights of the first objective without a divergence, averaged with the
+    /// Baselines of the curves: the trained weights of the first objective without a divergence, averaged with the
     /// base's. Each value is the share of the trained weights in one average.
     #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75")]
     pub average_share: Vec<f64>,
-    /// Baselines of the fronts: the base at these shares of the sampling temperature.
+    /// Baselines of the curves: the base at these shares of the sampling temperature.
     #[arg(long, value_delimiter = ',', default_value = "0.9,0.8,0.7,0.6,0.5")]
     pub base_temperature: Vec<f64>,
-    /// Leave the baselines out of the fronts.
+    /// Further temperatures at which every checkpoint of every objective is evaluated, as shares of the sampling
+    /// temperature: shows the best checkpoint and temperature of each objective at each Pass@1.
+    #[arg(long, value_delimiter = ',', value_name = "SHARES")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub temperatures: Vec<f64>,
+    /// Leave the baselines out of the curves.
     #[arg(long)]
     #[serde(default)]
     pub no_baselines: bool,
-    /// Pairs of objectives whose fronts are tested: all, or those with the reference, the first objective without a
-    /// divergence (usually grpo). With fewer tests smaller differences are significant; choose before the study runs.
-    #[arg(long, value_enum, default_value_t = TestPairs::All)]
-    #[serde(default, skip_serializing_if = "runs::is_default")]
-    pub test_pairs: TestPairs,
-    /// Number of correct samples among which the second comparison of fronts counts distinct solutions. Default: 4, or
-    /// 3 or 2 if fewer than ten problems have 4 under every checkpoint; in a study of several tasks 2.
-    #[arg(long, value_name = "CORRECT", value_parser = clap::value_parser!(u8).range(2..))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub distinct_among: Option<u8>,
     /// Number of samples of each problem in evaluations.
     #[arg(short, default_value_t = 64)]
     pub n: usize,
@@ -130,8 +126,8 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub settings: Settings,
-    /// The problems that checkpoints are chosen on: with --eval-steps N every run is evaluated --max-steps / N times at
-    /// equal distances on --eval-dataset and on the first held-out set, and fronts are drawn.
+    /// With --eval-steps N every run is evaluated --max-steps / N times at equal distances, and curves are drawn: on the
+    /// first held-out set, and on --eval-dataset, whose problems choose among the configurations of an objective.
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
@@ -149,10 +145,6 @@ pub struct StudyOptions {
     /// Directory for all results. Default: `study`, or `study-2` and so on if that exists.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Whether this is the study of one task among several: no setting, and not in `config.toml`.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub(crate) is_one_of_tasks: bool,
 }
 
 /// A study whose settings go together, with everything that it begins from.
@@ -163,7 +155,9 @@ struct Prepared {
     train: Dataset,
     sets: Vec<StudySet>,
     held_out: Option<HeldOutSet>,
-    ledger: Option<LedgerSet>,
+    ledger: Option<ListedSet>,
+    /// The answers whose probabilities curves are made of.
+    listed: Option<ListedSet>,
     base: Pretrained,
     device: Device,
 }
@@ -245,44 +239,11 @@ impl StudyOptions {
                 "--variants best needs --eval-steps and --eval-dataset, which the best model is chosen by"
             );
         }
-        options.check_fronts()?;
         let configurations = options.configurations()?;
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
         }
-        if options.test_pairs == TestPairs::Reference
-            && options.reference(&configurations).is_none()
-        {
-            bail!(
-                "--test-pairs reference needs an objective without a divergence that samples the policy, such as grpo"
-            );
-        }
         Ok((options, configurations))
-    }
-
-    /// Refuses options of fronts where there are none, and more correct samples than a problem has samples.
-    fn check_fronts(&self) -> Result<()> {
-        if self.held_out.eval_steps == 0 {
-            let option = match (self.test_pairs, self.distinct_among) {
-                (TestPairs::Reference, _) => "--test-pairs reference",
-                (TestPairs::All, Some(_)) => "--distinct-among",
-                (TestPairs::All, None) => return Ok(()),
-            };
-            bail!(
-                "{option} needs --eval-steps and --eval-dataset: without them there are no fronts to compare"
-            );
-        }
-        let valid = self.held_out.eval_num_samples.max(self.largest());
-        if let Some(correct) =
-            self.distinct_among.filter(|one| usize::from(*one) > valid.min(self.n))
-        {
-            bail!(
-                "--distinct-among {correct}: a problem cannot have {correct} correct samples, since -n draws {} and \
-                 the choice of checkpoints {valid} (--eval-num-samples)",
-                self.n
-            );
-        }
-        Ok(())
     }
 
     /// The study's folder, for this process alone.
@@ -360,13 +321,27 @@ impl Prepared {
         let asked = options.settings.max_completion_length;
         let longest = settings::completion_length(asked, problems, base.room())?;
         options.settings.max_completion_length = Some(longest);
+        let Some(set) = sets.iter().find(|set| set.domain != "train") else {
+            bail!("a study needs a held-out set");
+        };
         let ledger = options.ledger.map(|count| {
-            let Some(set) = sets.iter().find(|set| set.domain != "train") else {
-                bail!("--ledger needs a held-out set");
-            };
-            LedgerSet::new(set, count, &base.tokenizer, longest)
+            let listed = ListedSet::new(set, (count, "ledger"), &base.tokenizer, longest);
+            listed.context("--ledger")
         });
         let ledger = ledger.transpose()?;
-        Ok(Self { options, configurations, seeds, train, sets, held_out, ledger, base, device })
+        let listed =
+            held_out.as_ref().and_then(|_| curves::listed(&options, set, &base.tokenizer, longest));
+        Ok(Self {
+            options,
+            configurations,
+            seeds,
+            train,
+            sets,
+            held_out,
+            ledger,
+            listed,
+            base,
+            device,
+        })
     }
 }

@@ -1,20 +1,22 @@
-//! Paths: the checkpoints that a study's fronts are made of, each on the set that chooses and on the set that reports.
+//! Paths: the checkpoints that a study's curves are made of, each on the set that reports; those of runs also on the set
+//! that chooses among configurations.
 //!
 //! A path is a run from the base to its end, or a baseline that costs no training: the weights of a run averaged with
-//! the base's, or the base at lower temperatures. Early stopping is a run's own path, of which a checkpoint is chosen.
+//! the base's, or the base at lower temperatures.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use tealight_eval::front::{Checkpoint, ProblemCounts, RunPath};
-use tealight_eval::report::{HeldOut, Training, TrainingPoint, grid};
+use tealight_eval::curve::{Answers, Checkpoint, RunPath};
+use tealight_eval::report::{HeldOut, Training, grid};
 use tealight_eval::{Summary, Tally};
 
 use super::configuration::Configuration;
-use super::ledger::{self, LedgerSet};
+use super::ledger;
+use super::listed_set::ListedSet;
 use super::runs::last_weights;
 use super::sets::{Model, StudySet};
-use super::{Prepared, StudyOptions};
+use super::{Prepared, StudyOptions, curves};
 use crate::app::session::{Draw, Session};
 use crate::app::training::held_out::HeldOutSet;
 use crate::app::training::path::PathPoints;
@@ -37,13 +39,26 @@ pub(crate) struct PathSets<'a> {
     seed: u64,
     /// The objective whose runs are averaged with the base.
     reference: Option<String>,
-    ledger: Option<&'a LedgerSet>,
+    ledger: Option<&'a ListedSet>,
+    /// The answers whose probabilities curves are made of; without them, samples.
+    listed: Option<&'a ListedSet>,
 }
 
-/// A checkpoint on both sets.
+/// A checkpoint on the set that reports.
 struct Evaluation {
-    valid: Vec<Tally>,
-    test: Vec<Tally>,
+    answers: Vec<Answers>,
+    /// Its samples, where there are some.
+    sampled: Option<Vec<Tally>>,
+}
+
+/// The base, where every path begins.
+pub(crate) struct BasePath {
+    /// At the temperature of evaluations, then at those of --temperatures.
+    pub(crate) answers: Vec<Vec<Answers>>,
+    /// Its evaluation on the set that chooses.
+    pub(crate) held_out: HeldOut,
+    /// The base at lower temperatures.
+    pub(crate) colder: Option<RunPath>,
 }
 
 /// The results of the checkpoints of a run.
@@ -75,9 +90,18 @@ impl StudyOptions {
         if let Some(factor) = self.base_temperature.iter().find(|factor| !is_between(factor)) {
             bail!("--base-temperature is a share of the temperature between 0 and 1: not {factor}");
         }
+        if let Some(factor) = self.temperatures.iter().find(|factor| !is_between(factor)) {
+            bail!("--temperatures are shares of the temperature between 0 and 1: not {factor}");
+        }
+        if !self.temperatures.is_empty() && self.held_out.eval_steps == 0 {
+            bail!(
+                "--temperatures needs --eval-steps and --eval-dataset, which evaluate checkpoints"
+            );
+        }
         let all = [
             ("--average-share", &self.average_share),
             ("--base-temperature", &self.base_temperature),
+            ("--temperatures", &self.temperatures),
         ];
         for (option, values) in all {
             let is_repeated = |index: &usize| values[..*index].contains(&values[*index]);
@@ -119,54 +143,124 @@ impl<'a> PathSets<'a> {
             seed: study.seeds[0],
             reference: options.reference(&study.configurations),
             ledger: study.ledger.as_ref(),
+            listed: study.listed.as_ref(),
         })
     }
 
+    /// Whether curves are made of probabilities.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.listed.is_some()
+    }
+
+    fn draw(&self, n: usize) -> Draw<'_> {
+        Draw {
+            n,
+            params: &self.params,
+            seed: self.seed,
+            max_num_seqs: self.options.settings.max_num_seqs,
+        }
+    }
+
+    /// A model on the set that reports.
     fn evaluate(
         &self,
         session: &Session<'_>,
         model: &Model<'_>,
         temperature: f64,
-        folders: (&Path, &Path),
+        folder: &Path,
     ) -> Result<Evaluation> {
-        let draw = |n: usize| Draw {
-            n,
-            params: &self.params,
-            seed: self.seed,
-            max_num_seqs: self.options.settings.max_num_seqs,
+        // A ledger compares its probabilities with samples.
+        let sampled = match self.listed.is_none() || self.ledger.is_some() {
+            true => {
+                let draw = self.draw(self.options.n);
+                Some(self.test.sampled(session, model, (&draw, temperature), folder)?)
+            }
+            false => None,
         };
-        let (of_valid, of_test) = (draw(self.valid_n), draw(self.options.n));
-        let valid = self.valid.sampled(session, model, (&of_valid, temperature), folders.0)?;
-        let test = self.test.sampled(session, model, (&of_test, temperature), folders.1)?;
-        Ok(Evaluation { valid, test })
+        let answers = match (self.listed, &sampled) {
+            (Some(listed), _) => {
+                let at = (temperature, folder);
+                session.ranks.first(|| listed.scored(session, model, at).map(drop))?;
+                let problems = listed.problems(&listed.scored(session, model, at)?);
+                problems.into_iter().map(Answers::Listed).collect()
+            }
+            (None, sampled) => {
+                let of = |tally: &Tally| Answers::Sampled(tally.into());
+                sampled.iter().flatten().map(of).collect()
+            }
+        };
+        Ok(Evaluation { answers, sampled })
+    }
+
+    /// A model on the set that reports at each further temperature.
+    fn colder(
+        &self,
+        session: &Session<'_>,
+        model: &Model<'_>,
+        folder: &Path,
+    ) -> Result<Vec<Vec<Answers>>> {
+        let at = |factor: &f64| {
+            let temperature = factor * self.test.temperature;
+            let folder = folder.join(format!("temperature-{temperature}"));
+            Ok(self.evaluate(session, model, temperature, &folder)?.answers)
+        };
+        self.options.temperatures.iter().map(at).collect()
+    }
+
+    /// A model on the set that chooses.
+    fn valid(&self, session: &Session<'_>, model: &Model<'_>, folder: &Path) -> Result<Vec<Tally>> {
+        let draw = self.draw(self.valid_n);
+        self.valid.sampled(session, model, (&draw, self.test.temperature), folder)
+    }
+
+    /// Falls back to samples where the base's find more correct answers than are listed.
+    fn settle(&mut self, session: &Session<'_>, model: &Model<'_>, folder: &Path) -> Result<()> {
+        let Some(listed) = self.listed else { return Ok(()) };
+        let at = (self.test.temperature, folder);
+        session.ranks.first(|| listed.scored(session, model, at).map(drop))?;
+        let problems = listed.problems(&listed.scored(session, model, at)?);
+        let draw = self.draw(self.options.n);
+        let sampled = self.test.sampled(session, model, (&draw, self.test.temperature), folder)?;
+        if !curves::is_whole(&problems, &sampled) {
+            tracing::warn!(
+                "curves are estimated from samples: the base's samples on {} have more correct answers than the listed \
+                 ones, so it spells some otherwise",
+                listed.dataset
+            );
+            self.listed = None;
+        }
+        Ok(())
     }
 
     /// The base, where every path begins, and its path at lower temperatures.
-    pub(crate) fn base(
-        &self,
-        session: &Session<'_>,
-        output: &Path,
-    ) -> Result<(Checkpoint, HeldOut, Vec<RunPath>)> {
+    pub(crate) fn base(&mut self, session: &Session<'_>, output: &Path) -> Result<BasePath> {
         let load = || Ok(session.reference.clone());
-        let at = |factor: f64, name: String, folder: &Path| {
-            let model = Model { name, load: &load };
-            self.evaluate(session, &model, factor * self.test.temperature, (folder, folder))
-        };
         let folder = output.join("base");
-        let base = at(1.0, "base".into(), &folder)?;
+        let base = Model { name: "base".into(), load: &load };
+        self.settle(session, &base, &folder)?;
+        let warm = self.evaluate(session, &base, self.test.temperature, &folder)?.answers;
+        let answers = [vec![warm], self.colder(session, &base, &folder)?].concat();
+        let valid = self.valid(session, &base, &folder)?;
+        let mut factors = self.options.base_temperature.clone();
+        factors.sort_by(|a, b| b.total_cmp(a));
         let mut colder = Vec::new();
-        for factor in &self.options.base_temperature {
+        for (place, factor) in factors.iter().enumerate() {
             let temperature = factor * self.test.temperature;
-            let name = format!("base at temperature {temperature}");
-            let evaluation = at(*factor, name, &folder.join(format!("temperature-{temperature}")))?;
-            colder.push(RunPath {
-                objective: COLDER.into(),
-                configuration: format!("temperature {temperature}"),
-                seed: None,
-                checkpoints: vec![evaluation.checkpoint(0, 0)],
-            });
+            let model = Model { name: format!("base at temperature {temperature}"), load: &load };
+            let folder = folder.join(format!("temperature-{temperature}"));
+            let problems = self.evaluate(session, &model, temperature, &folder)?.answers;
+            colder.push(Checkpoint { step: place as u64 + 1, problems, colder: Vec::new() });
         }
-        Ok((base.checkpoint(0, 0), self.held_out(0, &base)?, colder))
+        let names: Vec<String> = factors.iter().map(ToString::to_string).collect();
+        let colder = RunPath {
+            objective: COLDER.into(),
+            configuration: format!("temperatures {}", names.join(", ")),
+            seed: None,
+            is_baseline: true,
+            checkpoints: colder,
+        };
+        let colder = Some(colder).filter(|path| !path.checkpoints.is_empty());
+        Ok(BasePath { answers, held_out: self.held_out(0, &valid)?, colder })
     }
 
     /// The path of a run that has ended, evaluated as far as that is not done; weights on the way are removed then.
@@ -190,21 +284,24 @@ impl<'a> PathSets<'a> {
             };
             let name = format!("{label} seed {} step {step}", config.seed);
             let model = Model { name, load: &load };
-            // The end has been evaluated on the test set already.
+            // The end has been sampled on the test set already.
             let of_test = if is_last { folder } else { own_folder.as_path() };
-            let evaluation =
-                self.evaluate(session, &model, self.test.temperature, (&own_folder, of_test))?;
+            let evaluation = self.evaluate(session, &model, self.test.temperature, of_test)?;
             let cost = training.points.iter().find(|point| point.step == step);
-            let (updates, tokens) = cost.map_or((0, 0), |cost| (cost.updates, cost.tokens));
-            checkpoints.push(evaluation.checkpoint(updates, tokens));
-            let of_valid = self.held_out(step, &evaluation)?;
+            let updates = cost.map_or(0, |cost| cost.updates);
+            checkpoints.push(Checkpoint {
+                step: updates as u64,
+                problems: evaluation.answers,
+                colder: self.colder(session, &model, &own_folder)?,
+            });
+            let of_valid = self.held_out(step, &self.valid(session, &model, &own_folder)?)?;
             merit = self.merit(&of_valid);
             held_out.push(of_valid);
             if let Some(ledger) = self.ledger {
-                let (sampled, logp) = (
-                    ledger.sampled(&evaluation.test),
-                    ledger.scored(session, &model, &own_folder)?,
-                );
+                let at = (self.test.temperature, own_folder.as_path());
+                let logp = ledger.scored(session, &model, at)?;
+                let sampled = evaluation.sampled.as_ref();
+                let sampled = sampled.and_then(|tallies| ledger::sampled(ledger, tallies));
                 in_ledger.push(ledger::Checkpoint { step, updates, sampled, logp });
             }
             PathPoints::discard(folder, step)?;
@@ -213,59 +310,60 @@ impl<'a> PathSets<'a> {
             objective: configuration.family.clone(),
             configuration: label.clone(),
             seed: Some(config.seed),
+            is_baseline: false,
             checkpoints,
         }];
-        let end = training.points.last();
-        paths.extend(self.averages(session, (configuration, config.seed), end, folder)?);
+        paths.extend(self.averages(session, &paths[0], folder)?);
         Ok(RunPaths { paths, held_out, merit, ledger: in_ledger })
     }
 
-    /// The weights of the run's end averaged with the base's, a path for each share.
+    /// The weights of the run's end averaged with the base's: a path by the share of the run, which ends at the run's own
+    /// end; none of a run that is not averaged.
     fn averages(
         &self,
         session: &Session<'_>,
-        (configuration, seed): (&Configuration, u64),
-        end: Option<&TrainingPoint>,
+        run: &RunPath,
         folder: &Path,
-    ) -> Result<Vec<RunPath>> {
-        let label = configuration.label();
-        let (updates, tokens) = end.map_or((0, 0), |end| (end.updates, end.tokens));
-        let mut paths = Vec::new();
-        let shares = &self.options.average_share;
-        for share in shares.iter().filter(|_| self.is_averaged(configuration)) {
+    ) -> Result<Option<RunPath>> {
+        let mut shares = self.options.average_share.clone();
+        shares.sort_by(f64::total_cmp);
+        let Some(end) = run.checkpoints.last().filter(|_| self.is_averaged(run)) else {
+            return Ok(None);
+        };
+        let mut checkpoints = Vec::new();
+        for share in &shares {
             let load = || {
                 let last = last_weights(session, folder)?;
                 let mean = weights::between(&session.base.merged()?, &last, *share)?;
                 Ok(policy::frozen_decoder(&session.base.architecture, &mean)?)
             };
-            let name = format!("{label} seed {seed} averaged, share {share}");
+            let seed = run.seed.unwrap_or_default();
+            let name = format!("{} seed {seed} averaged, share {share}", run.configuration);
             let model = Model { name, load: &load };
-            let folder_of_share = folder.join(format!("average-{share}"));
-            let evaluation = self.evaluate(
-                session,
-                &model,
-                self.test.temperature,
-                (&folder_of_share, &folder_of_share),
-            )?;
-            paths.push(RunPath {
-                objective: averaged(&configuration.family),
-                configuration: format!("{label}, share {share}"),
-                seed: Some(seed),
-                checkpoints: vec![evaluation.checkpoint(updates, tokens)],
-            });
+            let folder = folder.join(format!("average-{share}"));
+            let at = self.evaluate(session, &model, self.test.temperature, &folder)?;
+            checkpoints.push(at.answers);
         }
-        Ok(paths)
+        checkpoints.push(end.problems.clone());
+        let point =
+            |(place, problems)| Checkpoint { step: place as u64 + 1, problems, colder: Vec::new() };
+        Ok(Some(RunPath {
+            objective: averaged(&run.objective),
+            configuration: run.configuration.clone(),
+            seed: run.seed,
+            is_baseline: true,
+            checkpoints: checkpoints.into_iter().enumerate().map(point).collect(),
+        }))
     }
 
-    fn is_averaged(&self, configuration: &Configuration) -> bool {
-        self.reference.as_ref() == Some(&configuration.family)
+    fn is_averaged(&self, run: &RunPath) -> bool {
+        self.reference.as_ref() == Some(&run.objective) && !self.options.average_share.is_empty()
     }
 
-    fn held_out(&self, step: usize, evaluation: &Evaluation) -> Result<HeldOut> {
+    fn held_out(&self, step: usize, valid: &[Tally]) -> Result<HeldOut> {
         let n = self.valid_n;
         let ks = [self.options.k.as_slice(), &[n]].concat();
-        let summary = Summary::new(&evaluation.valid, &grid(&ks, n))?;
-        Ok(HeldOut::new(step, &summary, n))
+        Ok(HeldOut::new(step, &Summary::new(valid, &grid(&ks, n))?, n))
     }
 
     fn merit(&self, point: &HeldOut) -> f64 {
@@ -277,16 +375,4 @@ impl<'a> PathSets<'a> {
 /// The name of the baseline that averages an objective's weights with the base's.
 pub(crate) fn averaged(family: &str) -> String {
     format!("{family} averaged with the base")
-}
-
-impl Evaluation {
-    fn checkpoint(&self, updates: usize, tokens: usize) -> Checkpoint {
-        let counts = |tallies: &[Tally]| tallies.iter().map(ProblemCounts::from).collect();
-        Checkpoint {
-            step: updates as u64,
-            generated_tokens: tokens as u64,
-            valid: counts(&self.valid),
-            test: counts(&self.test),
-        }
-    }
 }

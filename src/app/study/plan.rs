@@ -6,13 +6,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tealight_datasets::Dataset;
+use tealight_eval::curve::tasks::TaskCurves;
+use tealight_eval::curve::{Comparison, Curves, Power, Variances, plan};
 use tealight_eval::evaluate::EvalJob;
-use tealight_eval::front::tasks::TaskFronts;
-use tealight_eval::front::{Fronts, Pair, Power, Variances, plan};
 use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
-use super::{Prepared, StudyOptions, TestPairs};
+use super::{Prepared, StudyOptions};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
 use crate::app::training::setup::RunSetup;
@@ -39,7 +39,7 @@ pub struct Plan {
     pub seconds: f64,
     /// Where the time comes from.
     pub measured: String,
-    /// The least difference between two fronts that is found with probability .8; none with one seed or without fronts.
+    /// The least difference between two curves that is found with probability .8; none with one seed or without curves.
     pub power: Option<Power>,
     /// Where the variances that it is computed from come from.
     pub assumed: String,
@@ -83,14 +83,10 @@ pub(super) fn planned_among(
     let task = study.options.data.dataset.split('/').next().unwrap_or_default();
     let (variances, assumed) = variances(earlier, task)?;
     let objectives = study.objectives();
-    let pairs = match study.options.test_pairs {
-        TestPairs::All => objectives * (objectives - 1) / 2,
-        TestPairs::Reference => objectives - 1,
-    };
     let problems = study.report_problems();
-    let has_fronts = study.held_out.is_some() && pairs > 0;
-    let tests = pairs * tasks;
-    let power = has_fronts.then(|| plan(&variances, study.seeds.len(), problems, tests, 0.95));
+    let has_curves = study.held_out.is_some() && objectives > 1;
+    let tests = (objectives - 1) * tasks;
+    let power = has_curves.then(|| plan(&variances, study.seeds.len(), problems, tests, 0.95));
     let mut rows = vec![["part", "times", "completions", "seconds"].map(str::to_owned).to_vec()];
     rows.extend(parts.iter().map(|part| {
         vec![
@@ -106,26 +102,22 @@ pub(super) fn planned_among(
         measured: rates.measured,
         power: power.flatten(),
         assumed: format!(
-            "{objectives} objectives and baselines, {tests} tests in all, {} seeds, {problems} problems; {assumed}",
+            "{objectives} objectives, {tests} tests in all, {} seeds, {problems} problems; {assumed}",
             study.seeds.len()
         ),
     })
 }
 
 impl Prepared {
-    /// Objectives that fronts compare, baselines included.
+    /// Objectives that are trained.
     fn objectives(&self) -> usize {
         let mut families: Vec<&str> =
             self.configurations.iter().map(|one| one.family.as_str()).collect();
         families.dedup();
-        let is_averaged = self.options.reference(&self.configurations).is_some()
-            && !self.options.average_share.is_empty();
         families.len()
-            + usize::from(is_averaged)
-            + usize::from(!self.options.base_temperature.is_empty())
     }
 
-    /// Problems of the set that fronts report.
+    /// Problems of the set that curves report.
     fn report_problems(&self) -> usize {
         let test = self.sets.iter().find(|set| set.domain != "train");
         test.map_or(0, |set| set.dataset.problems.len())
@@ -174,15 +166,19 @@ impl Prepared {
         if let Some(held_out) = &self.held_out {
             let valid_n = options.held_out.eval_num_samples.max(options.largest());
             let valid = held_out.dataset().problems.len() * valid_n;
-            let test = self.report_problems() * options.n;
-            let on_the_way = (points * seeds).saturating_sub(runs);
-            let all = (points * seeds + 1) * valid + on_the_way * test;
+            // Answers are scored at the ends too; the ends' samples are there already.
+            let (test, of_test) = match &self.listed {
+                Some(listed) => (listed.sequences(), points * seeds + 1),
+                None => (self.report_problems() * options.n, (points * seeds).saturating_sub(runs)),
+            };
+            let colder = options.temperatures.len() * (points * seeds + 1);
+            let all = (points * seeds + 1) * valid + (of_test + colder) * test;
             parts.push(sampled("evaluate checkpoints", points * seeds, all));
             let reference = options.reference(&self.configurations);
             let is_averaged = |one: &&Configuration| reference.as_ref() == Some(&one.family);
             let averaged = self.configurations.iter().filter(is_averaged).count() * seeds;
             let baselines = averaged * options.average_share.len() + options.base_temperature.len();
-            parts.push(sampled("evaluate baselines", baselines, baselines * (valid + test)));
+            parts.push(sampled("evaluate baselines", baselines, baselines * test));
         }
         if let Some(ledger) = &self.ledger {
             let scored = 1 + seeds * points.max(self.configurations.len());
@@ -289,16 +285,16 @@ impl Prepared {
     }
 }
 
-/// Variances of differences between fronts, and where they come from: of an earlier study on several tasks those of
+/// Variances of differences between curves, and where they come from: of an earlier study on several tasks those of
 /// `task`.
 fn variances(earlier: Option<&Path>, task: &str) -> Result<(Variances, String)> {
     /// A study of one task, or of several.
     #[derive(Deserialize)]
     struct Earlier {
         #[serde(default)]
-        fronts: Vec<Fronts>,
+        curves: Vec<Curves>,
         #[serde(default)]
-        tasks: Vec<TaskFronts>,
+        tasks: Vec<TaskCurves>,
     }
     let Some(path) = earlier else {
         return Ok((
@@ -313,13 +309,13 @@ fn variances(earlier: Option<&Path>, task: &str) -> Result<(Variances, String)> 
     let bytes = read_limited(&file, MAX_RESULTS)?;
     let earlier: Earlier = serde_json::from_slice(&bytes)
         .with_context(|| format!("{}: not the results of a study", at()))?;
-    let of = |pair: &Pair| pair.variances.filter(|_| pair.seeds > 1);
+    let is_tested = |one: &&Comparison| one.p_value.is_some() && one.seeds > 1;
     let of_task = earlier.tasks.iter().find(|one| one.task == task);
-    let first = earlier.fronts.first().or(of_task.and_then(|one| one.fronts.as_ref()));
-    let variances: Vec<Variances> =
-        first.map(|fronts| fronts.pairs.iter().filter_map(of).collect()).unwrap_or_default();
+    let first = earlier.curves.first().or(of_task.and_then(|one| one.curves.as_ref()));
+    let all = first.iter().flat_map(|curves| &curves.comparisons).filter(is_tested);
+    let variances: Vec<Variances> = all.filter_map(|one| one.variances).collect();
     if variances.is_empty() {
-        bail!("{}: no two objectives are compared there on {task} over several seeds", at());
+        bail!("{}: no objective is tested there on {task} over several seeds", at());
     }
     let mean =
         |of: fn(&Variances) -> f64| variances.iter().map(of).sum::<f64>() / variances.len() as f64;

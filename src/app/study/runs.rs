@@ -39,22 +39,6 @@ pub enum Matched {
     Updates,
 }
 
-/// The pairs of objectives that a study tests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TestPairs {
-    /// All pairs.
-    #[default]
-    All,
-    /// Each objective and baseline against the reference.
-    Reference,
-}
-
-/// Whether a setting has its default, which is left out of `config.toml`: folders of earlier versions lack it.
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// A model made of a run without further training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use tealight_datasets::task;
-use tealight_eval::front::tasks::{
-    PAIRS_NOTE, TASKS_NOTE, TaskFronts, across_tasks, pair_rows, task_rows, without_distinct,
+use tealight_eval::curve::tasks::{
+    PAIRS_NOTE, TASKS_NOTE, TaskCurves, across_tasks, pair_rows, task_rows,
 };
-use tealight_eval::front::{Fronts, Measure};
 use tealight_eval::report::{self, TasksStudy, tables};
 
 use super::{Finished, Plan, Prepared, StudyOptions, in_folder, plan, say_how_to_continue};
@@ -24,7 +23,7 @@ pub const WITHOUT_MODEL: [&str; 3] = ["chain", "walk", "sql"];
 pub struct FinishedTasks {
     /// The study of each task, in order.
     pub studies: Vec<Finished>,
-    /// Their fronts and the comparison over tasks: `results.json`.
+    /// Their curves and the comparison over tasks: `results.json`.
     pub all: TasksStudy,
     /// The folder of all.
     pub output: PathBuf,
@@ -79,7 +78,7 @@ impl StudyOptions {
             if studies.iter().any(|(other, _)| other == name) {
                 bail!("--tasks names {name} twice");
             }
-            let mut one = Self { tasks: Vec::new(), is_one_of_tasks: true, ..self.clone() };
+            let mut one = Self { tasks: Vec::new(), ..self.clone() };
             one.data.dataset = format!("{name}/train");
             one.sets.test_dataset = vec![format!("{name}/test")];
             if one.held_out.eval_steps > 0 {
@@ -128,7 +127,7 @@ pub fn run(
     }
     let (output, _claim) = options.take_output(start, ranks)?;
     options.begin_in(&output, start, ranks)?;
-    let (mut done, mut fronts, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut done, mut curves, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
     for (task, mut one) in studies {
         tracing::info!("task {task} ({} of {})", done.len() + 1, options.tasks.len());
         one.output = Some(output.join(&task));
@@ -140,34 +139,24 @@ pub fn run(
         }
         let Some(finished) = finished? else { continue };
         let study = &finished.study;
-        let is_distinct = |fronts: &&Fronts| matches!(fronts.measure, Measure::Distinct(_));
-        let own = study.fronts.iter().find(is_distinct).cloned();
-        let reason = || study.without_distinct.clone().or_else(|| study.without_fronts.clone());
-        distinct.push(TaskFronts {
+        // Pass@k first, then distinct answers.
+        let of = |place: usize| TaskCurves {
             task: task.clone(),
-            without_fronts: if own.is_none() { reason() } else { None },
-            fronts: own,
-        });
-        fronts.push(TaskFronts {
-            task,
-            fronts: study.fronts.first().cloned(),
-            without_fronts: study.without_fronts.clone(),
-        });
+            curves: study.curves.get(place).cloned(),
+            without_curves: study.without_curves.clone(),
+        };
+        curves.push(of(0));
+        distinct.push(of(1));
         done.push(finished);
     }
     if !ranks.is_first() {
         return Ok(None);
     }
-    let across = across_tasks(&fronts);
-    let reasons = without_distinct(&distinct);
-    let distinct = across_tasks(&distinct);
     let all = TasksStudy {
         tealight: env!("CARGO_PKG_VERSION").to_owned(),
-        tasks: fronts,
-        // Without fronts of two tasks there is a reason already.
-        without_distinct: (across.is_some() && distinct.is_none()).then_some(reasons),
-        across,
-        distinct,
+        across: across_tasks(&curves),
+        distinct: across_tasks(&distinct),
+        tasks: curves,
         seconds: started.elapsed().as_secs_f64(),
     };
     write_atomic(&output.join("results.json"), serde_json::to_string(&all)?.as_bytes())?;
@@ -192,11 +181,8 @@ fn markdown(all: &TasksStudy) -> String {
     if let Some(distinct) = &all.distinct {
         add(&format!("**{}**\n\n{PAIRS_NOTE}", distinct.text), &pair_rows(distinct));
     }
-    if let Some(reasons) = &all.without_distinct {
-        text.push_str(&format!("\n{reasons}\n"));
-    }
     text.push('\n');
-    for TaskFronts { task, .. } in &all.tasks {
+    for TaskCurves { task, .. } in &all.tasks {
         text.push_str(&format!(
             "- {task}: [results]({task}/results.md), [page]({task}/report.html)\n"
         ));

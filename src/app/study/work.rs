@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
-use tealight_eval::front::{Checkpoint, RunPath};
+use tealight_eval::curve::RunPath;
 use tealight_eval::ledger::Scored;
 use tealight_eval::report::{
-    Evaluated, EvaluationFilters, Forgetting, HeldOut, Measured, Study, Training, Tuned, grid,
+    Evaluated, EvaluationFilters, Forgetting, Measured, Study, Training, Tuned, grid,
 };
 use tealight_eval::results::Question;
 use tealight_eval::{Summary, Tally};
 
 use super::configuration::Configuration;
-use super::paths::PathSets;
+use super::paths::{BasePath, PathSets};
 use super::runs::{Matched, history};
 use super::sets::{Model, StudySet};
-use super::{Prepared, StudyOptions, fronts, ledger};
+use super::{Prepared, StudyOptions, curves, ledger};
 use crate::app::directory;
 use crate::app::session::{self, Draw, Session};
 use crate::app::training::space::planned_peak;
@@ -35,9 +35,6 @@ pub(super) struct Work<'a> {
     /// Where checkpoints are evaluated, where they are.
     paths: Option<PathSets<'a>>,
 }
-
-/// The base's results where paths begin, and its own paths.
-type BasePath = (Checkpoint, HeldOut, Vec<RunPath>);
 
 /// A run that has ended.
 struct FinishedRun {
@@ -62,10 +59,10 @@ impl<'a> Work<'a> {
     }
 
     /// Does it all; nothing is reported on other ranks than the first.
-    pub(super) fn done(self, started: Instant) -> Result<Option<Study>> {
+    pub(super) fn done(mut self, started: Instant) -> Result<Option<Study>> {
         let (study, options) = (self.study, &self.study.options);
         let mut datasets = self.base()?;
-        let base_path = match &self.paths {
+        let base_path = match &mut self.paths {
             Some(paths) => Some(paths.base(&self.session, self.output)?),
             None => None,
         };
@@ -102,23 +99,29 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        let named = this.named(&runs);
+        let chosen = this.chosen(&runs);
+        let named = this.named(&chosen);
         let labels: Vec<String> = named.iter().map(|(label, _)| label.clone()).collect();
         datasets.iter_mut().for_each(|set| set.contrast(&labels, &this.grid));
+        // One configuration of each objective has a curve: the one that tables show.
+        let of_chosen = runs.iter().filter(|(one, _)| chosen.contains(one));
         let paths: Vec<RunPath> =
-            runs.iter().flat_map(|(_, run)| run.paths.iter().cloned()).collect();
-        let compared = match base_path {
-            Some((base, _, colder)) => {
-                let paths = [paths, colder].concat();
-                fronts::compared(study, &base, &paths)
+            of_chosen.flat_map(|(_, run)| run.paths.iter().cloned()).collect();
+        let compared = match (base_path, &this.paths) {
+            (Some(base), Some(sets)) => {
+                let mut paths = paths;
+                paths.sort_by_key(|path| path.is_baseline);
+                paths.extend(base.colder);
+                curves::compared(study, (&base.answers, sets.is_exact()), &paths)
             }
-            None => fronts::Compared::default(),
+            _ => curves::Compared::default(),
         };
         let mut ledger = None;
         if let (Some(set), Some(base)) = (&study.ledger, &base_ledger) {
             let all: Vec<Scored> =
                 runs.iter().flat_map(|(_, run)| run.ledger.iter().cloned()).collect();
-            ledger = Some(set.report(base, &all, this.output)?);
+            let temperature = this.reported_set().map_or(1.0, |set| set.temperature);
+            ledger = Some(ledger::report((set, temperature), base, &all, this.output)?);
         }
         let training = runs.into_iter().map(|(_, run)| run.training).collect();
         let reported = options.reported(study, (named, datasets, training), compared, started);
@@ -170,16 +173,17 @@ impl<'a> Work<'a> {
             training.planned_memory = Some(planned_peak(&config, &study.train, session.base)?);
         }
         let (mut paths, mut merit, mut in_ledger) = (Vec::new(), 0.0, Vec::new());
-        if let (Some(sets), Some((_, start, _))) = (&self.paths, base) {
+        if let (Some(sets), Some(base)) = (&self.paths, base) {
             let end = (&training, &models[0].1);
             let path = sets.run(session, (configuration, &config), end, &folder)?;
-            training.held_out = [vec![start.clone()], path.held_out].concat();
+            training.held_out = [vec![base.held_out.clone()], path.held_out].concat();
             (paths, merit, in_ledger) = (path.paths, path.merit, path.ledger);
         } else if let Some(ledger) = &study.ledger {
             let (step, updates) = (training.steps, training.updates);
             let load = || Ok(models[0].1.clone());
             let name = format!("{} seed {seed}", configuration.label());
-            let logp = ledger.scored(session, &Model { name, load: &load }, &folder)?;
+            let at = (self.reported_set().map_or(1.0, |set| set.temperature), folder.as_path());
+            let logp = ledger.scored(session, &Model { name, load: &load }, at)?;
             let sampled = self.sampled(&measured[0].1);
             in_ledger.push(ledger::Checkpoint { step, updates, sampled, logp });
         }
@@ -194,8 +198,9 @@ impl<'a> Work<'a> {
         let load = || Ok(self.session.reference.clone());
         let model = Model { name: "base".into(), load: &load };
         let folder = self.output.join("base");
-        self.session.ranks.first(|| ledger.scored(&self.session, &model, &folder).map(drop))?;
-        let logp = ledger.scored(&self.session, &model, &folder)?;
+        let at = (self.reported_set().map_or(1.0, |set| set.temperature), folder.as_path());
+        self.session.ranks.first(|| ledger.scored(&self.session, &model, at).map(drop))?;
+        let logp = ledger.scored(&self.session, &model, at)?;
         let measured: Vec<Measured> = datasets.iter().map(|set| set.base.clone()).collect();
         let sampled = self.sampled(&measured);
         let base = ledger::Checkpoint { step: 0, updates: 0, sampled, logp };
@@ -206,7 +211,12 @@ impl<'a> Work<'a> {
     fn sampled(&self, measured: &[Measured]) -> Option<f64> {
         let ledger = self.study.ledger.as_ref()?;
         let place = self.study.sets.iter().position(|set| set.domain != "train")?;
-        ledger.sampled(&measured.get(place)?.problems)
+        ledger::sampled(ledger, &measured.get(place)?.problems)
+    }
+
+    /// The first held-out set.
+    fn reported_set(&self) -> Option<&StudySet> {
+        self.study.sets.iter().find(|set| set.domain != "train")
     }
 
     /// How every model is sampled: by the same random numbers.
@@ -235,10 +245,8 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Every label of the tables with its meaning: of each objective the configuration whose ends are best on the set
-    /// that chooses, all where there is none.
-    fn named(&self, runs: &[(&Configuration, FinishedRun)]) -> Vec<(String, String)> {
-        let options = &self.study.options;
+    /// Of each objective the configuration whose ends are best on the set that chooses; all where there is none.
+    fn chosen(&self, runs: &[(&Configuration, FinishedRun)]) -> Vec<&'a Configuration> {
         let merit = |one: &Configuration| -> f64 {
             let merits = runs.iter().filter(|(other, _)| *other == one);
             merits.map(|(_, run)| run.merit).sum()
@@ -250,15 +258,21 @@ impl<'a> Work<'a> {
             let best = merit(one);
             before.all(|(other, merit)| best > merit || (best == merit && *index <= other))
         };
+        let shown = all.iter().enumerate().filter(|one| self.paths.is_none() || is_best(one));
+        shown.map(|(_, one)| one).collect()
+    }
+
+    /// Every label of the tables with its meaning.
+    fn named(&self, chosen: &[&Configuration]) -> Vec<(String, String)> {
+        let options = &self.study.options;
         let metric = &options.held_out.metric_for_best_model;
-        let of = |one: &Configuration| {
+        let of = |one: &&Configuration| {
             let label = one.label();
             let run = (label.clone(), one.about());
             let variants = options.variants.iter().map(|v| (v.label(&label), v.about(metric)));
             std::iter::once(run).chain(variants).collect::<Vec<_>>()
         };
-        let shown = all.iter().enumerate().filter(|one| self.paths.is_none() || is_best(one));
-        shown.flat_map(|(_, one)| of(one)).collect()
+        chosen.iter().flat_map(of).collect()
     }
 }
 
@@ -270,7 +284,7 @@ impl StudyOptions {
         &self,
         study: &Prepared,
         (objectives, datasets, training): Results,
-        compared: fronts::Compared,
+        compared: curves::Compared,
         started: Instant,
     ) -> Study {
         let settings = &self.settings;
@@ -295,9 +309,9 @@ impl StudyOptions {
                 Matched::Updates => "optimizer steps; samples of the base come on top",
             }
             .to_owned(),
-            fronts: compared.fronts,
-            without_fronts: compared.reason,
-            without_distinct: compared.without_distinct,
+            curves: compared.curves,
+            choices: compared.choices,
+            without_curves: compared.reason,
             ledger: None,
             objectives,
             datasets,

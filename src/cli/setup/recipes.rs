@@ -25,8 +25,9 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(in crate::cli) const RECIPES: [Recipe; 27] = [
+pub(in crate::cli) const RECIPES: [Recipe; 28] = [
     recipe!("chain-base"),
+    recipe!("collapse-study"),
     recipe!("countdown"),
     recipe!("countdown-base"),
     recipe!("countdown-study"),

@@ -1,17 +1,17 @@
 //! Studies and their plans as tables for the terminal.
 
-use tealight_eval::front::tasks::{PAIRS_NOTE, TASKS_NOTE, TaskFronts, short_pair_rows, task_rows};
-use tealight_eval::front::{Fronts, Verdict, power_line};
-use tealight_eval::report::{Study, front, levels, tables};
+use tealight_eval::curve::power_line;
+use tealight_eval::curve::tasks::{PAIRS_NOTE, TASKS_NOTE, TaskCurves, pair_rows, task_rows};
+use tealight_eval::report::{Study, curve, greedy_warnings, levels, tables};
 
 use super::plain;
 use crate::app::study::Plan;
 use crate::app::study::tasks::FinishedTasks;
 
-/// A study: the verdict and the fronts, one block for each set, one row for the base and each objective, and below the
+/// A study: the verdict and the curves, one block for each set, one row for the base and each objective, and below the
 /// first held-out set all models against each other.
 pub(in crate::cli) fn study(study: &Study) -> String {
-    let mut text = format!("{}\n{}\n", fronts(study), study.decoding());
+    let mut text = format!("{}\n{}\n", curves(study), study.decoding());
     for evaluated in &study.datasets {
         text.push_str(&format!(
             "\n{} ({} problems)\n{}\n",
@@ -57,10 +57,7 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
     if let Some(distinct) = &done.all.distinct {
         text.push_str(&format!("\n{}\n", distinct.text));
     }
-    if let Some(reasons) = &done.all.without_distinct {
-        text.push_str(&format!("\n{reasons}\n"));
-    }
-    for (TaskFronts { task, fronts, without_fronts }, finished) in
+    for (TaskCurves { task, curves, without_curves }, finished) in
         done.all.tasks.iter().zip(&done.studies)
     {
         let study = &finished.study;
@@ -69,21 +66,25 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
             text.push_str(&format!("\n{} ({problems} problems)\n", set.title(study)));
             text.push_str(&format!("{}\n", plain(&tables::with_header(study, set))));
         }
-        let said = match fronts {
-            Some(fronts) => {
-                let none = "no level is reached by two objectives";
-                let verdict = fronts.verdict.as_ref().map_or(none, |verdict| &verdict.text);
-                format!("{task} by itself, with p-values for its own pairs: {verdict}")
+        let said = match curves {
+            Some(curves) => {
+                format!(
+                    "{task} by itself, with p-values for its own tests: {}",
+                    curves.verdict.text
+                )
             }
             None => {
-                let reason = without_fronts.as_deref().unwrap_or("no reason is recorded");
-                format!("No fronts on {task}: {reason}")
+                let reason = without_curves.as_deref().unwrap_or("no reason is recorded");
+                format!("No curves on {task}: {reason}")
             }
         };
         text.push_str(&format!("{said}\n"));
+        for warning in greedy_warnings(study) {
+            text.push_str(&format!("warning: {warning}\n"));
+        }
     }
     if let Some(across) = &done.all.across {
-        text.push_str(&format!("\n{}\n{PAIRS_NOTE}\n", plain(&short_pair_rows(across))));
+        text.push_str(&format!("\n{}\n{PAIRS_NOTE}\n", plain(&pair_rows(across))));
     }
     text.push_str(&format!("\n{}\n{TASKS_NOTE}\n", plain(&task_rows(&done.all.tasks))));
     text
@@ -94,7 +95,7 @@ pub(in crate::cli) fn plan(plan: &Plan) -> String {
     let power = match &plan.power {
         Some(power) => power_line(power),
         None => {
-            "This study cannot compare objectives: fronts need --eval-steps, two objectives and two seeds.".into()
+            "This study cannot compare objectives: curves need --eval-steps, two objectives and two seeds.".into()
         }
     };
     format!(
@@ -116,60 +117,26 @@ pub(in crate::cli) fn plans(plans: &[(String, Plan)]) -> String {
     format!("{text}{:.1} minutes for all {} tasks", seconds / 60.0, plans.len())
 }
 
-/// The verdict, what other ways of matching and measuring say, and the first fronts as tables.
-fn fronts(study: &Study) -> String {
-    let Some(first) = study.fronts.first() else {
-        let reason = study.without_fronts.as_ref();
-        return reason.map(|reason| format!("\nNo fronts: {reason}\n")).unwrap_or_default();
-    };
-    let said = |fronts: &Fronts| {
-        let verdict = fronts.verdict.as_ref();
-        verdict
-            .map_or("no level is reached by two objectives in all seeds".into(), |v| v.text.clone())
-    };
-    let mut text = format!("\n{}\n", said(first));
-    for other in &study.fronts[1..] {
-        let is_same = other.measure == first.measure
-            && match (&first.verdict, &other.verdict) {
-                (Some(one), Some(two)) => is_same_verdict(one, two),
-                (None, None) => true,
-                _ => false,
-            };
-        let way = match other.measure == first.measure {
-            true => format!("With equal numbers of {}", other.matched),
-            false => format!("By {}", other.measure),
-        };
-        if !is_same {
-            text.push_str(&format!("\n{way}: {}\n", said(other)));
+/// The verdict and what it rests on, and the warnings.
+fn curves(study: &Study) -> String {
+    let mut text = String::new();
+    for (place, one) in study.curves.iter().enumerate() {
+        text.push_str(&format!("\n{}\n", one.verdict.text));
+        // All differences of distinct answers are in the documents.
+        if place == 0 {
+            let rows = plain(&curve::reference_rows(one));
+            text.push_str(&format!("\n{rows}\n{}\n", curve::notes(one)));
         }
     }
-    text.push_str(&format!(
-        "\n{} at each level of pass@1, with 95 % intervals (runs with equal numbers of {}; checkpoints chosen on {} validation problems)\n{}\n",
-        first.measure,
-        first.matched,
-        first.valid_problems,
-        plain(&front::rows(first))
-    ));
-    let all = front::pair_rows(first);
-    let Some((header, rows)) = all.split_first() else { return text };
-    // All pairs are in the documents.
-    let reference = first.verdict.as_ref().map(|verdict| &verdict.second);
-    let of = first.pairs.iter().zip(rows).filter(|(pair, _)| {
-        reference.is_none_or(|name| [&pair.first, &pair.second].contains(&name))
-    });
-    let shown: Vec<Vec<String>> =
-        std::iter::once(header.clone()).chain(of.map(|(_, row)| row.clone())).collect();
-    text.push_str(&format!(
-        "\nmean difference over the levels that both objectives reach, p adjusted for {} pairs\n{}\n",
-        first.pairs.iter().filter(|pair| pair.p_value.is_some()).count(),
-        plain(&shown)
-    ));
+    if let Some(choices) = &study.choices {
+        let (note, rows) = (curve::choice_note(choices), plain(&curve::choice_rows(choices)));
+        text.push_str(&format!("\n{rows}\n{note}\n"));
+    }
+    if let Some(reason) = &study.without_curves {
+        text.push_str(&format!("\nNo curves: {reason}\n"));
+    }
+    for warning in greedy_warnings(study) {
+        text.push_str(&format!("\nwarning: {warning}\n"));
+    }
     text
-}
-
-/// Whether two verdicts say the same of the same objectives.
-fn is_same_verdict(one: &Verdict, two: &Verdict) -> bool {
-    let names = |verdict: &Verdict| [verdict.first.clone(), verdict.second.clone()];
-    let is_up = |verdict: &Verdict| verdict.difference.value > 0.0;
-    names(one) == names(two) && one.is_significant == two.is_significant && is_up(one) == is_up(two)
 }

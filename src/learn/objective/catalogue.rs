@@ -14,7 +14,13 @@ struct Kind {
 }
 
 /// Every objective in one kind.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
+    Kind {
+        title: "Controlled comparison",
+        when: "to compare divergences and nothing else: every member has the same advantage, average over tokens, prompts and \
+               number of updates on a batch. The presets of papers differ in those too.",
+        names: &["divergence"],
+    },
     Kind {
         title: "Reward alone",
         when: "when only accuracy counts, or as the baseline of a comparison: every policy that is always correct is \
@@ -261,7 +267,7 @@ mod tests {
             assert_eq!(describe(preset.name).unwrap().kind, matches[0].kind);
         }
         let js = describe("dph_js").unwrap();
-        assert_eq!((js.usage.as_str(), js.kind), ("dph-js[:BETA][:ESTIMATOR]", KINDS[2].title));
+        assert_eq!((js.usage.as_str(), js.kind), ("dph-js[:BETA][:ESTIMATOR]", KINDS[3].title));
         let beta = js.keys.iter().find(|(key, ..)| key == "beta").unwrap();
         assert_eq!(beta.1, "0.4");
         assert!(beta.2.contains("coefficient of the regulariser"), "{}", beta.2);

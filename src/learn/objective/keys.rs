@@ -2,6 +2,7 @@
 //!
 //! Every key that a user gives must matter: one that the resulting plan does not read is refused.
 
+mod family;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,13 @@ Keys, for any objective as NAME:key=value:...
                  hellinger, forward-chi2, reverse-chi2, alpha
   alpha          0 is forward KL, 1 is reverse KL (alpha-DPG's convention; DPH-RL's
                  alpha is 1 minus this one)
+  member         of the controlled family `divergence`: none, reverse-kl, forward-kl, js,
+                 hellinger, alpha-dpg
+  weight         coefficient of the member's divergence from the base, or the alpha of
+                 alpha-dpg
+  rehearsal      samples that forward-kl, js and hellinger of `divergence` are estimated
+                 on: stored (the base's), correct (the base's correct ones), importance
+                 (the policy's, with importance weights)
   beta           coefficient of the regulariser (DPH-RL's eta), or temperature
                  of p-beta
   sampler        policy, stored (the base's samples), filtered (the base's correct samples)

@@ -100,10 +100,12 @@ impl Objective {
         self.given.iter().any(|(known, _)| known == key)
     }
 
-    /// The key of the objective's own coefficient: `beta` where its name takes one, else the first value it takes.
+    /// The key of the objective's own coefficient: `beta` or `weight` where its name takes one, else the first value it
+    /// takes.
     pub fn coefficient(&self) -> Option<&'static str> {
         let positional = preset(self.name).ok()?.positional;
-        positional.iter().find(|key| **key == "beta").or(positional.first()).copied()
+        let is_weight = |key: &&&str| ["beta", "weight"].contains(*key);
+        positional.iter().find(is_weight).or(positional.first()).copied()
     }
 
     /// Every name there is.
@@ -113,9 +115,8 @@ impl Objective {
 
     /// Every setting that is not left at its default, as `key=value` words: what the name stands for.
     pub fn resolved(&self) -> String {
-        let Ok(preset) = preset(self.name) else { return String::new() };
-        let mut keys = Keys::of_preset(preset.keys);
-        self.given.iter().for_each(|(key, value)| keys.set(key, value));
+        let keys = preset(self.name).and_then(|preset| keys(preset, self.given.iter()));
+        let Ok(keys) = keys else { return String::new() };
         let words: Vec<String> =
             keys.pairs().map(|(key, value)| format!("{key}={value}")).collect();
         words.join(" ")
@@ -135,9 +136,17 @@ pub(super) fn preset(name: &str) -> Result<&'static Preset> {
 }
 
 fn plan<'a>(preset: &Preset, given: impl Iterator<Item = &'a (String, String)>) -> Result<Plan> {
+    keys(preset, given)?.plan()
+}
+
+/// The keys of a preset with those that are given; a member of a family is replaced by its own.
+fn keys<'a>(preset: &Preset, given: impl Iterator<Item = &'a (String, String)>) -> Result<Keys> {
     let mut keys = Keys::of_preset(preset.keys);
     given.for_each(|(key, value)| keys.set(key, value));
-    keys.plan()
+    if preset.positional.contains(&"member") {
+        keys.expand()?;
+    }
+    Ok(keys)
 }
 
 impl FromStr for Objective {

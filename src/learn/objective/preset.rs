@@ -25,7 +25,13 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 56] = [
+pub(super) const PRESETS: [Preset; 57] = [
+    row(
+        "divergence",
+        &["member", "weight"],
+        "member=none baseline=loo loss-type=dr_grpo",
+        "the controlled family: one divergence (none, reverse-kl, forward-kl, js, hellinger, alpha-dpg), all else equal",
+    ),
     row(
         "reinforce",
         &[],

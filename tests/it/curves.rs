@@ -1,4 +1,4 @@
-//! A study's fronts: configurations of equal number, paths of checkpoints, baselines, and the plan before them.
+//! A study's curves: configurations of equal number, paths of checkpoints, baselines, and the plan before them.
 
 use std::path::{Path, PathBuf};
 
@@ -44,24 +44,50 @@ fn every_run_is_a_path_and_baselines_are_objectives() {
         let steps: Vec<&Value> = held_out.iter().map(|found| &found["step"]).collect();
         assert_eq!(steps, [0, 2, 4]);
     }
-    let fronts = results["fronts"].as_array().expect("fronts");
-    let of = |fronts: &Value, name: &str| -> Value {
-        let all = fronts["fronts"].as_array().expect("objectives");
-        let found = all.iter().find(|front| front["objective"] == name);
-        found.unwrap_or_else(|| panic!("no {name} in {all:?}")).clone()
-    };
-    let first = &fronts[0];
-    assert_eq!((&first["valid_problems"], &first["test_problems"]), (&12.into(), &12.into()));
-    // Two configurations with two checkpoints each; one average of each; one temperature.
-    for (name, seeds, candidates) in [
-        ("none", 2, 4),
-        ("kl-full", 2, 4),
-        ("none averaged with the base", 2, 2),
-        ("base at lower temperatures", 0, 1),
+    let curves = results["curves"].as_array().expect("curves");
+    let measures: Vec<&Value> = curves.iter().map(|one| &one["measure"]).collect();
+    let known = serde_json::json!([{ "pass_at_k": 8 }, { "distinct": 8 }]);
+    assert_eq!(serde_json::json!(measures), known);
+    assert_eq!(curves[0]["problems"], 12);
+    // One configuration of each objective with two checkpoints; an average and the end; one temperature.
+    let shown: Vec<&str> = results["objectives"]
+        .as_array()
+        .expect("labels")
+        .iter()
+        .filter_map(|one| one[0].as_str())
+        .collect();
+    for (name, seeds, points, is_baseline) in [
+        ("none", 2, 2, false),
+        ("kl-full", 2, 2, false),
+        ("none averaged with the base", 2, 2, true),
+        ("base at lower temperatures", 0, 1, true),
     ] {
-        let front = of(first, name);
-        assert_eq!((&front["seeds"], &front["candidates"]), (&seeds.into(), &candidates.into()));
+        let all = curves[0]["curves"].as_array().expect("objectives");
+        let one =
+            all.iter().find(|one| one["objective"] == name).unwrap_or_else(|| panic!("no {name}"));
+        assert_eq!((&one["seeds"], &one["is_baseline"]), (&seeds.into(), &is_baseline.into()));
+        assert_eq!(one["points"].as_array().map(Vec::len), Some(points), "{name}");
+        // The curve is that of the configuration which the tables show.
+        let configuration = one["configuration"].as_str().expect("a name");
+        assert!(seeds == 0 || shown.contains(&configuration), "{configuration} {shown:?}");
     }
+    // The average ends where the run does.
+    let of = |name: &str| {
+        let all = curves[0]["curves"].as_array().expect("objectives");
+        let one = all.iter().find(|one| one["objective"] == name).expect("an objective");
+        one["points"][1]["pass@1"].clone()
+    };
+    assert_eq!(of("none"), of("none averaged with the base"));
+    // One objective is tested against the reference; baselines are described, and so are distinct answers.
+    let tested = |curves: &Value| -> Vec<String> {
+        let all = curves["comparisons"].as_array().expect("comparisons");
+        let is_tested = |one: &&Value| !one["p_value"].is_null() || !one["missing"].is_null();
+        all.iter().filter(is_tested).map(|one| one["first"].to_string()).collect()
+    };
+    assert_eq!(curves[0]["reference"], "none");
+    assert!(tested(&curves[0]).contains(&"\"kl-full\"".to_owned()), "{}", curves[0]);
+    let described = curves[1]["comparisons"].as_array().expect("comparisons");
+    assert!(described.iter().all(|one| one["p_value"].is_null()));
     let place = Path::new(&output);
     for file in [
         "base/samples-countdown-valid.jsonl",
@@ -85,6 +111,64 @@ fn every_run_is_a_path_and_baselines_are_objectives() {
     let end = samples(Path::new(&shorter).join(run_folder).join(file));
     assert!(on_the_way == end, "a checkpoint is the model of a run that ends there");
     assert!(on_the_way != samples(place.join(run_folder).join(file)), "and not its end's");
+}
+
+/// Where the answers are few, curves are the probabilities of all of them: without samples of checkpoints, and equal to
+/// what `eval --exact` computes.
+#[test]
+fn curves_are_exact_where_answers_can_be_listed() {
+    let folder = Folder::new();
+    let output = folder.path("study");
+    let arguments = words(
+        "study --quiet --no-greedy --task paths --seeds 0,1 --objectives grpo,js:2.4 --max-samples 8 \
+         --max-test-samples 12 -n 32 -k 1,8 --max-steps 2 --eval-steps 1 --prompts-per-step 4 --num-generations 8 \
+         --learning-rate 1e-3 --eval-max-samples 12 --eval-num-samples 4 --base-temperature 0.6 --average-share 0.5 \
+         --match updates --temperatures 0.5 --output",
+    );
+    let done = succeeded(&[&arguments[..], &[&output]].concat());
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(text.contains("exact, from the probability of every correct answer"), "{text}");
+    let results = json(format!("{output}/results.json"));
+    assert_eq!(results["curves"][0]["is_exact"], true);
+    // The base at both temperatures, and two checkpoints of each objective too.
+    let choices = results["choices"]["objectives"].as_array().expect("choices");
+    let candidates: Vec<&Value> = choices.iter().map(|one| &one["candidates"]).collect();
+    assert_eq!(candidates, [2, 6, 6]);
+    let place = Path::new(&output);
+    let on_the_way = place.join("grpo-seed0/path/step-000001");
+    assert!(on_the_way.join("answers-paths-test.jsonl").exists());
+    assert!(!on_the_way.join("samples-paths-test.jsonl").exists(), "nothing is sampled");
+    let colder = place.join("base/temperature-0.6");
+    assert!(colder.join("answers-paths-test.jsonl").exists());
+    // The end of a run, by the other command.
+    let mean = |model: &str| -> f64 {
+        let evaluated = folder.path(&model.replace('/', "-"));
+        let model = format!("{output}/{model}/final");
+        succeeded(&[
+            "eval",
+            "--quiet",
+            "--model",
+            &model,
+            "--dataset",
+            "paths/test",
+            "--max-samples",
+            "12",
+            "-n",
+            "1",
+            "-k",
+            "1",
+            "--exact",
+            "--max-completion-length",
+            "32",
+            "--output",
+            &evaluated,
+        ]);
+        let results = json(format!("{evaluated}/results.json"));
+        results["sets"][0]["summary"]["exact"]["pass@k"]["1"]["value"].as_f64().expect("a number")
+    };
+    let ends = (mean("grpo-seed0") + mean("grpo-seed1")) / 2.0;
+    let ours = results["curves"][0]["curves"][0]["points"][1]["pass@1"].as_f64().expect("a number");
+    assert!((ends - ours).abs() < 1e-6, "{ends} {ours}");
 }
 
 #[test]
@@ -143,12 +227,12 @@ fn a_plan_says_what_would_run_and_runs_nothing() {
         numbers.collect::<Vec<_>>().into_iter().rev().collect()
     };
     // Two seeds of 4 steps with 32 completions; 9 models on 12 problems; 16 checkpoints and the base on 12 problems,
-    // half of them on the test problems too; two averages a seed and one temperature.
+    // half of them on the test problems too; two averages a seed and one temperature, on the test problems alone.
     assert_eq!(row("train none@learning-rate=1e-4 (4 steps)")[..2], ["2", "256"]);
     assert_eq!(row("evaluate ends")[..2], ["9".to_owned(), (9 * 12 * 8).to_string()]);
     let checkpoints = 17 * 12 * 8 + 8 * 12 * 8;
     assert_eq!(row("evaluate checkpoints")[..2], ["16".to_owned(), checkpoints.to_string()]);
-    assert_eq!(row("evaluate baselines")[..2], ["5".to_owned(), (5 * 24 * 8).to_string()]);
+    assert_eq!(row("evaluate baselines")[..2], ["5".to_owned(), (5 * 12 * 8).to_string()]);
     assert!(text.contains("as stated") && text.contains("probability .8"), "{text}");
     // The time is measured where it is not stated.
     let measured = planned(&more);

@@ -10,17 +10,17 @@ pub const POWER: f64 = 0.8;
 /// Most seeds that are worth planning.
 pub(super) const MOST_SEEDS: usize = 100;
 
-/// The power of a study of so many seeds and test problems at a level between two objectives, if variances are these
-/// and `pairs` pairs are tested at `confidence` (Bonferroni's threshold, which is Holm's first). None for fewer than
+/// The power of a study of so many seeds and problems between two objectives, if variances are these
+/// and `tests` differences are tested at `confidence` (Bonferroni's threshold, which is Holm's first). None for fewer than
 /// two seeds: their spread is then unknown.
 pub fn plan(
     variances: &Variances,
     seeds: usize,
     problems: usize,
-    pairs: usize,
+    tests: usize,
     confidence: f64,
 ) -> Option<Power> {
-    let alpha = (1.0 - confidence) / pairs.max(1) as f64;
+    let alpha = (1.0 - confidence) / tests.max(1) as f64;
     let at = |seeds: usize| least(variances, seeds, problems, alpha);
     if seeds < 2 || problems < 2 {
         return None;

@@ -1,0 +1,59 @@
+//! One curve by itself: its points, and the measure with its interval along it.
+
+use super::data::Request;
+use super::linear::{Contender, estimated, interval};
+use super::path::{Path, largest, value_at};
+use super::result::{BandPoint, BasePoint, Curve, CurvePoint, Interval};
+use super::variance::{Parts, estimate};
+
+/// Points of a band.
+const POINTS: usize = 12;
+
+/// The base with intervals over problems.
+pub(super) fn base(base: &[(f64, f64)], request: &Request) -> BasePoint {
+    let of = |score: fn(&(f64, f64)) -> f64, most: f64| -> Interval {
+        let shared: Vec<f64> = base.iter().map(score).collect();
+        let value = shared.iter().sum::<f64>() / shared.len() as f64;
+        let one = estimate(value, &Parts { shared, contenders: Vec::new() });
+        interval(&one, request, (0.0, most))
+    };
+    BasePoint {
+        pass_at_1: of(|score| score.0, 1.0),
+        value: of(|score| score.1, request.measure.most()),
+    }
+}
+
+/// A contender's curve.
+pub(super) fn curve(one: &Contender, base: &[(f64, f64)], request: &Request) -> Curve {
+    let path = one.path(base);
+    let refined = path.refined();
+    let (start, end) = (path.points[0].0, largest(&refined));
+    let at = |index: usize| -> Option<BandPoint> {
+        // Not the end itself, which a shift of the scores may leave without a crossing.
+        let share = index as f64 / POINTS as f64;
+        let measure = |paths: &[Path]| {
+            let refined = paths[0].refined();
+            let from = paths[0].points[0].0;
+            let x = start + share * (end - start);
+            if index == 0 { Some(paths[0].points[0].1) } else { value_at(&refined, x.max(from)) }
+        };
+        let found = estimated(&[one], base, &measure)?;
+        Some(BandPoint {
+            pass_at_1: start + share * (end - start),
+            value: interval(&found, request, (0.0, request.measure.most())),
+        })
+    };
+    let point = |(step, point): (&f64, &(f64, f64))| CurvePoint {
+        step: *step,
+        pass_at_1: point.0,
+        value: point.1,
+    };
+    Curve {
+        objective: one.objective.clone(),
+        configuration: one.configuration.clone(),
+        seeds: one.seeds(),
+        is_baseline: one.is_baseline,
+        points: one.steps.iter().zip(&path.points[1..]).map(point).collect(),
+        band: (0..POINTS).filter_map(at).collect(),
+    }
+}

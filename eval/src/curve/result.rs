@@ -1,0 +1,150 @@
+//! The result of a comparison of curves: the contents of `results.json`.
+
+use serde::{Deserialize, Serialize};
+
+use super::data::Measure;
+
+/// A number with an interval for that number alone.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The curves of all objectives, and their comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Curves {
+    /// The measure that is compared at equal accuracy.
+    pub measure: Measure,
+    /// Whether scores are probabilities of listed answers, without sampling noise.
+    pub is_exact: bool,
+    /// Whether trained objectives are tested against the reference; otherwise everything is descriptive.
+    pub is_tested: bool,
+    /// Of every interval.
+    pub confidence: f64,
+    /// Held-out problems.
+    pub problems: usize,
+    /// The base.
+    pub base: BasePoint,
+    /// The objective that every other one is compared with.
+    pub reference: String,
+    /// One an objective or baseline, in the order of the runs.
+    pub curves: Vec<Curve>,
+    /// Every objective and baseline against the reference, then all other pairs.
+    pub comparisons: Vec<Comparison>,
+    /// The comparison in words, first on the page.
+    pub verdict: Verdict,
+}
+
+/// Where every curve begins.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BasePoint {
+    /// Pass@1.
+    #[serde(rename = "pass@1")]
+    pub pass_at_1: Interval,
+    /// The measure.
+    pub value: Interval,
+}
+
+/// One objective's curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// The objective.
+    pub objective: String,
+    /// Its configuration.
+    pub configuration: String,
+    /// Training seeds; 0 where nothing random was trained.
+    pub seeds: usize,
+    /// Whether it is a baseline, which is not tested.
+    pub is_baseline: bool,
+    /// The mean of its seeds at each checkpoint, in order, without the base.
+    pub points: Vec<CurvePoint>,
+    /// The measure at Pass@1 from the base's to the curve's largest, where the curve first reaches it, with intervals
+    /// for each alone.
+    pub band: Vec<BandPoint>,
+}
+
+/// The mean of the seeds at one checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Optimizer steps, mean over seeds; of a baseline its place.
+    pub step: f64,
+    /// Pass@1.
+    #[serde(rename = "pass@1")]
+    pub pass_at_1: f64,
+    /// The measure.
+    pub value: f64,
+}
+
+/// A curve at one Pass@1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BandPoint {
+    /// Pass@1.
+    #[serde(rename = "pass@1")]
+    pub pass_at_1: f64,
+    /// The measure.
+    pub value: Interval,
+}
+
+/// Two curves over the Pass@1 that both reach.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The objective that is subtracted from.
+    pub first: String,
+    /// The objective that is subtracted.
+    pub second: String,
+    /// Seeds that both have; 0 where neither was trained at random.
+    pub seeds: usize,
+    /// The range of Pass@1; none where one of the two does not rise above the base.
+    pub range: Option<(f64, f64)>,
+    /// The mean difference over the range.
+    pub difference: Option<Interval>,
+    /// The objective that does not rise above the base, where there is no range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// Where the variance of the difference comes from, which plans a larger study.
+    pub variances: Option<Variances>,
+    /// Two-sided p-value of no difference; none for a difference that is descriptive.
+    pub p_value: Option<f64>,
+    /// The same adjusted for all tests (Holm).
+    pub p_holm: Option<f64>,
+    /// Whether `p_holm` is below 1 minus the confidence, and it speaks of objectives: one seed speaks of two runs.
+    pub is_significant: bool,
+}
+
+/// Where the variance of a mean over S seeds and P problems comes from: `seed / S + problem / P + rest / SP`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Variances {
+    /// Between seeds, at the same problems; of a difference, both objectives' added.
+    pub seed: f64,
+    /// Between problems.
+    pub problem: f64,
+    /// The residual: of each problem under each seed, both objectives' added.
+    pub rest: f64,
+}
+
+/// The conclusions, for one paragraph.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// How large a difference this study would have found; none with one seed, or without a test.
+    pub power: Option<Power>,
+    /// In words.
+    pub text: String,
+}
+
+/// The power of a study of this size.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Power {
+    /// Seeds.
+    pub seeds: usize,
+    /// Held-out problems.
+    pub problems: usize,
+    /// The least difference that is found with probability .8.
+    pub least: f64,
+    /// Seeds that find half of it on as many problems; none where no number does, since the problems limit it.
+    pub seeds_for_half: Option<usize>,
+}

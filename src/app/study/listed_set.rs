@@ -1,0 +1,171 @@
+//! The log-probability of every listed correct answer to some problems of a set, at the base and at checkpoints.
+//!
+//! [`crate::app::listed`] has the scored answers. Probabilities are at the temperature of an evaluation and without its
+//! filters; they come from the pass that training computes log-probabilities by.
+//!
+//! A checkpoint's lines are one file in the folder of its samples, written whole; one that is there is not computed
+//! again.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::names;
+use tealight_eval::exact::ListedProblem;
+use tealight_eval::ledger::Mode;
+
+use super::sets::{Model, StudySet};
+use crate::app::listed::{ListedAnswers, ROWS};
+use crate::app::session::Session;
+use crate::nn::tokenizer::Tokenizer;
+use crate::system::files::{read_limited, write_atomic};
+use crate::system::telemetry::Progress;
+
+/// Most token sequences: each is scored at every checkpoint.
+const MOST_SEQUENCES: usize = 200_000;
+/// Largest file of a checkpoint's lines.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Every listed answer of some problems, as what is scored.
+pub(crate) struct ListedSet {
+    pub(crate) dataset: String,
+    file: String,
+    answers: ListedAnswers,
+    /// How many correct answers each problem has, listed or not.
+    totals: Vec<Option<u64>>,
+}
+
+/// A line of a checkpoint's file.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    #[serde(flatten)]
+    mode: Mode,
+    logp: f64,
+}
+
+impl ListedSet {
+    /// The answers to the first `count` problems of a set; completions may have `longest` tokens. Files are called
+    /// `stem`.
+    ///
+    /// # Errors
+    /// A task whose answers cannot be listed, an answer that the verifier does not accept or that is too long to be
+    /// sampled, too many of them.
+    pub(crate) fn new(
+        set: &StudySet,
+        (count, stem): (usize, &str),
+        tokenizer: &dyn Tokenizer,
+        longest: usize,
+    ) -> Result<Self> {
+        let dataset = &*set.dataset;
+        let Some(list) = dataset.spellings else {
+            bail!(
+                "the correct answers to {} cannot be listed; those of the generated tasks countdown, chain and walk can \
+                 (--task countdown), and those of every task that `tealight tasks` lists",
+                dataset.name
+            );
+        };
+        let mut all = Self {
+            dataset: dataset.name.clone(),
+            file: format!("{stem}-{}.jsonl", names::file_name(&dataset.name)),
+            answers: ListedAnswers::default(),
+            totals: Vec::new(),
+        };
+        for problem in dataset.problems.iter().take(count) {
+            let texts = list(problem).filter(|texts| !texts.is_empty()).with_context(|| {
+                format!(
+                    "the correct answers to problem `{}` of {} are too many to be listed; choose another held-out set",
+                    problem.id, dataset.name
+                )
+            })?;
+            let added = all.answers.add(dataset, problem, &texts, (tokenizer, longest));
+            added.with_context(|| format!("problem `{}` of {}", problem.id, dataset.name))?;
+            all.totals.push(problem.total);
+            if all.sequences() > MOST_SEQUENCES {
+                bail!(
+                    "more than {MOST_SEQUENCES} token sequences would be scored at every checkpoint ({} problems are \
+                     enough for that); lower the number of problems",
+                    all.totals.len()
+                );
+            }
+        }
+        Ok(all)
+    }
+
+    /// Token sequences that are scored.
+    pub(crate) fn sequences(&self) -> usize {
+        self.answers.sequences()
+    }
+
+    /// The answers, those of a problem together.
+    pub(crate) fn modes(&self) -> &[Mode] {
+        &self.answers.modes
+    }
+
+    /// The log-probability of every answer under a model, from the file in `folder` or computed into it; the model is
+    /// loaded only where that is not there.
+    pub(crate) fn scored(
+        &self,
+        session: &Session<'_>,
+        model: &Model<'_>,
+        (temperature, folder): (f64, &Path),
+    ) -> Result<Vec<f64>> {
+        let path = names::inside(folder, &self.file)?;
+        if let Some(known) = self.read(&path)? {
+            return Ok(known);
+        }
+        let decoder =
+            (model.load)().with_context(|| format!("{}: cannot be scored", model.name))?;
+        let label = format!("{} answers", model.name);
+        let mut progress = Progress::new(&label, self.sequences().div_ceil(ROWS));
+        let logp = self.answers.logp(&decoder, temperature, &mut || {
+            progress.advance(String::new);
+            session.stop.check()
+        })?;
+        crate::system::files::writable_subfolder(folder)?;
+        let lines: Vec<String> = self
+            .modes()
+            .iter()
+            .zip(&logp)
+            .map(|(mode, logp)| serde_json::to_string(&Entry { mode: mode.clone(), logp: *logp }))
+            .collect::<std::result::Result<_, _>>()?;
+        write_atomic(&path, (lines.join("\n") + "\n").as_bytes())?;
+        Ok(logp)
+    }
+
+    /// The same problem by problem.
+    pub(crate) fn problems(&self, logp: &[f64]) -> Vec<ListedProblem> {
+        let mut from = 0;
+        let of_problem = |(modes, total): (&[Mode], &Option<u64>)| {
+            let own = logp[from..from + modes.len()].to_vec();
+            from += modes.len();
+            ListedProblem { logp: own, total: *total }
+        };
+        let by_problem = self.modes().chunk_by(|a, b| a.problem == b.problem);
+        by_problem.zip(&self.totals).map(of_problem).collect()
+    }
+
+    /// The lines of a file that is there; one of other answers is an error.
+    fn read(&self, path: &Path) -> Result<Option<Vec<f64>>> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let shown = path.display().to_string();
+        let text = String::from_utf8(read_limited(path, MOST_BYTES)?).context(shown.clone())?;
+        let mut logp = Vec::with_capacity(self.modes().len());
+        for (number, line) in text.lines().enumerate() {
+            let at = || format!("{shown}:{}", number + 1);
+            let entry: Entry = serde_json::from_str(line).with_context(at)?;
+            if self.modes().get(number) != Some(&entry.mode) || !entry.logp.is_finite() {
+                bail!(
+                    "{}: has not the answers of this study; remove the file to compute it again",
+                    at()
+                );
+            }
+            logp.push(entry.logp);
+        }
+        if logp.len() < self.modes().len() {
+            bail!("{shown}: has {} of {} answers; remove the file", logp.len(), self.modes().len());
+        }
+        Ok(Some(logp))
+    }
+}
