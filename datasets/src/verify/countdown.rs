@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use dashu_ratio::RBig;
 
-use super::math::Mode;
+use super::math::Mode as MathMode;
 use super::math::answer::{self, Rule};
 use super::{Expression, tail};
 use crate::{Problem, Verdict, Verifier};
@@ -125,7 +125,7 @@ impl Found {
 
 /// Where a completion names its answer: the last closed box, tag, phrase or line of hashes.
 fn named(text: &str) -> Option<&str> {
-    let of_box = answer::find(text, Mode::Strict).filter(|found| found.rule == Rule::Box);
+    let of_box = answer::find(text, MathMode::Strict).filter(|found| found.rule == Rule::Box);
     let of_box = of_box.and_then(|found| Some((found.span.start, text.get(found.span)?)));
     let tag = text.rfind("<answer>").map(|at| {
         let inner = &text[at + "<answer>".len()..];
