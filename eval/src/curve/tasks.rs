@@ -6,7 +6,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::data::Measure;
 use super::result::{Comparison, Curves, Interval};
 use super::verdict::{ONE_SEED, counted, listed, name, short, signed_with_interval};
 use crate::inference::holm;
@@ -292,7 +291,7 @@ pub fn pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
 mod tests {
     use super::super::world::{COLLAPSES, KEEPS, Objective, Study};
     use super::*;
-    use crate::curve::{Request, curves};
+    use crate::curve::{Measure, Request, curves};
 
     fn task(name: &str, objectives: &[(&str, Objective)], key: u64, is_tested: bool) -> TaskCurves {
         let (base, paths) = Study { seeds: 5, ..Study::default() }.draw(objectives, key);
