@@ -268,19 +268,24 @@ impl Dataset {
         self.notes.extend(notes);
     }
 
-    /// The first problem in a line for the user: what is asked, and the gold answer.
+    /// The first problem in a line for the user: what is asked, by roles where there are several turns, and the gold
+    /// answer.
     pub fn first_problem(&self) -> Option<String> {
         let first = self.problems.first()?;
-        let words: Vec<String> =
-            first.prompt.plain().split_whitespace().map(String::from).collect();
-        let (asked, gold) =
-            (words.join(" "), first.answer.split_whitespace().collect::<Vec<_>>().join(" "));
-        let cut = |text: &str| {
-            let shown: String = text.chars().take(MAX_SHOWN).collect();
-            let more = if shown.len() < text.len() { "..." } else { "" };
+        let asked = match &first.prompt {
+            Prompt::Chat(turns) if turns.len() > 1 => {
+                let turns = turns.iter().map(|turn| format!("[{}] {}", turn.role, turn.content));
+                turns.collect::<Vec<String>>().join(" ")
+            }
+            prompt => prompt.plain(),
+        };
+        let line = |text: &str| {
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let shown: String = words.chars().take(MAX_SHOWN).collect();
+            let more = if shown.len() < words.len() { "..." } else { "" };
             format!("{shown}{more}")
         };
-        Some(format!("first problem: `{}`, gold answer `{}`", cut(&asked), cut(&gold)))
+        Some(format!("first problem: `{}`, gold answer `{}`", line(&asked), line(&first.answer)))
     }
 }
 

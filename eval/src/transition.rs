@@ -28,8 +28,8 @@ pub struct Aligned {
     pub ks: Vec<usize>,
 }
 
-/// Brings the sets that all evaluations share into one order. Sets are matched by name or file, problems by id; so are those of
-/// `second`, the first run's model drawn again.
+/// Brings the sets that all evaluations share into one order. Sets are matched by name or file, problems by id; so are
+/// those of `second`, the first run's model drawn again.
 ///
 /// # Errors
 /// No shared set; sets with other problems, unless `intersects`, when those that all have are kept.

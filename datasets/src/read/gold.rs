@@ -77,7 +77,8 @@ fn one_of(items: &[Value]) -> Gold {
         true => of_text(first),
         false => missing(
             &listed(),
-            "several answers: whether one of them is enough or all are asked for is not said",
+            "several answers, and whether one is enough or all are asked for is not said; --answer-column names another \
+             column",
         ),
     }
 }

@@ -133,7 +133,7 @@ impl SetOptions {
     }
 
     /// Takes a share of the training problems out, where no test set is named, and says so. Problems with one prompt
-    /// are on one side, and which side that is depends on the prompt alone.
+    /// are on one side; which prompts are held out does not depend on their order.
     ///
     /// # Errors
     /// There is one prompt only.
