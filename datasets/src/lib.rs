@@ -25,6 +25,7 @@ pub mod sql;
 pub mod suite;
 pub mod task;
 pub mod thinking;
+pub mod turns;
 mod verdict;
 pub mod verify;
 pub mod walk;

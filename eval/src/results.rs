@@ -100,14 +100,28 @@ impl SetResult {
         drew.then(|| format!("{stem}.greedy.jsonl"))
     }
 
+    /// The end of turn after which most of the truncated completions went on.
+    fn unnoticed_end(&self) -> Option<&str> {
+        let ends = || self.problems.iter().filter_map(|tally| tally.end_of_turn.as_ref());
+        let truncated: usize = self.problems.iter().map(|tally| tally.truncated).sum();
+        let went_on: usize = ends().map(|(count, _)| *count).sum();
+        ends().next().filter(|_| 2 * went_on > truncated).map(|(_, end)| end.as_str())
+    }
+
     /// Reasons to read the numbers with caution.
     pub fn cautions(&self) -> Vec<String> {
         let (summary, name) = (&self.summary, &self.name);
         let mut said = Vec::new();
         if summary.truncated.is_some_and(|share| share > 0.5) {
-            said.push(format!(
-                "{name}: more than half of the completions were truncated; raise --max-completion-length"
-            ));
+            said.push(match self.unnoticed_end() {
+                Some(end) => format!(
+                    "{name}: more than half of the completions were truncated, and most of these went on after an end \
+                     of turn, `{end}`: add the token to eos_token_id in the model's generation_config.json"
+                ),
+                None => format!(
+                    "{name}: more than half of the completions were truncated; raise --max-completion-length"
+                ),
+            });
         }
         if summary.no_answer > 0.5 {
             said.push(format!(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tealight_datasets::thinking::{grade, parts};
+use tealight_datasets::turns::end_of_turn;
 use tealight_datasets::verify::math::{Location, Rule};
 use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 
@@ -142,6 +143,9 @@ pub struct Tally {
     pub wrong: Counts,
     /// Answers that were cut off.
     pub truncated: usize,
+    /// Truncated answers that went on after an end of turn, and the first such end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_of_turn: Option<(usize, String)>,
     /// Answers of which it is unknown whether they were truncated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_ends: usize,
@@ -214,6 +218,9 @@ impl Tally {
             *self.rules.entry(found.rule).or_insert(0) += 1;
         }
         self.truncated += usize::from(!sample.is_finished);
+        if let Some(end) = end_of_turn(&sample.completion).filter(|_| !sample.is_finished) {
+            self.end_of_turn.get_or_insert_with(|| (0, end.to_owned())).0 += 1;
+        }
         self.unknown_ends += usize::from(sample.is_end_unknown);
         self.unknown_lengths += usize::from(sample.tokens == 0);
         if let Some(thinking) = sample.thinking {

@@ -11,8 +11,9 @@ use tealight_eval::report::sheet;
 use tealight_eval::report::view::{Chart, Line, Section, Table};
 
 use crate::app::directory::{self, Existing};
+use crate::app::lengths;
 use crate::app::session::Session;
-use crate::app::settings::{self, DataOptions, ModelOptions};
+use crate::app::settings::{DataOptions, ModelOptions};
 use crate::learn::base_validity::{BaseValidity, Reached};
 use crate::learn::objective::target;
 use crate::learn::presample::PresampleSpec;
@@ -180,13 +181,11 @@ impl BetaOptions {
 
     /// The model's validity on every problem.
     fn measured(&self, stop: &Stop) -> Result<BaseValidity> {
-        let dataset = self.data.open_for_training()?;
+        let mut dataset = self.data.open_for_training()?;
         let (mut base, device) = self.model.load()?;
-        let length = settings::completion_length(
-            self.max_completion_length,
-            &dataset.problems,
-            base.room(),
-        )?;
+        self.data.filter(&mut dataset, self.max_completion_length, base.room())?;
+        let length =
+            lengths::completion_length(self.max_completion_length, &dataset.problems, base.room())?;
         let temporary = tempfile::tempdir()?;
         let (_claim, directory) = match &self.output {
             Some(output) => (Some(Claim::take(output)?), output.join("presamples")),

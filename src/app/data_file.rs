@@ -1,10 +1,11 @@
 //! Untrusted data files to problems or rows, with bounds on memory and time by the size of the file: a small file may
 //! hold gigabytes, and a library that reads it may panic.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 use tealight_datasets::Dataset;
 use tealight_datasets::read::{self, Columns};
@@ -12,6 +13,25 @@ use tealight_datasets::read::{self, Columns};
 use crate::formats::hub::dataset::{Fetched, HubDataset};
 use crate::system::budget;
 use crate::system::machine;
+
+/// The help of `--dataset`.
+pub(crate) const DATASET_HELP: &str = "\
+Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
+  countdown  four numbers, a target, many correct expressions: countdown/train (the default),
+             valid and test (no problem has the numbers of a training problem), sft
+  sql        questions about small tables, many correct queries; sql/train, sql/test, sql/sft
+  chain      running totals to a target: chain/train, test, longer, banned
+  walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
+  TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
+             test, sft; parameters follow the split (colouring/test-n7-m9)
+  TASK/sft,TASK/sft,...  for tealight sft: several endless streams in equal shares
+  OWNER/NAME[/CONFIG][@REVISION][:SPLIT]  a dataset on the Hub, its files found as `datasets`
+             finds them: openai/gsm8k/main:test. Without SPLIT the only split, or train
+  hub:OWNER/NAME[@REVISION]:FILE  one file of such a dataset
+  FILE       columns are detected (question/answer, problem/solution, messages,
+             choices, nums/target, ...) and printed with the first problem; name
+             others with --prompt-column and --answer-column.
+             Spider and BIRD files (db_id, question, query) find their databases beside them";
 
 /// Opens a named source, a file, or a dataset on the Hub.
 pub(crate) fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
@@ -56,4 +76,18 @@ fn bounded<R: Send + 'static>(
     let free = machine::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
     let bytes = size.saturating_mul(BYTES_A_BYTE).max(LEAST).min(free);
     budget::within_time(spec, usize::try_from(bytes).unwrap_or(usize::MAX), TIME, work)
+}
+
+/// Problems that are both trained and tested on would flatter every number.
+pub(crate) fn refuse_overlap(train: &Dataset, test: &Dataset, option: &str) -> Result<()> {
+    let trained: HashSet<_> = train.problems.iter().map(|problem| problem.prompt.plain()).collect();
+    let shared = test.problems.iter().filter(|problem| trained.contains(&problem.prompt.plain()));
+    match shared.count() {
+        0 => Ok(()),
+        count => bail!(
+            "{count} problems of {} are in {} too; choose a {option} that is held out",
+            test.name,
+            train.name
+        ),
+    }
 }

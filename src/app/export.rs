@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::app::directory::{self, Existing};
 use crate::app::settings::ModelOptions;
 use crate::formats::gguf::GgufType;
-use crate::nn::model::weights::{self, Weights};
+use crate::nn::model::averages;
+use crate::nn::model::weights::Weights;
 use crate::system::files::Claim;
 
 /// Options of `tealight export`.
@@ -76,7 +77,7 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
     }
     let weights = match all.len() {
         1 => all.remove(0),
-        _ => weights::mean(&all).context("--average")?,
+        _ => averages::mean(&all).context("--average")?,
     };
     if let Some(kind) = options.gguf {
         let file = model.save_gguf(&weights, kind, output)?;

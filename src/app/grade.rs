@@ -225,6 +225,7 @@ impl GradeOptions {
             answer_column: self.answer_column.clone(),
             rewards: self.rewards.clone(),
             max_samples: None,
+            filter_overlong_prompts: false,
             prompts: PromptOptions::default(),
         };
         data.open(spec).map(Some)

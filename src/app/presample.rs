@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::pass_at_k::pass_at_k;
 
 use crate::app::directory;
+use crate::app::lengths;
 use crate::app::session::{Session, stored_use};
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::learn::base_validity::BaseValidity;
@@ -140,12 +141,19 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
-    let dataset = options.data.open_for_training()?;
+    if options.remote.engine.is_some() && options.model.template.chat_template.is_some() {
+        bail!("--chat-template has no effect with --engine: the server renders chats itself");
+    }
+    let mut options = options.clone();
+    options.model.template = options.model.template.dated(Some(output), ranks)?;
+    let options = &options;
+    let mut dataset = options.data.open_for_training()?;
     stored_use(&dataset)?;
     options.model.refuse_rollout_dtype()?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let asked = options.max_completion_length;
-    let length = settings::completion_length(asked, &dataset.problems, base.room())?;
+    options.data.filter(&mut dataset, asked, base.room())?;
+    let length = lengths::completion_length(asked, &dataset.problems, base.room())?;
     let mut claim = None;
     ranks.first(|| {
         if !output.join("presamples.json").exists() && !directory::is_free(output) {

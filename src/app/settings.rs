@@ -1,24 +1,23 @@
 //! Options that several commands share.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
+use tealight_datasets::Dataset;
 use tealight_datasets::read::{Columns, Purpose};
 use tealight_datasets::suite::SuiteSet;
-use tealight_datasets::{Dataset, Problem};
 use tealight_eval::pass_at_k;
 use tealight_matmul::{InstructionSet, Quantized};
 
-use crate::app::data_file;
+use crate::app::data_file::{self, DATASET_HELP};
+use crate::app::lengths;
 use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
+use crate::app::templates::TemplateOptions;
 use crate::formats::pretrained::Pretrained;
-use crate::learn::rollout::Encoded;
-use crate::learn::train::rlvr::LENGTH;
 use crate::nn::device::{self, Kernels, Precision};
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::{Architecture, RolloutDtype};
@@ -46,25 +45,6 @@ pub fn defaults<T: Args + FromArgMatches>() -> T {
     T::from_arg_matches(&matches).expect("every option has a default or may be left out")
 }
 
-/// The help of `--dataset`.
-pub(crate) const DATASET_HELP: &str = "\
-Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
-  countdown  four numbers, a target, many correct expressions: countdown/train (the default),
-             valid and test (no problem has the numbers of a training problem), sft
-  sql        questions about small tables, many correct queries; sql/train, sql/test, sql/sft
-  chain      running totals to a target: chain/train, test, longer, banned
-  walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
-  TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
-             test, sft; parameters follow the split (colouring/test-n7-m9)
-  TASK/sft,TASK/sft,...  for tealight sft: several endless streams in equal shares
-  OWNER/NAME[/CONFIG][@REVISION][:SPLIT]  a dataset on the Hub, its files found as `datasets`
-             finds them: openai/gsm8k/main:test. Without SPLIT the only split, or train
-  hub:OWNER/NAME[@REVISION]:FILE  one file of such a dataset
-  FILE       columns are detected (question/answer, problem/solution, messages,
-             choices, nums/target, ...) and printed with the first problem; name
-             others with --prompt-column and --answer-column.
-             Spider and BIRD files (db_id, question, query) find their databases beside them";
-
 /// Which model, where it runs.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct ModelOptions {
@@ -77,6 +57,10 @@ pub struct ModelOptions {
     /// base.
     #[arg(long)]
     pub adapter: Option<String>,
+    /// Its chat template.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub template: TemplateOptions,
     /// Device: auto, cpu, cuda, cuda:N or metal; auto is the first GPU that this binary was built for, else the CPU.
     #[arg(long, default_value = "auto")]
     pub device: String,
@@ -120,6 +104,9 @@ impl ModelOptions {
             true => Some(Sampled::quantized(&self.model, self.precision, &device)?),
             false => Sampled::elsewhere(&self.model, self.precision, &device)?,
         };
+        let (template, date) = (self.template.text()?, self.template.date());
+        let model =
+            model.map(|model| model.with_template(template.as_deref(), date)).transpose()?;
         if let Some(candle) = model.as_ref().and_then(Sampled::candle) {
             if self.adapter.is_some() {
                 bail!(
@@ -157,6 +144,7 @@ impl ModelOptions {
         if let Some(adapter) = &self.adapter {
             model = model.adapted(adapter, &device)?;
         }
+        let model = model.with_template(self.template.text()?.as_deref(), self.template.date())?;
         self.announce(&model.architecture, (&device, &described));
         if let Some(adapter) = &model.adapter {
             let (r, targets) = (adapter.scaling.r, adapter.targets.join(", "));
@@ -261,6 +249,12 @@ pub struct DataOptions {
     /// Number of problems to use, from the start of the dataset. Default: all.
     #[arg(long)]
     pub max_samples: Option<usize>,
+    /// Leave out rows that are too long: a prompt that leaves no room for its completion in the model's context, or, for
+    /// sft, a prompt and solution that do not fit together. The number of these rows is printed. Without this option
+    /// such a row is an error.
+    #[arg(long, alias = "filter-overlong")]
+    #[serde(default)]
+    pub filter_overlong_prompts: bool,
     /// The text of prompts besides the question.
     #[command(flatten)]
     #[serde(flatten)]
@@ -288,6 +282,19 @@ impl DataOptions {
             );
         }
         Ok(dataset)
+    }
+
+    /// Leaves out the problems that are too long, where that is asked for.
+    pub(crate) fn filter(
+        &self,
+        dataset: &mut Dataset,
+        requested: Option<usize>,
+        model: (&HubTokenizer, usize),
+    ) -> Result<()> {
+        match self.filter_overlong_prompts {
+            true => lengths::filter_overlong(dataset, requested, model),
+            false => Ok(()),
+        }
     }
 
     /// Opens a set of a suite; what it does not say of columns and verifier, these options do.
@@ -321,20 +328,6 @@ impl DataOptions {
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
         dataset.first_problem().iter().for_each(|first| tracing::info!("  {first}"));
         Ok(dataset)
-    }
-}
-
-/// Problems that are both trained and tested on would flatter every number.
-pub(crate) fn refuse_overlap(train: &Dataset, test: &Dataset, option: &str) -> Result<()> {
-    let trained: HashSet<_> = train.problems.iter().map(|problem| problem.prompt.plain()).collect();
-    let shared = test.problems.iter().filter(|problem| trained.contains(&problem.prompt.plain()));
-    match shared.count() {
-        0 => Ok(()),
-        count => bail!(
-            "{count} problems of {} are in {} too; choose a {option} that is held out",
-            test.name,
-            train.name
-        ),
     }
 }
 
@@ -381,28 +374,6 @@ pub(crate) fn estimable(requested: &[usize], usual: &[usize], n: usize) -> Resul
         ks.push(n);
     }
     Ok(ks)
-}
-
-/// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
-/// [`LENGTH`].
-pub(crate) fn completion_length<'a>(
-    requested: Option<usize>,
-    problems: impl IntoIterator<Item = &'a Problem>,
-    (tokenizer, context): (&HubTokenizer, usize),
-) -> Result<usize> {
-    if let Some(requested) = requested {
-        return Ok(requested);
-    }
-    // Encoded with room for one token, which is the least that makes sense.
-    let encoded = Encoded::all(problems, tokenizer, context, 1)?;
-    let longest = encoded.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
-    let room = (context - longest).min(LENGTH);
-    if room < LENGTH {
-        tracing::info!(
-            "completions of up to {room} tokens: what the context of {context} leaves; --max-completion-length sets it"
-        );
-    }
-    Ok(room)
 }
 
 /// Settings of a command and the directory that it writes to, as its `config.toml` has them.

@@ -1,24 +1,28 @@
 //! A model with its tokenizer, loaded from and saved to the layout of the Hub.
 
+mod saved;
 mod taken;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
 
 use crate::formats::adapter::{self, Adapter};
-use crate::formats::gguf::{Gguf, GgufType};
+use crate::formats::gguf::Gguf;
 use crate::formats::hub;
 use crate::nn::backend::int8;
 use crate::nn::device::Precision;
 use crate::nn::model::weights::{self, Weights};
-use crate::nn::model::{Architecture, Decoder};
+use crate::nn::model::{Architecture, Decoder, stored_head};
 use crate::nn::policy::{self, Policy};
-use crate::nn::tokenizer::{HubTokenizer, MAX_FILE as MAX_TOKENIZER_FILE, Tokenizer};
-use crate::system::files::{own_file, read_json, read_limited, write_atomic};
+use crate::nn::tokenizer::{HubTokenizer, TemplateDate, TokenizerFiles, generation_stops};
+use crate::system::files::{MAX_CONFIG, own_file, read_json};
 use crate::system::machine;
+
+/// The file that says how to sample from a model.
+const GENERATION: &str = "generation_config.json";
 
 /// Everything that is needed to sample from a model, to train it, and to save the result.
 pub struct Pretrained {
@@ -36,7 +40,11 @@ pub struct Pretrained {
     pub tokenizer: HubTokenizer,
     config: Value,
     generation_config: Value,
-    tokenizer_files: Vec<(PathBuf, Vec<u8>)>,
+    tokenizer_files: TokenizerFiles,
+    /// The ids that end a completion by a file of the model, and the file.
+    generation_stops: (Vec<u32>, &'static str),
+    /// The chat template that was given in place of the model's own.
+    given_template: Option<String>,
     /// Why its files are not copied: one of them is a link out of the folder.
     foreign: Option<String>,
     /// The checksum of weights that a policy took over.
@@ -94,7 +102,10 @@ impl Pretrained {
         precision: Precision,
         device: &Device,
     ) -> Result<Self> {
-        let (architecture, config) = Architecture::read(&directory.join("config.json"))?;
+        let (mut architecture, mut config) = Architecture::read(&directory.join("config.json"))?;
+        if stored_head::untie(directory, &mut architecture)? {
+            config["tie_word_embeddings"] = json!(false);
+        }
         let weights = weights::load(directory, &architecture, precision.placement(device)?)?;
         Self::assemble(name, (architecture, precision), config, weights, directory)
     }
@@ -111,7 +122,48 @@ impl Pretrained {
         }
         let adapter = Some(Adapter::load(directory, &self.architecture, device)?);
         adapter::warn_of_base(name, directory, self.precision.base_dtype)?;
-        Ok(Self { name: name.to_owned(), adapter, ..self })
+        let model = Self { name: name.to_owned(), adapter, ..self };
+        // The adapter was trained on chats as the tokenizer and the template beside it write them.
+        let files = TokenizerFiles::read(directory)?.over(model.tokenizer_files.clone());
+        if files == model.tokenizer_files {
+            return Ok(model);
+        }
+        tracing::info!("  with the tokenizer files in {}", directory.display());
+        let tokenizer = HubTokenizer::new(&files, model.generation_stops.clone())?;
+        let foreign = model.foreign.clone().or_else(|| foreign_file(directory, files.names()));
+        Ok(Self { tokenizer, tokenizer_files: files, foreign, ..model }.fitted())
+    }
+
+    /// The same with another chat template, where one is given, and the date that it is told; both are saved with the
+    /// model's files.
+    ///
+    /// # Errors
+    /// No token that ends a completion.
+    pub fn with_template(mut self, template: Option<&str>, date: TemplateDate) -> Result<Self> {
+        if let Some(template) = template {
+            self.tokenizer_files.set_template(template)?;
+            self.given_template = Some(template.to_owned());
+        }
+        self.tokenizer = self.tokenizer.with_template(template, date)?;
+        Ok(self)
+    }
+
+    /// With the output layer and the tokenizer fitted to each other: ids without a token are not sampled, and tokens
+    /// without an embedding are refused where they occur.
+    fn fitted(mut self) -> Self {
+        let (rows, ids) = (self.architecture.vocab_size, self.tokenizer.id_end());
+        self.architecture.output_size = ids.min(rows);
+        self.tokenizer.limit(rows);
+        if ids > rows {
+            tracing::warn!(
+                "{}: the tokenizer has ids up to {}, the model embeddings up to {}: a prompt with a token beyond them is \
+                 refused",
+                self.name,
+                ids - 1,
+                rows - 1
+            );
+        }
+        self
     }
 
     /// Fresh weights for the architecture in the file `config`, with the tokenizer in `tokenizer`.
@@ -150,34 +202,17 @@ impl Pretrained {
         weights: Weights,
         directory: &Path,
     ) -> Result<Self> {
-        let tokenizer = HubTokenizer::load(directory)?;
-        if tokenizer.vocab_size() > architecture.vocab_size {
-            bail!(
-                "{}: the tokenizer has {} tokens, the model only {}",
-                directory.display(),
-                tokenizer.vocab_size(),
-                architecture.vocab_size
-            );
-        }
-        let (mut tokenizer_files, mut foreign) = (Vec::new(), None);
-        for file in ["config.json", "generation_config.json"] {
-            let path = directory.join(file);
-            foreign = foreign.or_else(|| foreign_file(directory, &path));
-        }
-        for file in hub::TOKENIZER_FILES {
-            let path = directory.join(file);
-            foreign = foreign.or_else(|| foreign_file(directory, &path));
-            if path.exists() {
-                let bytes = read_limited(&path, MAX_TOKENIZER_FILE)?;
-                tokenizer_files.push((PathBuf::from(file), bytes));
-            }
-        }
-        let generation_config = directory.join("generation_config.json");
+        let tokenizer_files = TokenizerFiles::read(directory)?;
+        let generation_stops = generation_stops(directory)?;
+        let tokenizer = HubTokenizer::new(&tokenizer_files, generation_stops.clone())?;
+        let configs = ["config.json", GENERATION].into_iter();
+        let foreign = foreign_file(directory, configs.chain(tokenizer_files.names()));
+        let generation_config = directory.join(GENERATION);
         let generation_config = match generation_config.exists() {
-            true => read_json(&generation_config, MAX_TOKENIZER_FILE)?,
-            false => json!({"eos_token_id": tokenizer.eos(), "do_sample": true}),
+            true => read_json(&generation_config, MAX_CONFIG)?,
+            false => json!({"do_sample": true}),
         };
-        Ok(Self {
+        let model = Self {
             name: name.into(),
             architecture,
             precision,
@@ -187,9 +222,23 @@ impl Pretrained {
             config,
             generation_config,
             tokenizer_files,
+            generation_stops,
+            given_template: None,
             foreign,
             taken: None,
-        })
+        };
+        Ok(model.fitted())
+    }
+
+    /// Adds what decides the text of prompts to the identity of a run: a chat template that is not the model's own, and
+    /// the date, where the template writes it.
+    pub(crate) fn add_prompts_identity(&self, identity: &mut Value) {
+        if let Some(template) = &self.given_template {
+            identity["chat_template"] = json!(hub::sha256(template.as_bytes()));
+        }
+        if let Some(date) = self.tokenizer.date_in_prompts() {
+            identity["template_date"] = json!(date);
+        }
     }
 
     /// Refuses a model whose files a copy would take from outside its folder, which may be a stranger's: to be called
@@ -258,7 +307,8 @@ impl Pretrained {
     /// Writes an adapter of this model with the model's tokenizer to `directory`, as PEFT and TRL do.
     pub fn save_adapter(&self, adapter: &Adapter, weights: &Weights, to: &Path) -> Result<()> {
         crate::system::files::writable_directory(to)?;
-        self.save_tokenizer(to)?;
+        self.check_copyable()?;
+        self.tokenizer_files.save(to)?;
         adapter::record_base(to, self.precision.base_dtype)?;
         adapter.save(weights, to)
     }
@@ -275,80 +325,15 @@ impl Pretrained {
             None => self.save(tensors, to),
         }
     }
-
-    /// Writes `weights` with this model's config and tokenizer as one GGUF file to `directory`, and a `Modelfile` for
-    /// Ollama beside it; returns the file.
-    ///
-    /// # Errors
-    /// A family or tokenizer that GGUF has no name for, a directory that cannot be written, a full disk.
-    pub fn save_gguf(
-        &self,
-        weights: &Weights,
-        kind: GgufType,
-        directory: &Path,
-    ) -> Result<PathBuf> {
-        self.check_copyable()?;
-        crate::system::files::writable_directory(directory)?;
-        let json = |name: &str| -> Result<Value> {
-            let file_entry = self.tokenizer_files.iter().find(|(file, _)| file.as_os_str() == name);
-            file_entry.map_or(Ok(Value::Null), |(_, bytes)| Ok(serde_json::from_slice(bytes)?))
-        };
-        let mut settings = json("tokenizer_config.json")?;
-        if let Some(template) = self.tokenizer.chat_template() {
-            settings["chat_template"] = json!(template);
-        }
-        let mut config = self.config.clone();
-        config["eos_token_id"] = json!(self.tokenizer.eos()[0]);
-        let path = directory.join(kind.file_name());
-        let parts = (&config, &json("tokenizer.json")?, &settings);
-        crate::formats::gguf::write(&path, (&self.architecture, weights), parts, kind)
-            .with_context(|| self.name.clone())?;
-        let mut text = format!("FROM ./{}\n", kind.file_name());
-        for end in self.tokenizer.eos() {
-            let end = self.tokenizer.decode_all(&[*end])?;
-            text.push_str(&format!("PARAMETER stop {}\n", json!(end)));
-        }
-        write_atomic(&directory.join("Modelfile"), text.as_bytes())?;
-        Ok(path)
-    }
-
-    fn save_tokenizer(&self, directory: &Path) -> Result<()> {
-        self.check_copyable()?;
-        for (file, bytes) in &self.tokenizer_files {
-            write_atomic(&directory.join(file), bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Writes `weights` with this model's config and tokenizer to `directory`, in Hub layout.
-    pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
-        crate::system::files::writable_directory(directory)?;
-        let mut config = self.config.clone();
-        let dtype = match weights.values().next().map(Tensor::dtype) {
-            Some(DType::BF16) => "bfloat16",
-            Some(DType::F16) => "float16",
-            _ => "float32",
-        };
-        for key in ["torch_dtype", "dtype"] {
-            if config.get(key).is_some() {
-                config[key] = json!(dtype);
-            }
-        }
-        let text = |value: &Value| -> Result<Vec<u8>> {
-            Ok((serde_json::to_string_pretty(value)? + "\n").into_bytes())
-        };
-        self.save_tokenizer(directory)?;
-        write_atomic(&directory.join("generation_config.json"), &text(&self.generation_config)?)?;
-        // Weights before the config, so that a directory with a config is whole.
-        weights::save(weights, &directory.join(weights::WHOLE))?;
-        write_atomic(&directory.join("config.json"), &text(&config)?)
-    }
 }
 
-/// Why a file of a model's folder is not to be copied; none where it is the folder's own, or not there.
-fn foreign_file(directory: &Path, path: &Path) -> Option<String> {
-    let is_there = path.symlink_metadata().is_ok();
-    is_there.then(|| own_file(directory, path).err()).flatten().map(|error| format!("{error:#}"))
+/// Why some of a folder's files are not to be copied; none where those that are there are the folder's own.
+fn foreign_file<'a>(directory: &Path, mut files: impl Iterator<Item = &'a str>) -> Option<String> {
+    files.find_map(|file| {
+        let path = directory.join(file);
+        path.symlink_metadata().ok()?;
+        own_file(directory, &path).err().map(|error| format!("{error:#}"))
+    })
 }
 
 /// Whose word a base's name is: an adapter on this disk is the user's and may name a directory, as ours do; one from

@@ -54,7 +54,7 @@ pub struct PresampleSpec {
 /// One completion of the base.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaseCompletion {
-    /// The text, special tokens left out.
+    /// The text, without the token that ended it.
     pub completion: String,
     /// The verdict.
     #[serde(flatten)]

@@ -16,7 +16,7 @@ use crate::nn::generate::{
     candle_families, stream,
 };
 use crate::nn::model::{Architecture, Decoder, weights};
-use crate::nn::tokenizer::HubTokenizer;
+use crate::nn::tokenizer::{HubTokenizer, TemplateDate};
 use crate::system::files::{MAX_CONFIG, read_json};
 
 /// A model, its tokenizer and how long its sequences may be.
@@ -98,10 +98,20 @@ impl Sampled {
         Self::with_candle(CandleModel::quantized(&path, &model.config, device)?, folder.path())
     }
 
-    fn with_candle(model: CandleModel, tokenizer: &Path) -> Result<Self> {
+    fn with_candle(mut model: CandleModel, tokenizer: &Path) -> Result<Self> {
         let tokenizer = HubTokenizer::load(tokenizer)?;
+        model.limit(tokenizer.id_end());
         let context = model.max_positions();
         Ok(Self { tokenizer, context, engine: Engine::Candle(model) })
+    }
+
+    /// The same with another chat template, where one is given, and the date that it is told.
+    ///
+    /// # Errors
+    /// No token that ends a completion.
+    pub(crate) fn with_template(self, template: Option<&str>, date: TemplateDate) -> Result<Self> {
+        let tokenizer = self.tokenizer.with_template(template, date)?;
+        Ok(Self { tokenizer, ..self })
     }
 
     /// The decoder of candle-transformers, where that is what samples.

@@ -10,14 +10,15 @@ use tealight_eval::{Solver, Tally};
 
 use super::EvalOptions;
 use super::probes::{self, Scorer};
+use crate::app::lengths;
 use crate::app::listed::{self, ProblemAnswers};
 use crate::app::session::Draw;
-use crate::app::settings::{self, ModelOptions};
+use crate::app::settings::{DataOptions, ModelOptions};
 use crate::formats::pretrained::Pretrained;
 use crate::learn::train::rlvr::LENGTH;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
-use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
+use crate::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use crate::solvers::local::LocalSolver;
 use crate::solvers::remote::Remote;
 use crate::solvers::sampled::Sampled;
@@ -56,11 +57,7 @@ impl Engine {
 
     /// The tokenizer; a server has its own.
     pub(super) fn tokenizer(&self) -> Option<&HubTokenizer> {
-        match self {
-            Engine::Server(_) => None,
-            Engine::Candle(model) => Some(&model.tokenizer),
-            Engine::Ours(base, _) => Some(&base.tokenizer),
-        }
+        self.room().map(|(tokenizer, _)| tokenizer)
     }
 
     /// The solver with these sampling settings.
@@ -89,18 +86,42 @@ impl Engine {
         }
     }
 
+    /// The tokenizer that writes prompts, and the most tokens of a sequence; none of a server's.
+    fn room(&self) -> Option<(&HubTokenizer, usize)> {
+        match self {
+            Engine::Server(_) => None,
+            Engine::Candle(model) => Some((&model.tokenizer, model.context)),
+            Engine::Ours(base, _) => Some(base.room()),
+        }
+    }
+
+    /// Leaves out the problems that are too long, where that is asked for.
+    pub(super) fn filter(
+        &self,
+        data: &DataOptions,
+        length: Option<usize>,
+        dataset: &mut Dataset,
+    ) -> Result<()> {
+        match self.room() {
+            Some(room) => data.filter(dataset, length, room),
+            None => Ok(()),
+        }
+    }
+
+    /// The date that the chat template writes into prompts, where it writes one.
+    pub(super) fn date_in_prompts(&self) -> Option<TemplateDate> {
+        self.room().and_then(|(tokenizer, _)| tokenizer.date_in_prompts())
+    }
+
     /// Most tokens of a completion, unless `requested`.
     pub(super) fn completion_length<'a>(
         &self,
         requested: Option<usize>,
         problems: impl IntoIterator<Item = &'a Problem>,
     ) -> Result<usize> {
-        match self {
-            Engine::Server(_) => Ok(requested.unwrap_or(LENGTH)),
-            Engine::Candle(model) => {
-                settings::completion_length(requested, problems, (&model.tokenizer, model.context))
-            }
-            Engine::Ours(base, _) => settings::completion_length(requested, problems, base.room()),
+        match self.room() {
+            None => Ok(requested.unwrap_or(LENGTH)),
+            Some(room) => lengths::completion_length(requested, problems, room),
         }
     }
 

@@ -24,15 +24,16 @@ use tealight_datasets::suite::{self, SuiteSet};
 use tealight_eval::results::{Results, VERSION};
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::app::listed;
 use crate::app::session::{Draw, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
+use crate::app::{lengths, listed};
 use crate::nn::device::Precision;
 use crate::nn::generate::{Filters, SamplingParams};
-use crate::nn::tokenizer::HubTokenizer;
+use crate::nn::tokenizer::{HubTokenizer, TemplateDate};
 use crate::solvers::remote::RemoteOptions;
 use crate::system::files::Claim;
 use crate::system::process::Process;
+use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
 use engine::Engine;
 use eval_sets::{EvalSet, eval_sets};
@@ -149,15 +150,20 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     let mut options = options.clone();
     options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
     options.check_scoring()?;
-    let (sets, datasets) = options.open()?;
+    let recorded = options.output.as_deref().filter(|_| existing == Existing::Keep);
+    options.model.template = options.model.template.dated(recorded, ranks)?;
+    let (sets, mut datasets) = options.open()?;
     options.check_engine()?;
     if options.exact {
         listed::check(&datasets)?;
     }
-    let sets = eval_sets(&sets, &datasets, &options.decoding.temperature)?;
     let started = Instant::now();
     let engine = Engine::open(&options, ranks)?;
     options.check_default(engine.tokenizer())?;
+    for dataset in &mut datasets {
+        engine.filter(&options.data, options.decoding.max_completion_length, dataset)?;
+    }
+    let sets = eval_sets(&sets, &datasets, &options.decoding.temperature)?;
     let problems = datasets.iter().flat_map(|dataset| &dataset.problems);
     let length = engine.completion_length(options.decoding.max_completion_length, problems)?;
     options.decoding.max_completion_length = Some(length);
@@ -179,7 +185,8 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
     let mut claim = None;
     let is_continued = ranks.first(|| {
         claim = Some(Claim::take(output)?);
-        let is_continued = prepare(output, options.request(&sets, length)?, existing)?;
+        let is_continued =
+            prepare(output, options.request(&sets, length, engine.date_in_prompts())?, existing)?;
         if destination.is_kept() {
             settings::record_config(&options, output)?;
         }
@@ -249,7 +256,12 @@ impl EvalOptions {
         Ok(())
     }
 
-    fn request(&self, sets: &[EvalSet<'_>], length: usize) -> Result<EvaluationSpec> {
+    fn request(
+        &self,
+        sets: &[EvalSet<'_>],
+        length: usize,
+        date: Option<TemplateDate>,
+    ) -> Result<EvaluationSpec> {
         let spec =
             |set: &EvalSet<'_>| Ok((set.file.clone(), SetSpec::of(set.dataset, set.temperature)?));
         Ok(EvaluationSpec {
@@ -264,6 +276,8 @@ impl EvalOptions {
             max_completion_length: length,
             seed: self.seed,
             prompts: self.data.prompts.recorded()?,
+            chat_template: self.model.template.text()?,
+            template_date: date,
             sets: sets.iter().map(spec).collect::<Result<_>>()?,
         })
     }
@@ -272,6 +286,12 @@ impl EvalOptions {
     fn check_engine(&self) -> Result<()> {
         if self.remote.engine.is_none() {
             return Ok(());
+        }
+        if self.model.template.chat_template.is_some() || self.data.filter_overlong_prompts {
+            bail!(
+                "--chat-template and --filter-overlong-prompts have no effect with --engine: the server renders and \
+                 tokenizes prompts"
+            );
         }
         if self.model.adapter.is_some() {
             bail!("--adapter has no effect with --engine: the server has its own");
@@ -328,8 +348,12 @@ pub fn rejecting(
     stop: &Stop,
 ) -> Result<reject::Rejection> {
     Destination::check(options.output.as_deref(), existing)?;
-    let datasets = options.open()?.1;
-    let ([dataset], [temperature]) = (datasets.as_slice(), options.decoding.temperature.as_slice())
+    let mut options = options.clone();
+    options.model.template = options.model.template.dated(None, &Ranks::alone())?;
+    let options = &options;
+    let mut datasets = options.open()?.1;
+    let ([dataset], [temperature]) =
+        (datasets.as_mut_slice(), options.decoding.temperature.as_slice())
     else {
         bail!("--reject takes one dataset and one temperature");
     };
@@ -339,7 +363,8 @@ pub fn rejecting(
     let (mut base, device) = options.model.load()?;
     options.check_default(Some(&base.tokenizer))?;
     let asked = options.decoding.max_completion_length;
-    let length = settings::completion_length(asked, &dataset.problems, base.room())?;
+    options.data.filter(dataset, asked, base.room())?;
+    let length = lengths::completion_length(asked, &dataset.problems, base.room())?;
     let session = Session::sampling(&mut base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;

@@ -12,6 +12,7 @@ use tealight_eval::results::MAX_RESULTS;
 use crate::app::directory::{self, Existing};
 use crate::nn::device::Precision;
 use crate::nn::generate::Filters;
+use crate::nn::tokenizer::TemplateDate;
 use crate::system::files::{read_limited, writable_subfolder, write_atomic};
 
 /// The settings that decide samples: two runs that agree in them draw the same.
@@ -28,6 +29,12 @@ pub(crate) struct EvaluationSpec {
     /// How the problems are put, where that was chosen.
     #[serde(default)]
     pub(crate) prompts: Value,
+    /// The chat template in place of the model's own.
+    #[serde(default)]
+    pub(crate) chat_template: Option<String>,
+    /// The date in prompts, where the chat template writes it.
+    #[serde(default)]
+    pub(crate) template_date: Option<TemplateDate>,
     /// The sets by the names of their samples files.
     pub(crate) sets: BTreeMap<String, SetSpec>,
 }

@@ -31,6 +31,7 @@ use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::training::held_out::{HeldOutOptions, HeldOutSet};
+use crate::app::{data_file, lengths};
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::Objective;
 use crate::learn::train::rlvr::{Rewarding, Settings};
@@ -165,8 +166,10 @@ struct Prepared {
 /// Evaluates the base, fine-tunes it under every configuration from every seed, evaluates the results, and writes
 /// results and report to the study's folder. Ranks divide the base's samples and the runs; the first alone reports.
 pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<Option<Finished>> {
-    let (checked, configurations) = options.checked()?;
+    let (mut checked, configurations) = options.checked()?;
     let (output, _claim) = checked.take_output(start, &process.ranks)?;
+    let recorded = Some(output.as_path()).filter(|_| matches!(start, Start::Resume(_)));
+    checked.model.template = checked.model.template.dated(recorded, &process.ranks)?;
     let done = in_folder(checked, configurations, (output.clone(), start), process);
     if let Err(error) = &done {
         say_how_to_continue(error, options, &output, &process.ranks);
@@ -291,35 +294,41 @@ impl Prepared {
     ) -> Result<Self> {
         let seeds = distinct(&options.seeds);
         let mut train = options.data.open_for_training()?;
-        let taken = options.sets.hold_out(&options.data.dataset, &mut train)?;
         for configuration in &configurations {
             let config = options.config(configuration, 0);
             Rewarding::new(&config, &config.plan()?, train.verifier.grading())?;
         }
+        options.model.precision.check(options.settings.lora.use_peft)?;
+        options.model.refuse_rollout_dtype()?;
+        let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
+        let requested = options.settings.max_completion_length;
+        let filter = |dataset: &mut Dataset| options.data.filter(dataset, requested, base.room());
+        filter(&mut train)?;
+        let taken = options.sets.hold_out(&options.data.dataset, &mut train)?;
         let temperature = options.settings.temperature;
-        let sets = options.sets.open(&options.data, (&train, taken), temperature)?;
+        let sets = options.sets.open(&options.data, (&train, taken), temperature, &filter)?;
         let reported = sets.iter().find(|set| set.domain != "train");
         let as_reported = |set: HeldOutSet| match reported {
             Some(reported) => set.decoded_with(reported.temperature, options.sets.filters()),
             None => set,
         };
-        let held_out = options.held_out.open(&options.data)?.map(as_reported);
+        let mut held_out = options.held_out.open(&options.data)?.map(as_reported);
+        if let Some(held_out) = held_out.as_mut().and_then(HeldOutSet::dataset_mut) {
+            filter(held_out)?;
+        }
         if let Some(held_out) = &held_out {
             for other in std::iter::once(&train).chain(sets.iter().map(|set| &*set.dataset)) {
-                settings::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;
+                data_file::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;
             }
         }
         for configuration in &configurations {
             options.budget(configuration, seeds[0], train.problems.len(), Path::new(""))?;
         }
-        options.model.precision.check(options.settings.lora.use_peft)?;
-        options.model.refuse_rollout_dtype()?;
-        let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
         let chosen_on = held_out.iter().flat_map(|set| &set.dataset().problems);
         let problems = sets.iter().flat_map(|set| &set.dataset.problems);
         let problems = problems.chain(&train.problems).chain(chosen_on);
         let asked = options.settings.max_completion_length;
-        let longest = settings::completion_length(asked, problems, base.room())?;
+        let longest = lengths::completion_length(asked, problems, base.room())?;
         options.settings.max_completion_length = Some(longest);
         let Some(set) = sets.iter().find(|set| set.domain != "train") else {
             bail!("a study needs a held-out set");

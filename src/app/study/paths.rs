@@ -22,7 +22,7 @@ use crate::app::training::held_out::HeldOutSet;
 use crate::app::training::path::PathPoints;
 use crate::learn::train::rlvr::RlvrConfig;
 use crate::nn::generate::SamplingParams;
-use crate::nn::model::{Decoder, weights};
+use crate::nn::model::{Decoder, averages};
 use crate::nn::policy;
 
 /// The name of the baseline that lowers the base's temperature.
@@ -334,7 +334,7 @@ impl<'a> PathSets<'a> {
         for share in &shares {
             let load = || {
                 let last = last_weights(session, folder)?;
-                let mean = weights::between(&session.base.merged()?, &last, *share)?;
+                let mean = averages::between(&session.base.merged()?, &last, *share)?;
                 Ok(policy::frozen_decoder(&session.base.architecture, &mean)?)
             };
             let seed = run.seed.unwrap_or_default();

@@ -22,7 +22,8 @@ use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::checkpoint;
 use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
 use crate::nn::model::Decoder;
-use crate::nn::model::weights::{self, Weights};
+use crate::nn::model::averages;
+use crate::nn::model::weights::Weights;
 use crate::nn::policy;
 use crate::system::ranks::Ranks;
 
@@ -81,7 +82,7 @@ impl Variant {
             Variant::Best => base.tuned(&folder.join(BEST), &session.device),
             Variant::Average => {
                 let last = last_weights(session, folder)?;
-                let mean = weights::mean(&[base.merged()?, last])?;
+                let mean = averages::mean(&[base.merged()?, last])?;
                 Ok(policy::frozen_decoder(&base.architecture, &mean)?)
             }
         }

@@ -12,10 +12,11 @@ use tealight_eval::Tally;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::store::{self, SampleStore};
 
+use crate::app::data_file;
 use crate::app::evaluate::probes;
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
-use crate::app::settings::{self, DataOptions};
+use crate::app::settings::DataOptions;
 use crate::learn::train::rlvr::Settings;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
@@ -175,6 +176,7 @@ impl SetOptions {
         data: &DataOptions,
         (train, held_out): (&Dataset, Option<Dataset>),
         temperature: f64,
+        filter: &dyn Fn(&mut Dataset) -> Result<()>,
     ) -> Result<Vec<StudySet>> {
         let sets: Vec<SuiteSet> = match &self.test_suite {
             Some(suite) => suite::open(suite)?,
@@ -211,12 +213,14 @@ impl SetOptions {
                 }
             };
             some.problems.truncate(self.eval_train);
+            filter(&mut some)?;
             opened.push((Arc::new(some), "train"));
         }
         opened.extend(held_out.map(|dataset| (Arc::new(dataset), "in")));
         for set in &sets {
-            let dataset = limited.open_set(set)?;
-            settings::refuse_overlap(train, &dataset, "--test-dataset")?;
+            let mut dataset = limited.open_set(set)?;
+            filter(&mut dataset)?;
+            data_file::refuse_overlap(train, &dataset, "--test-dataset")?;
             let domain = if set.domain == Some(Domain::Out) { "out" } else { "in" };
             opened.push((Arc::new(dataset), domain));
         }

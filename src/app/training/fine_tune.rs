@@ -125,7 +125,9 @@ impl Session<'_> {
         adapter: Option<&'f Adapter>,
     ) -> Result<Option<Fleet<'f>>> {
         let Some(options) = setup.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
-        let weights = (options.weights(adapter.is_some()), self.base.architecture.vocab_size);
+        let architecture = &self.base.architecture;
+        let ids = (architecture.output_size, architecture.vocab_size);
+        let weights = (options.weights(adapter.is_some()), ids);
         let trained = ServedPolicy { base: self.base, policy, adapter };
         Fleet::new(options, weights, setup.output, Box::new(trained)).map(Some)
     }
@@ -218,6 +220,7 @@ impl Session<'_> {
         let mut identity = serde_json::to_value(config.identity())?;
         identity["precision"] = json!(self.base.precision);
         identity["model_checksum"] = json!(self.base.fingerprint()?);
+        self.base.add_prompts_identity(&mut identity);
         identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
         identity["verifier"] = json!(dataset.verifier.name());
         let rewards = dataset.verifier.grading().identity;

@@ -111,6 +111,11 @@ impl HeldOutSet {
         &self.dataset
     }
 
+    /// The same to be changed, before anything else holds it.
+    pub(crate) fn dataset_mut(&mut self) -> Option<&mut Dataset> {
+        Arc::get_mut(&mut self.dataset)
+    }
+
     /// The same set, sampled at this temperature with these filters: a study chooses the best model as it reports it.
     pub(crate) fn decoded_with(self, temperature: f64, filters: Filters) -> Self {
         Self { decoding: Some((temperature, filters)), ..self }

@@ -1,5 +1,6 @@
 //! Training: one run of fine-tuning by verifiable rewards, or of supervised fine-tuning.
 
+mod dry_run;
 pub(crate) mod fine_tune;
 mod gradient_link;
 pub(crate) mod held_out;
@@ -23,22 +24,21 @@ use crate::app::directory::{self, FINAL, RunDirectory, Start};
 use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
+use crate::app::{data_file, lengths};
 use crate::formats::pretrained::Pretrained;
-use crate::learn::rollout::Encoded;
 use crate::learn::train::checkpoint;
-use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base, wants_presamples};
 use crate::solvers::remote::EngineOptions;
 use crate::system::files::Claim;
 use crate::system::process::Process;
 use crate::system::ranks::Ranks;
 use crate::system::stop::{Interrupted, Stop};
+pub use dry_run::{DryRun, dry_run};
 pub use gradient_link::GradientLink;
 pub use held_out::HeldOutOptions;
 use held_out::HeldOutSet;
 pub use setup::OnStep;
 use setup::RunSetup;
-use space::sizes;
 
 /// Options of `tealight train`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -128,20 +128,20 @@ pub fn run(
         tracing::info!("{}: no checkpoint yet; starting from the beginning", output.display());
     }
     options.agree(ranks)?;
-    let (dataset, held_out) = options.open()?;
+    let options = &options.dated(run_directory, ranks)?;
+    let (mut dataset, mut held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let link = options.gradient_link.join(ranks, &device)?;
-    let options = &options.with_length(&dataset, held_out.as_ref(), &base)?;
+    let options = &options.with_length(&mut dataset, held_out.as_mut(), &base)?;
     ranks.first(|| {
         directory::clear(output, start.existing())?;
         settings::record_config(&WithOutput { settings: options, output }, output)
     })?;
     stop.saves();
     let session = options.session(&mut base, device, stop)?.among(ranks);
-    let label = options.rlvr.objective.to_string();
     let setup = RunSetup {
-        label: &label,
+        label: &options.rlvr.objective.to_string(),
         output,
         resume: resumed.as_deref(),
         on_step,
@@ -309,77 +309,47 @@ impl TrainOptions {
         Rewarding::new(&self.rlvr, &self.rlvr.plan()?, dataset.verifier.grading())?;
         let held_out = self.held_out.open(&self.data)?;
         if let Some(held_out) = &held_out {
-            settings::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
+            data_file::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
         }
         Ok((dataset, held_out))
     }
 
-    /// With the length of completions that is used: beside the longest prompt, held out or not.
+    /// With the date that chat templates are told: that of the run in the directory, where that is not replaced.
+    fn dated(&self, directory: &RunDirectory, ranks: &Ranks) -> Result<Self> {
+        let mut options = self.clone();
+        options.model.template = self.model.template.dated(directory.recorded(), ranks)?;
+        Ok(options)
+    }
+
+    /// Leaves out the problems that are too long, where that is asked for.
+    fn filter(
+        &self,
+        dataset: &mut Dataset,
+        held_out: Option<&mut HeldOutSet>,
+        base: &Pretrained,
+    ) -> Result<()> {
+        let requested = self.rlvr.settings.max_completion_length;
+        self.data.filter(dataset, requested, base.room())?;
+        match held_out.and_then(HeldOutSet::dataset_mut) {
+            Some(held_out) => self.data.filter(held_out, requested, base.room()),
+            None => Ok(()),
+        }
+    }
+
+    /// With the length of completions that is used: beside the longest prompt, held out or not. Prompts that are too
+    /// long are left out first, where that is asked for.
     fn with_length(
         &self,
-        dataset: &Dataset,
-        held_out: Option<&HeldOutSet>,
+        dataset: &mut Dataset,
+        mut held_out: Option<&mut HeldOutSet>,
         base: &Pretrained,
     ) -> Result<Self> {
+        self.filter(dataset, held_out.as_deref_mut(), base)?;
         let mut options = self.clone();
         let asked = &mut options.rlvr.settings.max_completion_length;
         let held_out = held_out.iter().flat_map(|set| &set.dataset().problems);
         let problems = dataset.problems.iter().chain(held_out);
-        *asked = Some(settings::completion_length(*asked, problems, base.room())?);
+        *asked = Some(lengths::completion_length(*asked, problems, base.room())?);
         Ok(options)
     }
-}
-
-/// Prompts that a dry run shows.
-const SHOWN: usize = 2;
-
-/// A planned run, as far as that is known without sampling.
-pub struct DryRun {
-    /// The resolved settings, as TOML.
-    pub settings: String,
-    /// The first prompts as the model sees them: tokens, text, expected answer.
-    pub prompts: Vec<(usize, String, String)>,
-    /// Completions of a step.
-    pub completions: usize,
-    /// Most tokens of a completion.
-    pub completion_length: usize,
-    /// Tokens of the longest prompt.
-    pub prompt_length: usize,
-    /// The memory that is planned, of a rank.
-    pub memory: MemoryPlan,
-    /// The ranks that the optimizer's state is sharded over, where it is to be: one alone has nothing to shard.
-    pub optimizer_ranks: Option<usize>,
-    /// Whether the base is held beside the policy for the log alone.
-    pub is_base_for_log: bool,
-    /// Whether a trust region is asked for that cannot act, because a batch has one optimizer step.
-    pub is_trust_region_inactive: bool,
-}
-
-/// Finds out what a run on `ranks` would do, without sampling and without writing anything.
-pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
-    options.check()?;
-    let (dataset, held_out) = options.open()?;
-    options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
-    let (base, device) = options.model.load_to_train()?;
-    let options = &options.with_length(&dataset, held_out.as_ref(), &base)?;
-    let settings = &options.rlvr.settings;
-    let (context, room) = (base.architecture.max_positions, settings.length());
-    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
-    let shown = problems.iter().take(SHOWN).map(|problem| {
-        let text = base.tokenizer.decode_all(&problem.prompt)?;
-        Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
-    });
-    let optimizer_ranks = options.optimizer_ranks(ranks).size();
-    let sizes = Sizes { optimizer_ranks, ..sizes(&options.rlvr, &problems, &base)? };
-    Ok(DryRun {
-        settings: toml::to_string(options)?,
-        prompts: shown.collect::<Result<_>>()?,
-        completions: settings.prompts_per_step.min(problems.len()) * settings.num_generations,
-        completion_length: room,
-        prompt_length: sizes.longest - room,
-        memory: MemoryPlan::at(&base.architecture, sizes, &Hardware::of(&device, base.precision)?),
-        optimizer_ranks: (options.zero_stage > 0).then_some(optimizer_ranks),
-        is_base_for_log: options.rlvr.holds_base_to_log()?,
-        is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
-    })
 }

@@ -12,15 +12,15 @@ use tealight_datasets::{Dataset, Problem, SOURCES, Source};
 
 use super::fine_tune::{dataset_checksum, new_adapter};
 use crate::app::directory::{self, FINAL, RunDirectory};
-use crate::app::folder_settings;
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
+use crate::app::{folder_settings, lengths};
 use crate::formats::adapter::LoraOptions;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::train::AdamW;
 use crate::learn::train::checkpoint::{self, Checkpoints, State};
 use crate::learn::train::sft::{self, Examples, SftConfig};
 use crate::nn::policy::Sequence;
-use crate::nn::tokenizer::Tokenizer;
+use crate::nn::tokenizer::Example;
 use crate::system::files::writable_subfolder;
 use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
@@ -56,12 +56,12 @@ pub struct SftOptions {
 /// Fine-tunes a model on the solutions of problems, or trains a fresh one.
 pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> Result<()> {
     let RunDirectory { path: output, start } = run_directory;
-    options.lora.check()?;
-    options.model.refuse_rollout_dtype()?;
-    options.model.precision.check(options.lora.use_peft)?;
+    options.check()?;
     let (_claim, resumed) = run_directory.take()?;
-    let datasets = options.open_data()?;
+    let options = &options.dated(run_directory)?;
+    let mut datasets = options.open_data()?;
     let (mut base, device) = options.load_model()?;
+    options.filter(&mut datasets, &base)?;
     directory::clear(output, start.existing())?;
     settings::record_config(&WithOutput { settings: options, output }, output)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
@@ -124,11 +124,9 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
             checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
         }
         tracing::info!("stopped after step {}; saved checkpoint-{0}", state.global_step);
-        tracing::info!(
-            "continue with: tealight sft --resume {}{}",
-            directory::as_argument(output),
-            folder_settings::to_continue(options)?
-        );
+        let flags = folder_settings::to_continue(options)?;
+        let output = directory::as_argument(output);
+        tracing::info!("continue with: tealight sft --resume {output}{flags}");
         return stop.check();
     }
     let model = output.join(FINAL);
@@ -139,6 +137,21 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
 }
 
 impl SftOptions {
+    /// Refuses settings that do not go together.
+    fn check(&self) -> Result<()> {
+        self.lora.check()?;
+        self.model.refuse_rollout_dtype()?;
+        self.model.precision.check(self.lora.use_peft)
+    }
+
+    /// With the date that chat templates are told: that of the run in the directory, where that is not replaced.
+    fn dated(&self, directory: &RunDirectory) -> Result<Self> {
+        let mut options = self.clone();
+        options.model.template =
+            self.model.template.dated(directory.recorded(), &Ranks::alone())?;
+        Ok(options)
+    }
+
     /// The model that is trained: a fresh one, or --model.
     fn load_model(&self) -> Result<(Pretrained, Device)> {
         match (&self.from_scratch, &self.tokenizer) {
@@ -175,12 +188,27 @@ impl SftOptions {
         }
     }
 
+    /// Leaves out the rows that are too long, where that is asked for. Endless streams have none.
+    fn filter(&self, datasets: &mut [Dataset], base: &Pretrained) -> Result<()> {
+        if !self.data.filter_overlong_prompts || self.streams().is_some() {
+            return Ok(());
+        }
+        let context = base.architecture.max_positions;
+        let fits = |problem: &Problem| -> Result<bool> {
+            let example = example(base, problem)?;
+            Ok(example.prompt.len() + example.completion.len() <= context)
+        };
+        let what = "a prompt with its solution";
+        datasets.iter_mut().try_for_each(|set| lengths::keep(set, fits, what, context))
+    }
+
     /// All that the result of a run depends on.
     fn identity(&self, base: &Pretrained, datasets: &[Dataset]) -> Result<Value> {
         let mut identity = serde_json::to_value(self.sft.identity())?;
         identity["lora"] = json!(self.lora);
         identity["precision"] = json!(base.precision);
         identity["model_checksum"] = json!(base.fingerprint()?);
+        base.add_prompts_identity(&mut identity);
         identity["dataset_checksum"] =
             json!(dataset_checksum(datasets.iter().flat_map(|one| &one.problems)));
         // The shares of several streams; one stream has all.
@@ -199,6 +227,8 @@ impl SftOptions {
         let (device, described) = self.model.open_device()?;
         let (seed, precision) = (self.sft.seed, self.model.precision.on(&device));
         let base = Pretrained::from_scratch(config, tokenizer, seed, precision, &device)?;
+        let template = &self.model.template;
+        let base = base.with_template(template.text()?.as_deref(), template.date())?;
         self.model.announce(&base.architecture, (&device, &described));
         Ok((base, device))
     }
@@ -235,19 +265,22 @@ fn mixed(streams: &[&Source], seed: u64, step: usize, count: usize) -> Vec<Probl
     drawn.flatten().collect()
 }
 
-/// The prompt and its solution, closed by the end-of-sequence token.
-fn sequence(base: &Pretrained, problem: &Problem) -> Result<Sequence> {
+/// The tokens of the prompt and its solution.
+fn example(base: &Pretrained, problem: &Problem) -> Result<Example> {
     let at = || format!("problem `{}`", problem.id);
     let solution =
         problem.solution.as_deref().context("has no solution to imitate").with_context(at)?;
-    let tokenizer = &base.tokenizer;
-    let prompt = tokenizer.encode_prompt(&problem.prompt).with_context(at)?;
-    let mut completion = tokenizer.encode_completion(solution).with_context(at)?;
-    completion.push(tokenizer.eos()[0]);
+    base.tokenizer.encode_example(&problem.prompt, solution).with_context(at)
+}
+
+/// The same as a sequence that fits the model.
+fn sequence(base: &Pretrained, problem: &Problem) -> Result<Sequence> {
+    let Example { prompt, completion } = example(base, problem)?;
     let (length, context) = (prompt.len() + completion.len(), base.architecture.max_positions);
     if length > context {
         bail!(
-            "problem `{}`: {length} tokens do not fit the model's context of {context}",
+            "problem `{}`: {length} tokens do not fit the model's context of {context}; leave such rows out with \
+             --filter-overlong-prompts",
             problem.id
         );
     }

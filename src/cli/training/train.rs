@@ -51,6 +51,7 @@ fn show(run: &DryRun) -> Result<()> {
     for (tokens, text, answer) in &run.prompts {
         writeln!(out, "prompt ({tokens} tokens), answer `{answer}`:\n{text}\n")?;
     }
+    writeln!(out, "a completion ends at: {}", run.stops.join(", "))?;
     writeln!(
         out,
         "a step: {} completions of up to {} tokens, prompts of up to {}",

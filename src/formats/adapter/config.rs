@@ -27,6 +27,9 @@ const UNSUPPORTED: [&str; 15] = [
     "monteclora_config",
     "use_bdlora",
 ];
+/// Values of `init_lora_weights` that change the base's weights before training: PEFT saves matrices that belong on the
+/// changed base, which the folder has not.
+const CHANGED_BASE: [&str; 4] = ["pissa", "olora", "corda", "loftq"];
 /// Keys that take some of what `target_modules` name away again.
 const NARROWING: [&str; 3] = ["layers_to_transform", "layers_pattern", "exclude_modules"];
 
@@ -62,10 +65,25 @@ impl Config {
         if let Some(key) = self.unsupported() {
             bail!("`{key}` is set, which is not supported here; merge it with PEFT first");
         }
+        if let Some(method) = self.changed_base() {
+            bail!(
+                "`init_lora_weights` is \"{method}\": this adapter belongs on a base whose weights {method} changed, \
+                 and added to the original base it is another model; convert it to plain LoRA with PEFT: \
+                 model.save_pretrained(DIR, path_initial_model_for_weight_conversion=INITIAL_ADAPTER)"
+            );
+        }
         if self.r == 0 || !(self.lora_alpha as f32).is_finite() {
             bail!("r is {} and lora_alpha {}: no low-rank adapter", self.r, self.lora_alpha);
         }
         Ok(())
+    }
+
+    /// The initialisation that changed the base, where one did: `pissa_niter_4` is one of PiSSA's. (After PEFT's own
+    /// conversion the value is `true`.)
+    fn changed_base(&self) -> Option<&str> {
+        let method = self.other.get("init_lora_weights")?.as_str()?;
+        let name = method.to_lowercase();
+        CHANGED_BASE.iter().any(|known| name.starts_with(known)).then_some(method)
     }
 
     fn is_set(&self, key: &str) -> bool {

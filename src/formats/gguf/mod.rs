@@ -20,11 +20,12 @@ pub use write::{GgufType, write};
 const MAGIC: [u8; 4] = *b"GGUF";
 /// Tensors begin at multiples of this many bytes, unless a file says otherwise.
 const ALIGNMENT: u64 = 32;
-/// Kinds of tokens: what stands for the unknown, special ones, added ones that are text, bytes.
+/// Kinds of tokens: what stands for the unknown, special ones, added ones that are text, padding, bytes.
 const TOKEN_NORMAL: i64 = 1;
 const TOKEN_UNKNOWN: i64 = 2;
 const TOKEN_CONTROL: i64 = 3;
 const TOKEN_USER_DEFINED: i64 = 4;
+const TOKEN_UNUSED: i64 = 5;
 const TOKEN_BYTE: i64 = 6;
 
 /// Families whose layers this program has, by the name that files give them and by the Hub's.

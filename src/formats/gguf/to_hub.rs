@@ -7,10 +7,14 @@ use candle_core::Tensor;
 use serde_json::{Map, Value as Json, json};
 
 use super::names::{self, Order};
-use super::{FAMILIES, GEMMA, GEMMA_FILE, GEMMA_PATTERN, Gguf};
+use super::tokenizer::STOPS;
+use super::{FAMILIES, GEMMA, GEMMA_FILE, GEMMA_PATTERN, Gguf, Value};
 use crate::nn::device::Placement;
 use crate::nn::model::Architecture;
 use crate::nn::model::weights::Weights;
+
+/// Most ids that end a completion.
+const MAX_STOPS: usize = 64;
 
 /// The parts of a model in Hub layout.
 pub struct HubModel {
@@ -64,12 +68,30 @@ impl Gguf {
                 generation.insert(key.to_owned(), id.clone());
             }
         }
+        let stops = self.stop_ids()?;
+        if stops.len() > 1 {
+            generation.insert("eos_token_id".into(), json!(stops));
+        }
         let files = BTreeMap::from([
             ("tokenizer.json", serde_json::to_vec(&tokenizer)?),
             ("tokenizer_config.json", serde_json::to_vec(&settings)?),
             ("generation_config.json", serde_json::to_vec(&generation)?),
         ]);
         Ok(HubModel { config, files })
+    }
+
+    /// The ids that end a completion, each once: of a sequence, a turn, a message, and those of our own key.
+    fn stop_ids(&self) -> Result<Vec<i64>> {
+        let mut ids = Vec::new();
+        for name in ["eos", "eot", "eom"] {
+            ids.extend(self.int(&format!("tokenizer.ggml.{name}_token_id"))?);
+        }
+        if let Some(Value::Ints(more)) = self.get(STOPS) {
+            ids.extend(more.iter().take(MAX_STOPS));
+        }
+        let mut seen = HashSet::new();
+        ids.retain(|id| u32::try_from(*id).is_ok() && seen.insert(*id));
+        Ok(ids)
     }
 
     fn config(&self) -> Result<Json> {

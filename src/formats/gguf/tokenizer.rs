@@ -5,7 +5,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::pieces::{self, Pieces};
 use super::{
-    Gguf, TOKEN_BYTE, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_UNKNOWN, TOKEN_USER_DEFINED, Value, pre,
+    Gguf, TOKEN_BYTE, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_UNKNOWN, TOKEN_UNUSED, TOKEN_USER_DEFINED,
+    Value, pre,
 };
 
 /// The name of byte-level BPE in files, and SentencePiece's.
@@ -24,7 +25,9 @@ impl Gguf {
             Some(_) => bail!("there are not as many kinds of tokens as tokens"),
         };
         let mut vocabulary = Map::new();
-        for (id, token) in tokens.iter().enumerate() {
+        let is_padding =
+            |(id, token): &(usize, &String)| kinds[*id] == TOKEN_UNUSED && **token == padding(*id);
+        for (id, token) in tokens.iter().enumerate().filter(|entry| !is_padding(entry)) {
             // Files fill up their vocabulary with tokens without text, which text never comes to.
             if let Some(first) =
                 vocabulary.insert(token.clone(), json!(id)).filter(|_| !token.is_empty())
@@ -142,6 +145,8 @@ pub(super) fn values(
     let special = [
         ("bos_token_id", vocabulary.special(config, settings, "bos")),
         ("eos_token_id", vocabulary.special(config, settings, "eos")),
+        ("eot_token_id", other_stop(config, "turn_end_token_id")),
+        ("eom_token_id", further_stop(config)),
         ("padding_token_id", vocabulary.special(config, settings, "pad")),
         ("unknown_token_id", unknown),
     ];
@@ -158,10 +163,35 @@ pub(super) fn values(
     }
     let prefixed = |(name, value): (&str, Value)| (format!("tokenizer.ggml.{name}"), value);
     let mut values: Vec<_> = values.into_iter().map(prefixed).collect();
+    let stops: Vec<i64> = stops(config).map(|id| id as i64).collect();
+    if stops.len() > 3 {
+        values.push((STOPS.into(), Value::Ints(stops)));
+    }
     if let Some(template) = settings["chat_template"].as_str() {
         values.push(("tokenizer.chat_template".into(), Value::Text(template.into())));
     }
     Ok(values)
+}
+
+/// The key of all tokens that end a completion, which llama.cpp does not know: it knows three of them by name.
+pub(super) const STOPS: &str = "tealight.stop_token_ids";
+
+/// Ids that end a completion: the first is the tokenizer's own.
+fn stops(config: &Json) -> impl Iterator<Item = usize> {
+    let ids = config["stop_token_ids"].as_array().into_iter().flatten();
+    ids.filter_map(|id| usize::try_from(id.as_u64()?).ok())
+}
+
+/// A token that ends a completion under this key, where that is not the end of a sequence.
+fn other_stop(config: &Json, key: &str) -> Option<usize> {
+    let id = config[key].as_u64().filter(|id| config["eos_token_id"] != *id)?;
+    usize::try_from(id).ok()
+}
+
+/// One more: in files the end of a message that calls a tool.
+fn further_stop(config: &Json) -> Option<usize> {
+    let known = [&config["eos_token_id"], &config["turn_end_token_id"]];
+    stops(config).find(|id| known.iter().all(|known| **known != *id))
 }
 
 /// Text and kind of every token of a `tokenizer.json`, by id.
@@ -176,13 +206,25 @@ impl Vocabulary {
             Self { tokens: vec![None; vocab_size], kinds: vec![TOKEN_NORMAL; vocab_size] };
         for (text, id) in tokenizer["model"]["vocab"].as_object().into_iter().flatten() {
             let is_byte = has_pieces && text.len() == 6 && text.starts_with("<0x");
+            // Tokens beyond the embeddings are none of the model's.
+            if id.as_u64().is_some_and(|id| id >= vocab_size as u64) {
+                continue;
+            }
             vocabulary.set(id, text, if is_byte { TOKEN_BYTE } else { TOKEN_NORMAL })?;
         }
         for added in tokenizer["added_tokens"].as_array().into_iter().flatten() {
+            if added["id"].as_u64().is_some_and(|id| id >= vocab_size as u64) {
+                continue;
+            }
             let is_special = added["special"].as_bool().unwrap_or(false);
             let text = added["content"].as_str().unwrap_or_default();
             let kind = if is_special { TOKEN_CONTROL } else { TOKEN_USER_DEFINED };
             vocabulary.set(&added["id"], text, kind)?;
+        }
+        for (token, kind) in vocabulary.tokens.iter().zip(&mut vocabulary.kinds) {
+            if token.is_none() {
+                *kind = TOKEN_UNUSED;
+            }
         }
         Ok(vocabulary)
     }
@@ -214,8 +256,13 @@ impl Vocabulary {
     /// The tokens; a row of the embedding without a token has a text that no input contains.
     fn texts(&self) -> Vec<String> {
         let texts = self.tokens.iter().enumerate();
-        texts.map(|(id, token)| token.clone().unwrap_or_else(|| format!("[PAD{id}]"))).collect()
+        texts.map(|(id, token)| token.clone().unwrap_or_else(|| padding(id))).collect()
     }
+}
+
+/// The text of a row of the embedding without a token, as llama.cpp writes it.
+fn padding(id: usize) -> String {
+    format!("[PAD{id}]")
 }
 
 /// The values in which the two kinds of tokenizers differ.

@@ -26,6 +26,7 @@ use client::Repository;
 
 use crate::formats::adapter;
 use crate::nn::model::weights;
+use crate::nn::tokenizer::is_tokenizers;
 
 /// The name of the embedded model that is the default: trained on Countdown.
 pub const EMBEDDED: &str = "countdown";
@@ -72,16 +73,9 @@ pub fn is_embedded(name: &str) -> bool {
     embedded(name).is_some()
 }
 
-/// Files of a tokenizer, not all of which every model has.
-pub(crate) const TOKENIZER_FILES: [&str; 6] = [
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "vocab.json",
-    "merges.txt",
-];
-/// Further files to fetch before the weights, where the repository has them.
+/// Most files of a tokenizer that are fetched, chat templates included.
+const MAX_TOKENIZER_FILES: usize = 64;
+/// Files to fetch before the weights, where the repository has them.
 const CONFIG_FILES: [&str; 3] = ["config.json", "generation_config.json", adapter::CONFIG];
 
 /// A directory with a model in Hub layout.
@@ -215,7 +209,9 @@ fn download(repository: &Repository) -> Result<PathBuf> {
     let there = repository.files()?;
     let has = |file: &str| there.iter().any(|name| name == file);
     let mut directory = None;
-    for file in CONFIG_FILES.into_iter().chain(TOKENIZER_FILES).filter(|file| has(file)) {
+    let configs = CONFIG_FILES.into_iter().filter(|file| has(file));
+    let tokenizer = there.iter().map(String::as_str).filter(|name| is_tokenizers(name));
+    for file in configs.chain(tokenizer.take(MAX_TOKENIZER_FILES)) {
         let path = repository.fetch(file)?;
         directory = path.parent().map(Path::to_owned);
     }

@@ -40,8 +40,8 @@ impl<'a> Encoded<'a> {
                 if prompt.len() + new_tokens > context {
                     bail!(
                         "problem `{}`: a prompt of {} tokens and {new_tokens} new ones do not fit the \
-                         model's context of {context}; lower --max-completion-length, or leave the \
-                         problem out",
+                         model's context of {context}; lower --max-completion-length, or leave \
+                         such rows out with --filter-overlong-prompts",
                         problem.id,
                         prompt.len(),
                     );

@@ -17,7 +17,7 @@ use crate::system::ranks::{Ranks, Sink};
 pub struct Rollout {
     /// The tokens and their log-probabilities.
     pub completion: Completion,
-    /// The text, special tokens left out.
+    /// The text, without the token that ended it.
     pub text: String,
     /// The verdict on the text.
     pub verdict: Verdict,

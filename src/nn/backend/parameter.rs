@@ -15,6 +15,8 @@ pub(crate) struct Parameter {
     /// what an optimizer writes. Empty where the copy for products alone is kept.
     pub(crate) values: Tensor,
     pub(crate) is_trained: bool,
+    /// How many rows of the values are used, where not all are.
+    pub(crate) rows: Option<usize>,
     /// The values as they were when this was made, in the order in which products read them.
     pub(crate) prepacked: Option<Prepacked>,
 }
@@ -57,7 +59,7 @@ impl Drop for PooledPacked {
 
 impl Parameter {
     pub(crate) fn constant(name: &str, values: Tensor) -> Self {
-        Self { name: name.into(), values, is_trained: false, prepacked: None }
+        Self { name: name.into(), values, is_trained: false, rows: None, prepacked: None }
     }
 
     /// A weight that is trained.
@@ -65,12 +67,34 @@ impl Parameter {
         Self { is_trained: true, ..Self::constant(name, values) }
     }
 
-    /// `[out, in]`.
+    /// The same of which the first `rows` rows alone are used. Its gradient has the shape of all values.
+    pub(crate) fn first_rows(&self, rows: usize) -> candle_core::Result<Self> {
+        let (out, _) = self.dims2()?;
+        Ok(Self { rows: (rows < out).then_some(rows), ..self.clone() })
+    }
+
+    /// The values that are used: a view.
+    pub(crate) fn used(&self) -> candle_core::Result<Tensor> {
+        self.used_of(&self.values)
+    }
+
+    /// The rows of a tensor of the values' shape that belong to those that are used: a view.
+    pub(crate) fn used_of(&self, all: &Tensor) -> candle_core::Result<Tensor> {
+        match self.rows {
+            None => Ok(all.clone()),
+            Some(rows) => all.narrow(0, 0, rows),
+        }
+    }
+
+    /// `[out, in]` of what is used.
     pub(crate) fn dims2(&self) -> candle_core::Result<(usize, usize)> {
         let (inner, out) = match &self.prepacked {
             Some(Prepacked::Cpu(packed)) => packed.packed().sizes(),
             Some(Prepacked::Int8(quantized)) => quantized.sizes(),
-            _ => return super::int8::dims2(&self.values),
+            _ => {
+                let (out, inner) = super::int8::dims2(&self.values)?;
+                return Ok((self.rows.unwrap_or(out), inner));
+            }
         };
         Ok((out, inner))
     }

@@ -30,7 +30,7 @@ impl Logits {
         Ok(match decoder.logits_on_cpu(hidden)? {
             None => Self::Gpu(decoder.logits(hidden)?.into()),
             Some(values) => {
-                let vocabulary = decoder.architecture().vocab_size;
+                let vocabulary = decoder.architecture().output_size;
                 Self::Cpu { values: Arc::new(values), vocabulary }
             }
         })

@@ -7,6 +7,9 @@ pub use crate::nn::backend::{Activation, DeltaSizes};
 pub struct Architecture {
     /// Rows of the embedding.
     pub vocab_size: usize,
+    /// Rows of the output layer that are used, from the first on: those of ids that have a token. Embeddings are often
+    /// padded to more rows, which stand for nothing: such ids are not sampled and have no probability.
+    pub output_size: usize,
     /// D.
     pub hidden_size: usize,
     /// Width of the feed-forward layer.

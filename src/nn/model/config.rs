@@ -70,8 +70,10 @@ impl Architecture {
         }
         let factors = Factors::read(&keys, family.scales, (hidden_size, head_dim))?;
         let max_positions = keys.size("max_position_embeddings")?;
+        let vocab_size = keys.size("vocab_size")?;
         let architecture = Self {
-            vocab_size: keys.size("vocab_size")?,
+            vocab_size,
+            output_size: vocab_size,
             hidden_size,
             intermediate_size: keys.size(family.width)?,
             num_layers,

@@ -50,6 +50,7 @@ impl Decoder {
             true => embedding.clone(),
             false => weight("lm_head.weight")?,
         };
+        let head = head.first_rows(architecture.output_size)?;
         let (eps, offset) = (architecture.rms_norm_eps, architecture.norm_offset);
         let rope = |rope| RopeTable::new(rope, architecture.rotary_dim);
         Ok(Self {
@@ -198,7 +199,7 @@ impl Decoder {
         on_backend!(&self.backend, backend => backend.scatter(x, indices, rows))
     }
 
-    /// Logits `[N, V]` of hidden states `[N, D]`, in f32.
+    /// Logits `[N, V]` of hidden states `[N, D]`, in f32, of the ids below [`Architecture::output_size`].
     pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
         on_backend!(&self.backend, backend => backend.logits(hidden, &self.head))
     }

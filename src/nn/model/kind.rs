@@ -50,7 +50,7 @@ fn shapes(architecture: &Architecture, dtype: DType) -> Shapes {
         dtype,
         hidden: a.hidden_size,
         inner: a.intermediate_size,
-        vocabulary: a.vocab_size,
+        vocabulary: a.output_size,
         heads: [a.num_heads, a.num_kv_heads, a.head_dim],
         other_heads: Vec::new(),
         pairs: a.rotary_dim / 2,

@@ -7,6 +7,7 @@
 
 mod architecture;
 mod attention;
+pub(crate) mod averages;
 mod config;
 mod decoder;
 mod delta;
@@ -24,6 +25,7 @@ mod room;
 mod rope;
 mod rope_config;
 mod run;
+pub(crate) mod stored_head;
 mod text_part;
 pub mod weights;
 

@@ -35,50 +35,13 @@ const PIECE: usize = 1 << 16;
 /// Weights by name.
 pub type Weights = BTreeMap<String, Tensor>;
 
-/// The mean of several models' weights, in f32.
-///
-/// # Errors
-/// Weights of other names or shapes.
-pub fn mean(models: &[Weights]) -> Result<Weights> {
-    let Some((first, others)) = models.split_first() else { bail!("there is nothing to average") };
-    let share = 1.0 / models.len() as f64;
-    let one = |(name, tensor): (&String, &Tensor)| -> Result<(String, Tensor)> {
-        let mut sum = tensor.to_dtype(DType::F32)?;
-        for other in others {
-            let Some(tensor) = other.get(name).filter(|_| other.len() == first.len()) else {
-                bail!(
-                    "weight `{name}` is not in every model: only models of one architecture have a mean"
-                );
-            };
-            if tensor.shape() != sum.shape() {
-                bail!("weight `{name}` is {:?} and {:?}", sum.dims(), tensor.dims());
-            }
-            sum = (sum + tensor.to_dtype(DType::F32)?)?;
-        }
-        Ok((name.clone(), (sum * share)?))
-    };
-    first.iter().map(one).collect()
-}
-
-/// Weights on the straight line from one model to another, in f32: `from` at 0, `to` at 1.
-///
-/// # Errors
-/// Weights of other names or shapes.
-pub fn between(from: &Weights, to: &Weights, share: f64) -> Result<Weights> {
-    let one = |(name, start): (&String, &Tensor)| -> Result<(String, Tensor)> {
-        let Some(end) = to.get(name).filter(|end| end.shape() == start.shape()) else {
-            bail!("weight `{name}` is not of one shape in both models");
-        };
-        let (start, end) = (start.to_dtype(DType::F32)?, end.to_dtype(DType::F32)?);
-        Ok((name.clone(), ((start * (1.0 - share))? + (end * share)?)?))
-    };
-    from.iter().map(one).collect()
-}
-
 /// The file that holds all weights of a model that is not sharded.
 pub const WHOLE: &str = "model.safetensors";
 /// The file that says which shard holds which weight.
 pub const INDEX: &str = "model.safetensors.index.json";
+
+/// The weight of an output layer of its own.
+pub(super) const HEAD: &str = "lm_head.weight";
 
 /// Reads the weights of the model in `directory`.
 ///
@@ -100,7 +63,7 @@ pub fn load(
             let Some(shape) = expected.remove(&name) else {
                 // A tied head is sometimes stored all the same; old files hold rotary tables.
                 let is_known = name.ends_with("rotary_emb.inv_freq")
-                    || (name == "lm_head.weight" && architecture.tied_embeddings);
+                    || (name == HEAD && architecture.tied_embeddings);
                 if is_known {
                     continue;
                 }
@@ -241,7 +204,7 @@ pub(crate) fn save_views<'a, V: safetensors::View>(
 }
 
 /// The files that hold the weights of the model in `directory`.
-fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     let index = directory.join(INDEX);
     if directory.join(WHOLE).exists() {
         return Ok(vec![directory.join(WHOLE)]);
@@ -278,7 +241,7 @@ pub fn shard_names(index: &Path) -> Result<Vec<String>> {
 }
 
 /// One open safetensors file.
-struct Shard {
+pub(super) struct Shard {
     path: PathBuf,
     file: File,
     metadata: Metadata,
@@ -289,7 +252,7 @@ struct Shard {
 }
 
 impl Shard {
-    fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         let mut file = open_regular(path)?;
         let length = file.metadata()?.len();
         let broken =
@@ -318,7 +281,7 @@ impl Shard {
     }
 
     /// Its tensors, in the order of the file: read in one sweep, and the same complaint every time.
-    fn infos(&self) -> Vec<(String, TensorInfo)> {
+    pub(super) fn infos(&self) -> Vec<(String, TensorInfo)> {
         let tensors = self.metadata.tensors();
         let mut infos: Vec<_> =
             tensors.into_iter().map(|(name, info)| (name, info.clone())).collect();
@@ -327,7 +290,7 @@ impl Shard {
     }
 
     /// Whether the file holds what its header says of a tensor.
-    fn check(&self, name: &str, info: &TensorInfo) -> Result<DType> {
+    pub(super) fn check(&self, name: &str, info: &TensorInfo) -> Result<DType> {
         let (start, end) = info.data_offsets;
         if (end as u64).saturating_add(self.data_start) > self.length {
             bail!(
@@ -358,6 +321,15 @@ impl Shard {
             );
         }
         Ok(dtype)
+    }
+
+    /// A tensor's bytes as they are stored.
+    pub(super) fn bytes(&mut self, info: &TensorInfo) -> Result<Vec<u8>> {
+        let (start, end) = info.data_offsets;
+        self.file.seek(SeekFrom::Start(self.data_start + start as u64))?;
+        let mut bytes = vec![0; end - start];
+        self.file.read_exact(&mut bytes).with_context(|| self.path.display().to_string())?;
+        Ok(bytes)
     }
 
     /// A tensor on the CPU, of 16 bits or 32 in f32: every value of theirs is one.

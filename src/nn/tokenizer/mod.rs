@@ -1,31 +1,40 @@
 //! Text to token ids and back, and chat messages to text.
 //!
 //! [`Tokenizer`] is the seam; [`HubTokenizer`] reads what a model directory on the Hub holds:
-//! `tokenizer.json`, `tokenizer_config.json`, `chat_template.jinja`, `generation_config.json`.
+//! `tokenizer.json`, `tokenizer_config.json`, chat templates, `generation_config.json`.
 
+mod date;
+mod decoder_check;
+mod example;
+mod files;
+mod stops;
 mod stream;
 mod template;
 mod template_check;
+mod template_json;
+mod template_python;
+#[cfg(test)]
+mod template_tests;
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result, anyhow, bail};
-use serde_json::Value;
 use tealight_datasets::Prompt;
+use tokenizers::Encoding;
 
 use crate::system::budget;
-use crate::system::files::{read_json, read_limited};
 use crate::system::keys_once;
 use crate::system::machine;
+pub use date::TemplateDate;
+pub use example::Example;
+pub(crate) use files::{TokenizerFiles, generation_stops, is_tokenizers};
+pub use stops::StopToken;
+use stops::TurnEnd;
 pub use stream::TextStream;
-use template::{ChatTemplate, default_template};
+use template::ChatTemplate;
 
-/// Largest file of a tokenizer, in bytes.
-pub(crate) const MAX_FILE: u64 = 256 << 20;
-/// Largest chat template, in bytes.
-const MAX_TEMPLATE: u64 = 1 << 20;
 /// Longest token, in bytes: a completion is as long as its tokens make it.
 const MAX_TOKEN: usize = 16 << 10;
 /// Most bytes of a decoded token.
@@ -45,20 +54,43 @@ static FREE_MEMORY: LazyLock<usize> = LazyLock::new(|| {
 pub trait Tokenizer: Send + Sync {
     /// The ids of a prompt, chat template and special tokens included.
     fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>>;
-    /// The ids of a completion that is imitated, without special tokens.
+    /// The ids of a text by itself, without special tokens.
     fn encode_completion(&self, text: &str) -> Result<Vec<u32>>;
-    /// The text of sampled ids, special tokens left out.
+    /// The text of sampled ids without the tokens that end a completion. Other special tokens, such as `<think>` and
+    /// `<answer>`, stay in the text.
     fn decode(&self, ids: &[u32]) -> Result<String>;
     /// The ids that end a completion; never empty.
     fn eos(&self) -> &[u32];
+    /// The id that ends a turn of a chat.
+    fn turn_end(&self) -> u32 {
+        self.eos()[0]
+    }
 }
 
 /// The tokenizer of a model directory.
 pub struct HubTokenizer {
-    inner: Arc<tokenizers::Tokenizer>,
+    parts: Parts,
     template: Option<ChatTemplate>,
-    eos_text: String,
+    stops: Vec<StopToken>,
     eos: Vec<u32>,
+    /// The id of the tokenizer's own end-of-sequence token, whatever else ends a completion.
+    eos_token: Option<u32>,
+    turn_end: Option<TurnEnd>,
+    /// Ids that the model has embeddings for; all where that is not known.
+    vocabulary: usize,
+}
+
+/// What a tokenizer is, whatever its chat template.
+struct Parts {
+    inner: Arc<tokenizers::Tokenizer>,
+    /// One above the largest id.
+    id_end: usize,
+    /// Special tokens by name.
+    tokens: BTreeMap<String, String>,
+    /// Ids that end a completion by a file of the model, and the file.
+    generation: (Vec<u32>, &'static str),
+    /// The folder that errors name.
+    folder: String,
 }
 
 impl HubTokenizer {
@@ -67,84 +99,89 @@ impl HubTokenizer {
     /// # Errors
     /// A missing or malformed file, no end-of-sequence token.
     pub fn load(directory: &Path) -> Result<Self> {
-        let path = directory.join("tokenizer.json");
-        if !path.exists() {
-            bail!("{}: a model directory needs a tokenizer.json", path.display());
-        }
-        let bytes = read_limited(&path, MAX_FILE)?;
-        let shown = path.display().to_string();
-        let memory = bytes.len().saturating_mul(MEMORY.0).saturating_add(MEMORY.1);
-        let inner = budget::within(&shown.clone(), memory, move || {
-            keys_once::check(&bytes).with_context(|| shown.clone())?;
-            let growth = check_decoder(&bytes).map_err(|error| anyhow!("{shown}: {error}"))?;
-            let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
-                .map_err(|error| anyhow!("{shown}: {error}"))?;
-            // Prompts are neither padded nor cut here, whatever the file says.
-            inner.with_padding(None);
-            inner.with_truncation(None).map_err(|error| anyhow!("{shown}: {error}"))?;
-            let longest = inner.get_vocab(true).keys().map(String::len).max().unwrap_or(0);
-            if longest > MAX_TOKEN {
-                bail!("{shown}: a token of {longest} bytes; {MAX_TOKEN} are the limit");
-            }
-            if longest as f64 * growth > MAX_DECODED {
-                bail!(
-                    "{shown}: its decoder may make {:.0} bytes of its longest token; {MAX_DECODED} are the limit",
-                    longest as f64 * growth
-                );
-            }
-            Ok(inner)
-        })?;
-        let config = optional_json(&directory.join("tokenizer_config.json"))?;
-        let template_file = directory.join("chat_template.jinja");
-        let source = if template_file.exists() {
-            let text = String::from_utf8(read_limited(&template_file, MAX_TEMPLATE)?);
-            Some(text.with_context(|| format!("{}: is no text", template_file.display()))?)
-        } else {
-            config.get("chat_template").and_then(default_template)
-        };
-        let token_text = |key: &str| match config.get(key) {
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(Value::Object(token)) => token.get("content")?.as_str().map(str::to_owned),
-            _ => None,
-        };
-        let bos = token_text("bos_token").unwrap_or_default();
-        let eos_text = token_text("eos_token").unwrap_or_default();
-        let template =
-            source.map(|source| ChatTemplate { source: source.into(), bos, eos: eos_text.clone() });
-        let mut tokenizer = Self { inner: Arc::new(inner), template, eos_text, eos: Vec::new() };
-        tokenizer.eos = tokenizer.find_eos(directory)?;
-        Ok(tokenizer)
+        Self::new(&TokenizerFiles::read(directory)?, generation_stops(directory)?)
     }
 
-    /// From the generation config, else the model config, else the tokenizer config.
-    fn find_eos(&self, directory: &Path) -> Result<Vec<u32>> {
-        for file in ["generation_config.json", "config.json"] {
-            let config = optional_json(&directory.join(file))?;
-            let mut ids: Vec<u32> = match config.get("eos_token_id") {
-                Some(Value::Array(ids)) => ids.iter().filter_map(as_id).collect(),
-                Some(id) => as_id(id).into_iter().collect(),
-                None => Vec::new(),
-            };
-            // An id that is listed twice is one way to end.
-            let mut seen = HashSet::new();
-            ids.retain(|id| seen.insert(*id));
-            if !ids.is_empty() {
-                return Ok(ids);
-            }
+    /// From files; `generation` are the ids that end a completion by a file of the model. A chat template is told that
+    /// it is today.
+    ///
+    /// # Errors
+    /// A missing or malformed file, no end-of-sequence token.
+    pub(crate) fn new(
+        files: &TokenizerFiles,
+        generation: (Vec<u32>, &'static str),
+    ) -> Result<Self> {
+        let (inner, id_end) = open(files)?;
+        let (inner, tokens) = (Arc::new(inner), files.special_tokens()?);
+        let parts = Parts { inner, id_end, tokens, generation, folder: files.folder().to_owned() };
+        Self::assemble(parts, files.template()?.map(Into::into), TemplateDate::today())
+    }
+
+    /// The same with another chat template, where one is given, and another date for it.
+    ///
+    /// # Errors
+    /// No token that ends a completion.
+    pub(crate) fn with_template(self, template: Option<&str>, date: TemplateDate) -> Result<Self> {
+        if template.is_none() && self.date_in_prompts().is_none_or(|own| own == date) {
+            return Ok(self);
         }
-        match self.inner.token_to_id(&self.eos_text) {
-            Some(id) => Ok(vec![id]),
-            None => bail!(
+        let own = self.template.map(|template| template.source);
+        let vocabulary = self.vocabulary;
+        let tokenizer = Self::assemble(self.parts, template.map(Into::into).or(own), date)?;
+        Ok(Self { vocabulary, ..tokenizer })
+    }
+
+    fn assemble(parts: Parts, template: Option<Arc<str>>, date: TemplateDate) -> Result<Self> {
+        let Parts { inner, tokens, generation, .. } = &parts;
+        let template = template.map(|source| ChatTemplate { source, tokens: tokens.clone(), date });
+        let mut stops = Vec::new();
+        // An id without a token is never sampled.
+        for (id, text) in generation.0.iter().filter_map(|id| Some((*id, inner.id_to_token(*id)?)))
+        {
+            stops::add(&mut stops, id, &text, generation.1);
+        }
+        let eos_text = tokens.get("eos_token").map_or("", String::as_str);
+        let eos_token = inner.token_to_id(eos_text);
+        if let Some(id) = eos_token {
+            stops::add(&mut stops, id, eos_text, stops::BY_TOKENIZER);
+        }
+        let added = inner.get_added_tokens_decoder();
+        let added = added.iter().map(|(id, token)| (token.content.as_str(), *id));
+        let known = added.chain(stops.iter().map(|stop: &StopToken| (stop.text.as_str(), stop.id)));
+        let turn_end = template.as_ref().and_then(|template| TurnEnd::find(template, known));
+        if let Some(end) = &turn_end {
+            stops::add(&mut stops, end.id, end.text.trim_start(), stops::BY_TEMPLATE);
+        }
+        if stops.is_empty() {
+            bail!(
                 "{}: the tokenizer has no end-of-sequence token; set eos_token_id in \
                  generation_config.json or eos_token in tokenizer_config.json",
-                directory.display()
-            ),
+                parts.folder
+            );
         }
+        let eos = stops.iter().map(|stop| stop.id).collect();
+        let vocabulary = usize::MAX;
+        Ok(Self { parts, template, stops, eos, eos_token, turn_end, vocabulary })
     }
 
-    /// How many ids there are, added tokens included.
-    pub fn vocab_size(&self) -> usize {
-        self.inner.get_vocab_size(true)
+    /// One above the largest id that has a token: the rows of the output layer beyond it stand for nothing.
+    pub fn id_end(&self) -> usize {
+        self.parts.id_end
+    }
+
+    /// Refuses, where they occur, tokens that a model with so many embeddings has none for.
+    pub(crate) fn limit(&mut self, vocabulary: usize) {
+        self.vocabulary = vocabulary;
+    }
+
+    /// The tokens that end a completion, each with what names it.
+    pub fn stops(&self) -> &[StopToken] {
+        &self.stops
+    }
+
+    /// The tokenizer's own end-of-sequence token, else the first that ends a completion.
+    pub fn end_of_text(&self) -> u32 {
+        self.eos_token.unwrap_or(self.eos[0])
     }
 
     /// The chat template's text, where there is one.
@@ -152,45 +189,59 @@ impl HubTokenizer {
         self.template.as_ref().map(|template| &*template.source)
     }
 
+    /// The date that the chat template writes into prompts; none where it asks for none.
+    pub(crate) fn date_in_prompts(&self) -> Option<TemplateDate> {
+        let template = self.template.as_ref();
+        template.filter(|template| template.source.contains("strftime_now")).map(|one| one.date)
+    }
+
     /// Whether prompts that are chats are rendered by a template of the tokenizer's own.
     pub fn has_chat_template(&self) -> bool {
         self.template.is_some()
     }
 
-    /// The text of a prompt as the model is given it: a chat by the template, where there is one.
+    /// The text of a prompt as the model is given it: a chat by the template, where there is one. A chat that ends with
+    /// a turn of the assistant's is continued there.
     pub fn render(&self, prompt: &Prompt) -> Result<String> {
         match (prompt, &self.template) {
-            (Prompt::Chat(_), Some(template)) => template.render(prompt),
+            (Prompt::Chat(messages), Some(template)) => template.prompt(messages),
+            (Prompt::Chat(messages), None)
+                if messages.last().is_some_and(|last| last.role == "assistant") =>
+            {
+                let text = prompt.plain();
+                Ok(text.strip_suffix("\n\n").unwrap_or(&text).to_owned())
+            }
             _ => Ok(prompt.plain()),
         }
     }
 
-    fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>> {
+    /// The tokens of a text with their places in it.
+    fn encoding(&self, text: &str, add_special_tokens: bool) -> Result<Encoding> {
         if text.len() > MAX_TEXT {
             bail!("a text of {} bytes; {MAX_TEXT} are the limit of what is tokenized", text.len());
         }
         let memory = text.len().saturating_mul(1024).saturating_add(MEMORY.1);
         let memory = memory.min(*FREE_MEMORY);
-        let (inner, text) = (self.inner.clone(), text.to_owned());
-        budget::within("the model's tokenizer", memory, move || {
+        let (inner, text) = (self.parts.inner.clone(), text.to_owned());
+        let encoding = budget::within("the model's tokenizer", memory, move || {
             let encoding = inner.encode(text, add_special_tokens);
-            let encoding =
-                encoding.map_err(|error| anyhow!("text cannot be tokenized: {error}"))?;
-            Ok(encoding.get_ids().to_vec())
-        })
+            encoding.map_err(|error| anyhow!("text cannot be tokenized: {error}"))
+        })?;
+        match encoding.get_ids().iter().find(|id| **id as usize >= self.vocabulary) {
+            None => Ok(encoding),
+            Some(id) => bail!(
+                "token `{}` ({id}) is beyond the model's vocabulary of {}: the tokenizer has more tokens than the \
+                 model",
+                self.parts.inner.id_to_token(*id).unwrap_or_default(),
+                self.vocabulary
+            ),
+        }
     }
 
-    /// The text of ids as they are, special tokens shown.
+    /// The text of ids as they are, tokens that end a completion included. A decoder that the library does not survive
+    /// fails as any other.
     pub fn decode_all(&self, ids: &[u32]) -> Result<String> {
-        self.decoded(ids, false)
-    }
-}
-
-impl HubTokenizer {
-    /// The text of tokens. A decoder that the library does not survive fails as any other.
-    fn decoded(&self, ids: &[u32], skips_special: bool) -> Result<String> {
-        let text =
-            budget::caught("the model's tokenizer", || self.inner.decode(ids, skips_special))?;
+        let text = budget::caught("the model's tokenizer", || self.parts.inner.decode(ids, false))?;
         text.map_err(|error| anyhow!("tokens cannot be decoded: {error}"))
     }
 }
@@ -199,79 +250,57 @@ impl Tokenizer for HubTokenizer {
     fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>> {
         // The template writes the special tokens itself.
         let is_templated = matches!(prompt, Prompt::Chat(_)) && self.has_chat_template();
-        self.encode(&self.render(prompt)?, !is_templated)
+        Ok(self.encoding(&self.render(prompt)?, !is_templated)?.get_ids().to_vec())
     }
 
     fn encode_completion(&self, text: &str) -> Result<Vec<u32>> {
-        self.encode(text, false)
+        Ok(self.encoding(text, false)?.get_ids().to_vec())
     }
 
     fn decode(&self, ids: &[u32]) -> Result<String> {
-        self.decoded(ids, true)
+        let is_kept = |id: &u32| !self.eos.contains(id);
+        let ids: Vec<u32> = ids.iter().copied().filter(is_kept).collect();
+        self.decode_all(&ids)
     }
 
     fn eos(&self) -> &[u32] {
         &self.eos
     }
-}
 
-fn as_id(value: &Value) -> Option<u32> {
-    u32::try_from(value.as_u64()?).ok()
-}
-
-/// Refuses decoders that make much of little, or take long: a chain of replacements doubles a completion as often as it
-/// is long, and each rule goes through all of the tokens. How many bytes one may become.
-fn check_decoder(bytes: &[u8]) -> Result<f64> {
-    /// Most bytes that the rules of a decoder may make of one.
-    const MOST: f64 = 64.0;
-    /// Most rules.
-    const MOST_RULES: usize = 64;
-    fn count(rule: &Value) -> usize {
-        1 + rule["decoders"].as_array().into_iter().flatten().map(count).sum::<usize>()
+    fn turn_end(&self) -> u32 {
+        self.turn_end.as_ref().map_or_else(|| self.end_of_text(), |end| end.id)
     }
-    fn growth(rule: &Value) -> f64 {
-        match rule["type"].as_str() {
-            Some("Sequence") => {
-                rule["decoders"].as_array().into_iter().flatten().map(growth).product()
-            }
-            Some("Replace") => {
-                let content = rule["content"].as_str().map_or(0, str::len) as f64;
-                match rule["pattern"]["String"].as_str() {
-                    Some(pattern) if !pattern.is_empty() => {
-                        (content / pattern.len() as f64).max(1.0)
-                    }
-                    // It may match nothing at all, between any two bytes.
-                    _ => 1.0 + content,
-                }
-            }
-            // Nothing between any two characters becomes a blank.
-            Some("BPEDecoder") if rule["suffix"] == "" => 5.0,
-            Some("CTC") if rule["word_delimiter_token"] == "" => f64::INFINITY,
-            _ => 1.0,
+}
+
+/// Builds the tokenizer itself, within limits; with one above its largest id.
+fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize)> {
+    let bytes = files.tokenizer()?.to_vec();
+    let shown = Path::new(files.folder()).join("tokenizer.json").display().to_string();
+    let memory = bytes.len().saturating_mul(MEMORY.0).saturating_add(MEMORY.1);
+    budget::within(&shown.clone(), memory, move || {
+        keys_once::check(&bytes).with_context(|| shown.clone())?;
+        let growth = decoder_check::check(&bytes).map_err(|error| anyhow!("{shown}: {error}"))?;
+        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
+            .map_err(|error| anyhow!("{shown}: {error}"))?;
+        // Prompts are neither padded nor cut here, whatever the file says.
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| anyhow!("{shown}: {error}"))?;
+        let (mut longest, mut id_end) = (0, 0);
+        for (token, id) in inner.get_vocab(true) {
+            longest = longest.max(token.len());
+            id_end = id_end.max(id as usize + 1);
         }
-    }
-    #[derive(serde::Deserialize)]
-    struct File {
-        #[serde(default)]
-        decoder: Value,
-    }
-    let file: File = serde_json::from_slice(bytes)?;
-    let rules = count(&file.decoder);
-    if rules > MOST_RULES {
-        bail!("its decoder has {rules} rules; {MOST_RULES} are the limit");
-    }
-    match growth(&file.decoder) {
-        most if most <= MOST => Ok(most),
-        most => bail!("its decoder may make {most:.0} bytes of one; {MOST} are the limit"),
-    }
-}
-
-/// A JSON file, or null where there is none.
-fn optional_json(path: &Path) -> Result<Value> {
-    if !path.exists() {
-        return Ok(Value::Null);
-    }
-    read_json(path, MAX_FILE)
+        if longest > MAX_TOKEN {
+            bail!("{shown}: a token of {longest} bytes; {MAX_TOKEN} are the limit");
+        }
+        if longest as f64 * growth > MAX_DECODED {
+            bail!(
+                "{shown}: its decoder may make {:.0} bytes of its longest token; {MAX_DECODED} are the limit",
+                longest as f64 * growth
+            );
+        }
+        Ok((inner, id_end))
+    })
 }
 
 #[cfg(test)]
@@ -285,57 +314,15 @@ mod tests {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/qwen-tokenizer");
         let tokenizer = HubTokenizer::load(&directory).unwrap();
         let prompt = Prompt::Chat(vec![Message::user("Hi")]);
-        let template = tokenizer.template.clone().unwrap();
         assert_eq!(
-            template.render(&prompt).unwrap(),
+            tokenizer.render(&prompt).unwrap(),
             "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful \
              assistant.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
         );
-        assert_eq!(tokenizer.encode("Hello, world!", true).unwrap(), [9707, 11, 1879, 0]);
+        assert_eq!(tokenizer.encode_completion("Hello, world!").unwrap(), [9707, 11, 1879, 0]);
         assert_eq!(tokenizer.encode_prompt(&prompt).unwrap()[0], 151_644);
         assert_eq!(tokenizer.eos(), [151_645]);
         assert_eq!(tokenizer.decode(&[9707, 11, 1879, 0, 151_645]).unwrap(), "Hello, world!");
-    }
-
-    #[test]
-    fn decoders_that_grow_panic_or_take_long_are_refused() {
-        use serde_json::json;
-
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown/tokenizer.json");
-        let file: Value = serde_json::from_slice(&std::fs::read(source).unwrap()).unwrap();
-        let refused = |decoders: Vec<Value>| {
-            let mut file = file.clone();
-            file["decoder"] = json!({"type": "Sequence", "decoders": decoders});
-            let folder = tempfile::tempdir().unwrap();
-            std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).unwrap();
-            let tokenizer = HubTokenizer::load(folder.path());
-            format!("{:#}", tokenizer.map(|_| ()).expect_err("a hostile decoder"))
-        };
-        let double = json!({"type": "Replace", "pattern": {"String": "1"}, "content": "11"});
-        assert!(refused(vec![double; 40]).contains("bytes of one"));
-        let suffix = json!({"type": "BPEDecoder", "suffix": ""});
-        assert!(refused(vec![suffix; 30]).contains("bytes of one"));
-        let endless = json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "", "cleanup": true});
-        assert!(refused(vec![endless]).contains("bytes of one"));
-        let pieces = json!({"type": "WordPiece", "prefix": "##", "cleanup": false});
-        assert!(refused(vec![pieces; 100]).contains("101 rules"));
-    }
-
-    #[test]
-    fn a_decoder_that_panics_is_an_error() {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
-        let folder = tempfile::tempdir().unwrap();
-        for file in std::fs::read_dir(&source).unwrap().flatten() {
-            std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
-        }
-        let path = folder.path().join("tokenizer.json");
-        let mut file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        file["decoder"] =
-            serde_json::json!({"type": "Strip", "content": "1", "start": 0, "stop": 100});
-        std::fs::write(&path, file.to_string()).unwrap();
-        let tokenizer = HubTokenizer::load(folder.path()).unwrap();
-        let message = format!("{:#}", tokenizer.decode(&[3, 4]).unwrap_err());
-        assert!(message.contains("does not survive"), "{message}");
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! Chat messages to text, by the template that came with a model: an untrusted program, run on fuel, with a limit of
 //! memory and of what it writes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{Environment, Error, ErrorKind, context};
-use serde_json::Value;
-use tealight_datasets::Prompt;
+use minijinja::{Environment, Error, ErrorKind, Value, context};
+use tealight_datasets::Message;
 
-use super::template_check;
+use super::date::TemplateDate;
+use super::{template_check, template_json, template_python};
 use crate::system::budget;
 
 /// Instructions that rendering one chat may take; real templates take some thousands. Every level of a nested value
@@ -21,57 +22,82 @@ const FUEL: u64 = 200_000;
 const MAX_OUTPUT: usize = 4 << 20;
 /// Memory for rendering one chat, besides that of its messages, in bytes.
 const MEMORY: usize = 256 << 20;
+/// Marks the end of the text that a final assistant turn is continued from; the space shows whether a template trims.
+const CONTINUE: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-/// A template and the special tokens that it may name.
+/// A template, the special tokens that it may name, and its date.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChatTemplate {
     pub(super) source: Arc<str>,
-    pub(super) bos: String,
-    pub(super) eos: String,
+    /// By the names of `tokenizer_config.json`, such as `bos_token`.
+    pub(super) tokens: BTreeMap<String, String>,
+    pub(super) date: TemplateDate,
 }
 
 impl ChatTemplate {
-    /// Renders messages the way transformers does.
-    pub(super) fn render(&self, prompt: &Prompt) -> Result<String> {
-        let Prompt::Chat(messages) = prompt else { return Ok(prompt.plain()) };
-        let (template, messages) = (self.clone(), messages.clone());
+    /// A chat up to where the model is to go on: after the text of a final assistant turn, or at the beginning of one.
+    pub(super) fn prompt(&self, messages: &[Message]) -> Result<String> {
+        match messages.split_last() {
+            Some((last, others)) if last.role == "assistant" => self.continued(others, last),
+            _ => self.render(messages, true),
+        }
+    }
+
+    /// The chat up to the text of its last message, as `continue_final_message` of transformers has it.
+    fn continued(&self, others: &[Message], last: &Message) -> Result<String> {
+        let mut messages = others.to_vec();
+        messages.push(Message::new(&last.role, format!("{}{CONTINUE}", last.content)));
+        let mut text = self.render(&messages, false)?;
+        let at = text.rfind(CONTINUE.trim_end()).filter(|_| text.contains(last.content.trim()));
+        let Some(at) = at else {
+            bail!(
+                "the model's chat template leaves out text of the final assistant turn, which is to be continued"
+            );
+        };
+        let is_trimmed = !text[at..].starts_with(CONTINUE);
+        text.truncate(at);
+        if is_trimmed {
+            text.truncate(text.trim_end().len());
+        }
+        Ok(text)
+    }
+
+    /// Renders messages the way transformers does, with or without the beginning of the assistant's next turn.
+    pub(super) fn render(&self, messages: &[Message], generation_prompt: bool) -> Result<String> {
+        let (template, messages) = (self.clone(), messages.to_vec());
         let given: usize = messages.iter().map(|message| message.content.len()).sum();
         let limits = (
             MEMORY.saturating_add(given.saturating_mul(16)),
             MAX_OUTPUT.saturating_add(given.saturating_mul(2)),
         );
-        let text = budget::within("the model's chat template", limits.0, move || {
-            template.rendered(&messages, limits.1)
-        })?;
-        Ok(text)
+        budget::within("the model's chat template", limits.0, move || {
+            template.rendered(&messages, generation_prompt, limits.1)
+        })
     }
 
-    fn rendered(&self, messages: &[tealight_datasets::Message], limit: usize) -> Result<String> {
-        let mut environment = Environment::new();
+    fn rendered(
+        &self,
+        messages: &[Message],
+        generation_prompt: bool,
+        limit: usize,
+    ) -> Result<String> {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         let syntax = syntax.context("the template syntax is fixed")?;
-        environment.set_syntax(syntax.clone());
-        environment.set_fuel(Some(FUEL));
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        // Without its feature `datetime`: prompts are the same in every run, so a template has no clock. Llama 3's asks
-        // whether `strftime_now` is defined, and has a date of its own where it is not.
-        minijinja_contrib::add_to_environment(&mut environment);
-        environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
-            Err(Error::new(ErrorKind::InvalidOperation, message))
-        });
-        template_check::check(&self.source, &syntax)
+        let source = template_check::check(&self.source, &syntax)
             .context("the model's chat template is refused")?;
+        let mut environment = self.environment(syntax);
         environment
-            .add_template("chat", &self.source)
+            .add_template("chat", &source)
             .context("the model's chat template cannot be read")?;
+        let tokens = self.tokens.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let mut out = Limited { text: Vec::new(), limit };
         let rendered = environment.get_template("chat")?.render_captured_to(
             context! {
                 messages => Serde(messages),
-                add_generation_prompt => true,
-                bos_token => self.bos.as_str(),
-                eos_token => self.eos.as_str(),
+                tools => Value::from(()),
+                documents => Value::from(()),
+                add_generation_prompt => generation_prompt,
+                ..Value::from_pairs(tokens)
             },
             &mut out,
         );
@@ -85,6 +111,25 @@ impl ChatTemplate {
             other => drop(other.context("the model's chat template failed")?),
         }
         String::from_utf8(out.text).context("the chat template writes what is no text")
+    }
+
+    /// What transformers gives templates, but for its clock: a template gets one date for the whole run.
+    fn environment<'e>(&self, syntax: SyntaxConfig) -> Environment<'e> {
+        let mut environment = Environment::new();
+        environment.set_syntax(syntax);
+        environment.set_fuel(Some(FUEL));
+        minijinja_contrib::add_to_environment(&mut environment);
+        template_python::add(&mut environment);
+        environment.add_filter("tojson", template_json::tojson);
+        environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        });
+        let date = self.date;
+        environment.add_function("strftime_now", move |format: String| {
+            date.format(&format)
+                .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+        });
+        environment
     }
 }
 
@@ -108,30 +153,19 @@ impl std::io::Write for Limited {
     }
 }
 
-/// The template itself, or the one called `default` among several.
-pub(super) fn default_template(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(named) => named
-            .iter()
-            .find(|entry| entry["name"] == "default")?
-            .get("template")?
-            .as_str()
-            .map(str::to_owned),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use tealight_datasets::Message;
 
     #[test]
-    fn a_template_has_no_clock() {
+    fn a_template_has_one_date_and_no_clock() {
         let message = format!("{:#}", render("{{ now() }}").unwrap_err());
         assert!(message.contains("now"), "{message}");
-        assert_eq!(render("{{ strftime_now is defined }}").unwrap().to_lowercase(), "false");
+        let guarded = "{% if strftime_now is defined %}{{ strftime_now('%d %b %Y') }}{% endif %}";
+        assert_eq!(render(guarded).unwrap(), "05 Feb 2026");
+        let message = format!("{:#}", render("{{ strftime_now('%Q') }}").unwrap_err());
+        assert!(message.contains("%Q"), "{message}");
     }
 
     #[test]
@@ -173,10 +207,14 @@ mod tests {
         assert!(message.contains("without an attribute"), "{message}");
     }
 
+    fn template(source: &str) -> ChatTemplate {
+        let tokens = [("bos_token", "<s>"), ("eos_token", "</s>")];
+        let tokens = tokens.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+        ChatTemplate { source: source.into(), tokens, date: "2026-02-05".parse().unwrap() }
+    }
+
     fn render(source: &str) -> Result<String> {
-        let template =
-            ChatTemplate { source: source.into(), bos: "<s>".into(), eos: "</s>".into() };
-        template.render(&Prompt::Chat(vec![Message::user("Hi")]))
+        template(source).prompt(&[Message::user("Hi")])
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //! nests, the number of tags how deep blocks do. A value that holds itself has no end: `namespace` makes the only
 //! values that a template can change, so a namespace is used by its attributes alone.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use anyhow::{Result, bail};
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
@@ -25,16 +28,41 @@ enum Word<'a> {
     Other,
 }
 
-/// Refuses templates that could recurse without end.
+/// A block statement that transformers adds to Jinja, and one of minijinja's that does the same: run what is inside,
+/// whose variables end with it. (transformers notes where the text inside is, for losses on assistant turns alone.)
+const STATEMENTS: [(&str, &str); 2] = [("generation", "with"), ("endgeneration", "endwith")];
+
+/// A tag: its words, and where the first of them is.
+struct Tag<'a> {
+    words: Vec<Word<'a>>,
+    first: Range<usize>,
+}
+
+/// Refuses templates that could recurse without end; the others as minijinja reads them. A statement that it does not
+/// know is replaced by one of the same length, so that white space and positions stay as they are.
 ///
 /// # Errors
 /// A tag that is too long, too many of them, a namespace that is used as a whole.
-pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<()> {
+pub(super) fn check<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Cow<'a, str>> {
+    let tags = tags(source, syntax)?;
+    refuse_endless(&tags)?;
+    let mut source = Cow::Borrowed(source);
+    for tag in &tags {
+        let known = STATEMENTS.iter().find(|(name, _)| tag.words == [Word::Name(name)]);
+        if let Some((name, other)) = known {
+            let width = name.len();
+            source.to_mut().replace_range(tag.first.clone(), &format!("{other:width$}"));
+        }
+    }
+    Ok(source)
+}
+
+/// Refuses namespaces that are used as a whole.
+fn refuse_endless(tags: &[Tag<'_>]) -> Result<()> {
     use Word::{Assign, Dot, Name, Open};
 
-    let tags = tags(source, syntax)?;
     let mut namespaces = Vec::new();
-    for tag in &tags {
+    for tag in tags.iter().map(|tag| &tag.words) {
         match tag.as_slice() {
             // A template could import itself, and find its namespaces under other names.
             [Name(word @ ("import" | "from" | "include" | "extends")), ..] => {
@@ -51,7 +79,7 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<()> {
             _ => {}
         }
     }
-    for tag in &tags {
+    for tag in tags.iter().map(|tag| &tag.words) {
         let is_definition = matches!(tag.as_slice(), [_, _, Assign, Name("namespace"), ..]);
         for (index, word) in tag.iter().enumerate() {
             let Name(name) = word else { continue };
@@ -83,8 +111,8 @@ fn ends_with_call(words: &[Word<'_>]) -> bool {
 }
 
 /// The words of all tags, up to the first error of the lexer, where the parser stops too.
-fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Vec<Word<'a>>>> {
-    let mut tags: Vec<Vec<Word<'a>>> = Vec::new();
+fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Tag<'a>>> {
+    let mut tags: Vec<Tag<'a>> = Vec::new();
     let mut start = 0;
     for token in tokenize(source, false, syntax.clone()) {
         let Ok((token, span)) = token else { break };
@@ -97,7 +125,7 @@ fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Vec<Word<'a>>>
         match token {
             Token::VariableStart | Token::BlockStart => {
                 start = span.start_offset as usize;
-                tags.push(Vec::new());
+                tags.push(Tag { words: Vec::new(), first: start..start });
                 if tags.len() > MAX_TAGS {
                     bail!("it has more than {MAX_TAGS} tags, the limit");
                 }
@@ -114,7 +142,11 @@ fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Vec<Word<'a>>>
                     Token::ParenClose => Word::Close,
                     _ => Word::Other,
                 };
-                tags.last_mut().expect("text outside tags is one token").push(word);
+                let tag = tags.last_mut().expect("text outside tags is one token");
+                if tag.words.is_empty() {
+                    tag.first = span.start_offset as usize..span.end_offset as usize;
+                }
+                tag.words.push(word);
             }
         }
     }
@@ -124,6 +156,28 @@ fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Vec<Word<'a>>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generation_tags_are_replaced_in_tags_alone() {
+        let syntax = SyntaxConfig::default();
+        for (source, read) in [
+            (
+                "a {%- generation -%} b {% endgeneration %}",
+                "a {%- with       -%} b {% endwith       %}",
+            ),
+            (
+                "{{ generation }}{% set generation = 1 %}",
+                "{{ generation }}{% set generation = 1 %}",
+            ),
+            (
+                "{% raw %}{% generation %}{% endraw %}{# {% generation %} #}",
+                "{% raw %}{% generation %}{% endraw %}{# {% generation %} #}",
+            ),
+            ("{{ '{% generation %}' }} generation", "{{ '{% generation %}' }} generation"),
+        ] {
+            assert_eq!(check(source, &syntax).expect(source), read);
+        }
+    }
 
     #[test]
     fn honest_templates_pass_and_endless_ones_do_not() {

@@ -66,6 +66,8 @@ impl Dialect {
                 body["top_k"] = if filters.top_k == 0 { json!(-1) } else { json!(filters.top_k) };
                 body["min_p"] = json!(filters.min_p);
                 body["repetition_penalty"] = json!(1);
+                // Tags such as <answer> may be special tokens; both leave the token out at which they stop.
+                body["skip_special_tokens"] = json!(false);
             }
             Dialect::LlamaCpp => {
                 body["top_k"] = json!(filters.top_k);

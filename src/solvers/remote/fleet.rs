@@ -44,6 +44,9 @@ pub struct Fleet<'a> {
     published: Mutex<Option<String>>,
     concurrency: usize,
     retries: usize,
+    /// Ids that have a token. The policy gives those beyond no probability; a server samples them, if rarely.
+    ids: usize,
+    /// Rows of the embedding.
     vocabulary: usize,
 }
 
@@ -54,7 +57,7 @@ impl<'a> Fleet<'a> {
     /// A server that is not there or neither vLLM nor SGLang, a folder that cannot be written.
     pub fn new(
         options: &EngineOptions,
-        (weights, vocabulary): (EngineWeights, usize),
+        (weights, (ids, vocabulary)): (EngineWeights, (usize, usize)),
         output: &Path,
         model: Box<dyn TrainedModel + 'a>,
     ) -> Result<Self> {
@@ -82,12 +85,13 @@ impl<'a> Fleet<'a> {
             replicas,
             weights,
             model,
-            probe: Probe::new(vocabulary),
+            probe: Probe::new(ids),
             folder,
             nonce: format!("{nonce:08x}"),
             published: Mutex::default(),
             concurrency: remote.concurrency,
             retries: remote.retries,
+            ids,
             vocabulary,
         };
         fleet.replicas.iter().for_each(|replica| replica.unload_those_in(&fleet.folder));
@@ -168,6 +172,12 @@ impl<'a> Fleet<'a> {
             let (before, mut why) = (completions.len(), "no completion".to_owned());
             for one in drawn.into_iter().take(missing) {
                 match one {
+                    // Without such completions a server samples from the policy's distribution, up to a factor that
+                    // the importance weights correct.
+                    Ok(drawn) if self.has_padding(&drawn) => {
+                        why = "a token that the tokenizer does not have: padding of the vocabulary"
+                            .into();
+                    }
                     Ok(drawn) => completions.push(self.completion(drawn, params)?),
                     Err(reason) => why = reason,
                 }
@@ -180,6 +190,12 @@ impl<'a> Fleet<'a> {
             }
         }
         Ok(completions)
+    }
+
+    /// Whether a sample has a token that stands for nothing: a row that pads the embedding.
+    fn has_padding(&self, drawn: &ServerSample) -> bool {
+        let padding = self.ids..self.vocabulary;
+        drawn.token_ids.iter().flatten().any(|id| padding.contains(&(*id as usize)))
     }
 
     /// A server's sample, checked against the request.

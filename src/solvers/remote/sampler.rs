@@ -74,10 +74,11 @@ impl RemoteSampler<'_> {
             Some(ids) => ids,
             None => self.tokenizer.encode_completion(&drawn.answer.text)?,
         };
-        let vocabulary = self.decoder.architecture().vocab_size;
+        let vocabulary = self.decoder.architecture().output_size;
         if let Some(id) = tokens.iter().find(|id| **id as usize >= vocabulary) {
             bail!(
-                "the server drew token {id}, beyond the vocabulary of {vocabulary} here: it has another model"
+                "the server drew token {id}, and the tokenizer here has ids below {vocabulary}: it has another model, or the \
+                 id pads its embedding"
             );
         }
         let eos = self.tokenizer.eos();
@@ -85,7 +86,7 @@ impl RemoteSampler<'_> {
         if drawn.answer.is_finished {
             let has_end = tokens.last().is_some_and(|last| eos.contains(last));
             if !has_end && tokens.len() < params.max_new_tokens {
-                tokens.push(eos[0]);
+                tokens.push(self.tokenizer.turn_end());
             }
             if has_end || tokens.last().is_some_and(|last| eos.contains(last)) {
                 finish = Finish::Stop;

@@ -1,6 +1,7 @@
 //! A small random model that several tests share.
 
 pub(crate) mod binary;
+pub(crate) mod chat_model;
 pub(crate) mod graph;
 pub(crate) mod letters;
 pub(crate) mod metrics;

@@ -8,7 +8,7 @@ use tealight_datasets::regular;
 
 use super::sha256;
 use crate::formats::adapter;
-use crate::formats::hub::TOKENIZER_FILES;
+use crate::nn::tokenizer::is_tokenizers;
 use crate::system::files::own_file;
 
 /// A file to push.
@@ -34,7 +34,7 @@ impl FolderFile {
         match self.name.as_str() {
             "README.md" => "model card",
             "config.json" | "generation_config.json" | "Modelfile" | adapter::CONFIG => "settings",
-            name if TOKENIZER_FILES.contains(&name) => "tokenizer",
+            name if is_tokenizers(name) => "tokenizer",
             name if name.ends_with(".safetensors.index.json") => "weights",
             name if name.ends_with(".safetensors") || name.ends_with(".gguf") => "weights",
             _ => "other",

@@ -58,10 +58,17 @@ impl Health {
         if metrics.clipped_ratio > 0.5 {
             warnings.push((
                 "cut",
-                format!(
-                    "step {step}: {} of completions were truncated and earn nothing; raise --max-completion-length",
-                    percent(metrics.clipped_ratio)
-                ),
+                match metrics.unnoticed_end {
+                    Some(end) => format!(
+                        "step {step}: {} of completions were truncated and earn nothing, and most of these went on \
+                         after an end of turn, `{end}`: add the token to eos_token_id in the model's generation_config.json",
+                        percent(metrics.clipped_ratio)
+                    ),
+                    None => format!(
+                        "step {step}: {} of completions were truncated and earn nothing; raise --max-completion-length",
+                        percent(metrics.clipped_ratio)
+                    ),
+                },
             ));
         }
         if metrics.no_answer_ratio > 0.5 && metrics.clipped_ratio <= 0.5 {
@@ -155,11 +162,14 @@ mod tests {
     #[test]
     fn each_trouble_is_told_once_with_its_fix() {
         type Change = fn(&mut Metrics);
-        let troubles: [(&str, usize, Change); 7] = [
+        let troubles: [(&str, usize, Change); 8] = [
             ("every completion of a group was wrong", DEAD_STEPS, |m| {
                 (m.reward, m.frac_reward_zero_std) = (0.0, 1.0);
             }),
             ("--max-completion-length", 1, |m| m.clipped_ratio = 0.6),
+            ("an end of turn, `</s>`", 1, |m| {
+                (m.clipped_ratio, m.unnoticed_end) = (0.6, Some("</s>"));
+            }),
             ("--verifier", 1, |m| m.no_answer_ratio = 0.7),
             ("gradient of exactly 0", DEAD_STEPS, |m| m.grad_norm = 0.0),
             ("importance ratio is not 1", 1, |m| m.logp_difference = 0.1),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tealight_datasets::Verdict;
+use tealight_datasets::turns::end_of_turn;
 
 use super::interference::PromptInterference;
 use super::rewarding::Rewarding;
@@ -118,6 +119,9 @@ pub struct Metrics {
     /// Completions of the step that went through a backward pass: rollouts, and stored ones.
     #[serde(skip)]
     pub step_gradients: (usize, usize),
+    /// The end of turn after which most truncated completions of the step went on.
+    #[serde(skip)]
+    pub unnoticed_end: Option<&'static str>,
     /// Tokens sampled in the step.
     #[serde(skip)]
     pub step_tokens: usize,
@@ -282,8 +286,17 @@ impl Metrics {
             mean_length: all.iter().map(|r| r.completion.tokens.len()).sum::<usize>() as f64
                 / count,
             no_answer_ratio: all.iter().map(|r| no_answer(&r.verdict)).sum::<f64>() / count,
+            unnoticed_end: unnoticed_end(&all),
             clipped_ratio: all.iter().map(|r| truncated(r.completion.finish)).sum::<f64>() / count,
             ..Self::default()
         }
     }
+}
+
+/// The end of turn after which most of the truncated completions went on.
+fn unnoticed_end(rollouts: &[&Rollout]) -> Option<&'static str> {
+    let is_truncated = |rollout: &&&Rollout| rollout.completion.finish == Finish::Length;
+    let truncated: Vec<_> = rollouts.iter().filter(is_truncated).collect();
+    let ends: Vec<_> = truncated.iter().filter_map(|rollout| end_of_turn(&rollout.text)).collect();
+    ends.first().copied().filter(|_| 2 * ends.len() > truncated.len())
 }

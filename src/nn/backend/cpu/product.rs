@@ -84,10 +84,11 @@ pub(super) fn with_weight<R>(
     if weight.values.elem_count() == 0 {
         bail!("of `{}` the copy for sampling alone is kept", weight.name);
     }
-    if !int8::is_int8(&weight.values) {
-        return with_values(&weight.values, |values| read(Weight::floats(values, out, inner)));
+    let values = weight.used()?;
+    if !int8::is_int8(&values) {
+        return with_values(&values, |values| read(Weight::floats(values, out, inner)));
     }
-    let (storage, layout) = weight.values.storage_and_layout();
+    let (storage, layout) = values.storage_and_layout();
     match (&*storage, layout.contiguous_offsets()) {
         (Storage::Cpu(CpuStorage::U8(bytes)), Some((start, end))) => {
             let blocks = Blocks::new(&bytes[start..end], out, inner);
@@ -204,7 +205,7 @@ impl Cpu {
             return Ok(weight.clone());
         }
         let (width, inner) = weight.dims2()?;
-        let packed = with_values(&weight.values, |values| {
+        let packed = with_values(&weight.used()?, |values| {
             let right = Matrix::new(values, width, inner).transposed();
             Ok(Packed::within(right, |count| self.pool.take_fixed(count)))
         })?;

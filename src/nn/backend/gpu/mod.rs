@@ -385,7 +385,7 @@ impl Backend for Gpu {
         if tealight_gpu::multiplies_halves(&self.device) {
             return Ok(weight.clone());
         }
-        let wide = Prepacked::Gpu(weight.values.to_dtype(DType::F32)?);
+        let wide = Prepacked::Gpu(weight.used()?.to_dtype(DType::F32)?);
         Ok(Parameter { prepacked: Some(wide), ..weight.clone() })
     }
 }

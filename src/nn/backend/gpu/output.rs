@@ -28,8 +28,8 @@ impl Gpu {
     pub(super) fn wide(&self, head: &Parameter) -> Result<Tensor> {
         match &head.prepacked {
             Some(Prepacked::Gpu(wide)) => Ok(wide.clone()),
-            _ if tealight_gpu::multiplies_halves(&self.device) => Ok(head.values.clone()),
-            _ => head.values.to_dtype(DType::F32),
+            _ if tealight_gpu::multiplies_halves(&self.device) => head.used(),
+            _ => head.used()?.to_dtype(DType::F32),
         }
     }
 
@@ -142,9 +142,9 @@ impl Gpu {
                 let more = (of_logp - logp.exp()?.broadcast_mul(&all)?)?;
                 d_logits = (d_logits + (more / temperature)?)?.to_dtype(hidden.dtype())?;
             }
-            d_hidden.push(made(d_logits.matmul(&head.values)?));
+            d_hidden.push(made(d_logits.matmul(&head.used()?)?));
             if let Some(sums) = &sums {
-                kernels::add_to(sums, &made(d_logits.t()?.matmul(&hidden)?))?;
+                kernels::add_to(&head.used_of(sums)?, &made(d_logits.t()?.matmul(&hidden)?))?;
             }
         }
         Tensor::cat(&d_hidden, 0).map(made)

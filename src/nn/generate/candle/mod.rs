@@ -55,6 +55,8 @@ use clearing;
 pub struct CandleModel {
     family: String,
     max_positions: usize,
+    /// Ids that have a token: those beyond are padding.
+    ids: usize,
     network: Mutex<Box<dyn Network>>,
     device: Device,
 }
@@ -69,7 +71,8 @@ impl CandleModel {
         let max_positions = sizes(config)?;
         let built = guarded(|| families::build(family, config, weights, device))?;
         let network = Mutex::new(built);
-        Ok(Self { family: family.to_owned(), max_positions, network, device: device.clone() })
+        let family = family.to_owned();
+        Ok(Self { family, max_positions, ids: usize::MAX, network, device: device.clone() })
     }
 
     /// A GGUF file that was checked before; its weights stay quantised. `config` is what its header comes to.
@@ -79,12 +82,18 @@ impl CandleModel {
     pub fn quantized(path: &std::path::Path, config: &Value, device: &Device) -> Result<Self> {
         let max_positions = sizes(config)?;
         let (family, built) = guarded(|| quantized::open(path, device))?;
-        Ok(Self { family, max_positions, network: Mutex::new(built), device: device.clone() })
+        let network = Mutex::new(built);
+        Ok(Self { family, max_positions, ids: usize::MAX, network, device: device.clone() })
     }
 
     /// The family's name in candle-transformers.
     pub fn family(&self) -> &str {
         &self.family
+    }
+
+    /// Samples ids below `ids` alone, which have a token.
+    pub(crate) fn limit(&mut self, ids: usize) {
+        self.ids = ids;
     }
 
     /// Most tokens of a sequence.
@@ -111,6 +120,10 @@ impl CandleModel {
         let logits = guarded(|| Ok(network.forward(&ids, offset)?))?;
         let logits = match logits.rank() {
             3 => logits.narrow(1, logits.dim(1)? - 1, 1)?.squeeze(1)?,
+            _ => logits,
+        };
+        let logits = match logits.dim(1)? {
+            all if all > self.ids => logits.narrow(1, 0, self.ids)?,
             _ => logits,
         };
         Ok(logits.to_dtype(DType::F32)?.to_device(&Device::Cpu)?.contiguous()?)

@@ -1,0 +1,75 @@
+//! How long completions may be beside the prompts of a dataset, and which prompts are too long.
+
+use anyhow::{Result, bail};
+use tealight_datasets::{Dataset, Problem};
+
+use crate::learn::rollout::Encoded;
+use crate::learn::train::rlvr::LENGTH;
+use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
+
+/// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
+/// [`LENGTH`].
+pub(crate) fn completion_length<'a>(
+    requested: Option<usize>,
+    problems: impl IntoIterator<Item = &'a Problem>,
+    (tokenizer, context): (&HubTokenizer, usize),
+) -> Result<usize> {
+    if let Some(requested) = requested {
+        return Ok(requested);
+    }
+    // Encoded with room for one token, which is the least that makes sense.
+    let encoded = Encoded::all(problems, tokenizer, context, 1)?;
+    let longest = encoded.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
+    let room = (context - longest).min(LENGTH);
+    if room < LENGTH {
+        tracing::info!(
+            "completions of up to {room} tokens: what the context of {context} leaves; --max-completion-length sets it"
+        );
+    }
+    Ok(room)
+}
+
+/// Leaves out the problems whose prompt and completion do not fit the context together, and says how many those are.
+/// Unless a length of completions is `requested`, there must be room for [`LENGTH`] tokens, or for half the context
+/// where that is shorter.
+///
+/// # Errors
+/// A prompt that cannot be tokenized; no problem that fits.
+pub(crate) fn filter_overlong(
+    dataset: &mut Dataset,
+    requested: Option<usize>,
+    (tokenizer, context): (&HubTokenizer, usize),
+) -> Result<()> {
+    let room = requested.unwrap_or(LENGTH.min(context / 2));
+    let fits = |problem: &Problem| -> Result<bool> {
+        Ok(tokenizer.encode_prompt(&problem.prompt)?.len() + room <= context)
+    };
+    keep(dataset, fits, &format!("a prompt with a completion of {room} tokens"), context)
+}
+
+/// Keeps the problems that fit a context, and says how many do not.
+pub(crate) fn keep(
+    dataset: &mut Dataset,
+    fits: impl Fn(&Problem) -> Result<bool>,
+    what: &str,
+    context: usize,
+) -> Result<()> {
+    let all = dataset.problems.len();
+    let kept = dataset.problems.iter().map(fits).collect::<Result<Vec<bool>>>()?;
+    let mut kept = kept.into_iter();
+    dataset.problems.retain(|_| kept.next().unwrap_or(true));
+    let left_out = all - dataset.problems.len();
+    if dataset.problems.is_empty() {
+        bail!(
+            "{}: no row is short enough: {what} exceeds the model's context of {context}",
+            dataset.name
+        );
+    }
+    if left_out > 0 {
+        tracing::info!(
+            "{}: {left_out} of {all} rows are left out: {what} exceeds the model's context of {context}",
+            dataset.name
+        );
+    }
+    Ok(())
+}

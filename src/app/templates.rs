@@ -1,0 +1,73 @@
+//! Options on the chat template of a model: another one, and the date that it is told.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::nn::tokenizer::TemplateDate;
+use crate::system::files::{MAX_SMALL, read_limited, read_text};
+use crate::system::ranks::Ranks;
+
+/// Largest template, in bytes.
+const MAX_TEMPLATE: u64 = 1 << 20;
+
+/// The chat template, where it is not the model's own, and its date.
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+pub struct TemplateOptions {
+    /// Chat template (a Jinja file) to use in place of the model's own. The template is saved with the model. Set it
+    /// for a base model without a chat template, or if the model's own template is not the one that you train for.
+    #[arg(long, value_name = "FILE", help_heading = "Prompts")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat_template: Option<PathBuf>,
+    /// Date for chat templates that write the date into prompts (`strftime_now`), as YYYY-MM-DD. A run records the date
+    /// in config.toml and keeps it when it is continued. Set the date to repeat a run of another day. Default: the date
+    /// in the output directory's config.toml, or else today in UTC.
+    #[arg(long, value_name = "DATE", help_heading = "Prompts")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_date: Option<TemplateDate>,
+}
+
+impl TemplateOptions {
+    /// The text of the chat template that is given.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not UTF-8.
+    pub(crate) fn text(&self) -> Result<Option<String>> {
+        let Some(path) = &self.chat_template else { return Ok(None) };
+        let text = String::from_utf8(read_limited(path, MAX_TEMPLATE)?);
+        text.map(Some).map_err(|_| anyhow!("{}: not UTF-8", path.display()))
+    }
+
+    /// The date that templates are told.
+    pub(crate) fn date(&self) -> TemplateDate {
+        self.template_date.unwrap_or_else(TemplateDate::today)
+    }
+
+    /// The same with the date of what is written to `output`: the one that is given, else the one that was recorded
+    /// there, else today. All ranks have that of the first.
+    ///
+    /// # Errors
+    /// A `config.toml` in `output` that cannot be read, or has a date that is none.
+    pub(crate) fn dated(&self, output: Option<&Path>, ranks: &Ranks) -> Result<Self> {
+        let date = ranks.first(|| match (self.template_date, output) {
+            (Some(date), _) => Ok(date),
+            (None, Some(output)) => Ok(recorded(output)?.unwrap_or_else(TemplateDate::today)),
+            (None, None) => Ok(TemplateDate::today()),
+        })?;
+        Ok(Self { template_date: Some(date), ..self.clone() })
+    }
+}
+
+/// The date in the `config.toml` of an output directory, where there is one.
+fn recorded(output: &Path) -> Result<Option<TemplateDate>> {
+    let path = output.join("config.toml");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let shown = || path.display().to_string();
+    let settings: toml::Table = read_text(&path, MAX_SMALL)?.parse().with_context(shown)?;
+    let date = settings.get("template_date").and_then(toml::Value::as_str);
+    date.map(str::parse).transpose().with_context(shown)
+}

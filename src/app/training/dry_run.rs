@@ -1,0 +1,68 @@
+//! What a run of training would do, as far as that is known without sampling.
+
+use anyhow::Result;
+
+use super::TrainOptions;
+use super::space::sizes;
+use crate::learn::rollout::Encoded;
+use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
+use crate::system::ranks::Ranks;
+
+/// Prompts that a dry run shows.
+const SHOWN: usize = 2;
+
+/// A planned run, as far as that is known without sampling.
+pub struct DryRun {
+    /// The resolved settings, as TOML.
+    pub settings: String,
+    /// The first prompts as the model sees them: tokens, text, expected answer.
+    pub prompts: Vec<(usize, String, String)>,
+    /// The tokens that end a completion, each with what names it.
+    pub stops: Vec<String>,
+    /// Completions of a step.
+    pub completions: usize,
+    /// Most tokens of a completion.
+    pub completion_length: usize,
+    /// Tokens of the longest prompt.
+    pub prompt_length: usize,
+    /// The memory that is planned, of a rank.
+    pub memory: MemoryPlan,
+    /// The ranks that the optimizer's state is sharded over, where it is to be: one alone has nothing to shard.
+    pub optimizer_ranks: Option<usize>,
+    /// Whether the base is held beside the policy for the log alone.
+    pub is_base_for_log: bool,
+    /// Whether a trust region is asked for that cannot act, because a batch has one optimizer step.
+    pub is_trust_region_inactive: bool,
+}
+
+/// Finds out what a run on `ranks` would do, without sampling and without writing anything.
+pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
+    options.check()?;
+    let mut options = options.clone();
+    options.model.template = options.model.template.dated(None, ranks)?;
+    let (mut dataset, mut held_out) = options.open()?;
+    options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
+    let (base, device) = options.model.load_to_train()?;
+    let options = &options.with_length(&mut dataset, held_out.as_mut(), &base)?;
+    let settings = &options.rlvr.settings;
+    let (context, room) = (base.architecture.max_positions, settings.length());
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
+    let shown = problems.iter().take(SHOWN).map(|problem| {
+        let text = base.tokenizer.decode_all(&problem.prompt)?;
+        Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
+    });
+    let optimizer_ranks = options.optimizer_ranks(ranks).size();
+    let sizes = Sizes { optimizer_ranks, ..sizes(&options.rlvr, &problems, &base)? };
+    Ok(DryRun {
+        settings: toml::to_string(options)?,
+        prompts: shown.collect::<Result<_>>()?,
+        stops: base.tokenizer.stops().iter().map(ToString::to_string).collect(),
+        completions: settings.prompts_per_step.min(problems.len()) * settings.num_generations,
+        completion_length: room,
+        prompt_length: sizes.longest - room,
+        memory: MemoryPlan::at(&base.architecture, sizes, &Hardware::of(&device, base.precision)?),
+        optimizer_ranks: (options.zero_stage > 0).then_some(optimizer_ranks),
+        is_base_for_log: options.rlvr.holds_base_to_log()?,
+        is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
+    })
+}

@@ -1,0 +1,87 @@
+//! A problem and its solution as the tokens that supervised fine-tuning imitates.
+
+use anyhow::{Result, bail};
+use tealight_datasets::{Message, Prompt};
+
+use super::HubTokenizer;
+
+/// The tokens of a prompt, and those of the completion that is imitated, which ends with a stop token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Example {
+    /// The prompt.
+    pub prompt: Vec<u32>,
+    /// The completion.
+    pub completion: Vec<u32>,
+}
+
+impl HubTokenizer {
+    /// The tokens of a prompt with its solution. Prompt and solution are tokenized as one text, as the model will read
+    /// them, and cut where the prompt's text ends: a token that reaches beyond the prompt belongs to the completion. So
+    /// the completion's first token is the one that follows the prompt in a text, without the blank that some
+    /// tokenizers put before every text of its own.
+    ///
+    /// A chat's completion is what the chat template writes for the turn, up to the token that ends it.
+    ///
+    /// # Errors
+    /// A template that fails, a text that cannot be tokenized.
+    pub fn encode_example(&self, prompt: &Prompt, solution: &str) -> Result<Example> {
+        let start = self.render(prompt)?;
+        let chat = match (prompt, &self.template) {
+            (Prompt::Chat(messages), Some(_)) => Some(messages),
+            _ => None,
+        };
+        let (text, end) = match chat {
+            Some(messages) => self.whole_turn(messages, &start, solution)?,
+            None => (format!("{start}{solution}"), None),
+        };
+        let encoding = self.encoding(&text, chat.is_none())?;
+        let Some(cut) = encoding.get_offsets().iter().position(|(_, end)| *end > start.len())
+        else {
+            bail!("the solution has no token");
+        };
+        let (before, after) = encoding.get_ids().split_at(cut);
+        let mut completion = after.to_vec();
+        let end = end.unwrap_or_else(|| self.end_of_text());
+        if completion.last() != Some(&end) {
+            completion.push(end);
+        }
+        Ok(Example { prompt: before.to_vec(), completion })
+    }
+
+    /// A chat with its answer, cut after the token that ends the turn, and that token. `start` is the chat up to the
+    /// answer.
+    fn whole_turn(
+        &self,
+        messages: &[Message],
+        start: &str,
+        solution: &str,
+    ) -> Result<(String, Option<u32>)> {
+        let end = self.turn_end.as_ref();
+        if let Some(template) = &self.template {
+            let mut messages = messages.to_vec();
+            match messages.last_mut().filter(|last| last.role == "assistant") {
+                // The solution goes on from what the prompt begins.
+                Some(last) => last.content.push_str(solution),
+                None => messages.push(Message::new("assistant", solution)),
+            }
+            let whole = template.render(&messages, false)?;
+            let answer = whole.strip_prefix(start).and_then(|rest| {
+                let at = rest.rfind(solution.trim()).map(|at| at + solution.trim().len())?;
+                match end {
+                    None => Some(&rest[..rest.trim_end().len().max(at)]),
+                    Some(end) => {
+                        let token = end.text.trim_start();
+                        Some(&rest[..at + rest[at..].find(token)? + token.len()])
+                    }
+                }
+            });
+            if let Some(answer) = answer {
+                return Ok((format!("{start}{answer}"), end.map(|end| end.id)));
+            }
+        }
+        // Templates that begin a thought for the model, or take one out of an answer, write another text for a turn
+        // that is over than they begin for one that is to come.
+        let close = end.map_or("", |end| &end.text);
+        Ok((format!("{start}{solution}{close}"), end.map(|end| end.id)))
+    }
+}

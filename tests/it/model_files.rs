@@ -1,0 +1,295 @@
+//! Models and adapters as people publish them: templates in every place, an output layer that differs from tied
+//! embeddings, adapters with a tokenizer of their own or a changed base, rows that are too long.
+
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+use serde_json::json;
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::Precision;
+use tealight::nn::model::weights;
+use tealight::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
+use tealight_datasets::{Message, Prompt};
+
+use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight, words};
+use crate::support::chat_model::ChatModel;
+use crate::support::runs::json;
+
+fn load(path: &str) -> Pretrained {
+    Pretrained::load(path, Precision::default(), &Device::Cpu).expect(path)
+}
+
+fn rendered(path: &str) -> String {
+    let tokenizer = HubTokenizer::load(Path::new(path)).expect("a tokenizer");
+    tokenizer.render(&Prompt::Chat(vec![Message::user("Hi")])).expect("a chat")
+}
+
+fn question(folder: &Folder) -> String {
+    folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\",\"solution\":\"2\"}\n")
+}
+
+#[test]
+fn templates_are_found_where_transformers_finds_them() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    std::fs::remove_file(model.file("chat_template.jinja")).expect("removed");
+    assert_eq!(rendered(&model.path), "Hi\n\n");
+    model.write(
+        "chat_template.json",
+        &json!({"chat_template": "old {{ messages[0].content }}"}).to_string(),
+    );
+    assert_eq!(rendered(&model.path), "old Hi");
+    model.change("tokenizer_config.json", |config| config["chat_template"] = json!("config"));
+    assert_eq!(rendered(&model.path), "config");
+    let several = json!([{"name": "tool_use", "template": "tools"}, {"name": "default", "template": "default"}]);
+    model.change("tokenizer_config.json", |config| config["chat_template"] = several);
+    assert_eq!(rendered(&model.path), "default");
+    std::fs::create_dir(model.file("additional_chat_templates")).expect("a folder");
+    model.write("additional_chat_templates/rag.jinja", "rag");
+    assert_eq!(rendered(&model.path), "default");
+    model.write("additional_chat_templates/default.jinja", "additional");
+    assert_eq!(rendered(&model.path), "additional");
+    model.write("chat_template.jinja", "file");
+    assert_eq!(rendered(&model.path), "file");
+    let out = folder.path("out");
+    ok(command!("export --model {} --device cpu --output {out}", model.path));
+    assert_eq!(rendered(&out), "file");
+    let rag = std::fs::read_to_string(format!("{out}/additional_chat_templates/rag.jinja"));
+    assert_eq!(rag.expect("saved too"), "rag");
+}
+
+#[test]
+fn a_template_that_is_given_replaces_all_others_and_is_saved() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    model.change("tokenizer_config.json", |config| config["chat_template"] = json!("config"));
+    model.write("chat_template.json", "{\"chat_template\": \"old\"}");
+    let template = folder.write(
+        "t.jinja",
+        "Q: {{ messages[0].content }} A: {% generation %}{{ messages[1].content if messages[1] is defined }}<|im_end|>\
+         {% endgeneration %}",
+    );
+    let data = question(&folder);
+    let more =
+        format!("--model {} --dataset {data} --chat-template {template} --device cpu", model.path);
+    let shown = succeeded(command!("train --dry-run {more} --max-completion-length 4"));
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("Q: 1+1") && shown.contains("chat_template = "), "{shown}");
+    let run = folder.path("run");
+    ok(command!("sft {more} --max-steps 1 --batch-size 1 --output {run}"));
+    ok(command!(
+        "eval {more} -n 2 -k 1 --max-completion-length 4 --no-greedy --output {}",
+        folder.path("eval")
+    ));
+    let request = json(format!("{}/request.json", folder.path("eval")));
+    assert!(request["chat_template"].as_str().is_some_and(|text| text.starts_with("Q: ")));
+    let exported = folder.path("exported");
+    ok(command!(
+        "export --model {} --chat-template {template} --device cpu --output {exported}",
+        model.path
+    ));
+    for saved in [format!("{run}/final"), exported] {
+        assert!(rendered(&saved).starts_with("Q: Hi A: "), "{saved}");
+        assert!(!Path::new(&saved).join("chat_template.json").exists());
+        assert!(json(format!("{saved}/tokenizer_config.json")).get("chat_template").is_none());
+    }
+    // A run goes on with its own template alone.
+    let other = folder.write("other.jinja", "{{ messages[0].content }}");
+    let message = refusal(command!(
+        "sft --model {} --dataset {data} --chat-template {other} --device cpu --max-steps 2 --batch-size 1 \
+         --output {run} --resume --save-steps 1",
+        model.path
+    ));
+    assert!(message.contains("no checkpoint") || message.contains("chat_template"), "{message}");
+    let message = refusal(command!(
+        "eval --engine http://127.0.0.1:9 --model {} --dataset {data} --chat-template {template}",
+        model.path
+    ));
+    assert!(message.contains("--chat-template"), "{message}");
+}
+
+#[test]
+fn a_run_has_one_date_which_is_recorded_and_kept() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    model.write(
+        "chat_template.jinja",
+        "{{ strftime_now('%Y-%m-%d') }} {% for m in messages %}{{ m.content }}{% endfor %}<|im_end|>",
+    );
+    let data = question(&folder);
+    let run = folder.path("run");
+    let more = "--max-steps 1 --batch-size 1 --save-steps 1 --device cpu";
+    ok(command!(
+        "sft --model {} --dataset {data} {more} --template-date 2024-02-29 --output {run}",
+        model.path
+    ));
+    let recorded = || {
+        let text = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
+        let settings: toml::Table = text.parse().expect("TOML");
+        settings["template_date"].as_str().expect("a date").to_owned()
+    };
+    assert_eq!(recorded(), "2024-02-29");
+    // By the run's folder, and by its name in --output: another day does not change it.
+    ok(command!("sft --resume {run} --model {} --dataset {data} --max-steps 2", model.path));
+    ok(command!(
+        "sft --model {} --dataset {data} --max-steps 3 --batch-size 1 --save-steps 1 --device cpu --output {run} \
+         --resume",
+        model.path
+    ));
+    assert_eq!(recorded(), "2024-02-29");
+    let message = refusal(command!(
+        "sft --resume {run} --model {} --dataset {data} --max-steps 4 --template-date 2024-03-01",
+        model.path
+    ));
+    assert!(message.contains("template_date"), "{message}");
+    // Today, unless another is given.
+    let fresh = folder.path("fresh");
+    let before = TemplateDate::today();
+    ok(command!("sft --model {} --dataset {data} {more} --output {fresh}", model.path));
+    let text = std::fs::read_to_string(format!("{fresh}/config.toml")).expect("settings");
+    let [a, b] = [before, TemplateDate::today()].map(|day| format!("template_date = \"{day}\""));
+    assert!(text.contains(&a) || text.contains(&b), "{text}");
+    let wrong = tealight(command!("generate --model {} --template-date 2024-02-30 Hi", model.path));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("YYYY-MM-DD"));
+}
+
+#[test]
+fn a_stored_output_layer_that_differs_from_tied_embeddings_is_used_and_saved() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let tied = load(&model.path);
+    let mut stored = tied.weights.clone();
+    let embedding = stored["model.embed_tokens.weight"].clone();
+    let file = Path::new(&model.path).join("model.safetensors");
+    // Stored as it is tied: nothing changes.
+    stored.insert("lm_head.weight".into(), embedding.clone());
+    weights::save(&stored, &file).expect("saved");
+    assert!(load(&model.path).architecture.tied_embeddings);
+    let head = (&embedding * 0.5 + 0.01).expect("another layer");
+    stored.insert("lm_head.weight".into(), head.clone());
+    weights::save(&stored, &file).expect("saved");
+    let untied = load(&model.path);
+    assert!(!untied.architecture.tied_embeddings);
+    let apart = |a: &Tensor, b: &Tensor| -> f32 {
+        (a - b).and_then(|d| d.abs()?.flatten_all()?.max(0)?.to_scalar()).expect("one shape")
+    };
+    assert_eq!(apart(&untied.weights["lm_head.weight"], &head), 0.0);
+    let out = folder.path("out");
+    let said = ok(command!("export --model {} --device cpu --output {out}", model.path));
+    assert!(said.contains("differs from the embedding"), "{said}");
+    assert_eq!(json(format!("{out}/config.json"))["tie_word_embeddings"], json!(false));
+    assert_eq!(apart(&load(&out).weights["lm_head.weight"], &head), 0.0);
+}
+
+#[test]
+fn adapters_on_a_base_that_was_changed_are_refused_with_the_way_out() {
+    let folder = Folder::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peft/lora");
+    let adapter = folder.path("adapter");
+    std::fs::create_dir(&adapter).expect("a folder");
+    for file in ["adapter_config.json", "adapter_model.safetensors"] {
+        std::fs::copy(source.join(file), format!("{adapter}/{file}")).expect("copied");
+    }
+    let with = |value: serde_json::Value| {
+        let mut config = json(source.join("adapter_config.json"));
+        config["init_lora_weights"] = value;
+        std::fs::write(format!("{adapter}/adapter_config.json"), config.to_string())
+            .expect("written");
+        let out = folder.path("out");
+        format!(
+            "export --model countdown --adapter {adapter} --merge --device cpu --overwrite --output {out}"
+        )
+    };
+    for method in ["pissa", "pissa_niter_16", "olora", "corda", "loftq", "PiSSA"] {
+        let line = with(json!(method));
+        let message = refusal(&words(&line));
+        let has_fix = message.contains("path_initial_model_for_weight_conversion");
+        assert!(message.contains(&format!("\"{method}\"")) && has_fix, "{message}");
+    }
+    for plain in [json!(true), json!(false), json!("gaussian"), json!("eva"), json!(null)] {
+        let line = with(plain);
+        ok(&words(&line));
+    }
+}
+
+#[test]
+fn an_adapters_tokenizer_and_template_win_and_are_merged() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let data = question(&folder);
+    let run = folder.path("run");
+    ok(command!(
+        "sft --model {} --dataset {data} --use-peft --lora-r 2 --max-steps 1 --batch-size 1 --device cpu \
+         --output {run}",
+        model.path
+    ));
+    let adapter = format!("{run}/final");
+    let write = |name: &str, text: &str| {
+        std::fs::write(format!("{adapter}/{name}"), text).expect("written")
+    };
+    write(
+        "chat_template.jinja",
+        "adapter: {{ messages[0].content }}<|unk|>{{ messages[1].content if messages[1] is defined }}<|unk|>",
+    );
+    let mut config = json(format!("{adapter}/tokenizer_config.json"));
+    config["eos_token"] = json!("<|unk|>");
+    write("tokenizer_config.json", &config.to_string());
+    let loaded = load(&adapter);
+    assert_eq!(loaded.tokenizer.eos(), [1, 4]);
+    let merged = folder.path("merged");
+    ok(command!("export --model {adapter} --merge --device cpu --output {merged}"));
+    assert!(rendered(&merged).starts_with("adapter: Hi"), "{}", rendered(&merged));
+    assert_eq!(json(format!("{merged}/tokenizer_config.json"))["eos_token"], json!("<|unk|>"));
+    // A template alone goes with the base's tokenizer.
+    for file in ["tokenizer.json", "tokenizer_config.json"] {
+        std::fs::remove_file(format!("{adapter}/{file}")).expect("removed");
+    }
+    let loaded = load(&adapter);
+    assert_eq!(loaded.tokenizer.eos(), [1, 3, 4]);
+    let text = loaded.tokenizer.render(&Prompt::Chat(vec![Message::user("Hi")])).expect("a chat");
+    assert!(text.starts_with("adapter: Hi"), "{text}");
+}
+
+#[test]
+fn rows_that_are_too_long_are_left_out_where_that_is_asked_for() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let row =
+        |question: &str| json!({"question": question, "answer": "2", "solution": "2"}).to_string();
+    let long = "1 + ".repeat(400);
+    let rows = [row("1 + 1"), row(&long), row("2 + 0"), row(&long)].join("\n");
+    let data = folder.write("rows.jsonl", rows);
+    let base = format!("--model {} --dataset {data} --device cpu", model.path);
+    let commands = [
+        (
+            "train",
+            "--max-completion-length 8 --max-steps 1 --num-generations 2 --prompts-per-step 2",
+        ),
+        ("eval", "-n 2 -k 1 --no-greedy --max-completion-length 8"),
+        ("eval", "-n 2 -k 1 --no-greedy"),
+        ("presample", "-n 2 -k 1 --max-completion-length 8"),
+        ("sft", "--max-steps 1 --batch-size 2"),
+    ];
+    for (index, (name, more)) in commands.into_iter().enumerate() {
+        let output = folder.path(&format!("out{index}"));
+        let line = format!("{name} {base} {more} --output {output}");
+        let message = refusal(command!("{line}"));
+        assert!(message.contains("do not fit the model's context of 512"), "{name}: {message}");
+        assert!(message.contains("--filter-overlong-prompts"), "{name}: {message}");
+        let said = ok(command!("{line} --filter-overlong-prompts"));
+        assert!(said.contains("2 of 4 rows are left out"), "{name}: {said}");
+    }
+    let study = folder.path("study");
+    let said = ok(command!(
+        "study {base} --test-dataset {} --objectives grpo --max-steps 1 --prompts-per-step 2 --num-generations 2 -n 2 \
+         -k 1 --max-completion-length 8 --filter-overlong-prompts --output {study}",
+        folder.write("test.jsonl", [row("3 + 1"), row(&(long.clone() + "9"))].join("\n"))
+    ));
+    assert!(said.contains("2 of 4 rows") && said.contains("1 of 2 rows"), "{said}");
+    let all = folder.write("all.jsonl", row(&long));
+    let message = refusal(command!(
+        "eval --model {} --dataset {all} -n 1 -k 1 --device cpu --filter-overlong-prompts",
+        model.path
+    ));
+    assert!(message.contains("no row is short enough"), "{message}");
+}

@@ -1,0 +1,184 @@
+//! Embeddings padded beyond the tokenizer: ids without a token are never sampled and have no probability, in training
+//! as in sampling. And tokenizers with more ids than there are embeddings.
+
+use candle_core::{Device, Tensor};
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::Precision;
+use tealight::nn::generate::{
+    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+};
+use tealight::nn::model::weights::{self, Weights};
+use tealight::nn::model::{Architecture, Decoder};
+use tealight::nn::policy::{Policy, Sequence};
+use tealight::nn::tokenizer::Tokenizer;
+use tealight_datasets::Prompt;
+
+use crate::support;
+use crate::support::binary::{Folder, command, ok, refusal};
+use crate::support::chat_model::ChatModel;
+
+const ROWS: usize = 40;
+const IDS: usize = 29;
+
+/// A random model with padded embeddings, tied or not, and the same without the padding.
+fn models(tied: bool) -> [(Architecture, Weights); 2] {
+    let config = |vocab_size: usize| {
+        let config = serde_json::json!({
+            "model_type": "qwen2", "vocab_size": vocab_size, "hidden_size": 32, "intermediate_size": 48,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "max_position_embeddings": 64, "tie_word_embeddings": tied, "initializer_range": 0.3,
+        });
+        Architecture::from_config(&config).expect("a fitting config")
+    };
+    let mut padded = config(ROWS);
+    let weights = weights::random(&padded, 5, &Device::Cpu).expect("memory");
+    padded.output_size = IDS;
+    let plain = weights.iter().map(|(name, x)| {
+        let is_by_token = x.dims() == [ROWS, 32];
+        let x = if is_by_token {
+            x.narrow(0, 0, IDS).and_then(|x| x.contiguous())
+        } else {
+            Ok(x.clone())
+        };
+        (name.clone(), x.expect("rows"))
+    });
+    let plain = plain.collect();
+    [(padded, weights), (config(IDS), plain)]
+}
+
+fn sampled(decoder: &Decoder, filters: Filters, temperature: f64) -> Vec<Sequence> {
+    let params = SamplingParams { temperature, filters, max_new_tokens: 24, eos: vec![0] };
+    let sampler = LocalSampler { decoder, max_rows: 16 };
+    let request = SampleRequest { prompt: vec![3, 7, 11], first: 0, count: 40, key: 1 };
+    let mut rows = Vec::new();
+    let key = RngKey { seed: 2, step: 0 };
+    let mut sink = |_, completions: Vec<tealight::nn::generate::Completion>| {
+        rows.extend(completions.into_iter().map(|completion| (completion.tokens, completion.logp)));
+        Ok(())
+    };
+    sampler.generate(&[request], &params, key, &mut sink).expect("samples");
+    rows.into_iter()
+        .map(|(completion, _)| Sequence { prompt: vec![3, 7, 11], completion })
+        .collect()
+}
+
+#[test]
+fn padding_changes_no_sample_no_probability_and_no_gradient() {
+    for tied in [true, false] {
+        for backend in support::backends() {
+            let [(padded, padded_weights), (plain, plain_weights)] = models(tied);
+            let padded = backend.policy(&padded, &padded_weights);
+            let plain = backend.policy(&plain, &plain_weights);
+            for (temperature, filters) in [
+                (1.0, Filters::default()),
+                (8.0, Filters::default()),
+                (8.0, Filters { top_p: 0.9, ..Filters::default() }),
+            ] {
+                let rows = sampled(padded.decoder(), filters, temperature);
+                let ids = || rows.iter().flat_map(|row| &row.completion).map(|id| *id as usize);
+                assert!(ids().all(|id| id < IDS), "an id without a token");
+                assert!(ids().any(|id| id > IDS / 2));
+                assert_eq!(rows, sampled(plain.decoder(), filters, temperature));
+            }
+            let rows = sampled(padded.decoder(), Filters::default(), 1.0);
+            let sum =
+                |policy: &Policy| support::gradients(policy, (&rows, 1.0), None, Tensor::sum_all);
+            let ((logp, grads), (plain_logp, plain_grads)) = (sum(&padded), sum(&plain));
+            let close = |a: f32, b: f32| (a - b).abs() <= if backend.is_exact { 0.0 } else { 1e-4 };
+            assert!(logp.iter().zip(&plain_logp).all(|(a, b)| close(*a, *b)));
+            for (name, grad) in &grads {
+                let by_token = grad.dims() == [ROWS, 32];
+                let used =
+                    if by_token { grad.narrow(0, 0, IDS).expect("rows") } else { grad.clone() };
+                let values = |x: &Tensor| -> Vec<f32> {
+                    x.flatten_all().and_then(|x| x.to_vec1()).expect("values")
+                };
+                let (ours, theirs) = (values(&used), values(&plain_grads[name]));
+                assert!(ours.iter().zip(&theirs).all(|(a, b)| close(*a, *b)), "{name}");
+                if by_token {
+                    let padding = grad.narrow(0, IDS, ROWS - IDS).expect("rows");
+                    assert!(values(&padding).iter().all(|x| *x == 0.0), "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_importance_ratio_of_a_padded_model_begins_at_one() {
+    for tied in [true, false] {
+        for backend in support::backends() {
+            let [(padded, weights), _] = models(tied);
+            let policy = backend.policy(&padded, &weights);
+            let params = SamplingParams {
+                temperature: 1.0,
+                filters: Filters::default(),
+                max_new_tokens: 24,
+                eos: vec![0],
+            };
+            let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 16 };
+            let request = SampleRequest { prompt: vec![3, 7, 11], first: 0, count: 20, key: 1 };
+            sampler
+                .generate(
+                    &[request],
+                    &params,
+                    RngKey { seed: 2, step: 0 },
+                    &mut |_, completions| {
+                        for completion in completions {
+                            let row =
+                                Sequence { prompt: vec![3, 7, 11], completion: completion.tokens };
+                            let forward = policy.forward(&[row], 1.0, None).expect("a pass");
+                            let logp: Vec<f32> = forward.logp().to_vec1().expect("values");
+                            let most = if backend.is_exact { 0.0 } else { 1e-4 };
+                            assert!(
+                                logp.iter()
+                                    .zip(&completion.logp)
+                                    .all(|(a, b)| (a - b).abs() <= most)
+                            );
+                        }
+                        Ok(())
+                    },
+                )
+                .expect("samples");
+        }
+    }
+}
+
+#[test]
+fn a_model_is_loaded_with_its_padding_known() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let loaded = Pretrained::load(&model.path, Precision::default(), &Device::Cpu).expect("loads");
+    assert_eq!((loaded.architecture.vocab_size, loaded.architecture.output_size), (128, 101));
+    assert_eq!(loaded.weights["model.embed_tokens.weight"].dims(), [128, 64]);
+    let (data, run) =
+        (folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n"), folder.path("run"));
+    ok(command!(
+        "train --model {} --dataset {data} --max-steps 2 --num-generations 4 --temperature 3 --max-completion-length 8 \
+         --device cpu --output {run}",
+        model.path
+    ));
+    // The run's own check of the ratio would have warned.
+    let metrics = std::fs::read_to_string(format!("{run}/metrics.jsonl")).expect("metrics");
+    assert_eq!(metrics.lines().count(), 2);
+}
+
+#[test]
+fn a_token_beyond_the_embeddings_is_refused_where_it_occurs() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    model.add_tokens(&[(128, "<image_soft_token>", true)]);
+    let loaded = Pretrained::load(&model.path, Precision::default(), &Device::Cpu).expect("loads");
+    assert_eq!(loaded.architecture.output_size, 128);
+    assert!(loaded.tokenizer.encode_prompt(&Prompt::Text("1 + 1".into())).is_ok());
+    let error = loaded.tokenizer.encode_prompt(&Prompt::Text("see <image_soft_token>".into()));
+    let message = format!("{:#}", error.expect_err("refused"));
+    assert!(message.contains("`<image_soft_token>` (128)") && message.contains("128"), "{message}");
+    let said =
+        ok(command!("generate --model {} --device cpu --max-completion-length 2 1+1", model.path));
+    assert!(said.contains("ids up to 128, the model embeddings up to 127"), "{said}");
+    let message =
+        refusal(&["generate", "--model", &model.path, "--device", "cpu", "a <image_soft_token>"]);
+    assert!(message.contains("beyond the model's vocabulary"), "{message}");
+    ok(command!("export --model {} --gguf f32 --output {}", model.path, folder.path("gguf")));
+}
