@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor};
 use serde_json::Value;
-use tealight::nn::model::weights::{Weights, between, mean};
 
 use crate::support::binary::{Folder, ok, refusal, succeeded, tealight, words};
 use crate::support::runs::{SMALL, json};
@@ -169,22 +167,6 @@ fn curves_are_exact_where_answers_can_be_listed() {
     let ends = (mean("grpo-seed0") + mean("grpo-seed1")) / 2.0;
     let ours = results["curves"][0]["curves"][0]["points"][1]["pass@1"].as_f64().expect("a number");
     assert!((ends - ours).abs() < 1e-6, "{ends} {ours}");
-}
-
-#[test]
-fn averages_lie_on_the_line_from_the_base_to_the_run() {
-    let weights = |values: [f32; 2]| -> Weights {
-        let tensor = Tensor::new(&values, &Device::Cpu).expect("a tensor");
-        Weights::from([("w".to_owned(), tensor)])
-    };
-    let values =
-        |weights: &Weights| -> Vec<f32> { weights["w"].to_vec1().expect("values of a tensor") };
-    let (base, run) = (weights([1.0, -2.0]), weights([3.0, 4.0]));
-    assert_eq!(values(&between(&base, &run, 0.25).expect("an average")), [1.5, -0.5]);
-    let half = between(&base, &run, 0.5).expect("an average");
-    assert_eq!(values(&half), values(&mean(&[base.clone(), run]).expect("a mean")));
-    let other = Weights::from([("v".to_owned(), base["w"].clone())]);
-    assert!(between(&base, &other, 0.5).is_err());
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn a_stored_output_layer_that_differs_from_tied_embeddings_is_used_and_saved() {
     stored.insert("lm_head.weight".into(), embedding.clone());
     weights::save(&stored, &file).expect("saved");
     assert!(load(&model.path).architecture.tied_embeddings);
-    let head = (&embedding * 0.5 + 0.01).expect("another layer");
+    let head = embedding.affine(0.5, 0.01).expect("another layer");
     stored.insert("lm_head.weight".into(), head.clone());
     weights::save(&stored, &file).expect("saved");
     let untied = load(&model.path);

@@ -44,3 +44,26 @@ pub(crate) fn between(from: &Weights, to: &Weights, share: f64) -> Result<Weight
     };
     from.iter().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{Device, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn averages_lie_on_the_line_from_the_base_to_the_run() {
+        let weights = |values: [f32; 2]| -> Weights {
+            let tensor = Tensor::new(&values, &Device::Cpu).expect("a tensor");
+            Weights::from([("w".to_owned(), tensor)])
+        };
+        let values =
+            |weights: &Weights| -> Vec<f32> { weights["w"].to_vec1().expect("values of a tensor") };
+        let (base, run) = (weights([1.0, -2.0]), weights([3.0, 4.0]));
+        assert_eq!(values(&between(&base, &run, 0.25).expect("an average")), [1.5, -0.5]);
+        let half = between(&base, &run, 0.5).expect("an average");
+        assert_eq!(values(&half), values(&mean(&[base.clone(), run]).expect("a mean")));
+        let other = Weights::from([("v".to_owned(), base["w"].clone())]);
+        assert!(between(&base, &other, 0.5).is_err());
+    }
+}
