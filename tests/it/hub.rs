@@ -123,7 +123,10 @@ fn offline_without_a_cached_copy_makes_no_call_and_says_so() {
 fn an_unknown_repository_is_named() {
     let hub = hub();
     let (is_ok, said) = Shell::new(&hub).eval("team/nothing", &[]);
-    assert!(!is_ok && said.contains("team/nothing") && said.contains("does not exist"), "{said}");
+    assert!(
+        !is_ok && said.contains("team/nothing") && said.contains("no such repository"),
+        "{said}"
+    );
 }
 
 #[test]

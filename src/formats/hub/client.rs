@@ -327,6 +327,9 @@ impl Connection {
             (403, "GatedRepo") => {
                 "the repository is gated: ask for access on its page, with the account of your token"
             }
+            (401 | 403, "RepoNotFound") => {
+                "there is no such repository, or it is private: set HF_TOKEN to a token that may read it"
+            }
             (401 | 403, _) => {
                 "the repository is gated or private, or does not exist: set HF_TOKEN to a token that may read it"
             }
