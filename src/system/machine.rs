@@ -129,8 +129,8 @@ pub fn available_memory() -> Option<u64> {
     Some(limited.map_or(free, |limited| free.min(limited)) + used)
 }
 
-/// Bytes of memory that this process holds.
-fn rss() -> Option<u64> {
+/// Bytes of memory that this process holds; none where the system does not say.
+pub(crate) fn rss() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
 }

@@ -1,134 +1,36 @@
-//! The Hub client against a local server that speaks the Hub's API.
+//! The Hub client against a local server that answers as the Hub does.
 //!
 //! Every test runs the real binary with its own cache and endpoint, as a user's shell would set them.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use assert_cmd::Command;
 
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+use crate::support::hub::{COMMIT, FakeHub, Files, Repository, TOKEN, blob_id, files, sha256};
 
-/// A Hub with one repository, `team/model`, which holds the embedded model. Its threads end with
-/// the test's process.
-struct Hub {
-    endpoint: String,
-    log: Arc<Mutex<Vec<String>>>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Mood {
-    Good,
-    /// The first answer with weights breaks off in the middle.
-    CutsOnce,
-    /// Only who knows the token may read.
-    Gated,
-}
-
-impl Hub {
-    fn start(mood: Mood) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let cuts = Arc::new(AtomicBool::new(mood == Mood::CutsOnce));
-        let seen = log.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (seen, cuts) = (seen.clone(), cuts.clone());
-                // The client may have gone; that is its right.
-                std::thread::spawn(move || drop(serve(&stream, mood, &cuts, &seen)));
-            }
-        });
-        Self { endpoint, log }
-    }
-
-    fn seen(&self) -> usize {
-        self.log.lock().expect("log").len()
-    }
-}
-
-fn files() -> HashMap<String, Vec<u8>> {
+/// The files of the embedded model.
+fn model() -> Files {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
-    std::fs::read_dir(directory)
-        .expect("models/countdown")
-        .map(|entry| entry.expect("entry").path())
-        .map(|path| {
-            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-            (name, std::fs::read(path).expect("readable"))
-        })
-        .collect()
-}
-
-/// Answers one request and closes the connection.
-fn serve(
-    mut stream: &TcpStream,
-    mood: Mood,
-    cuts: &AtomicBool,
-    log: &Mutex<Vec<String>>,
-) -> std::io::Result<()> {
-    let mut lines = BufReader::new(stream).lines();
-    let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
-    let mut is_allowed = mood != Mood::Gated;
-    for line in lines {
-        let line = line?;
-        if line.is_empty() {
-            break;
-        }
-        is_allowed |= line.eq_ignore_ascii_case("authorization: Bearer secret");
-    }
-    let mut words = first.split(' ');
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    log.lock().expect("log").push(format!("{method} {target}"));
-    let answer = if is_allowed { route(target) } else { Err((401, "GatedRepo")) };
-    let (status, headers, body) = match answer {
-        Ok((headers, body)) => (200, headers, body),
-        Err((status, code)) => (status, format!("X-Error-Code: {code}\r\n"), b"{}".to_vec()),
+    let entries = std::fs::read_dir(directory).expect("models/countdown");
+    let file = |path: std::path::PathBuf| {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        (name, std::fs::read(path).expect("readable"))
     };
-    let length = body.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
-    )?;
-    if method == "HEAD" {
-        return Ok(());
-    }
-    let is_cut = target.ends_with("model.safetensors") && cuts.swap(false, Ordering::SeqCst);
-    stream.write_all(if is_cut { &body[..length / 2] } else { &body })
+    entries.map(|entry| file(entry.expect("entry").path())).collect()
 }
 
-type Answer = Result<(String, Vec<u8>), (u16, &'static str)>;
+/// A Hub with `team/model`, which is also at a tag, and `team/data`.
+fn repositories() -> Vec<Repository> {
+    let row = b"{\"prompt\":[{\"role\":\"user\",\"content\":\"1+1\"}],\"answer\":\"2\"}\n";
+    vec![
+        Repository::new("models", "team/model", model()).with("v1", COMMIT, model()),
+        Repository::new("datasets", "team/data", files(&[("test.jsonl", row)])),
+    ]
+}
 
-fn route(target: &str) -> Answer {
-    let path = target.split('?').next().unwrap_or_default();
-    let files = files();
-    if let Some(rest) = path.strip_prefix("/api/models/") {
-        return match rest {
-            "team/model" | "team/model/revision/main" | "team/model/revision/v1" => {
-                let siblings: Vec<_> =
-                    files.keys().map(|name| serde_json::json!({"rfilename": name})).collect();
-                let info =
-                    serde_json::json!({"id": "team/model", "sha": COMMIT, "siblings": siblings});
-                Ok((String::new(), info.to_string().into_bytes()))
-            }
-            _ if rest.starts_with("team/model") => Err((404, "RevisionNotFound")),
-            _ => Err((404, "RepoNotFound")),
-        };
-    }
-    if path == "/datasets/team/data/resolve/main/test.jsonl" {
-        let prompt = "[{\"role\":\"user\",\"content\":\"1+1\"}]";
-        let body = format!("{{\"prompt\":{prompt},\"answer\":\"2\"}}\n").into_bytes();
-        let headers = format!("ETag: \"etag-data\"\r\nX-Repo-Commit: {COMMIT}\r\n");
-        return Ok((headers, body));
-    }
-    let known = ["/team/model/resolve/main/", "/team/model/resolve/v1/"];
-    let name = known.iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or_default();
-    let body = files.get(name).ok_or((404, "EntryNotFound"))?;
-    let headers = format!("ETag: \"etag-{name}-{}\"\r\nX-Repo-Commit: {COMMIT}\r\n", body.len());
-    Ok((headers, body.clone()))
+fn hub() -> FakeHub {
+    FakeHub::new(repositories())
 }
 
 struct Shell {
@@ -137,7 +39,7 @@ struct Shell {
 }
 
 impl Shell {
-    fn new(hub: &Hub) -> Self {
+    fn new(hub: &FakeHub) -> Self {
         Self { home: tempfile::tempdir().expect("a directory"), endpoint: hub.endpoint.clone() }
     }
 
@@ -150,7 +52,7 @@ impl Shell {
         let output = self.home.path().join("out");
         let _ = std::fs::remove_dir_all(&output);
         let mut command = Command::cargo_bin("tealight").expect("the binary");
-        for name in ["HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_CACHE", "RUST_BACKTRACE"] {
+        for name in ["HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_CACHE", "HF_HUB_DISABLE_XET"] {
             command.env_remove(name);
         }
         command.env("HF_HOME", self.home.path()).env("HF_ENDPOINT", &self.endpoint);
@@ -167,32 +69,32 @@ impl Shell {
 
 #[test]
 fn a_first_use_downloads_and_the_next_makes_no_call() {
-    let hub = Hub::start(Mood::Good);
+    let hub = hub();
     let shell = Shell::new(&hub);
     let (is_ok, said) = shell.eval("team/model", &[]);
     assert!(is_ok, "{said}");
     assert!(said.contains("downloading team/model/model.safetensors"), "{said}");
-    let after_first = hub.seen();
+    let after_first = hub.log().len();
     assert!(after_first > 0);
     let (is_ok, said) = shell.eval("team/model", &[]);
     assert!(is_ok, "{said}");
     let (is_ok, said) = shell.eval("team/model", &[("HF_HUB_OFFLINE", "1")]);
     assert!(is_ok, "{said}");
-    assert_eq!(hub.seen(), after_first, "{:?}", hub.log.lock().expect("log"));
+    assert_eq!(hub.log().len(), after_first, "{:?}", hub.log());
 }
 
 #[test]
 fn a_dataset_is_fetched_once_and_a_missing_file_named() {
-    let hub = Hub::start(Mood::Good);
+    let hub = hub();
     let shell = Shell::new(&hub);
     let spec = "hub:team/data:test.jsonl";
     let (is_ok, said) = shell.eval_on("countdown", spec, &[]);
     assert!(is_ok && said.contains("1 problems, checked by `math`"), "{said}");
-    let after_first = hub.seen();
+    let after_first = hub.log().len();
     assert!(after_first > 0);
     let (is_ok, said) = shell.eval_on("countdown", spec, &[("HF_HUB_OFFLINE", "1")]);
     assert!(is_ok, "{said}");
-    assert_eq!(hub.seen(), after_first);
+    assert_eq!(hub.log().len(), after_first);
     let (is_ok, said) = shell.eval_on("countdown", "hub:team/data:train.jsonl", &[]);
     assert!(!is_ok && said.contains("no such file"), "{said}");
     let (is_ok, said) = shell.eval_on("countdown", "hub:team", &[]);
@@ -201,7 +103,7 @@ fn a_dataset_is_fetched_once_and_a_missing_file_named() {
 
 #[test]
 fn a_named_revision_is_fetched_and_an_unknown_one_refused() {
-    let hub = Hub::start(Mood::Good);
+    let hub = hub();
     let shell = Shell::new(&hub);
     let (is_ok, said) = shell.eval("team/model@v1", &[]);
     assert!(is_ok, "{said}");
@@ -211,15 +113,15 @@ fn a_named_revision_is_fetched_and_an_unknown_one_refused() {
 
 #[test]
 fn offline_without_a_cached_copy_makes_no_call_and_says_so() {
-    let hub = Hub::start(Mood::Good);
+    let hub = hub();
     let (is_ok, said) = Shell::new(&hub).eval("team/model", &[("HF_HUB_OFFLINE", "1")]);
     assert!(!is_ok && said.contains("HF_HUB_OFFLINE"), "{said}");
-    assert_eq!(hub.seen(), 0);
+    assert_eq!(hub.log().len(), 0);
 }
 
 #[test]
 fn an_unknown_repository_is_named() {
-    let hub = Hub::start(Mood::Good);
+    let hub = hub();
     let (is_ok, said) = Shell::new(&hub).eval("team/nothing", &[]);
     assert!(
         !is_ok && said.contains("team/nothing") && said.contains("no such repository"),
@@ -229,29 +131,138 @@ fn an_unknown_repository_is_named() {
 
 #[test]
 fn a_gated_repository_asks_for_a_token_and_opens_with_it() {
-    let hub = Hub::start(Mood::Gated);
+    let mut gated = Repository::new("models", "team/model", model());
+    gated.is_gated = true;
+    let hub = FakeHub::new(vec![gated]);
     let shell = Shell::new(&hub);
     let (is_ok, said) = shell.eval("team/model", &[]);
-    assert!(!is_ok && said.contains("HF_TOKEN"), "{said}");
-    let (is_ok, said) = shell.eval("team/model", &[("HF_TOKEN", "secret")]);
+    let words = ["HF_TOKEN", "401", "Access to model team/model is restricted."];
+    assert!(!is_ok && words.iter().all(|word| said.contains(word)), "{said}");
+    let (is_ok, said) = shell.eval("team/model", &[("HF_TOKEN", TOKEN)]);
     assert!(is_ok, "{said}");
+    let shelf = hub.shelf.lock().expect("shelf");
+    assert!(!shelf.cdn_log.is_empty() && !shelf.log.is_empty());
+    let has_token = |request: &crate::support::server::ReceivedRequest| {
+        request.header("authorization").is_some()
+    };
+    assert!(shelf.log.iter().any(has_token));
+    assert!(!shelf.cdn_log.iter().any(has_token), "the token is the Hub's alone");
 }
 
 #[test]
-fn a_connection_cut_in_the_middle_is_tried_again() {
-    let hub = Hub::start(Mood::CutsOnce);
+fn a_refused_account_is_sent_to_the_page_of_the_repository() {
+    let hub = FakeHub::with_fault(repositories(), |request, answer| {
+        match request.path.contains("/resolve/") {
+            true => {
+                let headers = "X-Error-Code: GatedRepo\r\nX-Error-Message: Your request to access model team/model \
+                               is awaiting a review from the repo authors.\r\n";
+                (403, headers.into(), b"{}".to_vec())
+            }
+            false => answer,
+        }
+    });
+    let (is_ok, said) = Shell::new(&hub).eval("team/model", &[("HF_TOKEN", TOKEN)]);
+    assert!(
+        !is_ok && said.contains("ask for access") && said.contains("awaiting a review"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_renamed_repository_is_found() {
+    let hub = hub();
+    let renamed = ("old/name".to_owned(), "team/model".to_owned());
+    hub.shelf.lock().expect("shelf").renamed.extend([renamed]);
+    let (is_ok, said) = Shell::new(&hub).eval("old/name", &[]);
+    assert!(is_ok, "{said}");
+    assert!(hub.log().contains(&"GET /api/models/old/name/revision/main".to_owned()));
+}
+
+#[test]
+fn the_cache_is_laid_out_as_the_python_clients() {
+    let hub = hub();
+    let shell = Shell::new(&hub);
+    let (is_ok, said) = shell.eval("team/model", &[]);
+    assert!(is_ok, "{said}");
+    let place = shell.home.path().join("hub/models--team--model");
+    assert_eq!(std::fs::read_to_string(place.join("refs/main")).expect("a ref"), COMMIT);
+    for (name, bytes) in model().iter().filter(|(name, _)| !name.ends_with(".md")) {
+        let path = place.join("snapshots").join(COMMIT).join(name);
+        let is_large = name.ends_with("safetensors");
+        let blob = if is_large { sha256(bytes) } else { blob_id(bytes) };
+        assert_eq!(&std::fs::read(&path).expect("a file"), bytes, "{name}");
+        #[cfg(unix)]
+        assert_eq!(
+            std::fs::read_link(&path).expect("a link"),
+            Path::new("../../blobs").join(&blob),
+            "{name}"
+        );
+        assert!(place.join("blobs").join(blob).is_file(), "{name}");
+    }
+    let left = std::fs::read_dir(place.join("blobs")).expect("blobs").flatten();
+    assert!(left.into_iter().all(|e| !e.file_name().to_string_lossy().contains("incomplete")));
+}
+
+#[test]
+fn a_content_that_is_here_is_not_fetched_for_another_commit() {
+    let hub = hub();
+    let shell = Shell::new(&hub);
+    assert!(shell.eval("team/model", &[]).0);
+    let transfers = hub.shelf.lock().expect("shelf").cdn_log.len();
+    let commit = "f".repeat(40);
+    {
+        let mut shelf = hub.shelf.lock().expect("shelf");
+        let repository = shelf.repositories.remove(0).with("next", &commit, model());
+        shelf.repositories.push(repository);
+    }
+    let (is_ok, said) = shell.eval("team/model@next", &[]);
+    assert!(is_ok, "{said}");
+    assert_eq!(hub.shelf.lock().expect("shelf").cdn_log.len(), transfers);
+    assert!(shell.home.path().join("hub/models--team--model/snapshots").join(commit).is_dir());
+}
+
+#[test]
+fn a_connection_cut_in_the_middle_goes_on_where_it_ended() {
+    let count = AtomicUsize::new(0);
+    let hub = FakeHub::with_fault(repositories(), move |request, (status, headers, body)| {
+        let is_transfer = request.method == "GET" && request.path.starts_with("/repos/");
+        if !is_transfer || count.fetch_add(1, Ordering::SeqCst) > 0 {
+            return (status, headers, body);
+        }
+        let length = format!("{headers}Content-Length: {}\r\n", body.len());
+        (status, length, body[..body.len() / 2].to_vec())
+    });
     let (is_ok, said) = Shell::new(&hub).eval("team/model", &[]);
     assert!(is_ok, "{said}");
-    let log = hub.log.lock().expect("log");
-    let tries =
-        log.iter().filter(|line| line.starts_with("GET") && line.ends_with("model.safetensors"));
-    // The one that is cut, one that learns which version the server has now, one for the rest of the same version.
-    assert_eq!(tries.count(), 3, "{log:?}");
+    let shelf = hub.shelf.lock().expect("shelf");
+    let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
+    let ranges: Vec<_> = gets.map(|request| request.header("range")).collect();
+    let (half, size) = (model()["model.safetensors"].len() / 2, model()["model.safetensors"].len());
+    let rest = format!("bytes={half}-{}", size - 1);
+    assert_eq!(ranges, [None, Some(rest.as_str())]);
+}
+
+#[test]
+fn without_xet_one_request_brings_a_file() {
+    let hub = hub();
+    let shell = Shell::new(&hub);
+    let (is_ok, said) = shell.eval("team/model", &[("HF_HUB_DISABLE_XET", "1")]);
+    assert!(is_ok, "{said}");
+    // hf-hub asks for headers first, to learn whether a file is on Xet.
+    assert!(!hub.log().iter().any(|line| line.starts_with("HEAD")), "{:?}", hub.log());
+}
+
+#[test]
+fn a_machine_without_certificates_is_told_the_mend() {
+    let hub = hub();
+    let missing = [("SSL_CERT_FILE", "/nonexistent"), ("SSL_CERT_DIR", "/nonexistent")];
+    let (is_ok, said) = Shell::new(&hub).eval("team/model", &missing);
+    assert!(!is_ok && said.contains("SSL_CERT_FILE"), "{said}");
 }
 
 #[test]
 fn no_server_at_all_is_one_clear_line() {
-    let hub = Hub::start(Mood::Good);
+    let hub = hub();
     let mut shell = Shell::new(&hub);
     shell.endpoint = "http://127.0.0.1:9".into();
     let (is_ok, said) = shell.eval("team/model", &[]);

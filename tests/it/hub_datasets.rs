@@ -1,76 +1,28 @@
-//! Datasets of the Hub by split and configuration, against a local server that speaks the Hub's API.
+//! Datasets of the Hub by split and configuration, against a local server that answers as the Hub does.
 
-use std::collections::BTreeMap;
 use std::process::Output;
-use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::binary::{Folder, command, said};
+use crate::support::hub::{COMMIT, FakeHub, Repository, files};
 use crate::support::server::{ReceivedRequest, serve};
 
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const CONVERTED: &str = "89abcdef0123456789abcdef0123456789abcdef";
+const BRANCH: &str = "refs/convert/parquet";
+const PARQUET: &[u8] = include_bytes!("../fixtures/rows.parquet");
 const README: &str = "---\nlicense: mit\nconfigs:\n- config_name: main\n  data_files:\n  - split: train\n    path: main/train-*\n\
                       \x20 - split: test\n    path: main/test-*\n- config_name: socratic\n  data_files: s/*.csv\n---\n# Data\n";
 
-type Files = BTreeMap<&'static str, Vec<u8>>;
-
-/// A Hub whose datasets are files by `ID@COMMIT`, and which counts what it is asked for.
-struct Hub {
-    endpoint: String,
-    log: Arc<Mutex<Vec<String>>>,
-}
-
-impl Hub {
-    fn new(datasets: &[(&'static str, &[(&'static str, &str)])]) -> Self {
-        let bytes = |files: &[(&'static str, &str)]| -> Files {
-            files.iter().map(|(name, text)| (*name, text.as_bytes().to_vec())).collect()
-        };
-        Self::of(
-            datasets.iter().map(|(id, files)| (format!("{id}@{COMMIT}"), bytes(files))).collect(),
-        )
-    }
-
-    fn of(datasets: Vec<(String, Files)>) -> Self {
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let seen = log.clone();
-        let endpoint = serve(move |asked: &ReceivedRequest| {
-            seen.lock().expect("log").push(asked.path.clone());
-            let missing = |code: &str| (404, format!("X-Error-Code: {code}\r\n"), b"{}".to_vec());
-            for (name, files) in &datasets {
-                let (id, commit) = name.split_once('@').expect("a commit");
-                let branch = if commit == CONVERTED { "refs%2Fconvert%2Fparquet" } else { "main" };
-                if asked.path == format!("/api/datasets/{id}/revision/{branch}") {
-                    let siblings: Vec<Value> =
-                        files.keys().map(|name| json!({"rfilename": name})).collect();
-                    return (
-                        200,
-                        String::new(),
-                        json!({"sha": commit, "siblings": siblings}).to_string().into_bytes(),
-                    );
-                }
-                if let Some(file) =
-                    asked.path.strip_prefix(&format!("/datasets/{id}/resolve/{commit}/"))
-                {
-                    let Some(body) = files.get(file) else { return missing("EntryNotFound") };
-                    let etag = format!("{}-{}", file.replace('/', "-"), body.len());
-                    return (
-                        200,
-                        format!("ETag: \"{etag}\"\r\nX-Repo-Commit: {commit}\r\n"),
-                        body.clone(),
-                    );
-                }
-            }
-            missing("RevisionNotFound")
-        });
-        Self { endpoint, log }
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.log.lock().expect("log").clone()
-    }
+/// A Hub with datasets that it has not converted.
+fn hub(datasets: &[(&str, &[(&str, &str)])]) -> FakeHub {
+    let repository = |(id, contents): &(&str, &[(&str, &str)])| {
+        let contents = contents.iter().map(|(name, text)| (*name, text.as_bytes()));
+        Repository::new("datasets", id, files(&contents.collect::<Vec<_>>()))
+    };
+    FakeHub::new(datasets.iter().map(repository).collect())
 }
 
 /// Evaluates the embedded model on a few problems of `dataset`.
@@ -88,14 +40,14 @@ fn evaluate(hub: &str, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> Ou
 }
 
 /// The messages about a dataset that opens.
-fn loaded(hub: &Hub, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> String {
+fn loaded(hub: &FakeHub, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> String {
     let done = evaluate(&hub.endpoint, home, dataset, set);
     let text = said(&done);
     assert!(text.contains(&format!("dataset {dataset}: ")), "{text}");
     text
 }
 
-fn refused(hub: &Hub, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> String {
+fn refused(hub: &FakeHub, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> String {
     let done = evaluate(&hub.endpoint, home, dataset, set);
     assert_eq!(done.status.code(), Some(1), "{dataset}: {}", said(&done));
     let text = said(&done);
@@ -114,7 +66,7 @@ fn row(answer: usize) -> String {
 #[test]
 fn a_declared_split_comes_whole_and_from_the_cache_the_next_time() {
     let (first, second, third) = (row(1), row(2) + &row(3), row(4));
-    let hub = Hub::new(&[(
+    let hub = hub(&[(
         "team/data",
         &[
             ("README.md", README),
@@ -129,15 +81,14 @@ fn a_declared_split_comes_whole_and_from_the_cache_the_next_time() {
     assert!(text.contains("dataset team/data/main:test: 3 problems"), "{text}");
     assert!(home.0.path().join("out/results.json").exists(), "{text}");
     assert!(text.contains("split `test` of configuration `main`; splits: train, test"), "{text}");
-    let asked = hub.asked();
-    assert!(
-        asked.iter().all(|path| !path.contains("train") && !path.contains("refs")),
-        "{asked:?}"
-    );
+    let asked = hub.log();
+    // The conversion was asked for, and is not there.
+    assert!(asked[0].ends_with("/revision/refs%2Fconvert%2Fparquet"), "{asked:?}");
+    assert!(asked.iter().all(|path| !path.contains("train")), "{asked:?}");
     for set in [&[][..], OFFLINE] {
         loaded(&hub, &home, "team/data/main:test", set);
     }
-    assert_eq!(hub.asked(), asked, "the cache is asked first");
+    assert_eq!(hub.log(), asked, "the cache is asked first");
 
     // Another split of the same commit: its files alone are fetched, and offline it is named as missing.
     let message = refused(&hub, &home, "team/data/main", OFFLINE);
@@ -147,7 +98,9 @@ fn a_declared_split_comes_whole_and_from_the_cache_the_next_time() {
     );
     let text = loaded(&hub, &home, "team/data/main", &[]);
     assert!(text.contains("1 problems") && text.contains("split `train`"), "{text}");
-    assert_eq!(hub.asked().len(), asked.len() + 1);
+    let more = hub.log().split_off(asked.len());
+    let is_of_file = |line: &String| line.contains("/main/train-") || line.contains("/paths-info/");
+    assert!(!more.is_empty() && more.iter().all(is_of_file), "{more:?}");
 
     for (dataset, what) in [
         ("team/data", "name a configuration, OWNER/NAME/CONFIG; there is: main, socratic"),
@@ -168,7 +121,7 @@ fn a_cache_of_another_client_serves_offline_unless_shards_are_missing() {
         ("data/train-00001-of-00002.jsonl", second.as_str()),
         ("other.txt", "x"),
     ];
-    let hub = Hub::new(&[("team/data", &files)]);
+    let hub = hub(&[("team/data", &files)]);
     let home = Folder::new();
     loaded(&hub, &home, "team/data", &[]);
     let place = home.0.path().join("hub/datasets--team--data");
@@ -184,21 +137,64 @@ fn a_cache_of_another_client_serves_offline_unless_shards_are_missing() {
 }
 
 #[test]
-fn names_of_files_tell_splits_without_a_readme() {
-    let (train, dev) = (row(1), row(2) + &row(3));
-    let hub = Hub::new(&[(
-        "team/names",
-        &[("train.jsonl", train.as_str()), ("dev.jsonl", dev.as_str())],
-    )]);
+fn the_conversion_to_parquet_comes_first() {
+    let declared = README.replace("main/train-*", "raw.csv");
+    let main = files(&[
+        ("README.md", declared.as_bytes()),
+        ("raw.csv", b"question,answer\nq,1\n"),
+        ("main/test-00000-of-00001.jsonl", row(1).as_bytes()),
+    ]);
+    // Of a split of more than 5 GB only the first are converted, under another name.
+    let converted = files(&[
+        ("main/partial-train/0000.parquet", PARQUET),
+        ("main/test/0000.parquet", PARQUET),
+        ("socratic/test/0000.parquet", PARQUET),
+    ]);
+    let dataset = Repository::new("datasets", "team/data", main);
+    let hub = FakeHub::new(vec![dataset.with(BRANCH, CONVERTED, converted)]);
     let home = Folder::new();
-    assert!(loaded(&hub, &home, "team/names:validation", &[]).contains("2 problems"));
-    assert!(loaded(&hub, &home, "team/names", &[]).contains("1 problems"));
-    let message = refused(&hub, &home, "team/names:test", &[]);
+    let text = loaded(&hub, &home, "team/data/main:test", &[]);
+    let words = ["2 problems", "of the Hub's conversion to Parquet; splits: partial-train, test"];
+    assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    let asked = hub.log();
     assert!(
-        message
-            .ends_with("no split `test` in configuration `default`; there is: train, validation"),
+        !asked.iter().any(|line| line.contains("README") || line.contains("/revision/main")),
+        "{asked:?}"
+    );
+    assert!(loaded(&hub, &home, "team/data/main:test", OFFLINE).contains("conversion to Parquet"));
+    assert_eq!(hub.log(), asked, "the cache is asked first");
+
+    // What is not converted comes from the main branch, and so does everything of another revision.
+    let text = loaded(&hub, &home, "team/data/main:train", &[]);
+    assert!(text.contains("1 problems") && !text.contains("conversion"), "{text}");
+    let text = loaded(&hub, &home, &format!("team/data/main@{COMMIT}:test"), &[]);
+    assert!(text.contains("1 problems") && !text.contains("conversion"), "{text}");
+    let message = refused(&hub, &home, "team/data/main:dev", &[]);
+    assert!(
+        message.ends_with("no split `dev` in configuration `main`; there is: train, test"),
         "{message}"
     );
+}
+
+#[test]
+fn names_of_files_are_not_guessed_at() {
+    let (train, script) = (row(1), files(&[("script.py", b"import os"), ("train.jsonl", b"raw")]));
+    let names = files(&[("train.jsonl", train.as_bytes()), ("dev.jsonl", b"x")]);
+    let converted = files(&[("a/test/0000.parquet", PARQUET), ("b/test/0000.parquet", PARQUET)]);
+    let script = Repository::new("datasets", "team/script", script);
+    let hub = FakeHub::new(vec![
+        Repository::new("datasets", "team/names", names),
+        script.with(BRANCH, CONVERTED, converted),
+    ]);
+    let home = Folder::new();
+    let message = refused(&hub, &home, "team/names:train", &[]);
+    let words = ["no conversion to Parquet", "name a file, hub:OWNER/NAME:FILE"];
+    assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    assert!(loaded(&hub, &home, "hub:team/names:train.jsonl", &[]).contains("1 problems"));
+    let text = loaded(&hub, &home, "team/script/b:test", &[]);
+    assert!(text.contains("2 problems") && text.contains("conversion to Parquet"), "{text}");
+    let message = refused(&hub, &home, "team/script/b:train", &[]);
+    assert!(message.ends_with("there is: test"), "{message}");
     let message = refused(&hub, &home, "team/none", &[]);
     assert!(
         message.contains("no file or source of this name is here") && message.contains("team/none"),
@@ -209,33 +205,6 @@ fn names_of_files_tell_splits_without_a_readme() {
 }
 
 #[test]
-fn what_cannot_be_read_is_taken_from_the_conversion_to_parquet() {
-    let parquet = include_bytes!("../fixtures/rows.parquet").to_vec();
-    let script =
-        Files::from([("script.py", b"import os".to_vec()), ("train.jsonl", b"raw".to_vec())]);
-    let packed = Files::from([("train.jsonl.gz", b"x".to_vec())]);
-    let converted =
-        Files::from([("a/test/0000.parquet", parquet.clone()), ("b/test/0000.parquet", parquet)]);
-    let hub = Hub::of(vec![
-        (format!("team/script@{COMMIT}"), script),
-        (format!("team/script@{CONVERTED}"), converted),
-        (format!("team/packed@{COMMIT}"), packed),
-    ]);
-    let home = Folder::new();
-    for set in [&[][..], OFFLINE] {
-        let text = loaded(&hub, &home, "team/script/b:test", set);
-        assert!(text.contains("2 problems") && text.contains("conversion to Parquet"), "{text}");
-    }
-    let message = refused(&hub, &home, "team/script/b:train", &[]);
-    assert!(message.ends_with("there is: test"), "{message}");
-    let message = refused(&hub, &home, "team/packed", &[]);
-    assert!(
-        message.contains("no .parquet") && message.contains("no conversion to Parquet"),
-        "{message}"
-    );
-}
-
-#[test]
 fn a_hostile_dataset_writes_nowhere_and_ends_soon() {
     let outside = "---\nconfigs:\n- config_name: a\n  data_files: ../../../../escaped.jsonl\n---\n";
     let deep = format!("---\nconfigs: {}\n---\n", "[".repeat(1 << 20));
@@ -243,10 +212,13 @@ fn a_hostile_dataset_writes_nowhere_and_ends_soon() {
         row(1),
         format!("---\nconfigs:\n- config_name: a\n  data_files: '{}'\n---\n", "[z-a]/".repeat(100)),
     );
-    let hub = Hub::new(&[
+    let many = "  - a/*/b/**/c?.jsonl\n".repeat(100_000);
+    let many = format!("---\nconfigs:\n- config_name: a\n  data_files:\n{many}---\n");
+    let hub = hub(&[
         ("team/outside", &[("README.md", outside), ("../../../../escaped.jsonl", &good)]),
         ("team/deep", &[("README.md", &deep), ("a.jsonl", &good)]),
         ("team/patterns", &[("README.md", &patterns), ("a.jsonl", &good)]),
+        ("team/many", &[("README.md", &many), ("a.jsonl", &good)]),
         (
             "team/escape",
             &[
@@ -258,31 +230,36 @@ fn a_hostile_dataset_writes_nowhere_and_ends_soon() {
     let home = Folder::new();
     let message = refused(&hub, &home, "team/outside", &[]);
     assert!(message.contains("leaves its folder"), "{message}");
-    assert!(!hub.asked().iter().any(|path| path.contains("escaped")));
+    assert!(!hub.log().iter().any(|path| path.contains("escaped")));
     assert!(refused(&hub, &home, "team/deep", &[]).contains("front matter cannot be read"));
     assert!(refused(&hub, &home, "team/patterns", &[]).contains("README.md: `"));
+    let started = Instant::now();
+    assert!(refused(&hub, &home, "team/many", &[]).contains("100000 patterns"));
+    assert!(started.elapsed() < Duration::from_secs(20));
     let message = refused(&hub, &home, "team/escape", &[]);
     assert!(message.contains("there is: ") && !message.contains('\u{1b}'), "{message}");
 
     // A commit that would be a path, a README of a terabyte, a listing that never was JSON.
+    let branch = |sha: &str| json!({"id": "team/data", "sha": sha, "siblings": [{"rfilename": "README.md"}]});
+    let readme =
+        json!([{"type": "file", "path": "README.md", "size": 1u64 << 40, "oid": "0".repeat(40)}]);
     for (info, what) in [
-        (json!({"sha": "../../../escaped", "siblings": []}).to_string(), "commit is none"),
-        (
-            json!({"sha": COMMIT, "siblings": [{"rfilename": "README.md"}]}).to_string(),
-            "too many for a file",
-        ),
-        ("[".into(), "not JSON"),
-        (json!({"siblings": 1}).to_string(), "names no commit"),
+        (branch("../../../escaped").to_string(), "invalid commit hash"),
+        (branch(COMMIT).to_string(), "too many for a file"),
+        ("[".into(), "not the JSON"),
+        (json!({"id": "team/data", "siblings": []}).to_string(), "names no commit"),
+        (json!({"siblings": 1}).to_string(), "not the JSON"),
     ] {
-        let hub = serve(move |asked: &ReceivedRequest| match asked.path.starts_with("/api/") {
-            true => (200, String::new(), info.clone().into_bytes()),
-            false => (
-                200,
-                format!(
-                    "ETag: \"a\"\r\nX-Repo-Commit: {COMMIT}\r\nContent-Length: 1099511627776\r\n"
-                ),
-                vec![],
-            ),
+        let readme = readme.to_string();
+        let hub = serve(move |asked: &ReceivedRequest| {
+            let missing = "X-Error-Code: RevisionNotFound\r\n".to_owned();
+            match asked.path.as_str() {
+                path if path.contains("refs%2Fconvert") => (404, missing, b"{}".to_vec()),
+                path if path.contains("/paths-info/") => {
+                    (200, String::new(), readme.clone().into_bytes())
+                }
+                _ => (200, String::new(), info.clone().into_bytes()),
+            }
         });
         let home = Folder::new();
         let done = evaluate(&hub, &home, "team/data", &[]);

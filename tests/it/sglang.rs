@@ -15,6 +15,7 @@ use crate::support::vllm::Vllm;
 fn answer(server: &Vllm, asked: &ReceivedRequest) -> Answer {
     let pass = |path: &str, body: &Value| {
         let asked = ReceivedRequest {
+            method: "POST".into(),
             path: path.into(),
             head: String::new(),
             body: body.to_string().into_bytes(),

@@ -1,16 +1,14 @@
 //! Malicious repositories, adapters, datasets and servers: no file is overwritten, memory and time are bounded, text is
 //! shown escaped.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::binary::{Folder, command, refusal};
+use crate::support::hub::{FakeHub, Files, Repository};
 use crate::support::server::serve;
 use assert_cmd::Command;
 use serde_json::{Value, json};
-
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 fn embedded(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown").join(name);
@@ -36,39 +34,13 @@ fn model(folder: &Folder, name: &str, changed: &[(&str, Vec<u8>)]) -> String {
     place
 }
 
-/// Names and bytes.
-type Files = Vec<(String, Vec<u8>)>;
-
-/// A Hub with these repositories, each a list of files.
-fn hub(repositories: Vec<(&'static str, Files)>) -> String {
-    let files: HashMap<String, Vec<u8>> = repositories
-        .iter()
-        .flat_map(|(id, files)| {
-            files.iter().map(move |(name, bytes)| (format!("{id}\0{name}"), bytes.clone()))
-        })
-        .collect();
-    serve(move |asked| {
-        for (id, list) in &repositories {
-            if asked.path == format!("/api/models/{id}/revision/main") {
-                let siblings: Vec<Value> =
-                    list.iter().map(|(name, _)| json!({"rfilename": name})).collect();
-                return (
-                    200,
-                    String::new(),
-                    json!({"siblings": siblings}).to_string().into_bytes(),
-                );
-            }
-            if let Some(name) = asked.path.strip_prefix(&format!("/{id}/resolve/main/"))
-                && let Some(bytes) = files.get(&format!("{id}\0{name}"))
-            {
-                let headers = format!(
-                    "ETag: \"../../../../../etag-{}\"\r\nX-Repo-Commit: {COMMIT}\r\n",
-                    name.len()
-                );
-                return (200, headers, bytes.clone());
-            }
-        }
-        (404, "X-Error-Code: EntryNotFound\r\n".into(), b"{}".to_vec())
+/// A Hub with these repositories, each a list of files, whose ETags would be paths.
+fn hub(repositories: Vec<(&str, Files)>) -> FakeHub {
+    let models = repositories.into_iter().map(|(id, files)| Repository::new("models", id, files));
+    FakeHub::with_fault(models.collect(), |_, (status, headers, body)| {
+        let etag =
+            "ETag: \"../../../../../escaped\"\r\nX-Linked-Etag: \"../../../../../escaped\"\r\n";
+        (status, etag.to_owned() + &headers, body)
     })
 }
 
@@ -103,18 +75,18 @@ fn a_repository_overwrites_no_file_whatever_its_index_names() {
     for name in [victim.as_str(), "../../../../../../victim", "..\\victim", "a/../../victim"] {
         let evil = files_of(&small, Some(json!({"weight_map": {"lm_head.weight": name}})));
         let adapter = json!({"peft_type": "LORA", "base_model_name_or_path": "evil/model", "r": 4, "lora_alpha": 8});
-        let adapter = vec![
+        let adapter = Files::from([
             ("adapter_config.json".to_owned(), adapter.to_string().into_bytes()),
             ("adapter_model.safetensors".to_owned(), embedded("model.safetensors")),
-        ];
-        let endpoint = hub(vec![("evil/model", evil), ("evil/adapter", adapter)]);
+        ]);
+        let hub = hub(vec![("evil/model", evil), ("evil/adapter", adapter)]);
         let output = folder.path("out");
         for arguments in [
             &["eval", "--model", "evil/model", "--output", &output][..],
             &["train", "--model", "evil/model", "--dry-run"],
             &["eval", "--model", "evil/adapter", "--output", &output],
         ] {
-            let (is_ok, said) = with_hub(&endpoint, &folder, arguments);
+            let (is_ok, said) = with_hub(&hub.endpoint, &folder, arguments);
             assert!(!is_ok && said.contains("is not a plain relative file name"), "{name}: {said}");
             assert_eq!(std::fs::read(&victim).expect("there"), b"precious");
             let is_link = std::fs::symlink_metadata(&victim).expect("there").is_symlink();
@@ -150,18 +122,18 @@ fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
     let adapter = |base: &str| {
         let config =
             json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
-        vec![
+        Files::from([
             ("adapter_config.json".to_owned(), config.to_string().into_bytes()),
             ("adapter_model.safetensors".to_owned(), embedded("model.safetensors")),
-        ]
+        ])
     };
-    let endpoint = hub(vec![("evil/local", adapter(&inside)), ("evil/self", adapter("evil/self"))]);
+    let hub = hub(vec![("evil/local", adapter(&inside)), ("evil/self", adapter("evil/self"))]);
     let output = folder.path("out");
     let (is_ok, said) =
-        with_hub(&endpoint, &folder, &["eval", "--model", "evil/local", "--output", &output]);
+        with_hub(&hub.endpoint, &folder, &["eval", "--model", "evil/local", "--output", &output]);
     assert!(!is_ok && said.contains("no model of the Hub's"), "{said}");
     let (is_ok, said) =
-        with_hub(&endpoint, &folder, &["eval", "--model", "evil/self", "--output", &output]);
+        with_hub(&hub.endpoint, &folder, &["eval", "--model", "evil/self", "--output", &output]);
     assert!(!is_ok && said.contains("names itself"), "{said}");
     // On disk: itself by another spelling, and two that name each other.
     let (one, two) = (folder.path("one"), folder.path("two"));
@@ -272,27 +244,4 @@ fn an_engines_answer_has_a_limit() {
         folder.path("o")
     ));
     assert!(said.contains("307"), "{said}");
-}
-
-#[test]
-fn a_file_is_what_was_announced_or_is_not_kept() {
-    let folder = Folder::new();
-    let sizes = [("0".repeat(64), String::new()), ("plain".into(), "X-Linked-Size: 5\r\n".into())];
-    for ((etag, size), word) in sizes.into_iter().zip(["SHA-256", "more than the 5 bytes"]) {
-        let endpoint = serve(move |asked| match asked.path.starts_with("/api/") {
-            true => {
-                let siblings = json!({"siblings": [{"rfilename": "config.json"}]});
-                (200, String::new(), siblings.to_string().into_bytes())
-            }
-            false => {
-                let headers = format!("ETag: \"{etag}\"\r\nX-Repo-Commit: {COMMIT}\r\n{size}");
-                (200, headers, embedded("config.json"))
-            }
-        });
-        let arguments = ["eval", "--model", "evil/model", "--output", &folder.path("out")];
-        let (is_ok, said) = with_hub(&endpoint, &folder, &arguments);
-        assert!(!is_ok && said.contains(word), "{word}: {said}");
-        let snapshots = folder.path("home/hub/models--evil--model/snapshots");
-        assert!(!Path::new(&snapshots).exists(), "nothing is kept under its name");
-    }
 }

@@ -1,5 +1,6 @@
 //! The Hub's cache on disk, in the layout of the Python client, so that both share it:
-//! `models--owner--name/{blobs/ETAG, snapshots/COMMIT/FILE -> blob, refs/REVISION holding COMMIT}`.
+//! `models--owner--name/{blobs/HASH, snapshots/COMMIT/FILE -> blob, refs/REVISION holding COMMIT}`. Nothing else here
+//! makes a file, a link or a folder of it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use tealight_datasets::{names, output};
 
+use super::git_object::{FileMetadata, is_hexadecimal};
 use crate::system::files;
 use crate::system::hf_home::cache_directory;
 
@@ -24,6 +26,7 @@ pub(super) struct Listing {
 }
 
 /// One repository's folder.
+#[derive(Clone)]
 pub(super) struct Folder {
     path: PathBuf,
     revision: String,
@@ -42,14 +45,14 @@ impl Folder {
         Self { path: path.into(), revision: "main".into() }
     }
 
-    /// The path of `file` in the snapshot of this revision, if it is there.
-    pub(super) fn get(&self, file: &str) -> Option<PathBuf> {
-        let path = names::inside(&self.snapshot(&self.commit()?).ok()?, file).ok()?;
+    /// The path of `file` in the snapshot of `commit`, if it is there.
+    pub(super) fn get(&self, commit: &str, file: &str) -> Option<PathBuf> {
+        let path = names::inside(&self.snapshot(commit).ok()?, file).ok()?;
         path.is_file().then_some(path)
     }
 
     /// The commit that this revision is here.
-    fn commit(&self) -> Option<String> {
+    pub(super) fn commit(&self) -> Option<String> {
         if is_commit(&self.revision) {
             return Some(self.revision.clone());
         }
@@ -77,7 +80,7 @@ impl Folder {
     /// Keeps a listing, whose commit this revision now is.
     pub(super) fn keep(&self, listing: &Listing) -> Result<()> {
         if !is_commit(&listing.commit) {
-            bail!("the server's commit is none");
+            bail!("invalid commit hash from the Hub");
         }
         let path = self.listing_file(&listing.commit)?;
         std::fs::create_dir_all(path.parent().unwrap_or(&self.path))
@@ -108,11 +111,11 @@ impl Folder {
         Some(Listing { commit, files, is_whole: false })
     }
 
-    /// The file that holds what is downloaded so far of `etag`, for this process alone.
-    pub(super) fn incomplete(&self, etag: &str) -> Result<File> {
+    /// The file that holds what is downloaded so far of the git object `oid`, for this process alone.
+    pub(super) fn incomplete(&self, oid: &str) -> Result<File> {
+        let path = self.blob(&format!("{oid}.incomplete"))?;
         let blobs = self.path.join("blobs");
         std::fs::create_dir_all(&blobs).with_context(|| blobs.display().to_string())?;
-        let path = names::inside(&blobs, &format!("{etag}.incomplete"))?;
         let describe = || format!("{}: cannot be written", path.display());
         let mut options = File::options();
         let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
@@ -122,33 +125,52 @@ impl Folder {
         Ok(file)
     }
 
-    /// Makes what was downloaded the content `etag`.
-    pub(super) fn complete(&self, etag: &str) -> Result<()> {
-        let blobs = self.path.join("blobs");
-        let from = names::inside(&blobs, &format!("{etag}.incomplete"))?;
-        let to = names::inside(&blobs, etag)?;
+    /// Makes what was downloaded of `oid` the content `blob`.
+    pub(super) fn complete(&self, oid: &str, blob: &str) -> Result<()> {
+        let (from, to) = (self.blob(&format!("{oid}.incomplete"))?, self.blob(blob)?);
         std::fs::rename(&from, &to).with_context(|| format!("{}: cannot be written", to.display()))
     }
 
-    /// Whether the content `etag` is there.
-    pub(super) fn has(&self, etag: &str) -> bool {
-        names::inside(&self.path.join("blobs"), etag).is_ok_and(|path| path.is_file())
+    /// The name of a file's content, where some client has brought it.
+    pub(super) fn find(&self, file: &FileMetadata) -> Option<String> {
+        let is_whole = |blob: &str| {
+            let path = self.blob(blob).ok();
+            let size = path.and_then(|path| Some(path.metadata().ok()?.len()));
+            size == Some(file.bytes) && file.is_named(blob)
+        };
+        if !file.is_lfs {
+            return is_whole(&file.oid).then(|| file.oid.clone());
+        }
+        // Of a large file the Hub's git tells the pointer, and each content here the pointer that it would have.
+        let blobs = std::fs::read_dir(self.path.join("blobs")).ok()?.flatten();
+        blobs.filter_map(|entry| entry.file_name().into_string().ok()).find(|blob| is_whole(blob))
     }
 
-    /// Names the content `etag` as `file` of `commit`, which this revision now is.
-    pub(super) fn link(&self, file: &str, etag: &str, commit: &str) -> Result<PathBuf> {
+    fn blob(&self, name: &str) -> Result<PathBuf> {
+        Ok(names::inside(&self.path.join("blobs"), name)?)
+    }
+
+    /// Names the content `blob` as `file` of `commit`, which this revision now is.
+    pub(super) fn link(&self, file: &str, blob: &str, commit: &str) -> Result<PathBuf> {
         if !is_commit(commit) {
-            bail!("the server's commit is none");
+            bail!("invalid commit hash from the Hub");
         }
         let path = names::inside(&self.snapshot(commit)?, file)?;
         let describe = || format!("{}: cannot be written", path.display());
         let parent = path.parent().unwrap_or(&self.path);
         std::fs::create_dir_all(parent).with_context(describe)?;
-        if path.symlink_metadata().is_ok() {
-            std::fs::remove_file(&path).with_context(describe)?;
+        let blob = self.blob(blob)?;
+        let names_it = || {
+            let to = std::fs::read_link(&path);
+            path.is_file() && to.is_ok_and(|to| to.file_name() == blob.file_name())
+        };
+        if !names_it() {
+            drop(std::fs::remove_file(&path));
+            let made = point(&path, &blob, file.split('/').count() + 1);
+            // Another process may have made it meanwhile.
+            made.or_else(|error| if names_it() { Ok(()) } else { Err(error) })
+                .with_context(describe)?;
         }
-        let blob = names::inside(&self.path.join("blobs"), etag)?;
-        point(&path, &blob, file.split('/').count() + 1).with_context(describe)?;
         self.name_commit(commit)?;
         Ok(path)
     }
@@ -179,5 +201,5 @@ fn point(path: &Path, blob: &Path, _depth: usize) -> std::io::Result<()> {
 }
 
 fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
+    is_hexadecimal(text, 40)
 }

@@ -1,18 +1,20 @@
 //! The Hub's datasets of `--dataset` to files in the cache: the files of a split, or one file by its name.
 //!
-//! The order is that of the `datasets` library: what the README declares, else what the names of the files tell, else
-//! the conversion to Parquet that the Hub keeps in a branch of its own. A README and names are untrusted: they are
-//! read with bounds on memory and time, and a name becomes a path as those of models do.
+//! The conversion to Parquet that the Hub keeps in a branch of its own comes first, then what the README declares. A
+//! README and names are untrusted: they are read with bounds on memory and time, and a name becomes a path as those of
+//! models do.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use regex::Regex;
 use tealight_datasets::{SOURCES, names, read};
 
 use super::cache::Listing;
-use super::client::Repository;
+use super::client::NotFound;
+use super::repository::Repository;
 use super::splits::{self, Offer};
 use crate::system::{budget, files};
 
@@ -22,6 +24,8 @@ const CONVERTED: &str = "refs/convert/parquet";
 const MAX_README: u64 = 16 << 20;
 /// Memory to read a README and match its patterns, in bytes.
 const MEMORY: usize = 1 << 30;
+/// Time for the same.
+const TIME: Duration = Duration::from_secs(10);
 /// Files of a split that are fetched.
 const MAX_FILES: usize = 4096;
 const FORM: &str = "a dataset on the Hub is named OWNER/NAME[/CONFIG][@REVISION][:SPLIT], one file of it hub:OWNER/NAME[@REVISION]:FILE";
@@ -123,27 +127,80 @@ impl HubDataset {
     }
 
     fn fetch_split(&self, main: &Repository, requested: Option<&str>) -> Result<Fetched> {
-        let (mut repository, mut listing, mut offer) = self.declared(main)?;
-        let name = self.id.rsplit('/').next().unwrap_or_default();
-        let has_script = listing.files.iter().any(|file| file.strip_suffix(".py") == Some(name));
-        let mut from = "";
-        if offer.splits.is_empty() || has_script {
-            match self.converted() {
-                Ok(converted) => {
-                    (repository, listing, offer) = converted;
-                    from = " of the Hub's conversion to Parquet";
-                }
-                Err(error) if offer.splits.is_empty() => {
-                    return Err(error.context(format!(
-                        "{}: no .parquet, .jsonl, .json or .csv file of configuration `{}`, and no conversion to Parquet",
-                        main.shown(),
-                        offer.config
-                    )));
-                }
-                Err(_) => {}
-            }
+        let converted = self.converted(main)?;
+        let offers = |offer: &Offer| offer.split(requested).is_ok();
+        if let Some(source) = &converted
+            && source.offer.as_ref().is_ok_and(offers)
+        {
+            return source.fetch(requested, " of the Hub's conversion to Parquet");
         }
-        let split = offer.split(requested).with_context(|| main.shown())?;
+        // A configuration that could not be converted, or of which only the first 5 GB were.
+        let own = self.declared(main)?;
+        match (converted, &own.offer) {
+            (Some(source), Ok(offer)) if offer.splits.is_empty() => source.fetch(requested, ""),
+            (None, Ok(offer)) if offer.splits.is_empty() => bail!(
+                "{}: no conversion to Parquet, and no .parquet, .jsonl, .json or .csv file that its README declares as \
+                 a split of configuration `{}`; name a file, hub:OWNER/NAME:FILE",
+                main.shown(),
+                offer.config
+            ),
+            _ => own.fetch(requested, ""),
+        }
+    }
+
+    /// The splits that README and names of files offer.
+    fn declared(&self, main: &Repository) -> Result<Source> {
+        let listing = main.listing()?;
+        let repository = main.at_revision(&listing.commit)?;
+        let readme = match listing.files.iter().any(|file| file == "README.md") {
+            true => {
+                files::read_text(&repository.fetch_at_most("README.md", MAX_README)?, MAX_README)?
+            }
+            false => String::new(),
+        };
+        let config = self.config.clone();
+        let offer = bounded(main, &listing, move |names| {
+            splits::declared(&readme, names, config.as_deref())
+        });
+        Ok(Source { repository, listing, offer })
+    }
+
+    /// The splits that the conversion offers, which is of the main branch; none where there is no conversion.
+    fn converted(&self, main: &Repository) -> Result<Option<Source>> {
+        if self.revision != "main" {
+            return Ok(None);
+        }
+        let branch = main.at_revision(CONVERTED)?;
+        // Where the main branch was listed before, the conversion was asked for and did not do.
+        let is_known = super::is_offline() || main.folder.listing().is_some();
+        if is_known && branch.folder.commit().is_none() {
+            return Ok(None);
+        }
+        let listing = match branch.listing() {
+            Err(error) if error.is::<NotFound>() => return Ok(None),
+            listing => listing?,
+        };
+        let repository = branch.at_revision(&listing.commit)?;
+        let config = self.config.clone();
+        let offer =
+            bounded(&branch, &listing, move |names| splits::converted(names, config.as_deref()));
+        Ok(Some(Source { repository, listing, offer }))
+    }
+}
+
+/// Where splits come from.
+struct Source {
+    repository: Repository,
+    listing: Listing,
+    offer: Result<Offer>,
+}
+
+impl Source {
+    /// Fetches the files of a split; `from` says in the note where they are from.
+    fn fetch(&self, requested: Option<&str>, from: &str) -> Result<Fetched> {
+        let Self { repository, listing, offer } = self;
+        let offer = offer.as_ref().map_err(|error| anyhow!("{error:#}"))?;
+        let split = offer.split(requested).with_context(|| repository.shown())?;
         if split.files.len() > MAX_FILES {
             bail!(
                 "split `{}` has {} files, more than {MAX_FILES}: name one, hub:OWNER/NAME:FILE",
@@ -160,37 +217,6 @@ impl HubDataset {
             format!("split `{name}` of configuration `{config}`{from}; splits: {}", offer.list());
         Ok(Fetched { files, note: Some(note) })
     }
-
-    /// The splits that README and names of files offer.
-    fn declared(&self, main: &Repository) -> Result<(Repository, Listing, Offer)> {
-        let listing = main.listing()?;
-        let repository = main.at_commit(&listing.commit)?;
-        let readme = match listing.files.iter().any(|file| file == "README.md") {
-            true => {
-                files::read_text(&repository.fetch_at_most("README.md", MAX_README)?, MAX_README)?
-            }
-            false => String::new(),
-        };
-        let config = self.config.clone();
-        let offer = bounded(main, &listing, move |names| {
-            splits::offered(&readme, names, config.as_deref())
-        })?;
-        Ok((repository, listing, offer))
-    }
-
-    /// The splits that the conversion of the main branch offers.
-    fn converted(&self) -> Result<(Repository, Listing, Offer)> {
-        if self.revision != "main" {
-            bail!("the conversion is of the main branch, not of `{}`", self.revision);
-        }
-        let branch = Repository::new("datasets", &self.id, CONVERTED)?;
-        let listing = branch.listing()?;
-        let repository = branch.at_commit(&listing.commit)?;
-        let config = self.config.clone();
-        let offer =
-            bounded(&branch, &listing, move |names| splits::converted(names, config.as_deref()))?;
-        Ok((repository, listing, offer))
-    }
 }
 
 /// Reads untrusted text in bounded memory and time.
@@ -200,7 +226,7 @@ fn bounded(
     work: impl FnOnce(&[String]) -> Result<Offer> + Send + 'static,
 ) -> Result<Offer> {
     let names = listing.files.clone();
-    budget::within(&repository.shown(), MEMORY, move || work(&names))
+    budget::within_time(&repository.shown(), MEMORY, TIME, move || work(&names))
         .with_context(|| repository.shown())
 }
 
@@ -210,7 +236,7 @@ pub(crate) fn try_readme(data: &[u8]) {
     let (readme, files) = text.split_once('\0').unwrap_or((&text, "train.jsonl"));
     let files: Vec<String> = files.lines().map(str::to_owned).collect();
     for config in [None, Some("a")] {
-        for offer in [splits::offered(readme, &files, config), splits::converted(&files, config)] {
+        for offer in [splits::declared(readme, &files, config), splits::converted(&files, config)] {
             let splits = offer.map_or(Vec::new(), |offer| offer.splits);
             let mut found = splits.iter().flat_map(|split| &split.files);
             assert!(found.all(|file| files.contains(file)), "a file that is not there");

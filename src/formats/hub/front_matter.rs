@@ -17,16 +17,8 @@ pub(super) struct Config {
     pub(super) name: String,
     /// Whether it is the one that is meant where none is named.
     pub(super) is_default: bool,
-    pub(super) files: DataFiles,
-}
-
-/// The files of a configuration.
-#[derive(Debug, PartialEq)]
-pub(super) enum DataFiles {
-    /// Of each split, by glob patterns.
-    Patterns(Vec<(String, Vec<String>)>),
-    /// Those of a folder, whose names say their split. The empty name is the repository.
-    Folder(String),
+    /// The names of its splits, and the glob patterns of their files.
+    pub(super) splits: Vec<(String, Vec<String>)>,
 }
 
 /// The configurations that a README declares; none where it declares none.
@@ -123,21 +115,21 @@ fn config(value: &Value) -> Result<Config> {
         Value::Array(paths) => paths.iter().map(pattern).collect::<Result<Vec<_>>>(),
         path => Ok(vec![pattern(path)?]),
     };
-    let files = match &value["data_files"] {
-        Value::Null => DataFiles::Folder(folder.into()),
+    let splits = match &value["data_files"] {
+        Value::Null => Vec::new(),
         Value::Array(items) if items.iter().any(Value::is_object) => {
             let split = |item: &Value| {
                 let split =
                     item["split"].as_str().context("a part of `data_files` without `split`")?;
                 Ok((split.to_owned(), patterns(&item["path"])?))
             };
-            DataFiles::Patterns(items.iter().map(split).collect::<Result<_>>()?)
+            items.iter().map(split).collect::<Result<_>>()?
         }
-        paths => DataFiles::Patterns(vec![("train".into(), patterns(paths)?)]),
+        paths => vec![("train".into(), patterns(paths)?)],
     };
     let is_default =
         value["default"].as_str().is_some_and(|text| text.eq_ignore_ascii_case("true"));
-    Ok(Config { name: name.into(), is_default, files })
+    Ok(Config { name: name.into(), is_default, splits })
 }
 
 #[cfg(test)]
@@ -156,11 +148,10 @@ mod tests {
             - config_name: 2024\n  data_files: x.csv\n- config_name: l\n  data_dir: ./d/\n  data_files: [a, b]\n\
             - config_name: f\n  data_dir: d\n";
         let found = of(yaml).unwrap();
-        let patterns = |splits: &[(&str, &[&str])]| {
+        type Splits = Vec<(String, Vec<String>)>;
+        let patterns = |splits: &[(&str, &[&str])]| -> Splits {
             let texts = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-            DataFiles::Patterns(
-                splits.iter().map(|(split, paths)| ((*split).to_owned(), texts(paths))).collect(),
-            )
+            splits.iter().map(|(split, paths)| ((*split).to_owned(), texts(paths))).collect()
         };
         let expected = [
             (
@@ -170,11 +161,11 @@ mod tests {
             ),
             ("2024", false, patterns(&[("train", &["x.csv"])])),
             ("l", false, patterns(&[("train", &["d/a", "d/b"])])),
-            ("f", false, DataFiles::Folder("d".into())),
+            ("f", false, Vec::new()),
         ];
-        for (config, (name, is_default, files)) in found.iter().zip(&expected) {
+        for (config, (name, is_default, splits)) in found.iter().zip(&expected) {
             assert_eq!((config.name.as_str(), config.is_default), (*name, *is_default));
-            assert_eq!(&config.files, files);
+            assert_eq!(&config.splits, splits);
         }
         assert_eq!(found.len(), expected.len());
         for none in ["", "# Card\n", "---\nconfigs:\n- config_name: a\n", "text\n---\na: b\n---\n"]

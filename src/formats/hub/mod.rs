@@ -1,19 +1,22 @@
 //! A model's name to a directory of files: a path, `countdown` or `tasks` (embedded), or a Hub id.
 //!
 //! A Hub id (`owner/name[@revision]`) is looked up in the local cache first; a hit makes no network
-//! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT` and `HF_HUB_OFFLINE` mean
-//! what they mean to the Python client.
+//! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT`, `HF_HUB_OFFLINE`,
+//! `HF_HUB_DISABLE_XET` and `HF_HUB_DISABLE_TELEMETRY` mean what they mean to the Python client. hf-hub itself reads the
+//! last one where Xet transfers a file; we send nothing but requests.
 
 mod cache;
 mod client;
 pub mod dataset;
 mod front_matter;
-mod headers;
-mod listing;
+pub(crate) mod git_object;
 mod patterns;
 pub mod push;
+mod repository;
 mod splits;
 pub mod token;
+mod transfer;
+mod upload;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,11 +25,12 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use tealight_datasets::names;
 
-use client::Repository;
+use repository::Repository;
 
 use crate::formats::adapter;
 use crate::nn::model::weights;
 use crate::nn::tokenizer::is_tokenizers;
+use crate::system::hf_home;
 
 /// The name of the embedded model that is the default: trained on Countdown.
 pub const EMBEDDED: &str = "countdown";
@@ -154,7 +158,7 @@ pub fn gguf_file(name: &str) -> Result<Option<PathBuf>> {
 
 /// A file of the model `a/b` from `endpoint`, cached in `folder`: for `fuzzing`, whose servers break off.
 pub(crate) fn fetch_from(endpoint: &str, folder: &Path, file: &str) -> Result<PathBuf> {
-    Repository::at(endpoint, folder).fetch(file)
+    Repository::from_server(endpoint, folder)?.fetch(file)
 }
 
 /// The SHA-256 of `bytes`, in hexadecimal.
@@ -164,8 +168,10 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 
 /// Whether the user forbids network calls.
 pub fn is_offline() -> bool {
-    std::env::var("HF_HUB_OFFLINE")
-        .is_ok_and(|value| matches!(value.to_lowercase().as_str(), "1" | "true" | "yes" | "on"))
+    // The first that is given decides, as in the Python client.
+    let is_given = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let given = ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"].into_iter().find(is_given);
+    given.is_some_and(hf_home::is_set)
 }
 
 /// Silence after which a connection counts as broken, unless `HF_HUB_DOWNLOAD_TIMEOUT` says otherwise.
@@ -187,7 +193,6 @@ fn fetch(repository: &Repository) -> Result<PathBuf> {
     if let Some(directory) = cached(repository) {
         return Ok(directory);
     }
-    repository.refuse_offline()?;
     download(repository)
 }
 

@@ -9,32 +9,21 @@ pub mod folder;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tealight_datasets::names;
-use ureq::http::{Response, StatusCode};
-use ureq::{Agent, Body, RequestBuilder};
 
-use super::token::{endpoint, token, with_token};
-use crate::system::http::{agent, body, described};
+use super::token::{endpoint, token};
+use super::upload::{Answer, Hub, JSON, LFS};
 use folder::{Item, items};
 
-/// How often a request that failed on the way is tried in all.
-const ATTEMPTS: usize = 4;
-/// How long an answer may be waited for once everything is sent, and how long its body may take.
-const ANSWER: Duration = Duration::from_secs(120);
 /// The largest file that one request carries.
 const LARGEST: u64 = 5_000_000_000;
-/// Largest answer that is read, in bytes.
-const MAX_ANSWER: u64 = 64 << 20;
-/// The kinds of body that are sent.
-const JSON: &str = "application/json";
-const LFS: &str = "application/vnd.git-lfs+json";
 /// Bytes of a file that the server looks at to choose how it is stored.
 const SAMPLE: usize = 512;
 
@@ -48,13 +37,6 @@ pub struct Push<'a> {
     pub private: bool,
     /// The commit's title.
     pub message: &'a str,
-}
-
-/// The server and who asks.
-struct Hub {
-    http: Agent,
-    endpoint: String,
-    token: String,
 }
 
 impl Push<'_> {
@@ -72,7 +54,7 @@ impl Push<'_> {
         let token = token().context(
             "no token: set HF_TOKEN to one that may write, or log in with `hf auth login`",
         )?;
-        let hub = Hub { http: agent(None), endpoint: endpoint(), token };
+        let hub = Hub::new(endpoint(), token)?;
         let items = items(folder)?;
         self.create(&hub)?;
         let modes = self.modes(&hub, &items)?;
@@ -92,11 +74,11 @@ impl Push<'_> {
         let request = json!({"type": "model", "name": name, "private": self.private});
         let url = format!("{}/api/repos/create", hub.endpoint);
         let mut answer = hub.post(&url, JSON, &body.to_string())?;
-        if answer.status() == StatusCode::FORBIDDEN || answer.status() == StatusCode::BAD_REQUEST {
+        if answer.status == StatusCode::FORBIDDEN || answer.status == StatusCode::BAD_REQUEST {
             // Of one's own account, which is no organisation.
             answer = hub.post(&url, JSON, &request.to_string())?;
         }
-        match answer.status() {
+        match answer.status {
             StatusCode::CONFLICT => Ok(()),
             _ => self.accepted(answer, "make the repository").map(drop),
         }
@@ -198,8 +180,8 @@ impl Push<'_> {
         format!("{}/api/models/{}/{what}/{}", hub.endpoint, self.repository, self.revision)
     }
 
-    fn accepted(&self, mut answer: Response<Body>, what: &str) -> Result<Response<Body>> {
-        let status = answer.status();
+    fn accepted(&self, answer: Answer, what: &str) -> Result<Answer> {
+        let status = answer.status;
         if status.is_success() {
             return Ok(answer);
         }
@@ -208,92 +190,23 @@ impl Push<'_> {
                 "the token may not: set HF_TOKEN to one that may write to this repository"
             }
             StatusCode::NOT_FOUND => "there is no such repository or branch",
+            _ if status.is_redirection() => {
+                "a redirect is not followed when files are sent; give the repository's present name"
+            }
             _ => "try again later",
         };
-        let said = body(&mut answer, MAX_ANSWER).unwrap_or_default();
-        let said: String = String::from_utf8_lossy(&said).chars().take(200).collect();
+        let said: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
         bail!("{}: cannot {what} ({status}): {fix}. {said}", self.repository)
     }
 }
 
 /// The body of an answer.
-fn json_of(mut answer: Response<Body>) -> Result<Value> {
-    let text = body(&mut answer, MAX_ANSWER)?;
-    serde_json::from_slice(&text).context("the Hub's answer is no JSON")
-}
-
-impl Hub {
-    /// Posts `text` of a kind until there is an answer; a server in trouble is asked again.
-    fn post(&self, url: &str, kind: &str, text: &str) -> Result<Response<Body>> {
-        self.tried(|| {
-            let request = within_time(self.http.post(url));
-            let request = request.header("Content-Type", kind).header("Accept", kind);
-            Ok(with_token(request, url, &self.endpoint, Some(&self.token)).send(text))
-        })
-    }
-
-    /// Posts JSON to an address of the Hub's choice, with the headers that the Hub gives for it. Only the Hub's own
-    /// host sees the token.
-    fn post_with(&self, url: &str, headers: &Value, text: &str) -> Result<Response<Body>> {
-        self.tried(|| {
-            let request = within_time(self.http.post(url));
-            let request = request.header("Content-Type", LFS).header("Accept", LFS);
-            let has_permission = headers.get("Authorization").is_some();
-            let token = Some(self.token.as_str()).filter(|_| !has_permission);
-            let request = with_headers(request, headers);
-            Ok(with_token(request, url, &self.endpoint, token).send(text))
-        })
-    }
-
-    /// Sends a file to an address that carries its own permission.
-    fn send(&self, to: &str, headers: &Value, file: &Path) -> Result<Response<Body>> {
-        self.tried(|| {
-            Ok(with_headers(within_time(self.http.put(to)), headers).send(File::open(file)?))
-        })
-    }
-
-    fn tried(
-        &self,
-        request: impl Fn() -> Result<Result<Response<Body>, ureq::Error>>,
-    ) -> Result<Response<Body>> {
-        let mut attempt = 1;
-        loop {
-            let answer = request()?;
-            let is_final = match &answer {
-                Ok(answer) => {
-                    !answer.status().is_server_error()
-                        && answer.status() != StatusCode::TOO_MANY_REQUESTS
-                }
-                Err(_) => false,
-            };
-            if is_final || attempt == ATTEMPTS {
-                return answer.map_err(|error| anyhow!(described(&error))).context(
-                    "the network failed; what was sent stays, so the same command goes on from there",
-                );
-            }
-            std::thread::sleep(Duration::from_millis(200 << attempt));
-            attempt += 1;
-        }
-    }
-}
-
-/// A request whose answer begins and ends in time once everything is sent; sending may take as long as the file is
-/// large.
-fn within_time<T>(request: RequestBuilder<T>) -> RequestBuilder<T> {
-    let config = request.config().timeout_recv_response(Some(ANSWER));
-    config.timeout_recv_body(Some(ANSWER)).build()
-}
-
-/// A request with the headers that an answer of the Hub asks for.
-fn with_headers<T>(request: RequestBuilder<T>, headers: &Value) -> RequestBuilder<T> {
-    let headers = headers.as_object().into_iter().flatten();
-    headers.fold(request, |request, (name, value)| {
-        request.header(name, value.as_str().unwrap_or_default())
-    })
+fn json_of(answer: Answer) -> Result<Value> {
+    serde_json::from_slice(&answer.body).context("the Hub's answer is no JSON")
 }
 
 /// The SHA-256 of what is left to read of a file, in hexadecimal, and its length.
-pub(super) fn sha256(file: &mut File) -> std::io::Result<(String, u64)> {
+fn sha256(file: &mut File) -> std::io::Result<(String, u64)> {
     let (mut hasher, mut buffer, mut bytes) = (Sha256::new(), vec![0u8; 1 << 20], 0);
     loop {
         match file.read(&mut buffer)? {

@@ -1,26 +1,26 @@
-//! The names of a dataset's files, and what its README declares, to splits: as the `datasets` library finds them.
+//! The names of a dataset's files to splits: those of the Hub's conversion to Parquet by their folders, others by what
+//! the README declares.
+//!
+//! The conversion has neither formats nor patterns to guess, but not every dataset has one: a private dataset, a tag or
+//! commit other than the main branch, a server other than the Hub. `datasets.push_to_hub` leaves such a dataset as
+//! shards `main/train-00000-of-00004.parquet`, whose split only its README tells (`path: main/train-*`), or before
+//! version 2.14 as `data/train-00000-of-00004.parquet` without a README. What else a file is called is not guessed at:
+//! one file is named by its name, `hub:OWNER/NAME:FILE`.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use regex::Regex;
 use tealight_datasets::read;
 
-use super::front_matter::{self, Config, DataFiles};
-use super::patterns::{check_number, is_description, matching, special};
+use super::front_matter;
+use super::patterns::matching;
 
-/// The configuration of files whose names alone say their split.
+/// The configuration of files whose names alone tell their split.
 const UNNAMED: &str = "default";
-/// Words in a name that tell its split.
-const KEYWORDS: [(&str, &[&str]); 3] = [
-    ("train", &["train", "training"]),
-    ("validation", &["validation", "valid", "dev", "val"]),
-    ("test", &["test", "testing", "eval", "evaluation"]),
-];
-/// Extensions of what is never data.
-const NO_DATA: [&str; 5] = ["md", "py", "yaml", "yml", "ipynb"];
+/// Patterns of a configuration that are matched.
+const MAX_PATTERNS: usize = 1000;
 /// Names that an error lists.
 const SHOWN: usize = 20;
 /// `data/SPLIT-00000-of-00002.EXTENSION`.
@@ -47,17 +47,24 @@ pub(super) struct Offer {
 ///
 /// # Errors
 /// A README that cannot be read, a declared configuration that is not there, a choice among several.
-pub(super) fn offered(readme: &str, names: &[String], requested: Option<&str>) -> Result<Offer> {
+pub(super) fn declared(readme: &str, names: &[String], requested: Option<&str>) -> Result<Offer> {
     let mut configs = front_matter::configs(readme)?;
     if configs.is_empty() {
-        let name = requested.unwrap_or(UNNAMED);
-        let of_names = || splits(&DataFiles::Folder(String::new()), names);
-        let splits = if name == UNNAMED { of_names()? } else { Vec::new() };
-        return Ok(Offer { config: name.into(), splits });
+        let config = requested.unwrap_or(UNNAMED).to_owned();
+        let splits = if config == UNNAMED { sharded(names) } else { Vec::new() };
+        return Ok(Offer { config, splits });
     }
     let listed: Vec<_> = configs.iter().map(|c| (c.name.as_str(), c.is_default)).collect();
-    let Config { name, files, .. } = configs.swap_remove(picked(&listed, requested)?);
-    Ok(Offer { splits: splits(&files, names)?, config: name })
+    let config = configs.swap_remove(picked(&listed, requested)?);
+    let patterns: usize = config.splits.iter().map(|(_, patterns)| patterns.len().max(1)).sum();
+    if patterns > MAX_PATTERNS {
+        bail!("README.md: {patterns} patterns in one configuration, more than {MAX_PATTERNS}");
+    }
+    let split = |(name, patterns): (String, Vec<String>)| {
+        Ok(Split { files: matching(&patterns, names)?, name })
+    };
+    let splits = config.splits.into_iter().map(split).collect::<Result<_>>()?;
+    Ok(Offer { config: config.name, splits: readable(splits) })
 }
 
 /// The configuration `requested` of a conversion to Parquet, or its default: `CONFIG/SPLIT/0000.parquet`.
@@ -77,12 +84,36 @@ pub(super) fn converted(names: &[String], requested: Option<&str>) -> Result<Off
     }
     let listed: Vec<_> = configs.keys().map(|name| (*name, false)).collect();
     let config = listed[picked(&listed, requested)?].0;
-    let splits = configs.remove(config).unwrap_or_default().into_iter();
-    let splits = splits.map(|(name, mut files)| {
+    let splits = configs.remove(config).unwrap_or_default();
+    Ok(Offer { config: config.into(), splits: in_order(splits) })
+}
+
+/// The splits of files called `data/SPLIT-00000-of-00002.parquet`.
+fn sharded(names: &[String]) -> Vec<Split> {
+    let mut splits: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for name in names {
+        if let Some(split) = SHARDED.captures(name).and_then(|found| found.get(1)) {
+            splits.entry(split.as_str()).or_default().push(name.clone());
+        }
+    }
+    readable(in_order(splits))
+}
+
+fn in_order(splits: BTreeMap<&str, Vec<String>>) -> Vec<Split> {
+    let split = |(name, mut files): (&str, Vec<String>)| {
         files.sort();
         Split { name: name.into(), files }
-    });
-    Ok(Offer { config: config.into(), splits: splits.collect() })
+    };
+    splits.into_iter().map(split).collect()
+}
+
+/// The splits, without files that are of no format that is read.
+fn readable(mut splits: Vec<Split>) -> Vec<Split> {
+    for split in &mut splits {
+        split.files.retain(|file| read::is_readable(file));
+    }
+    splits.retain(|split| !split.files.is_empty());
+    splits
 }
 
 impl Offer {
@@ -134,92 +165,6 @@ fn picked(configs: &[(&str, bool)], requested: Option<&str>) -> Result<usize> {
     })
 }
 
-/// The splits of which files are of the format that most files have, if that one can be read.
-fn splits(files: &DataFiles, names: &[String]) -> Result<Vec<Split>> {
-    let mut splits = match files {
-        DataFiles::Folder(folder) => inferred(folder, names),
-        DataFiles::Patterns(patterns) => {
-            check_number(patterns.iter().map(|(_, patterns)| patterns.len()).sum(), names)?;
-            let split = |(name, patterns): &(String, Vec<String>)| {
-                Ok(Split { name: name.clone(), files: matching(patterns, names)? })
-            };
-            patterns.iter().map(split).collect::<Result<Vec<_>>>()?
-        }
-    };
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for file in splits.iter().flat_map(|split| &split.files) {
-        *counts.entry(format(file)).or_default() += 1;
-    }
-    let rank = |format: &str| ["parquet", "json", "csv"].iter().position(|own| *own == format);
-    let most = counts.iter().max_by_key(|(format, count)| {
-        (**count, Reverse(rank(format).unwrap_or(usize::MAX)), Reverse(**format))
-    });
-    let most = most.map(|(format, _)| (*format).to_owned()).unwrap_or_default();
-    for split in &mut splits {
-        split.files.retain(|file| format(file) == most && read::is_readable(file));
-    }
-    splits.retain(|split| !split.files.is_empty());
-    Ok(splits)
-}
-
-/// The last extension of a name; that of both kinds of JSON is one.
-fn format(name: &str) -> &str {
-    let last = name.rsplit('/').next().unwrap_or_default();
-    match last.rsplit_once('.').map_or("", |(_, extension)| extension) {
-        "jsonl" | "ndjson" => "json",
-        other => other,
-    }
-}
-
-/// The splits that the names of the files of `folder` tell.
-fn inferred(folder: &str, names: &[String]) -> Vec<Split> {
-    let inside = |name: &'_ String| -> Option<String> {
-        let inner =
-            if folder.is_empty() { name } else { name.strip_prefix(folder)?.strip_prefix('/')? };
-        let is_data = !NO_DATA.contains(&format(inner)) && !format(inner).is_empty();
-        (is_data && special(inner) == (0, 0) && !is_description(inner)).then(|| inner.to_owned())
-    };
-    let mut inner: Vec<String> = names.iter().filter_map(inside).collect();
-    inner.sort();
-    let full =
-        |inner: &str| if folder.is_empty() { inner.into() } else { format!("{folder}/{inner}") };
-    let sharded =
-        inner.iter().filter_map(|name| Some((SHARDED.captures(name)?[1].to_owned(), full(name))));
-    let mut by_split: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    sharded.for_each(|(split, name)| by_split.entry(split).or_default().push(name));
-    if !by_split.is_empty() {
-        let mut splits: Vec<_> =
-            by_split.into_iter().map(|(name, files)| Split { name, files }).collect();
-        // Those that everybody knows first, in their order.
-        let rank = |split: &Split| KEYWORDS.iter().position(|(name, _)| *name == split.name);
-        splits.sort_by_key(|split| rank(split).unwrap_or(usize::MAX));
-        return splits;
-    }
-    let has = |part: &str, words: &[&str]| {
-        part.split(|c: char| "-._ 0123456789".contains(c)).any(|w| words.contains(&w))
-    };
-    let in_folders = |name: &str, words: &[&str]| {
-        name.rsplit_once('/')
-            .is_some_and(|(folders, _)| folders.split('/').any(|part| has(part, words)))
-    };
-    let in_name =
-        |name: &str, words: &[&str]| has(name.rsplit('/').next().unwrap_or_default(), words);
-    let by = |tells: &dyn Fn(&str, &[&str]) -> bool| {
-        let split = |(name, words): &(&str, &[&str])| {
-            let files =
-                inner.iter().filter(|file| tells(file, words)).map(|file| full(file)).collect();
-            Split { name: (*name).into(), files }
-        };
-        KEYWORDS.iter().map(split).filter(|split| !split.files.is_empty()).collect::<Vec<_>>()
-    };
-    let all =
-        || Split { name: "train".into(), files: inner.iter().map(|file| full(file)).collect() };
-    [by(&in_folders), by(&in_name), vec![all()]]
-        .into_iter()
-        .find(|found| !found.is_empty())
-        .unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,57 +182,32 @@ mod tests {
             .collect()
     }
 
-    fn found(files: &[&str]) -> Vec<String> {
-        shown(&offered("", &names(files), None).unwrap())
-    }
-
     #[test]
-    fn names_tell_splits_as_in_datasets() {
-        let noise = [
+    fn shards_in_a_folder_data_tell_their_split() {
+        let files = names(&[
             "README.md",
-            ".gitattributes",
-            "dataset_infos.json",
-            "LICENSE",
-            "__x__/train.csv",
-            "a.py",
-        ];
-        let with = |files: &[&str]| found(&[files, &noise].concat());
+            "data/train-00001-of-00002-ab.parquet",
+            "data/train-00000-of-00002-ab.parquet",
+            "data/test-00000-of-00001.parquet",
+            "data/test-00000-of-00001.parquet.sha256",
+            "train.jsonl",
+        ]);
+        let offer = declared("", &files, None).unwrap();
         assert_eq!(
-            with(&[
-                "data/x-00000-of-00001.parquet",
-                "data/train-00001-of-00002-ab.parquet",
-                "data/train-00000-of-00002-ab.parquet",
-                "data/test-00000-of-00001.parquet"
-            ]),
+            shown(&offer),
             [
-                "train:data/train-00000-of-00002-ab.parquet,data/train-00001-of-00002-ab.parquet",
                 "test:data/test-00000-of-00001.parquet",
-                "x:data/x-00000-of-00001.parquet"
+                "train:data/train-00000-of-00002-ab.parquet,data/train-00001-of-00002-ab.parquet",
             ]
         );
-        assert_eq!(
-            with(&["train.jsonl", "dev.jsonl", "my-eval.json"]),
-            ["train:train.jsonl", "validation:dev.jsonl", "test:my-eval.json"]
-        );
-        assert_eq!(
-            with(&["train/a.csv", "test-2/b.csv", "other/c.csv"]),
-            ["train:train/a.csv", "test:test-2/b.csv"]
-        );
-        assert_eq!(
-            with(&["b.jsonl", "a.jsonl", "trained.jsonl"]),
-            ["train:a.jsonl,b.jsonl,trained.jsonl"]
-        );
-        // The format that most files have, and none that cannot be read.
-        assert_eq!(with(&["a.jsonl", "b.json", "c.csv"]), ["train:a.jsonl,b.json"]);
-        assert_eq!(with(&["a.parquet", "c.csv"]), ["train:a.parquet"]);
-        assert!(with(&["train.jsonl.gz", "test.jsonl.gz", "train.json"]).is_empty());
-        assert!(with(&[]).is_empty());
+        // Other names are not guessed at.
+        assert!(declared("", &names(&["train.jsonl", "dev.csv"]), None).unwrap().splits.is_empty());
     }
 
     #[test]
     fn declared_configurations_are_chosen_and_matched() {
         let readme = "---\nconfigs:\n- config_name: main\n  data_files:\n  - {split: train, path: 'main/*'}\n  - {split: test, path: ['**/t?.csv', .x/y.csv]}\n\
-            - config_name: sub\n  data_dir: d\n---\n";
+            - config_name: sub\n  data_dir: d\n  data_files: train.*\n- config_name: none\n  data_dir: d\n---\n";
         let files = names(&[
             "main/b.csv",
             "main/a.csv",
@@ -296,27 +216,26 @@ mod tests {
             "t2.csv",
             ".x/y.csv",
             "d/train.csv",
-            "d/q/test.csv",
-            "d/q/README.md",
+            "d/train.csv.gz",
         ]);
-        let offer = |config| offered(readme, &files, config).unwrap();
+        let offer = |config| declared(readme, &files, config).unwrap();
         assert_eq!(
             shown(&offer(Some("main"))),
             ["train:main/a.csv,main/b.csv", "test:.x/y.csv,main/in/t1.csv,t2.csv"]
         );
-        assert_eq!(shown(&offer(Some("sub"))), ["train:d/train.csv", "test:d/q/test.csv"]);
-        let refused = |config| format!("{:#}", offered(readme, &files, config).unwrap_err());
-        assert!(refused(None).ends_with("there is: main, sub"), "{}", refused(None));
-        assert!(refused(Some("x")).contains("`x`; there is: main, sub"));
+        assert_eq!(shown(&offer(Some("sub"))), ["train:d/train.csv"]);
+        assert!(offer(Some("none")).splits.is_empty());
+        let refused = |config| format!("{:#}", declared(readme, &files, config).unwrap_err());
+        assert!(refused(None).ends_with("there is: main, sub, none"), "{}", refused(None));
+        assert!(refused(Some("x")).contains("`x`; there is: main, sub, none"));
         let offer = offer(Some("main"));
         assert_eq!(offer.split(None).unwrap().name, "train");
         assert!(
             offer.split(Some("dev")).unwrap_err().to_string().ends_with("there is: train, test")
         );
         let readme = readme.replace("config_name: sub", "config_name: sub\n  default: true");
-        assert_eq!(offered(&readme, &files, None).unwrap().config, "sub");
-        // A script's configurations are not told by names.
-        assert!(offered("", &files, Some("main")).unwrap().splits.is_empty());
+        assert_eq!(declared(&readme, &files, None).unwrap().config, "sub");
+        assert!(declared("", &files, Some("main")).unwrap().splits.is_empty());
     }
 
     #[test]
@@ -341,7 +260,7 @@ mod tests {
         let with = |pattern: &str, files: &[&str]| {
             let readme =
                 format!("---\nconfigs:\n- config_name: a\n  data_files: '{pattern}'\n---\n");
-            offered(&readme, &names(files), None)
+            declared(&readme, &names(files), None)
         };
         for pattern in ["[z-a]", &"a*".repeat(600)] {
             assert!(
@@ -349,6 +268,10 @@ mod tests {
                 "{pattern}"
             );
         }
+        let many = (0..=MAX_PATTERNS).map(|n| format!("p{n}")).collect::<Vec<_>>().join(", ");
+        let readme = format!("---\nconfigs:\n- config_name: a\n  data_files: [{many}]\n---\n");
+        let message = declared(&readme, &names(&["a.csv"]), None).unwrap_err().to_string();
+        assert!(message.contains("more than 1000"), "{message}");
         // No backtracking: this would last for ever.
         let long = "a".repeat(200) + ".csv";
         assert!(with(&"*a".repeat(100), &[&long]).unwrap().splits.is_empty());

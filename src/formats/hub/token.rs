@@ -3,8 +3,7 @@
 
 use std::path::PathBuf;
 
-use ureq::RequestBuilder;
-use ureq::http::Uri;
+use reqwest::{RequestBuilder, Url};
 
 use crate::system::hf_home;
 
@@ -14,8 +13,8 @@ pub fn token() -> Option<String> {
         let path = std::env::var_os("HF_TOKEN_PATH").map(PathBuf::from);
         std::fs::read_to_string(path.unwrap_or_else(|| hf_home::home().join("token"))).ok()
     };
-    let token = std::env::var("HF_TOKEN").ok().or_else(from_file)?;
-    Some(token.trim().to_owned()).filter(|token| !token.is_empty())
+    let clean = |token: String| Some(token.trim().to_owned()).filter(|token| !token.is_empty());
+    std::env::var("HF_TOKEN").ok().and_then(clean).or_else(|| clean(from_file()?))
 }
 
 /// The server that `HF_ENDPOINT` names, or the Hub.
@@ -25,25 +24,27 @@ pub fn endpoint() -> String {
 }
 
 /// A request to `url` that carries the token where the user's `endpoint` answers there, and only there.
-pub(super) fn with_token<T>(
-    request: RequestBuilder<T>,
+pub(super) fn with_token(
+    request: RequestBuilder,
     url: &str,
     endpoint: &str,
     token: Option<&str>,
-) -> RequestBuilder<T> {
+) -> RequestBuilder {
     match token.filter(|_| is_same_host(url, endpoint)) {
-        Some(token) => request.header("Authorization", format!("Bearer {token}")),
+        Some(token) => request.bearer_auth(token),
         None => request,
     }
 }
 
 /// Whether two addresses are of one server: scheme, host and port.
-pub(super) fn is_same_host(url: &str, other: &str) -> bool {
-    let host = |url: &str| {
-        let uri = url.parse::<Uri>().ok()?;
-        Some((uri.scheme_str()?.to_owned(), uri.authority()?.to_string()))
+fn is_same_host(url: &str, other: &str) -> bool {
+    let server = |url: &str| {
+        let url = Url::parse(url).ok()?;
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        let host = url.host_str().filter(|_| is_plain)?.to_owned();
+        Some((url.scheme().to_owned(), host, url.port_or_known_default()))
     };
-    host(url).is_some() && host(url) == host(other)
+    server(url).is_some() && server(url) == server(other)
 }
 
 #[cfg(test)]
@@ -58,5 +59,7 @@ mod tests {
         assert!(!is_same_host("https://hub.co:8443/x", "https://hub.co"));
         assert!(!is_same_host("https://hub.co@evil.org/x", "https://hub.co"));
         assert!(!is_same_host("//hub.co/x", "https://hub.co"));
+        assert!(is_same_host("https://hub.co:443/x", "https://hub.co"));
+        assert!(!is_same_host("file:///etc/passwd", "file:///etc/passwd"), "which has no host");
     }
 }

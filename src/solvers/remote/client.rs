@@ -4,16 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use reqwest::blocking::{Client as Http, RequestBuilder, Response};
+use reqwest::{StatusCode, Url};
 use serde_json::{Value, json};
 use tealight_datasets::Prompt;
-use ureq::http::{Response, StatusCode, Uri};
-use ureq::typestate::WithoutBody;
-use ureq::{Agent, Body, RequestBuilder};
 
 use super::answers::{self, ServerSample};
 use super::{Dialect, RemoteOptions};
 use crate::nn::generate::SamplingParams;
-use crate::system::http::{agent, body, described, header};
+use crate::system::http::{self, body, described};
 
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -30,7 +29,7 @@ const MAX_ANSWER: u64 = 1 << 30;
 
 /// A server's address and how it is asked.
 pub(super) struct Client {
-    http: Agent,
+    http: Http,
     base: String,
     dialect: Dialect,
     key: Option<String>,
@@ -75,16 +74,15 @@ impl Client {
     /// Asks the server of which kind it is, unless the options say.
     pub(super) fn new(engine: &str, options: &RemoteOptions) -> Result<Self> {
         let base = engine.trim_end_matches('/').trim_end_matches("/v1").to_owned();
-        let is_address = base.parse::<Uri>().is_ok_and(|uri| {
-            uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https"))
-        });
+        let is_address = Url::parse(&base)
+            .is_ok_and(|url| url.has_host() && matches!(url.scheme(), "http" | "https"));
         if !is_address {
             bail!("--engine `{engine}` is no address; give one like http://localhost:8000");
         }
         let timeout = Duration::try_from_secs_f64(options.engine_timeout)
             .context("--engine-timeout is no number of seconds")?;
         let mut client = Self {
-            http: agent(Some(timeout)),
+            http: http::client(timeout)?,
             base,
             dialect: Dialect::Openai,
             key: std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty()),
@@ -146,21 +144,20 @@ impl Client {
     pub(super) fn ask(&self, path: &str) -> Option<Value> {
         let mut request = self.question(path);
         if let Some(key) = &self.key {
-            request = request.header("Authorization", format!("Bearer {key}"));
+            request = request.bearer_auth(key);
         }
-        let text = body(&mut request.call().ok()?, ANSWER_BYTES).ok()?;
+        let text = body(request.send().ok()?, ANSWER_BYTES).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
     /// A request for what the server says of itself, which takes no time of its own.
-    fn question(&self, path: &str) -> RequestBuilder<WithoutBody> {
-        let request = self.http.get(format!("{}{path}", self.base));
-        request.config().timeout_global(Some(QUESTION)).build()
+    fn question(&self, path: &str) -> RequestBuilder {
+        self.http.get(format!("{}{path}", self.base)).timeout(QUESTION)
     }
 
     /// Whether it answers at all.
     pub(super) fn is_up(&self) -> bool {
-        self.question("/health").call().is_ok()
+        self.question("/health").send().is_ok()
     }
 
     /// Up to `n` completions of a prompt.
@@ -246,14 +243,14 @@ impl Client {
         let url = format!("{}{path}", self.base);
         let mut post = self.http.post(&url).header("Content-Type", "application/json");
         if let Some(key) = &self.key {
-            post = post.header("Authorization", format!("Bearer {key}"));
+            post = post.bearer_auth(key);
         }
-        let sent = post.send(request.to_string());
-        let mut response = sent.map_err(|error| Failure::ForNow(described(&error), None))?;
+        let sent = post.body(request.to_string()).send();
+        let response = sent.map_err(|error| Failure::ForNow(described(&error), None))?;
         let status = response.status();
         let wait = retry_after(&response);
-        let text = body(&mut response, limit)
-            .map_err(|error| Failure::ForNow(format!("{error:#}"), wait))?;
+        let text =
+            body(response, limit).map_err(|error| Failure::ForNow(format!("{error:#}"), wait))?;
         if status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::REQUEST_TIMEOUT
             || status.is_server_error()
@@ -276,8 +273,8 @@ fn said(text: &[u8]) -> String {
     if message.trim().is_empty() { String::new() } else { format!(": {}", message.trim()) }
 }
 
-fn retry_after(response: &Response<Body>) -> Option<Duration> {
-    let seconds = header(response, "retry-after")?.parse::<f64>().ok()?;
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get("retry-after")?.to_str().ok()?.parse::<f64>().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 

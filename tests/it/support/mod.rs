@@ -3,6 +3,8 @@
 pub(crate) mod binary;
 pub(crate) mod chat_model;
 pub(crate) mod graph;
+pub(crate) mod hub;
+mod hub_writes;
 pub(crate) mod letters;
 pub(crate) mod metrics;
 pub(crate) mod processes;

@@ -1,0 +1,312 @@
+//! Hubs that lie, stall, drip or never end: each is refused in time, in bounded memory, and nothing is kept.
+
+use std::io::{Result, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+use crate::support::hub::{COMMIT, FakeHub, Files, Repository, TOKEN};
+use crate::support::server::{Answer, ReceivedRequest, serve, write_answer};
+
+/// A command ends in this time whatever a server does, on a busy machine too.
+pub(crate) const IN_TIME: Duration = Duration::from_secs(45);
+
+pub(crate) fn model() -> Files {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
+    let names = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json"];
+    let read = |name: &str| (name.to_owned(), std::fs::read(folder.join(name)).expect("a file"));
+    names.map(read).into()
+}
+
+/// Evaluates `evil/model`; whether that succeeds, and what is said.
+pub(crate) fn eval(endpoint: &str, home: &Path, set: &[(&str, &str)]) -> (bool, String) {
+    let started = Instant::now();
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    for name in ["HF_HUB_OFFLINE", "HF_HUB_CACHE", "HF_HUB_DISABLE_XET"] {
+        command.env_remove(name);
+    }
+    command.env("HF_HOME", home.join("a/b/c/d")).env("HF_ENDPOINT", endpoint);
+    command.env("HF_TOKEN", TOKEN).env("HF_HUB_DOWNLOAD_TIMEOUT", "1").envs(set.iter().copied());
+    command.args(["eval", "--model", "evil/model", "--max-samples", "2", "-n", "2", "-k", "1"]);
+    command.args(["--max-completion-length", "4", "--device", "cpu", "--output"]);
+    let done = command.arg(home.join("out")).timeout(2 * IN_TIME).output().expect("runs");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(started.elapsed() < IN_TIME, "{:?}: {said}", started.elapsed());
+    assert!(!said.contains("panicked"), "{said}");
+    (done.status.success(), said)
+}
+
+/// The names of all files below a folder.
+fn below(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.flat_map(|entry| match entry.path().is_dir() {
+        true => below(&entry.path()),
+        false => vec![entry.path().display().to_string()],
+    });
+    names.collect()
+}
+
+/// How a server writes an answer.
+pub(crate) type Writer =
+    Box<dyn Fn(&ReceivedRequest, Answer, &TcpStream) -> Result<()> + Send + Sync>;
+
+/// Changes the answers to requests whose line has `part`; others are good.
+fn changed(
+    part: &'static str,
+    change: impl Fn(Answer) -> Answer + Send + Sync + 'static,
+) -> Writer {
+    Box::new(move |request, answer, stream| {
+        let line = request.head.lines().next().unwrap_or_default();
+        let answer = if line.contains(part) { change(answer) } else { answer };
+        write_answer(request, &answer, stream)
+    })
+}
+
+/// Writes the answers to requests whose line has `part` in another way; others are good.
+fn written(
+    part: &'static str,
+    write: impl Fn(Answer, &TcpStream) -> Result<()> + Send + Sync + 'static,
+) -> Writer {
+    Box::new(move |request, answer, stream| {
+        let line = request.head.lines().next().unwrap_or_default();
+        if line.contains(part) {
+            write(answer, stream)
+        } else {
+            write_answer(request, &answer, stream)
+        }
+    })
+}
+
+/// Another field in what the API says of a file.
+fn described(key: &'static str, value: Value) -> Writer {
+    changed("/paths-info/", move |(status, headers, body)| {
+        let mut entries: Value = serde_json::from_slice(&body).expect("JSON");
+        entries[0][key] = value.clone();
+        (status, headers, entries.to_string().into_bytes())
+    })
+}
+
+fn silence(part: &'static str) -> Writer {
+    written(part, |_, _| {
+        std::thread::sleep(2 * IN_TIME);
+        Ok(())
+    })
+}
+
+/// The head and the first bytes, then one byte after the other.
+fn drip(part: &'static str, head: &'static str) -> Writer {
+    written(part, move |(_, _, body), mut stream| {
+        stream.write_all(head.as_bytes())?;
+        for byte in body.iter().chain(std::iter::repeat(&b' ')) {
+            stream.write_all(&[*byte])?;
+            stream.flush()?;
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        Ok(())
+    })
+}
+
+/// The head, then the block for ever.
+fn endless(part: &'static str, head: &'static str, block: &'static str) -> Writer {
+    written(part, move |_, mut stream| {
+        stream.write_all(head.as_bytes())?;
+        let block = block.repeat(1024);
+        let started = Instant::now();
+        while started.elapsed() < 2 * IN_TIME {
+            stream.write_all(block.as_bytes())?;
+        }
+        Ok(())
+    })
+}
+
+fn redirect(part: &'static str, headers: &'static str) -> Writer {
+    changed(part, move |_| (302, headers.into(), Vec::new()))
+}
+
+const CHUNKED: &str = "HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n";
+const LONG: &str = "HTTP/1.1 200 x\r\nContent-Length: 100000000\r\n\r\n";
+/// A chunk of 16 bytes.
+const CHUNK: &str = "10\r\naaaaaaaaaaaaaaaa\r\n";
+/// The last request for a small file.
+const SMALL: &str = "GET /api/resolve-cache/";
+const LARGE: &str = "GET /repos/";
+const INFO: &str = "/revision/main";
+const PATHS: &str = "/paths-info/";
+
+fn lies() -> Vec<(&'static str, Writer, &'static str)> {
+    let info = |from: &'static str, to: &'static str| {
+        changed(INFO, move |(status, headers, body)| {
+            let text = String::from_utf8(body).expect("text").replace(from, to);
+            (status, headers, text.into_bytes())
+        })
+    };
+    vec![
+        ("commit", info(COMMIT, "../../../../../../../escaped"), "invalid commit hash"),
+        ("object id", described("oid", json!("../../../../../../../escaped")), "invalid object id"),
+        ("other path", described("path", json!("../../../../../../escaped")), "no such file"),
+        ("five bytes", described("size", json!(5)), "bytes where 5 are due"),
+        ("four terabytes", described("size", json!(1u64 << 42)), "GB are free"),
+        ("all bytes", described("size", json!(u64::MAX)), "too many for a file"),
+        (
+            "another byte",
+            changed(SMALL, |(status, headers, mut body)| {
+                body[0] ^= 1;
+                (status, headers, body)
+            }),
+            "its git object is",
+        ),
+        (
+            "another byte of a large file",
+            changed(LARGE, |(status, headers, mut body)| {
+                body[9] ^= 1;
+                (status, headers, body)
+            }),
+            "its git object is",
+        ),
+        (
+            "a byte less",
+            changed(SMALL, |(status, headers, mut body)| {
+                body.pop();
+                (status, headers, body)
+            }),
+            "are due",
+        ),
+        (
+            "a length of 2^63-1",
+            changed(SMALL, |(status, headers, _)| {
+                (status, headers + "Content-Length: 9223372036854775807\r\n", b"x".to_vec())
+            }),
+            "bytes where",
+        ),
+        (
+            "redirects without end",
+            redirect("/resolve/", "Location: /evil/model/resolve/x\r\n"),
+            "redirects",
+        ),
+        ("redirect to a file", redirect("/resolve/", "Location: file:///etc/passwd\r\n"), ""),
+        ("redirect to nowhere", redirect("/resolve/", ""), ""),
+        ("nested JSON", endless_json(), "not the JSON"),
+        (
+            "an old answer",
+            changed(INFO, |_| (200, String::new(), b"<html>".to_vec())),
+            "not the JSON",
+        ),
+    ]
+}
+
+fn endless_json() -> Writer {
+    changed(INFO, |_| {
+        let nested = format!("{{\"id\":\"x\",\"cardData\":{}", "[".repeat(1_000_000));
+        (200, String::new(), nested.into_bytes())
+    })
+}
+
+fn stalls() -> Vec<(&'static str, Writer, &'static str)> {
+    let in_time = "no answer in time";
+    let header = "HTTP/1.1 200 x\r\nX-A: ";
+    vec![
+        ("silent description", silence(INFO), in_time),
+        ("silent file description", silence(PATHS), in_time),
+        ("silent headers", silence("HEAD /evil/model/resolve/"), in_time),
+        ("silent file", silence(SMALL), in_time),
+        (
+            "silent body",
+            written(SMALL, |(_, _, body), mut stream| {
+                write!(stream, "HTTP/1.1 200 x\r\nContent-Length: {}\r\n\r\n", body.len())?;
+                stream.write_all(&body[..4])?;
+                std::thread::sleep(2 * IN_TIME);
+                Ok(())
+            }),
+            in_time,
+        ),
+        (
+            "dripping body",
+            written(SMALL, |(_, _, body), mut stream| {
+                write!(stream, "HTTP/1.1 200 x\r\nContent-Length: {}\r\n\r\n", body.len())?;
+                for byte in body {
+                    stream.write_all(&[byte])?;
+                    std::thread::sleep(Duration::from_millis(300));
+                }
+                Ok(())
+            }),
+            "too slow",
+        ),
+        ("dripping JSON", drip(INFO, LONG), in_time),
+        ("dripping header", drip(INFO, header), in_time),
+        ("endless header", endless(INFO, "HTTP/1.1 200 x\r\n", "X-A: aaaaaaaaaaaaaaaa\r\n"), ""),
+        ("endless file", endless(SMALL, CHUNKED, CHUNK), "more than the"),
+    ]
+}
+
+/// Answers that end at the limit of memory, before that of time.
+fn floods() -> Vec<(&'static str, Writer, &'static str)> {
+    let error = "HTTP/1.1 500 x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    vec![
+        ("endless JSON", endless(INFO, CHUNKED, CHUNK), "MB of memory, the limit"),
+        ("endless error", endless(INFO, error, CHUNK), "MB of memory, the limit"),
+    ]
+}
+
+/// Meets every server at once, since most of the time is waiting; `silence` is what each may keep, in seconds.
+fn meet(cases: Vec<(&'static str, Writer, &'static str)>, silence: &str) {
+    std::thread::scope(|scope| {
+        for (name, writer, expected) in cases {
+            scope.spawn(move || {
+                let model = Repository::new("models", "evil/model", model());
+                let hub = FakeHub::with_writer(vec![model], writer);
+                let home = tempfile::tempdir().expect("a folder");
+                let set = [("HF_HUB_DOWNLOAD_TIMEOUT", silence)];
+                let (is_ok, said) = eval(&hub.endpoint, home.path(), &set);
+                let errors = said.lines().filter(|line| line.starts_with("error: ")).count();
+                assert!(!is_ok && errors == 1 && said.contains(expected), "{name}: {said}");
+                let left = below(home.path());
+                assert!(!left.iter().any(|path| path.contains("escaped")), "{name}: {left:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn lies_are_refused() {
+    meet(lies(), "20");
+}
+
+#[test]
+fn silence_drips_and_endless_answers_have_an_end() {
+    meet(stalls(), "1");
+    meet(floods(), "20");
+}
+
+#[test]
+fn the_token_stays_with_the_hub_wherever_it_redirects() {
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let foreign = {
+        let seen = seen.clone();
+        serve(move |request| {
+            seen.lock().expect("seen").push(request.head.to_lowercase());
+            (404, String::new(), b"{}".to_vec())
+        })
+    };
+    for part in [INFO, PATHS, "/resolve/"] {
+        let to =
+            format!("Location: {foreign}/elsewhere\r\nLink: <{foreign}/tree>; rel=\"next\"\r\n");
+        let model = Repository::new("models", "evil/model", model());
+        let writer = changed(part, move |_| (307, to.clone(), Vec::new()));
+        let hub = FakeHub::with_writer(vec![model], writer);
+        let home = tempfile::tempdir().expect("a folder");
+        let (is_ok, said) = eval(&hub.endpoint, home.path(), &[]);
+        assert!(!is_ok, "{said}");
+        let log = hub.shelf.lock().expect("shelf").log.clone();
+        let bearer = format!("Bearer {TOKEN}");
+        assert!(log.iter().all(|request| request.header("authorization") == Some(bearer.as_str())));
+    }
+    let seen = seen.lock().expect("seen");
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert!(
+        seen.iter().all(|head| !head.contains("authorization") && !head.contains("referer")),
+        "{seen:?}"
+    );
+}

@@ -1,0 +1,178 @@
+//! Transfers that break off, compete, or go by Xet: each ends with the right content, or with an error.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use crate::hostile_hub::{IN_TIME, Writer, eval, model};
+use crate::support::hub::{FakeHub, Repository, blob_id, pointer};
+use crate::support::server::{serve, write_answer};
+
+/// A server that has a file on Xet, whose storage is `storage`.
+fn on_xet(storage: String) -> Writer {
+    Box::new(move |request, (status, headers, body), stream| {
+        let answer = match request.path.contains("/xet-read-token/") {
+            true => {
+                let expires = 4_000_000_000u64;
+                let token = json!({"accessToken": "XET", "exp": expires, "casUrl": storage});
+                (
+                    200,
+                    "Content-Type: application/json\r\n".to_owned(),
+                    token.to_string().into_bytes(),
+                )
+            }
+            // hf-hub looks at the last of the answers to its question.
+            false if request.path.starts_with("/repos/") && request.method == "HEAD" => {
+                (status, headers + &format!("X-Xet-Hash: {}\r\n", "ab".repeat(32)), body)
+            }
+            false => (status, headers, body),
+        };
+        write_answer(request, &answer, stream)
+    })
+}
+
+/// A server whose transfers of the large file are cut in half, the first `cuts` of them.
+fn cutting(cuts: usize, heeds_ranges: bool, is_right: bool) -> FakeHub {
+    let count = AtomicUsize::new(0);
+    let whole = model()["model.safetensors"].clone();
+    let repository = Repository::new("models", "evil/model", model());
+    FakeHub::with_fault(vec![repository], move |request, (status, headers, body)| {
+        if !(request.method == "GET" && request.path.starts_with("/repos/")) {
+            return (status, headers, body);
+        }
+        let (status, headers, mut body) = match (heeds_ranges, status) {
+            (false, 206) => (200, String::new(), whole.clone()),
+            _ => (status, headers, body),
+        };
+        if !is_right && status == 206 {
+            body.reverse();
+        }
+        let length = format!("{headers}Content-Length: {}\r\n", body.len());
+        if count.fetch_add(1, Ordering::SeqCst) < cuts {
+            body.truncate(body.len() / 2);
+        }
+        (status, length, body)
+    })
+}
+
+/// Writes what another process left of the large file.
+fn leave(home: &Path, content: &[u8]) -> PathBuf {
+    let blobs = home.join("a/b/c/d/hub/models--evil--model/blobs");
+    std::fs::create_dir_all(&blobs).expect("a folder");
+    let oid = blob_id(pointer(&model()["model.safetensors"]).as_bytes());
+    let part = blobs.join(format!("{oid}.incomplete"));
+    std::fs::write(&part, content).expect("written");
+    part
+}
+
+#[test]
+fn a_transfer_that_is_cut_is_taken_up_begun_anew_or_given_up() {
+    let home = || tempfile::tempdir().expect("a folder");
+    let ranges = |hub: &FakeHub| -> Vec<bool> {
+        let shelf = hub.shelf.lock().expect("shelf");
+        let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
+        gets.map(|request| request.header("range").is_some()).collect()
+    };
+    for (hub, expected) in [
+        (cutting(1, true, true), &[false, true][..]),
+        (cutting(1, false, true), &[false, true]),
+        // What it sends from there on is another content, and so all of it is fetched again.
+        (cutting(1, true, false), &[false, true, false]),
+    ] {
+        let (is_ok, said) = eval(&hub.endpoint, home().path(), &[]);
+        assert!(is_ok, "{said}");
+        assert_eq!(ranges(&hub), expected);
+    }
+    // A server that refuses every range.
+    let refusing = FakeHub::with_fault(
+        vec![Repository::new("models", "evil/model", model())],
+        |request, answer| match request.header("range") {
+            Some(_) if request.path.starts_with("/repos/") => (416, String::new(), Vec::new()),
+            _ => answer,
+        },
+    );
+    let folder = home();
+    leave(folder.path(), &model()["model.safetensors"][..1000]);
+    let (is_ok, said) = eval(&refusing.endpoint, folder.path(), &[]);
+    assert!(is_ok, "{said}");
+    assert_eq!(ranges(&refusing), [true, false]);
+    let hub = cutting(usize::MAX, true, true);
+    let (is_ok, said) = eval(&hub.endpoint, home().path(), &[]);
+    assert!(!is_ok && said.contains("it ended after"), "{said}");
+}
+
+#[test]
+fn what_another_process_left_is_taken_up_and_checked() {
+    let content = model()["model.safetensors"].clone();
+    let half = content[..content.len() / 2].to_vec();
+    let wrong: Vec<u8> = half.iter().rev().copied().collect();
+    let long = [&content[..], b"more"].concat();
+    for (left, expected) in [(half, &[true][..]), (wrong, &[true, false]), (long, &[false])] {
+        let hub = FakeHub::new(vec![Repository::new("models", "evil/model", model())]);
+        let home = tempfile::tempdir().expect("a folder");
+        let part = leave(home.path(), &left);
+        let (is_ok, said) = eval(&hub.endpoint, home.path(), &[]);
+        assert!(is_ok, "{said}");
+        let shelf = hub.shelf.lock().expect("shelf");
+        let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
+        let ranges: Vec<bool> = gets.map(|request| request.header("range").is_some()).collect();
+        assert_eq!(ranges, expected);
+        assert!(!part.exists());
+    }
+}
+
+#[test]
+fn four_processes_that_want_one_model_fetch_it_once() {
+    let hub = FakeHub::new(vec![Repository::new("models", "evil/model", model())]);
+    let home = tempfile::tempdir().expect("a folder");
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let (hub, home) = (&hub, &home);
+            scope.spawn(move || {
+                // A folder for results each, and one cache.
+                let cache = home.path().join("cache").display().to_string();
+                let own = home.path().join(number.to_string());
+                let (is_ok, said) = eval(
+                    &hub.endpoint,
+                    &own,
+                    &[("HF_HUB_CACHE", &cache), ("HF_HUB_DOWNLOAD_TIMEOUT", "20")],
+                );
+                assert!(is_ok, "{said}");
+            });
+        }
+    });
+    let shelf = hub.shelf.lock().expect("shelf");
+    let transfers = shelf.cdn_log.iter().filter(|request| request.method == "GET").count();
+    assert_eq!(transfers, 1);
+}
+
+#[test]
+fn xet_is_bounded_as_well_and_can_be_left_out() {
+    let missing = serve(|_| (404, String::new(), b"{}".to_vec()));
+    let silent = serve(|_| {
+        std::thread::sleep(2 * IN_TIME);
+        (404, String::new(), Vec::new())
+    });
+    std::thread::scope(|scope| {
+        for storage in [missing.clone(), silent] {
+            scope.spawn(move || {
+                let model = Repository::new("models", "evil/model", model());
+                let hub = FakeHub::with_writer(vec![model], on_xet(storage));
+                let home = tempfile::tempdir().expect("a folder");
+                let (is_ok, said) = eval(&hub.endpoint, home.path(), &[]);
+                assert!(!is_ok && said.contains("model.safetensors"), "{said}");
+                let shelf = hub.shelf.lock().expect("shelf");
+                let asked =
+                    shelf.log.iter().filter(|r| r.path.contains("/xet-read-token/")).count();
+                assert!(asked > 0, "hf-hub did not go to Xet");
+            });
+        }
+    });
+    let repository = Repository::new("models", "evil/model", model());
+    let hub = FakeHub::with_writer(vec![repository], on_xet(missing));
+    let home = tempfile::tempdir().expect("a folder");
+    let (is_ok, said) = eval(&hub.endpoint, home.path(), &[("HF_HUB_DISABLE_XET", "1")]);
+    assert!(is_ok, "{said}");
+    assert!(!hub.log().iter().any(|line| line.contains("xet")), "{:?}", hub.log());
+}
