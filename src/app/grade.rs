@@ -41,17 +41,17 @@ pub struct GradeOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// Rule for completions that were truncated at the length limit: wrong (incorrect whatever the text says), or
-    /// judged (the verifier decides, as in lm-evaluation-harness). Default: wrong.
+    /// judged (the verifier decides, as in lm-evaluation-harness).
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
     #[serde(default)]
     pub truncated: Truncated,
     /// Rule for completions that a server failed to give or refused: wrong (an empty, incorrect completion), or
-    /// unjudged (left out of every estimate). Default: wrong.
+    /// unjudged (left out of every estimate).
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Failed>())]
     #[serde(default)]
     pub failed: Failed,
-    /// Rule for problems of --dataset without a completion in the file: left-out, or wrong (no correct completion).
-    /// Default: left-out, with a note.
+    /// Rule for problems of --dataset without a completion in the file: left-out (with a note), or wrong (no correct
+    /// completion).
     #[arg(long, value_name = "RULE", default_value = "left-out", value_parser = choice::<Missing>(), requires = "dataset")]
     #[serde(default)]
     pub missing: Missing,

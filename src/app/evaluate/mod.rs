@@ -89,7 +89,7 @@ pub struct EvalOptions {
     #[serde(flatten)]
     pub decoding: DecodingOptions,
     /// Rule for completions that were truncated at the length limit: wrong (incorrect whatever the text says), or
-    /// judged (the verifier decides, as in lm-evaluation-harness). Default: wrong.
+    /// judged (the verifier decides, as in lm-evaluation-harness).
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>(), conflicts_with = "reject")]
     #[serde(default)]
     pub truncated: Truncated,

@@ -85,7 +85,7 @@ pub struct Settings {
     pub mask_truncated_completions: bool,
     /// Rule for completions that were truncated at the length limit, in rollouts and in evaluations of the run: wrong
     /// (no reward, so that the policy learns to end), or judged (the verifier decides). Stored samples of the base
-    /// always count by `wrong`. Default: wrong.
+    /// always count by `wrong`.
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
     #[serde(default)]
     pub truncated: Truncated,
