@@ -342,7 +342,8 @@ impl Judge<'_> {
             let judged = |other| Sample::judged(other, self.verifier, number, answer.clone());
             if let Some(right) = others.iter().map(judged).find(|other| other.verdict.is_correct())
             {
-                (sample.verdict, sample.reward) = (right.verdict, right.reward);
+                (sample.verdict, sample.reward, sample.found) =
+                    (right.verdict, right.reward, right.found);
             }
         }
         sample
