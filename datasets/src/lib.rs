@@ -12,6 +12,7 @@ pub mod countdown;
 mod error;
 pub mod features;
 pub mod interpreter;
+pub mod json;
 pub mod lines;
 pub mod names;
 mod open;

@@ -259,6 +259,10 @@ impl Verifier for Weighted {
         self.verifiers.iter().find_map(|verifier| verifier.complaint())
     }
 
+    fn probe(&self, problem: &Problem) -> std::result::Result<(), String> {
+        self.verifiers.iter().try_for_each(|verifier| verifier.probe(problem))
+    }
+
     fn refuse_gold(&self, gold: &str) -> Option<String> {
         self.verifiers.iter().find_map(|verifier| verifier.refuse_gold(gold))
     }

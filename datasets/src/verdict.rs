@@ -124,6 +124,14 @@ pub trait Verifier: Send + Sync {
     fn complaint(&self) -> Option<String> {
         None
     }
+    /// Tries the verifier on a problem before anything is sampled: code of the user's may fail at its first call.
+    ///
+    /// # Errors
+    /// Why it cannot judge.
+    fn probe(&self, problem: &Problem) -> Result<(), String> {
+        let _ = problem;
+        Ok(())
+    }
     /// Why a gold answer cannot be compared with, where that can be seen without an answer.
     fn refuse_gold(&self, gold: &str) -> Option<String> {
         let _ = gold;

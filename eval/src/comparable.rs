@@ -23,7 +23,8 @@ pub const PROMPTING: [&str; 6] = [
 
 /// All keys that runs may differ in.
 pub fn keys() -> Vec<&'static str> {
-    [&["temperature", "n", "verifier", "prompts"][..], &SAMPLING, &PROMPTING, &REWARDS].concat()
+    [&["temperature", "n", "verifier", "truncated", "prompts"][..], &SAMPLING, &PROMPTING, &REWARDS]
+        .concat()
 }
 
 /// The settings that a set's numbers depend on, by key; unknown ones are missing.
@@ -46,7 +47,10 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
             );
         }
     }
-    put("n", set.summary.n.to_string());
+    put("n", set.summary.samples_each());
+    // Results of before there was a choice counted them as incorrect.
+    let rule = results.config.get("truncated").and_then(Value::as_str);
+    put("truncated", rule.unwrap_or("wrong").to_owned());
     // Of several together, the name says nothing.
     let several = results.config.get("verifier").filter(|value| value.is_array());
     put("verifier", several.map_or_else(|| set.verifier.clone(), Value::to_string));

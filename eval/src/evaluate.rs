@@ -10,7 +10,7 @@ use tealight_datasets::{Dataset, Problem, Verifier};
 
 use crate::store::SampleStore;
 pub use crate::team::{Alone, SampleBatch, Team};
-use crate::{Answer, ProblemRequest, Sample, Solver, Tally};
+use crate::{Answer, ProblemRequest, Sample, Solver, Tally, Truncated};
 
 /// One evaluation. Samples that the store holds already, the first `n` of a problem, are judged again and not drawn.
 ///
@@ -59,6 +59,8 @@ pub struct EvalJob<'a> {
     pub solver: &'a dyn Solver,
     /// Verifies the answers.
     pub judge: &'a dyn Verifier,
+    /// What truncated answers count as.
+    pub truncated: Truncated,
     /// The processes that divide the problems among them.
     pub team: &'a dyn Team,
     /// The samples of earlier calls, and the file that new samples go to.
@@ -103,6 +105,7 @@ impl<'a> EvalJob<'a> {
             n,
             solver,
             judge: &*dataset.verifier,
+            truncated: Truncated::default(),
             team: &Alone,
             store: SampleStore::default(),
             progress: Box::new(Silent),
@@ -147,14 +150,17 @@ impl<'a> EvalJob<'a> {
 
     /// Counts the samples of earlier calls by their verdicts of today: the judge may be another one.
     fn known(&mut self) -> Vec<Tally> {
-        let (n, judge) = (self.n, self.judge);
+        let (n, judge, truncated) = (self.n, self.judge, self.truncated);
         let count = |problem: &Problem| {
             let mut tally = Tally::new(problem);
             let samples = self.store.first(&problem.id, n);
             samples.par_iter_mut().filter(|sample| sample.failure.is_none()).for_each(|sample| {
                 sample.judge_again(problem, judge);
             });
-            samples.iter().for_each(|sample| tally.add(sample));
+            for sample in samples {
+                sample.truncated = truncated;
+                tally.add(sample);
+            }
             tally
         };
         self.problems.iter().map(count).collect()
@@ -162,7 +168,10 @@ impl<'a> EvalJob<'a> {
 
     fn judged(&self, request: &ProblemRequest<'_>, answers: Vec<Answer>) -> Vec<Sample> {
         let ProblemRequest { problem, known, .. } = *request;
-        let judged = |(number, answer)| Sample::judged(problem, self.judge, known + number, answer);
+        let (judge, truncated) = (self.judge, self.truncated);
+        let judged = |(number, answer)| {
+            Sample::judged(problem, judge, known + number, answer).counting(truncated)
+        };
         answers.into_par_iter().enumerate().map(judged).collect()
     }
 

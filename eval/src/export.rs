@@ -124,7 +124,7 @@ pub fn markdown(results: &Results) -> String {
         row.extend(ks.iter().map(|k| cell(summary.pass_at_k.get(k))));
         row.push(cell(summary.unique_correct.values().next_back()));
         row.push(cell(summary.richness.as_ref().map(|richness| &richness.hill_1)));
-        row.extend([summary.n.to_string(), summary.problems.to_string()]);
+        row.extend([summary.samples_each(), summary.problems.to_string()]);
         lines.push(row.join(" | "));
     }
     let table =

@@ -30,6 +30,8 @@ mod profiles;
 pub mod reject;
 pub mod report;
 pub mod results;
+mod richness;
+pub mod rules;
 mod sample;
 pub mod self_check;
 #[cfg(test)]
@@ -48,6 +50,7 @@ pub use error::SummaryError;
 pub use interval::Estimate;
 pub use measure::pass_at_k;
 pub use profiles::Profiles;
+pub use rules::Truncated;
 pub use sample::{Sample, Tally};
 pub use summary::Summary;
 

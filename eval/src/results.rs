@@ -1,5 +1,6 @@
 //! `results.json`: the results of an evaluation, in a schema with a version (docs/results.md).
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -93,6 +94,18 @@ impl Question {
 }
 
 impl SetResult {
+    /// Whether both have the same problems, each with the same gold answer.
+    fn has_problems_of(&self, other: &Self) -> bool {
+        fn golds(set: &SetResult) -> HashMap<&str, &str> {
+            let pairs = set.problems.iter().zip(&set.questions);
+            pairs
+                .map(|(tally, question)| (tally.problem.as_str(), question.answer.as_str()))
+                .collect()
+        }
+        let known = golds(self);
+        !known.is_empty() && known == golds(other)
+    }
+
     /// The file of the samples at temperature 0, relative to this one, where an evaluation drew them.
     pub fn greedy_samples(&self) -> Option<String> {
         let drew = self.problems.iter().any(|tally| tally.greedy.is_some());
@@ -122,6 +135,13 @@ impl SetResult {
                     "{name}: more than half of the completions were truncated; raise --max-completion-length"
                 ),
             });
+        }
+        if summary.truncated_correct > 0 {
+            said.push(format!(
+                "{name}: {} completions are correct but were cut off at the length limit: --truncated wrong counts them as \
+                 incorrect, --truncated judged as correct",
+                summary.truncated_correct
+            ));
         }
         if summary.no_answer > 0.5 {
             said.push(format!(
@@ -179,14 +199,19 @@ impl Results {
         Ok(results)
     }
 
-    /// The set that is `other`'s here: of the same name, or else of the same file and temperature.
+    /// The set that is `other`'s here: of the same name, or else of the same file and temperature, or else the only one
+    /// with the same problems, by id and gold answer.
     pub fn same_set(&self, other: &SetResult) -> Option<&SetResult> {
         let is_file = Path::new(&other.dataset).is_absolute();
         let is_same = |set: &&SetResult| {
             is_file && set.dataset == other.dataset && set.temperature == other.temperature
         };
         let named = self.sets.iter().find(|set| set.name == other.name);
-        named.or_else(|| self.sets.iter().find(is_same))
+        let alike = || {
+            let mut alike = self.sets.iter().filter(|set| set.has_problems_of(other));
+            alike.next().filter(|_| alike.next().is_none())
+        };
+        named.or_else(|| self.sets.iter().find(is_same)).or_else(alike)
     }
 
     /// Refuses counts that no evaluation comes to: sums over problems stay within their types.
@@ -202,6 +227,8 @@ impl Results {
                 && Level::ALL.iter().all(|level| drawn(level) <= tally.correct)
                 && tally.features.answers() <= tally.correct
                 && tally.truncated <= tally.samples
+                && tally.truncated_correct <= tally.truncated
+                && tally.failed <= tally.samples
                 && tally.no_answer <= tally.samples
                 && tally
                     .reward

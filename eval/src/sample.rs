@@ -9,7 +9,7 @@ use tealight_datasets::verify::math::{Location, Rule};
 use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 
 use crate::measure::text::{TEXTS, TextDiversity};
-use crate::{Answer, Classes, Counts, Profiles};
+use crate::{Answer, Classes, Counts, Profiles, Truncated};
 
 /// The thought before an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,10 +66,14 @@ pub struct Sample {
     /// Its thought, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
+    /// What it counts as where it was truncated.
+    #[serde(default, skip_serializing_if = "Truncated::is_wrong")]
+    pub truncated: Truncated,
 }
 
 impl Sample {
-    /// Has `verifier` judge `answer` as the answer number `sample` to `problem`.
+    /// Has `verifier` judge `answer` as the answer number `sample` to `problem`. Where it was truncated, it counts as
+    /// incorrect; [`Self::truncated`] may say otherwise.
     pub fn judged(
         problem: &Problem,
         verifier: &dyn Verifier,
@@ -99,7 +103,14 @@ impl Sample {
             is_end_unknown: answer.is_end_unknown,
             tokens: answer.tokens,
             logp: answer.logp,
+            truncated: Truncated::default(),
         }
+    }
+
+    /// The same with another rule for truncated completions.
+    #[must_use]
+    pub fn counting(self, truncated: Truncated) -> Self {
+        Self { truncated, ..self }
     }
 
     /// Has `verifier` judge it again.
@@ -109,15 +120,20 @@ impl Sample {
         (self.reward, self.found, self.verdict) = (grade.graded(), grade.found, grade.verdict);
     }
 
-    /// Whether it is correct and ended by itself: a truncated answer counts as incorrect.
-    pub fn is_correct(&self) -> bool {
-        self.is_finished && self.verdict.is_correct()
+    /// Whether its verdict counts: that of a truncated answer does not, unless the rule says so.
+    pub fn counts(&self) -> bool {
+        self.is_finished || self.truncated == Truncated::Judged
     }
 
-    /// Its reward; that of a truncated answer is 0.
+    /// Whether it is correct, and its verdict counts.
+    pub fn is_correct(&self) -> bool {
+        self.counts() && self.verdict.is_correct()
+    }
+
+    /// Its reward; that of a truncated answer is 0, unless its verdict counts.
     pub fn reward(&self) -> f64 {
         let granted = self.reward.unwrap_or_else(|| f64::from(self.verdict.is_correct()));
-        if self.is_finished { granted } else { 0.0 }
+        if self.counts() { granted } else { 0.0 }
     }
 }
 
@@ -146,6 +162,12 @@ pub struct Tally {
     /// Truncated answers that went on after an end of turn, and the first such end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_of_turn: Option<(usize, String)>,
+    /// Those of them that the verifier calls correct, whether they count or not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub truncated_correct: usize,
+    /// Answers that a server failed to give or refused, and that count as incorrect.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: usize,
     /// Answers of which it is unknown whether they were truncated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_ends: usize,
@@ -221,6 +243,8 @@ impl Tally {
         if let Some(end) = end_of_turn(&sample.completion).filter(|_| !sample.is_finished) {
             self.end_of_turn.get_or_insert_with(|| (0, end.to_owned())).0 += 1;
         }
+        self.truncated_correct += usize::from(!sample.is_finished && sample.verdict.is_correct());
+        self.failed += usize::from(sample.failure.is_some());
         self.unknown_ends += usize::from(sample.is_end_unknown);
         self.unknown_lengths += usize::from(sample.tokens == 0);
         if let Some(thinking) = sample.thinking {
@@ -232,7 +256,7 @@ impl Tally {
             self.logp = (self.logp.0 + logp, self.logp.1 + 1);
         }
         match &sample.verdict {
-            Verdict::Correct { class, value, features } if sample.is_finished => {
+            Verdict::Correct { class, value, features } if sample.counts() => {
                 self.correct += 1;
                 self.features.add(features);
                 self.classes.add(&sample.completion, class, value);

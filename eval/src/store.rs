@@ -291,6 +291,7 @@ mod tests {
             logp: None,
             failure: None,
             thinking: None,
+            truncated: crate::Truncated::default(),
         }
     }
 

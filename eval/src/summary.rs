@@ -11,11 +11,11 @@ use crate::exact::Exact;
 use crate::extrapolation::Extrapolation;
 use crate::features::FeatureDiversity;
 use crate::interval::{ByK, Estimate, amount, mean, share};
-use crate::measure::hill;
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::text::TextDiversity;
 use crate::measure::votes::{is_counted, majority_at_k};
+pub use crate::richness::Richness;
 use crate::thinking::ThinkingShare;
 use crate::{Level, SummaryError, Tally};
 
@@ -30,6 +30,9 @@ pub struct Summary {
     pub problems: usize,
     /// Samples a problem; the fewest where problems have different numbers.
     pub n: usize,
+    /// The most samples of a problem, where problems have different numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<usize>,
     /// Pass@k by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: ByK,
@@ -56,7 +59,7 @@ pub struct Summary {
     #[serde(default)]
     pub greedy: Option<Estimate>,
     /// Hill numbers of orders 1 and 2, Chao's lower bound and the unseen share of correct answers, over
-    /// prompts with a correct answer.
+    /// prompts with enough correct answers.
     #[serde(default)]
     pub richness: Option<Richness>,
     /// Diversity of the features of correct answers, by kind, where the verifier lists features.
@@ -92,9 +95,14 @@ pub struct Summary {
     /// Problems none of whose completions could be judged: they are not among `problems`.
     #[serde(default)]
     pub unjudged_problems: usize,
-    /// Share of completions that were cut off, which count as wrong, among those whose end is known; none where no end
-    /// is.
+    /// Share of completions that were cut off, among those whose end is known; none where no end is.
     pub truncated: Option<f64>,
+    /// Completions that are correct but were cut off, whether they count or not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub truncated_correct: usize,
+    /// Completions that a server failed to give or refused, and that count as incorrect.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: usize,
     /// Share of completions without a readable answer.
     pub no_answer: f64,
     /// Completions by the rule that found their answer, where the verifier of mathematics judged them.
@@ -111,21 +119,6 @@ pub struct Summary {
     /// Thoughts, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingShare>,
-}
-
-/// How many correct answers there are in effect.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Richness {
-    /// Prompts with a correct answer.
-    pub problems: usize,
-    /// `exp(H)`, corrected.
-    pub hill_1: Estimate,
-    /// Inverse chance that two correct answers agree.
-    pub hill_2: Estimate,
-    /// Lower bound on the correct answers there are.
-    pub chao_1: Estimate,
-    /// Share of correct draws that would be unseen ones.
-    pub unseen: Estimate,
 }
 
 /// Diversity of words.
@@ -182,9 +175,18 @@ impl Summary {
         }
         let validity = |tally: &Tally| tally.correct as f64 / tally.samples as f64;
         let mut summary = Self::estimated(&judged, n, ks, &validity);
+        summary.most = Some(most).filter(|most| *most > n);
         summary.unjudged = tallies.iter().map(|tally| tally.unjudged).sum();
         summary.unjudged_problems = tallies.len() - judged.len();
         Ok(summary)
+    }
+
+    /// How many samples a problem has, or from how many to how many.
+    pub fn samples_each(&self) -> String {
+        match self.most {
+            Some(most) => format!("{} to {most}", self.n),
+            None => self.n.to_string(),
+        }
     }
 
     /// The same with Pass@k extrapolated to each of `ks`; none asks for nothing.
@@ -237,6 +239,7 @@ impl Summary {
         Self {
             problems: tallies.len(),
             n,
+            most: None,
             pass_at_k: over(share, &|tally, k| {
                 pass_at_k(tally.samples, tally.correct, up_to(tally, k))
             }),
@@ -271,6 +274,8 @@ impl Summary {
             unjudged: 0,
             unjudged_problems: 0,
             truncated: of_known(|tally| tally.truncated, |tally| tally.unknown_ends),
+            truncated_correct: tallies.iter().map(|tally| tally.truncated_correct).sum(),
+            failed: tallies.iter().map(|tally| tally.failed).sum(),
             no_answer: of_samples(|tally| tally.no_answer),
             rules: rules(tallies),
             mean_length: of_known(|tally| tally.tokens, |tally| tally.unknown_lengths),
@@ -288,6 +293,11 @@ fn rules(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
         *rules.entry(*rule).or_insert(0) += count;
     }
     rules
+}
+
+/// For counts that are written where there is something to say.
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Pass@1 at temperature 0, where all problems have it.
@@ -322,26 +332,6 @@ fn majority(tallies: &[Tally], k: usize) -> Option<Estimate> {
     }
     let values: Vec<f64> = tallies.par_iter().map(|tally| votes(tally).unwrap_or(0.0)).collect();
     Some(share(&values))
-}
-
-impl Richness {
-    fn of(tallies: &[Tally]) -> Option<Self> {
-        let counts: Vec<Vec<usize>> = tallies
-            .iter()
-            .map(|tally| tally.classes.at(Level::Solution).multiplicities())
-            .filter(|counts| !counts.is_empty())
-            .collect();
-        let over = |of: fn(&[usize]) -> f64| -> Vec<f64> {
-            counts.iter().map(|counts| of(counts)).collect()
-        };
-        (!counts.is_empty()).then(|| Self {
-            problems: counts.len(),
-            hill_1: amount(&over(hill::hill_1)),
-            hill_2: amount(&over(hill::hill_2)),
-            chao_1: amount(&over(hill::chao_1)),
-            unseen: share(&over(hill::unseen)),
-        })
-    }
 }
 
 impl Texts {

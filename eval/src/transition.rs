@@ -28,8 +28,8 @@ pub struct Aligned {
     pub ks: Vec<usize>,
 }
 
-/// Brings the sets that all evaluations share into one order. Sets are matched by name or file, problems by id; so are
-/// those of `second`, the first run's model drawn again.
+/// Brings the sets that all evaluations share into one order. Sets are matched by name, file or problems; problems by
+/// id; so are those of `second`, the first run's model drawn again.
 ///
 /// # Errors
 /// No shared set; sets with other problems, unless `intersects`, when those that all have are kept.
@@ -51,6 +51,15 @@ pub fn align(
             notes.push(format!("{}: not evaluated by every run, left out", set.name));
             continue;
         };
+        for (other, (name, _)) in all[1..].iter().zip(others) {
+            if other.name != set.name {
+                let called = &other.name;
+                notes.push(format!(
+                    "{}: called {called} in {name}, with the same problems",
+                    set.name
+                ));
+            }
+        }
         let ids = |set: &SetResult| -> HashSet<String> {
             set.problems.iter().map(|tally| tally.problem.clone()).collect()
         };

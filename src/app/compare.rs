@@ -29,7 +29,7 @@ pub struct CompareOptions {
     #[arg(long)]
     #[serde(default)]
     pub intersect: bool,
-    /// Settings in which the runs may differ: temperature, n, verifier, prompts, max_completion_length,
+    /// Settings in which the runs may differ: temperature, n, verifier, truncated, prompts, max_completion_length,
     /// top_k, top_p, min_p, instruction, system_prompt, prompt_template, few_shot.
     #[arg(long, value_delimiter = ',', value_name = "KEY")]
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! Completions produced elsewhere get the same numbers and the same report.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,17 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Rewards, names, output as output_file, verify};
-use tealight_eval::grade::{Graded, grade};
+use tealight_eval::grade::{GradeJob, Graded, Source};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
-use tealight_eval::{Sample, Summary, Tally};
+use tealight_eval::rules::{Failed, Missing};
+use tealight_eval::{Sample, Summary, Tally, Truncated};
 
 use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Judged, LogFormat};
 use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
+use crate::system::choices::choice;
 use crate::system::process::Process;
 
 /// How often the progress of grading is logged.
@@ -26,9 +28,33 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct GradeOptions {
-    /// Dataset with the gold answers, by problem id, for lines that hold none.
+    /// Dataset with the gold answers, for completions without one: by the problem's id, or by its prompt.
     #[arg(long)]
     pub dataset: Option<String>,
+    /// Name of the set in the results. `compare` matches sets by their names. Default: the file's name.
+    #[arg(long, value_name = "SET")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Filter of lm-evaluation-harness to read, which writes every sample once for each filter. Default: the first
+    /// filter in the file.
+    #[arg(long, value_name = "NAME")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// Rule for completions that were truncated at the length limit: wrong (incorrect whatever the text says), or
+    /// judged (the verifier decides, as in lm-evaluation-harness).
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
+    #[serde(default)]
+    pub truncated: Truncated,
+    /// Rule for completions that a server failed to give or refused: wrong (an empty, incorrect completion), or
+    /// unjudged (left out of every estimate).
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Failed>())]
+    #[serde(default)]
+    pub failed: Failed,
+    /// Rule for problems of --dataset without a completion in the file: left-out (with a note), or wrong (no correct
+    /// completion).
+    #[arg(long, value_name = "RULE", default_value = "left-out", value_parser = choice::<Missing>(), requires = "dataset")]
+    #[serde(default)]
+    pub missing: Missing,
     /// Column of that dataset with the question.
     #[arg(long)]
     pub prompt_column: Option<String>,
@@ -78,8 +104,7 @@ pub struct GradeOptions {
 }
 
 /// Judges the completions in `file`, standard input where that is `-`, and writes results, report and judged samples.
-/// A line is {"id", "completion", "gold"}, a sample of Tealight or of lm-evaluation-harness, or output of an OpenAI
-/// batch.
+/// docs/how-to/grade.md lists the formats.
 pub fn run(
     options: &GradeOptions,
     file: &str,
@@ -98,7 +123,7 @@ pub fn run(
     if file == "-" && ranks.size() > 1 {
         bail!("standard input goes to one process: name a FILE, which all of them can read");
     }
-    let input = input(file)?;
+    let mut source = source(file)?;
     let destination = Destination::of(options.output.as_deref(), stop)?;
     let output = destination.path();
     let mut claim = None;
@@ -107,20 +132,29 @@ pub fn run(
         directory::clear(output, existing)?;
         crate::system::files::writable_subfolder(&output.join("samples"))
     })?;
-    let set = match Path::new(file).file_stem().filter(|_| file != "-") {
-        Some(stem) => stem.to_string_lossy().into_owned(),
-        None => "stdin".to_owned(),
-    };
+    let set = options.name.clone().unwrap_or_else(|| set_name(file));
     let has_samples = destination.is_kept() && !options.no_samples;
     let samples = has_samples.then(|| format!("samples/{}.jsonl", names::file_name(&set)));
     let path = samples.as_ref().map(|samples| output.join(samples));
     let mut follower = Follower::new(path.filter(|_| ranks.is_first()))?;
-    let how = (&*verifier, options.prefilled_thinking);
+    let job = GradeJob {
+        dataset: dataset.as_ref(),
+        starts_inside: options.prefilled_thinking,
+        filter: options.filter.as_deref(),
+        truncated: options.truncated,
+        failed: options.failed,
+        missing: options.missing,
+        team: ranks,
+        ..GradeJob::new(&*verifier)
+    };
     let sink = &mut |samples: &[Sample]| {
         stop.check()?;
         follower.receive(samples)
     };
-    let graded = grade(input, file, dataset.as_ref(), how, ranks, sink)?;
+    let graded = job.run(&mut source, sink)?;
+    if graded.completions == 0 {
+        bail!("{file}: there is no completion to grade");
+    }
     let seconds = follower.finish(&graded)?;
     let (ks, unjudged) = (options.ks(&graded.tallies)?, graded.unjudged);
     let set = SetResult {
@@ -154,13 +188,27 @@ pub fn run(
     Ok(Judged { results, doubt })
 }
 
-/// The lines of a file, or of standard input.
-fn input(file: &str) -> Result<Box<dyn BufRead>> {
-    if file == "-" {
-        return Ok(Box::new(std::io::stdin().lock()));
+/// A file, or standard input.
+fn source(file: &str) -> Result<Source<'static>> {
+    match file {
+        "-" => Source::new(std::io::stdin().lock(), "standard input"),
+        file => Source::open(file),
     }
-    let opened = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
-    Ok(Box::new(BufReader::with_capacity(1 << 20, opened)))
+}
+
+/// The name of a file's set: the file's, without its extensions and without the time that lm-eval puts behind it.
+fn set_name(file: &str) -> String {
+    let Some(stem) = Path::new(file).file_stem().filter(|_| file != "-") else {
+        return "stdin".to_owned();
+    };
+    let stem = stem.to_string_lossy();
+    let packed = [".jsonl", ".ndjson", ".json", ".csv"];
+    let stem = packed.iter().find_map(|extension| stem.strip_suffix(extension)).unwrap_or(&stem);
+    let is_time = |text: &str| {
+        text.len() >= 19 && text.starts_with("20") && text.as_bytes().get(10) == Some(&b'T')
+    };
+    let name = stem.rsplit_once('_').filter(|(name, time)| !name.is_empty() && is_time(time));
+    name.map_or(stem, |(name, _)| name).to_owned()
 }
 
 /// Follows grading: writes the judged samples, and logs the progress.
@@ -240,5 +288,23 @@ impl GradeOptions {
             return Ok(self.k.clone());
         }
         Ok(tealight_eval::report::grid(&[], least))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::set_name;
+
+    #[test]
+    fn sets_are_named_by_their_files_without_extensions_and_times() {
+        for (file, name) in [
+            ("a/completions.jsonl", "completions"),
+            ("a/completions.jsonl.gz", "completions"),
+            ("samples_gsm8k_2026-11-26T10-00-00.123456.jsonl", "samples_gsm8k"),
+            ("details_x_y.parquet", "details_x_y"),
+            ("-", "stdin"),
+        ] {
+            assert_eq!(set_name(file), name, "{file}");
+        }
     }
 }

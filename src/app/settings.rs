@@ -327,6 +327,9 @@ impl DataOptions {
         tracing::info!("dataset {}: {count} problems, checked by `{checker}`", dataset.name);
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
         dataset.first_problem().iter().for_each(|first| tracing::info!("  {first}"));
+        if let (Purpose::Judge, Some(first)) = (purpose, dataset.problems.first()) {
+            dataset.verifier.probe(first).map_err(anyhow::Error::msg)?;
+        }
         Ok(dataset)
     }
 }

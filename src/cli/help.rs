@@ -66,6 +66,7 @@ const GROUPS: [Group; 8] = [
             "num_iterations",
             "steps_per_generation",
             "mask_truncated_completions",
+            "truncated",
             "demonstration_template",
             "num_presamples",
             "presamples",

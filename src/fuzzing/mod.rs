@@ -1,6 +1,7 @@
 //! Readers of untrusted bytes, one function a kind, that `fuzz/` and `tests/it/fuzz.rs` call with whatever they make
 //! up. Each may refuse its input, and must neither panic nor take more than a moment.
 
+mod completions;
 mod flaky_hub;
 mod metadata;
 mod run_folder;
@@ -27,7 +28,7 @@ use crate::solvers::sampled::Sampled;
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 
 /// Every kind.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 19] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
     ("config", config, include_bytes!("../../models/countdown/config.json")),
@@ -38,6 +39,8 @@ pub const TARGETS: [Target; 17] = [
     ("engine", engine, br#"{"choices":[{"text":"a","finish_reason":"stop","token_ids":[1,2],"logprobs":{"token_logprobs":[-1.0,null]}},{"message":{"content":null},"logprobs":{"content":[{"id":3,"logprob":-1}]}}],"usage":{"completion_tokens":5}}"#),
     ("gguf", gguf, b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x14\0\0\0\0\0\0\0general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama\x15\0\0\0\0\0\0\0tokenizer.ggml.tokens\x09\0\0\0\x08\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0a\x01\0\0\0\0\0\0\0b\x12\0\0\0\0\0\0\0output_norm.weight\x01\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
     ("parquet", parquet, include_bytes!("../../tests/fixtures/rows.parquet")),
+    ("completions", completions::try_file, b"[{\"doc_id\":0,\"doc\":{},\"target\":[\"7\",8],\"resps\":[[\"7\"]],\"filter\":\"a\"},\n{\"custom_id\":\"b\",\"response\":{\"body\":{\"choices\":[{\"message\":{\"content\":null},\"finish_reason\":\"length\"}]}}},\n{\"id\":1,\"gold\":7,\"completions\":[{\"text\":\"7\"},[{\"role\":\"assistant\",\"content\":\"7\"}]],\"sample\":0,\"tokens\":3}]"),
+    ("archive", completions::try_file, include_bytes!("../../tests/fixtures/grade/inspect.eval")),
     ("pairs", pairs, b"{\"gold\":\"1/2\",\"answer\":0.5,\"label\":true}\n{\"gold\":3,\"answer\":\"\\\\boxed{3}\"}\n\0line,label\n1,true\n3,\n"),
     ("depth", depth, b"\x00\x05\x03\x02\x0e\x03\x0c\x02"),
     ("metadata", metadata, b"\x05\x04\x02\x00\x0a\x09\x08\x05"),
@@ -80,7 +83,7 @@ fn pairs(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         drop(judge.judge_line(line));
     }
-    drop(serde_json::from_slice::<Vec<Pair>>(data));
+    drop(Pair::several(data, true));
     let (pairs, labels) = data.split_at(data.iter().position(|byte| *byte == 0).unwrap_or(0));
     with_file("pairs", pairs, |folder| {
         let file = folder.join("pairs");

@@ -55,6 +55,11 @@ fn whole() -> &'static Path {
         std::fs::write(&input, COMPLETIONS).expect("written");
         let options = GradeOptions {
             dataset: None,
+            name: None,
+            filter: None,
+            truncated: Default::default(),
+            failed: Default::default(),
+            missing: Default::default(),
             prompt_column: None,
             answer_column: None,
             rewards: RewardOptions::default(),

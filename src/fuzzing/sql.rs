@@ -5,8 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use tealight_datasets::verify::sql::Sql;
 use tealight_datasets::{Database, Problem, Prompt, Verifier};
-use tealight_eval::evaluate::Alone;
-use tealight_eval::grade::grade;
+use tealight_eval::grade::{GradeJob, Source};
 
 /// The word in whose place the path of the file to be spared is put.
 const VICTIM: &str = "VICTIM";
@@ -23,7 +22,8 @@ pub(super) fn try_lines(data: &[u8]) {
     for sql in [Sql::from_scripts(), Sql::in_folder(folder.path().into())] {
         let line = json!({"id": "a", "context": context, "gold": gold, "completion": completion});
         let line = line.to_string();
-        drop(grade(line.as_bytes(), "a", None, (&sql, false), &Alone, &mut |_| Ok(())));
+        let mut source = Source::new(line.as_bytes(), "a").expect("a line");
+        drop(GradeJob::new(&sql).run(&mut source, &mut |_| Ok(())));
         let problem = Problem {
             context: Some(Database::Script(context.clone())),
             ..Problem::new("a", Prompt::Text(String::new()), gold.clone())

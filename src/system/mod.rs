@@ -2,6 +2,7 @@
 
 #[doc(hidden)]
 pub mod budget;
+pub(crate) mod choices;
 pub mod files;
 pub mod hf_home;
 pub(crate) mod http;

@@ -8,6 +8,7 @@ mod candle;
 mod candle_kernels;
 mod cli;
 mod closed_forms;
+mod completions;
 mod conformance;
 mod curves;
 mod data_errors;

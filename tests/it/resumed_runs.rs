@@ -152,7 +152,7 @@ fn the_answer_of_a_judged_line_is_no_gold() {
 }
 
 #[test]
-fn a_file_joined_with_itself_is_refused_and_an_empty_one_is_no_success() {
+fn a_file_joined_with_itself_counts_once_and_an_empty_one_is_no_success() {
     let folder = Folder::new();
     let output = folder.path("base");
     let options = ["eval", "--max-samples", "2", "-n", "2", "--no-greedy", "--output"];
@@ -160,8 +160,9 @@ fn a_file_joined_with_itself_is_refused_and_an_empty_one_is_no_success() {
     let samples = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
     let samples = samples.expect("samples");
     let twice = folder.write("twice.jsonl", format!("{samples}{samples}"));
-    let said = refusal(&["grade", &twice, "--dataset", "countdown"]);
-    assert!(said.contains("is there twice"), "{said}");
+    let said = ok(&["grade", &twice, "--dataset", "countdown"]);
+    assert!(said.contains("4 samples stand twice and count once"), "{said}");
+    assert!(said.contains("4 completions of 2 problems"), "{said}");
     let empty = folder.write("empty.jsonl", "\n");
     let said = refusal(&["verify", "--jsonl", &empty, "--check"]);
     assert!(said.contains("nothing to judge"), "{said}");

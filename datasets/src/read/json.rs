@@ -72,12 +72,21 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     items.into_iter().take(limit).enumerate().map(row).collect()
 }
 
-/// Digits of a number that a float and a 64-bit integer hold without loss.
+/// Significant digits of a number that a float holds without loss.
 const EXACT_DIGITS: usize = 17;
 
+/// Whether a number has more significant digits than a float or a 64-bit integer holds.
+fn is_long(number: &str) -> bool {
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit);
+    digits.skip_while(|digit| *digit == b'0').count() > EXACT_DIGITS
+        && number.parse::<f64>().is_ok()
+        && number.parse::<u64>().is_err()
+        && number.parse::<i64>().is_err()
+}
+
 /// JSON whose numbers of more digits stand as texts: an answer of twenty digits is not a float.
-fn with_long_numbers(text: &str) -> Cow<'_, str> {
-    let is_long = |number: &str| number.bytes().filter(u8::is_ascii_digit).count() > EXACT_DIGITS;
+pub fn with_long_numbers(text: &str) -> Cow<'_, str> {
     let mut rewritten = String::new();
     let (mut copied, mut at, mut is_string) = (0, 0, false);
     let bytes = text.as_bytes();
@@ -90,10 +99,7 @@ fn with_long_numbers(text: &str) -> Cow<'_, str> {
                 let length = bytes[at..].iter().take_while(|b| is_part(b)).count();
                 let number = &text[at..at + length];
                 // Only what is a number; the rest is for the parser to refuse.
-                if is_long(number)
-                    && number.parse::<f64>().is_ok()
-                    && number.parse::<u64>().is_err()
-                {
+                if is_long(number) {
                     rewritten.push_str(&text[copied..at]);
                     rewritten.push_str(&format!("\"{number}\""));
                     copied = at + length;

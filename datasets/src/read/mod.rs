@@ -30,6 +30,9 @@ use crate::{DataError, Dataset, Prompting, Result, Rewards};
 use layout::Layout;
 use problem::Read as RowRead;
 
+pub use json::with_long_numbers;
+pub use parquet::records as parquet_records;
+
 /// Extensions of the formats that are read.
 const EXTENSIONS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "parquet"];
 

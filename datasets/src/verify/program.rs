@@ -1,7 +1,10 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
-//! `{"request", "id", "prompt", "gold", "completion"}`, and answers each with one:
+//! `{"request", "id", "prompt", "messages", "gold", "completion"}`, and answers each with one:
 //! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ..., "features": [...]}`,
 //! the last three optional. Features count of a correct completion alone.
+//!
+//! `prompt` is the prompt as plain text and `messages` the same prompt as a conversation; `gold` is the gold answer
+//! alone, without the worked solution that it may stand in. All commands give the same.
 //!
 //! A program that grades answers with `"reward"`, a number between 0 and 1, in place of the verdict, which the threshold
 //! then decides, or beside it.
@@ -23,7 +26,7 @@ use serde_json::json;
 
 use crate::lines::{BadLine, Line, Lines};
 use crate::reward::Grading;
-use crate::{CompletionText, Features, Grade, Problem, Verdict, Verifier};
+use crate::{CompletionText, Features, Grade, Message, Problem, Prompt, Verdict, Verifier};
 
 /// Longest timeout: ten days.
 const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
@@ -91,6 +94,9 @@ struct Reply {
     why: Option<String>,
     #[serde(default)]
     features: Features,
+    /// Whether `why` is an exception, or a result that is none: a fault of the function, not of a completion.
+    #[serde(default)]
+    raised: bool,
 }
 
 impl Program {
@@ -219,8 +225,9 @@ impl Program {
         let question = json!({
             "request": request,
             "id": problem.id,
-            "prompt": problem.prompt,
-            "gold": problem.answer,
+            "prompt": problem.prompt.plain().trim_end(),
+            "messages": messages(&problem.prompt),
+            "gold": super::math::gold(&problem.answer),
             "completion": completion,
         });
         let ended = || format!("`{}` ended without an answer", self.command);
@@ -245,6 +252,14 @@ impl Program {
                 self.command,
                 super::short(&said)
             )));
+        }
+        if reply.raised {
+            let why = reply.why.as_deref().unwrap_or_default();
+            self.complain(format!(
+                "`{}`: {why}, on the problem `{}`",
+                self.command,
+                super::short(&problem.id)
+            ));
         }
         // Only a copy that answers in order is asked again.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
@@ -326,6 +341,32 @@ impl Verifier for Program {
 
     fn complaint(&self) -> Option<String> {
         self.complaint.get().cloned()
+    }
+
+    // Its gold answer stands for a completion, which a function must be able to judge in some way.
+    fn probe(&self, problem: &Problem) -> Result<(), String> {
+        let Launch::Interpreter(..) = self.launch else { return Ok(()) };
+        let gold = super::math::gold(&problem.answer);
+        let reply = self.ask(problem, gold).or_else(|_| self.ask(problem, gold))?;
+        if !reply.raised {
+            return Ok(());
+        }
+        Err(format!(
+            "`{}` cannot judge the problem `{}` with its gold answer `{}` as the completion: {}; a function returns None \
+             for what it cannot judge",
+            self.command,
+            super::short(&problem.id),
+            super::short(gold),
+            reply.why.unwrap_or_default()
+        ))
+    }
+}
+
+/// A prompt as messages; a text is one of the user's.
+fn messages(prompt: &Prompt) -> Vec<Message> {
+    match prompt {
+        Prompt::Text(text) => vec![Message::user(text.trim_end())],
+        Prompt::Chat(messages) => messages.clone(),
     }
 }
 

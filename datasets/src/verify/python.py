@@ -7,7 +7,7 @@ import sys
 
 
 def load(path, name):
-    """The function, and which of `prompt` and `id` the function takes."""
+    """Loads the function: a callable that takes a question and returns what the function says of it."""
     folder, file = os.path.split(os.path.abspath(path))
     sys.path.insert(0, folder)
     module_name = os.path.splitext(file)[0]
@@ -21,12 +21,83 @@ def load(path, name):
     if not callable(function):
         raise AttributeError("no function `%s`" % name)
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return function, ()
+        return One(function, ())
     takes_all = any(one.kind == one.VAR_KEYWORD for one in parameters)
-    named = [one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    return function, [key for key in ("prompt", "id") if takes_all or key in named]
+    named = [one for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    names = [one.name for one in named]
+    if "completions" in names:
+        kind, known = Batch, BATCH_NAMES
+    else:
+        kind, known = One, ("prompt", "messages", "id")
+        # The first two are given by position, whatever they are called.
+        positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        named = [one for one in named if one not in positional[:2]]
+    needed = [one.name for one in named if one.default is one.empty and one.name not in known]
+    if needed:
+        raise TypeError("`%s` needs `%s`, and can be given %s" % (name, needed[0], ", ".join(known)))
+    return kind(function, [key for key in known if takes_all or key in names])
+
+
+class One:
+    """A function of one gold answer and one completion."""
+
+    def __init__(self, function, keys):
+        self.function, self.keys = function, keys
+
+    def __call__(self, question):
+        return self.function(question["gold"], question["completion"], **{key: question[key] for key in self.keys})
+
+
+GOLD_NAMES = ("gold", "answer", "solution", "ground_truth", "target", "label")
+BATCH_NAMES = ("prompts", "completions", "id") + GOLD_NAMES
+
+
+class Batch:
+    """A function of lists, as TRL's trainers call it: `completions` and the columns of the dataset by name."""
+
+    def __init__(self, function, keys):
+        self.function, self.keys = function, keys
+        # Texts, or conversations where the function fails on texts; none before the first that was tried.
+        self.form = None
+
+    def call(self, question, form):
+        if form == "texts":
+            prompt, completion = question["prompt"], question["completion"]
+        else:
+            prompt = question["messages"]
+            completion = [{"role": "assistant", "content": question["completion"]}]
+        values = {"prompts": prompt, "completions": completion, "id": question["id"]}
+        values.update({name: question["gold"] for name in GOLD_NAMES})
+        result = self.function(**{key: [values[key]] for key in self.keys})
+        if inspect.iscoroutine(result):
+            import asyncio
+
+            result = asyncio.run(result)
+        result = list(result)
+        if len(result) != 1:
+            raise ValueError("the function returned %d rewards for one completion" % len(result))
+        return result[0]
+
+    def __call__(self, question):
+        if self.form is not None:
+            return self.call(question, self.form)
+        form = "texts"
+        try:
+            result = self.call(question, form)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            # `completion[0]["content"]` of a text.
+            form = "conversations"
+            try:
+                result = self.call(question, form)
+            except Exception as other:
+                if isinstance(other, type(error)) and str(other) == str(error):
+                    raise error
+                raise other from error
+        if question["completion"]:
+            self.form = form
+        return result
 
 
 KEYS = ("verdict", "reward", "class", "why", "features")
@@ -48,7 +119,7 @@ def verdict(result):
         if "reward" in reply:
             reply["reward"] = reward = number(reply["reward"])
             if not is_reward(reward):
-                return {"verdict": "unjudged", "why": "the reward %.80r is not a number between 0 and 1" % (reward,)}
+                return fault("the reward %.80r is not a number between 0 and 1" % (reward,))
             reply["reward"] = float(reward)
         return reply
     result = number(result)
@@ -59,11 +130,26 @@ def verdict(result):
             return {"verdict": "correct" if result else "wrong"}
         return {"reward": float(result)}
     why = "the function returned %.80r, which is not a reward between 0 and 1, None or a dictionary with `verdict` or `reward`"
-    return {"verdict": "unjudged", "why": why % (result,)}
+    return fault(why % (result,))
+
+
+def fault(why):
+    """A fault of the function, which is reported, beside what it leaves unjudged."""
+    return {"verdict": "unjudged", "why": why, "raised": True}
 
 
 def describe(error):
-    return ("%s: %s" % (type(error).__name__, error))[:500]
+    """An exception with the line of the user's file that it came from."""
+    path, line = os.path.abspath(sys.argv[1]), None
+    trace = error.__traceback__
+    while trace is not None:
+        if os.path.abspath(trace.tb_frame.f_code.co_filename) == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    if line is None and isinstance(error, SyntaxError):
+        line = error.lineno
+    place = "" if line is None else " (%s, line %d)" % (os.path.basename(path), line)
+    return "%s: %s%s" % (type(error).__name__, str(error)[:400], place)
 
 
 def main():
@@ -80,20 +166,18 @@ def main():
         answers.flush()
 
     try:
-        function, extra = load(sys.argv[1], sys.argv[2])
+        function = load(sys.argv[1], sys.argv[2])
     except BaseException as error:
         answer({"verdict": "unjudged", "why": describe(error)})
         return
     answer({"verdict": "correct"})
     for line in questions:
         question = json.loads(line)
-        prompt = question["prompt"]
-        question["prompt"] = prompt if isinstance(prompt, str) else json.dumps(prompt)
         try:
-            reply = verdict(function(question["gold"], question["completion"], **{key: question[key] for key in extra}))
+            reply = verdict(function(question))
             json.dumps(reply)
         except BaseException as error:
-            reply = {"verdict": "unjudged", "why": describe(error)}
+            reply = fault(describe(error))
         if os.getpid() != process:
             # A child that the function forked and that came back: the parent answers.
             os._exit(0)

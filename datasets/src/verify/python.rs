@@ -1,5 +1,6 @@
 //! `python:FILE.py:FUNCTION`: a function of the user's judges, `FUNCTION(gold, completion)`, which may also take
-//! `prompt` and `id` by name.
+//! `prompt`, `messages` and `id` by name, or a function of lists as TRL's trainers call it, `FUNCTION(completions,
+//! ...)`.
 //!
 //! Interpreters run as processes, as many as threads ask, by the protocol of `program:`; nothing is embedded. What the
 //! function prints goes to standard error. A function that hangs is ended with its process and children; the
@@ -134,7 +135,7 @@ judge_not = 7
         for (completion, why) in [
             ("hang", "longer than 1 s"),
             ("sleep", "longer than 1 s"),
-            ("raise", "ValueError: no idea"),
+            ("raise", "ValueError: no idea (it's mine.py, line 11)"),
             ("exit", "SystemExit: 3"),
             ("die", "ended without an answer"),
             ("deep", "RecursionError"),
@@ -195,6 +196,87 @@ judge_not = 7
                 Ok(_) => panic!("{spec}: opened"),
             }
         }
+    }
+
+    const TRL: &str = r#"
+async def waits(completions, **kwargs):
+    return [0.5]
+
+def texts(completions, answer, **kwargs):
+    assert sorted(kwargs) == ["gold", "ground_truth", "id", "label", "prompts", "solution", "target"], kwargs
+    assert kwargs["prompts"] == ["?"]
+    return [float(right in text) for right, text in zip(answer, completions)]
+
+def conversations(prompts, completions, solution):
+    found = [right in completion[0]["content"] for right, completion in zip(solution, completions)]
+    assert prompts[0][-1] == {"role": "user", "content": "?"}
+    return found
+
+def two(completions):
+    return [1, 1]
+
+def broken(completions, **kwargs):
+    return [len(completions[0]) / 0]
+
+def difficult(completions, difficulty):
+    return [1]
+
+def unfit(gold, completion, question):
+    return True
+
+def both(gold, completion, prompt, messages):
+    return [prompt, messages] == ["?", [{"role": "user", "content": "?"}]]
+"#;
+
+    #[test]
+    fn functions_of_trl_are_called_with_lists() {
+        if judge().is_none() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rewards.py");
+        std::fs::write(&file, TRL).unwrap();
+        let named = |name: &str| open(&format!("{}:{name}", file.display()));
+        for name in ["texts", "conversations"] {
+            let program = named(name).unwrap();
+            assert_eq!(program.probe(&problem()), Ok(()), "{name}");
+            assert!(verdict(&program, "it is 7").is_correct(), "{name}");
+            assert_eq!(verdict(&program, "it is 8"), Verdict::wrong(), "{name}");
+            assert_eq!(program.complaint(), None);
+        }
+        assert!(named("waits").unwrap().probe(&problem()).is_ok());
+        for (name, why) in [("difficult", "needs `difficulty`"), ("unfit", "needs `question`")] {
+            let message = named(name).err().expect("refused");
+            assert!(message.contains(why), "{message}");
+        }
+        for (name, why) in [
+            ("two", "returned 2 rewards for one completion"),
+            ("broken", "ZeroDivisionError: division by zero (rewards.py, line 19)"),
+        ] {
+            let program = named(name).unwrap();
+            let message = program.probe(&problem()).unwrap_err();
+            assert!(message.contains(why) && message.contains("gold answer `7`"), "{message}");
+            assert!(program.complaint().is_some_and(|complaint| complaint.contains(why)));
+        }
+    }
+
+    #[test]
+    fn prompts_and_golds_are_the_same_however_a_command_holds_them() {
+        if judge().is_none() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rewards.py");
+        std::fs::write(&file, TRL).unwrap();
+        let program = open(&format!("{}:both", file.display())).unwrap();
+        for prompt in [Prompt::Text("?".into()), Prompt::question("?"), Prompt::Text("?\n".into())]
+        {
+            let problem = Problem::new("p", prompt, "so \\boxed{7}");
+            assert!(program.verify(&problem, "7").is_correct(), "{problem:?}");
+        }
+        let (_folder, by_gold) = judge().unwrap();
+        let problem = Problem::new("p", Prompt::Text("?".into()), "3 + 4 = 7\n#### 7");
+        assert!(by_gold.verify(&problem, "it is 7").is_correct());
     }
 
     #[test]

@@ -1,28 +1,38 @@
-//! Completions that were produced elsewhere, judged: a line at a time to tallies, in bounded memory.
+//! Completions that were produced elsewhere, judged: a record at a time to tallies, in bounded memory.
+//!
+//! [`Source`] finds the records of a file, `line` reads one, `problems` says which problem it is about, and
+//! [`GradeJob`] has them judged.
 
 mod line;
+mod notes;
+mod problems;
+mod source;
 
-use std::collections::{HashMap, HashSet};
-use std::io::BufRead;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
-use tealight_datasets::lines::{BadLine, Lines};
-use tealight_datasets::{Database, Dataset, Problem, Prompt, Verdict, Verifier};
+use tealight_datasets::{Dataset, Problem, Verdict, Verifier, fnv};
 
+use crate::rules::{Failed, Missing};
 use crate::team::{SampleBatch, Team};
-use crate::{Answer, Sample, Tally};
+use crate::{Answer, Sample, Tally, Truncated};
 use line::{Line, parse};
 pub use line::{plausible_logp, token_count};
+use notes::Notes;
+use problems::Problems;
+use source::Record;
+pub use source::Source;
 
-/// Most lines that are judged at a time.
+/// Most records that are judged at a time.
 const CHUNK: usize = 4096;
 
-/// Most bytes of text that are judged at a time, beyond one line.
+/// Most bytes of text that are judged at a time, beyond one record.
 const CHUNK_BYTES: usize = 64 << 20;
 
-/// Most commas in what is judged at a time, beyond one line: no line has more completions than that by more than one,
-/// and an empty completion takes some hundreds of bytes while it is judged.
+/// Most commas in what is judged at a time, beyond one record: no record has more completions than that by more than
+/// one, and an empty completion takes some hundreds of bytes while it is judged.
 const CHUNK_COMMAS: usize = 1 << 18;
 
 /// Completions that are judged one after the other.
@@ -31,10 +41,30 @@ const BLOCK: usize = 16;
 /// Reasons that are kept of completions that could not be judged.
 const REASONS: usize = 3;
 
+/// How completions of a file are judged.
+pub struct GradeJob<'a> {
+    /// Gold answers for records that hold none, by the problem's id or prompt.
+    pub dataset: Option<&'a Dataset>,
+    /// Verifies the completions.
+    pub verifier: &'a dyn Verifier,
+    /// Whether all completions begin in a thought that their prompts opened.
+    pub starts_inside: bool,
+    /// The filter of lm-eval whose lines are read; the file's first unless given.
+    pub filter: Option<&'a str>,
+    /// What truncated completions count as.
+    pub truncated: Truncated,
+    /// What completions count as that a server failed to give.
+    pub failed: Failed,
+    /// What becomes of the dataset's problems without a completion.
+    pub missing: Missing,
+    /// The processes that judge together: every one reads all of the file.
+    pub team: &'a dyn Team,
+}
+
 /// The result of grading.
 #[derive(Default)]
 pub struct Graded {
-    /// The problems, in the order of their first lines.
+    /// The problems, in the order of their first records.
     pub problems: Vec<Problem>,
     /// Their counts.
     pub tallies: Vec<Tally>,
@@ -42,132 +72,155 @@ pub struct Graded {
     pub completions: usize,
     /// The first completions that could not be judged, each with its problem and the reason.
     pub unjudged: Vec<String>,
-    /// Lines that were left out, each with the reason.
+    /// What was left out, repeated or not known, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Judges every line of `input`, called `name` in messages. The gold answer is the line's, or that of
-/// `dataset`'s problem with its id. With `starts_inside` all completions begin in a thought that their prompts opened.
-/// `sink` receives the samples in order. A team judges them together: every member reads all of the input.
-///
-/// # Errors
-/// A malformed line that is not cut off at the end, a line without gold, two golds for one problem, a sample that is
-/// there twice.
-pub fn grade(
-    input: impl BufRead,
-    name: &str,
-    dataset: Option<&Dataset>,
-    (verifier, starts_inside): (&dyn Verifier, bool),
-    team: &dyn Team,
-    sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
-) -> Result<Graded> {
-    let mut grading = Grading::new(dataset);
-    let mut input = Lines::new(input);
-    loop {
-        let lines = chunk(&mut input).with_context(|| name.to_owned())?;
-        if lines.is_empty() {
-            break;
-        }
-        let work = grading.work(name, &lines, starts_inside)?;
-        let problems: Vec<usize> = work.iter().map(|(problem, ..)| *problem).collect();
-        let samples = judged(work, &grading.graded.problems, verifier, team)?;
-        grading.count(&problems, &samples);
-        sink(&samples)?;
-    }
-    Ok(grading.graded)
-}
-
-/// The lines that were read so far.
-struct Grading<'a> {
-    graded: Graded,
-    dataset: HashMap<&'a str, &'a Problem>,
-    /// Indices of problems, by id.
-    indices: HashMap<String, usize>,
-    /// Answers of each problem.
-    answers: Vec<usize>,
-    /// Problems and samples of lines that number their sample.
-    numbered: HashSet<(usize, usize)>,
-}
-
-impl<'a> Grading<'a> {
-    fn new(dataset: Option<&'a Dataset>) -> Self {
-        let problems = dataset.iter().flat_map(|dataset| &dataset.problems);
+impl<'a> GradeJob<'a> {
+    /// Judges with the usual rules, in this process.
+    pub fn new(verifier: &'a dyn Verifier) -> Self {
         Self {
-            graded: Graded::default(),
-            dataset: problems.map(|problem| (problem.id.as_str(), problem)).collect(),
-            indices: HashMap::new(),
-            answers: Vec::new(),
-            numbered: HashSet::new(),
+            dataset: None,
+            verifier,
+            starts_inside: false,
+            filter: None,
+            truncated: Truncated::default(),
+            failed: Failed::default(),
+            missing: Missing::default(),
+            team: &crate::evaluate::Alone,
         }
     }
 
-    /// The answers of some lines, each with the indices of its problem and sample.
-    fn work(
-        &mut self,
-        name: &str,
-        lines: &[tealight_datasets::lines::Line],
-        starts_inside: bool,
-    ) -> Result<Vec<(usize, usize, Answer)>> {
-        let parsed: Vec<Result<Option<Line>>> =
-            lines.par_iter().map(|line| parse(&line.bytes)).collect();
+    /// Judges every record of `source`. The gold answer is the record's, or that of the dataset's problem with its id
+    /// or its prompt. `sink` receives the samples in order.
+    ///
+    /// # Errors
+    /// A malformed record that is not cut off at the end, one without gold, two golds for one problem, a verifier that
+    /// fails on the first problem.
+    pub fn run(
+        &self,
+        source: &mut Source<'_>,
+        sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
+    ) -> Result<Graded> {
+        let mut grading = Grading {
+            job: self,
+            graded: Graded::default(),
+            problems: Problems::new(self.dataset)?,
+            counts: Vec::new(),
+            samples: HashMap::new(),
+            filter: self.filter.map(str::to_owned),
+            notes: Notes::default(),
+        };
+        loop {
+            let records = chunk(source)?;
+            if records.is_empty() {
+                break;
+            }
+            let work = grading.work(source.name(), records)?;
+            grading.judge(work, sink)?;
+        }
+        grading.add_missing(sink)?;
+        grading.finish(source.name())
+    }
+}
+
+/// A completion to judge: the index of its problem, its number, and itself.
+type Work = (usize, usize, Answer);
+
+/// The records that were read so far.
+struct Grading<'a> {
+    job: &'a GradeJob<'a>,
+    graded: Graded,
+    problems: Problems<'a>,
+    /// Completions of each problem.
+    counts: Vec<usize>,
+    /// The text of each sample that says which one it is, as a hash, by its problem and by what it says.
+    samples: HashMap<(usize, u64), u64>,
+    /// The filter of lm-eval whose lines are read, from the first line with one on.
+    filter: Option<String>,
+    notes: Notes,
+}
+
+impl Grading<'_> {
+    /// The completions of some records.
+    fn work(&mut self, name: &str, records: Vec<Record>) -> Result<Vec<Work>> {
+        let read = |record: Record| (record.place, record.is_whole, parse(record.content));
+        let parsed: Vec<_> = records.into_par_iter().map(read).collect();
         let mut work = Vec::new();
-        for (line, parsed) in lines.iter().zip(parsed) {
-            let at = || format!("{name}:{}", line.number);
-            let parsed = match parsed {
-                Ok(Some(parsed)) => parsed,
-                Ok(None) => continue,
-                Err(_) if !line.is_whole => {
-                    let note = format!("{}: the last line was cut off and is left out", at());
-                    self.graded.notes.push(note);
-                    continue;
+        for (place, is_whole, parsed) in parsed {
+            let at = || place.in_file(name);
+            match parsed {
+                Ok(lines) => {
+                    for line in lines {
+                        self.line(line, &mut work).with_context(at)?;
+                    }
+                }
+                Err(error) if !is_whole && is_cut_off(&error) => {
+                    self.notes.say(format!("{}: the last line was cut off and is left out", at()));
                 }
                 Err(error) => return Err(error).with_context(at),
-            };
-            let problem = self.problem(&parsed).with_context(at)?;
-            if let Some(sample) = parsed.sample
-                && !self.numbered.insert((problem, sample))
-            {
-                bail!(
-                    "{}: sample {sample} of problem `{}` is there twice: a file that was joined with itself?",
-                    at(),
-                    parsed.id
-                );
-            }
-            for mut answer in parsed.answers {
-                answer.starts_inside |= starts_inside;
-                work.push((problem, self.answers[problem], answer));
-                self.answers[problem] += 1;
             }
         }
         Ok(work)
     }
 
-    /// The index of a line's problem, which is added where it is new.
-    fn problem(&mut self, line: &Line) -> Result<usize> {
-        let Some(index) = self.indices.get(&line.id).copied() else {
-            let problem = problem(line, &self.dataset)?;
-            self.graded.tallies.push(Tally::new(&problem));
-            self.graded.problems.push(problem);
-            self.answers.push(0);
-            let index = self.graded.problems.len() - 1;
-            self.indices.insert(line.id.clone(), index);
-            return Ok(index);
-        };
-        let answer = &self.graded.problems[index].answer;
-        match &line.gold {
-            Some(gold) if gold != answer => bail!(
-                "problem `{}` has the gold `{gold}` here and `{answer}` before: ids must be one problem's",
-                line.id
-            ),
-            _ => Ok(index),
+    fn line(&mut self, line: Line, work: &mut Vec<Work>) -> Result<()> {
+        if let Some(filter) = &line.filter
+            && *self.filter.get_or_insert_with(|| filter.clone()) != *filter
+        {
+            self.notes.other_filter(filter);
+            return Ok(());
         }
+        self.notes.filtered += usize::from(line.filter.is_some());
+        line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
+        if line.answers.is_empty() {
+            self.notes.empty += 1;
+            return Ok(());
+        }
+        let problem = self.problems.index(&line)?;
+        let known = self.problems.list.len();
+        if problem >= self.counts.len() {
+            self.counts.resize(known, 0);
+            if problem == 0 {
+                self.job.verifier.probe(&self.problems.list[0]).map_err(anyhow::Error::msg)?;
+            }
+            let new = self.problems.list[self.graded.tallies.len()..].iter().map(Tally::new);
+            self.graded.tallies.extend(new);
+        }
+        for (index, mut answer) in line.answers.into_iter().enumerate() {
+            if let Some(sample) = line.sample {
+                let key = (problem, sample.wrapping_add(index as u64));
+                let text = fnv(answer.text.bytes());
+                match self.samples.entry(key) {
+                    Entry::Vacant(entry) => drop(entry.insert(text)),
+                    Entry::Occupied(entry) => {
+                        self.notes.repeated += 1;
+                        self.notes.changed += usize::from(*entry.get() != text);
+                        continue;
+                    }
+                }
+            }
+            if let Some(why) = &answer.failure {
+                self.notes.failure(&self.problems.list[problem].id, why);
+            }
+            answer.starts_inside |= self.job.starts_inside;
+            work.push((problem, self.counts[problem], answer));
+            self.counts[problem] += 1;
+        }
+        Ok(())
     }
 
-    /// Adds samples to the tallies of their problems.
-    fn count(&mut self, problems: &[usize], samples: &[Sample]) {
+    /// Judges completions and adds them to the tallies of their problems.
+    fn judge(
+        &mut self,
+        work: Vec<Work>,
+        sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
+    ) -> Result<()> {
+        let problems: Vec<usize> = work.iter().map(|(problem, ..)| *problem).collect();
+        let samples = judged(work, &self.problems, self.job)?;
         let graded = &mut self.graded;
         graded.completions += samples.len();
-        for (problem, sample) in problems.iter().zip(samples) {
+        for (problem, sample) in problems.iter().zip(&samples) {
             graded.tallies[*problem].add(sample);
             if let Verdict::Unjudged { why, .. } = &sample.verdict
                 && graded.unjudged.len() < REASONS
@@ -175,28 +228,73 @@ impl<'a> Grading<'a> {
                 graded.unjudged.push(format!("problem `{}`: {why}", sample.problem));
             }
         }
+        sink(&samples)
+    }
+
+    /// Counts the dataset's problems without a completion, as the rule says.
+    fn add_missing(&mut self, sink: &mut dyn FnMut(&[Sample]) -> Result<()>) -> Result<()> {
+        let missing = self.problems.missing();
+        self.notes.missing = missing.len();
+        self.notes.missing_example = missing.first().map(|problem| problem.id.clone());
+        let least = self.counts.iter().copied().min();
+        let (Some(least), Missing::Wrong) = (least, self.job.missing) else { return Ok(()) };
+        for problem in missing {
+            let index = self.problems.add_missing(problem);
+            self.graded.tallies.push(Tally::new(problem));
+            self.counts.push(least);
+            // Whatever becomes of failed requests, these count as incorrect.
+            let samples: Vec<Sample> = (0..least)
+                .map(|number| missing_sample(problem, self.job.verifier, number))
+                .collect();
+            samples.iter().for_each(|sample| self.graded.tallies[index].add(sample));
+            sink(&samples)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, name: &str) -> Result<Graded> {
+        if let (Some(filter), 0) = (self.job.filter, self.notes.filtered) {
+            let there = match self.notes.has_filters() {
+                true => format!("the filters are {}", self.notes.filters()),
+                false => "only samples of lm-evaluation-harness have filters".into(),
+            };
+            bail!("{name}: no line has the filter `{filter}`; {there}");
+        }
+        let notes = self.notes.sentences(&self.problems, self.filter.as_deref(), self.job);
+        Ok(Graded { problems: self.problems.list, notes, ..self.graded })
     }
 }
 
-/// The lines that are judged next: what is held of them has a limit, however many completions a line has.
-fn chunk(input: &mut Lines<impl BufRead>) -> Result<Vec<tealight_datasets::lines::Line>, BadLine> {
-    let (mut lines, mut bytes, mut commas) = (Vec::new(), 0, 0);
-    while lines.len() < CHUNK && bytes < CHUNK_BYTES && commas < CHUNK_COMMAS {
-        let Some(line) = input.next().transpose()? else { break };
-        bytes += line.bytes.len();
-        commas += line.bytes.iter().filter(|byte| **byte == b',').count();
-        lines.push(line);
-    }
-    Ok(lines)
+/// Whether a record ends in the middle: one that is whole and wrong was not cut off.
+fn is_cut_off(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<serde_json::Error>().is_some_and(serde_json::Error::is_eof)
+        || error.is::<std::str::Utf8Error>()
 }
 
-/// Judges answers, each to a problem and with its number; of a team every member judges a part.
-fn judged(
-    work: Vec<(usize, usize, Answer)>,
-    problems: &[Problem],
-    verifier: &dyn Verifier,
-    team: &dyn Team,
-) -> Result<Vec<Sample>> {
+/// The sample of a problem of which there is none.
+fn missing_sample(problem: &Problem, verifier: &dyn Verifier, number: usize) -> Sample {
+    let answer = Answer {
+        is_finished: true,
+        is_end_unknown: true,
+        ..Answer::failed("the file has no completion of this problem".into())
+    };
+    Sample { verdict: Verdict::NoAnswer, ..Sample::judged(problem, verifier, number, answer) }
+}
+
+/// The records that are judged next: what is held of them has a limit, however many completions a record has.
+fn chunk(source: &mut Source<'_>) -> Result<Vec<Record>> {
+    let (mut records, mut bytes, mut commas) = (Vec::new(), 0, 0);
+    while records.len() < CHUNK && bytes < CHUNK_BYTES && commas < CHUNK_COMMAS {
+        let Some(record) = source.next()? else { break };
+        let size = record.content.size();
+        (bytes, commas) = (bytes + size.0, commas + size.1);
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// Judges completions, each to a problem and with its number; of a team every member judges a part.
+fn judged(work: Vec<Work>, problems: &Problems<'_>, job: &GradeJob<'_>) -> Result<Vec<Sample>> {
     let (mut work, mut blocks) = (work.into_iter(), Vec::new());
     loop {
         let block: Vec<_> = work.by_ref().take(BLOCK).collect();
@@ -207,57 +305,52 @@ fn judged(
     }
     let all: Vec<usize> = (0..blocks.len()).collect();
     let mut judged: Vec<Vec<Sample>> = vec![Vec::new(); blocks.len()];
-    for share in team.shares(&all, BLOCK) {
+    let judge = Judge { verifier: job.verifier, truncated: job.truncated, failed: job.failed };
+    for share in job.team.shares(&all, BLOCK) {
         let work: Vec<(usize, Vec<_>)> =
             share.iter().map(|block| (*block, std::mem::take(&mut blocks[*block]))).collect();
-        let judge = |(place, number, answer): (usize, usize, Answer)| {
-            Sample::judged(&problems[place], verifier, number, answer)
-        };
         let batches = work.into_par_iter().map(|(index, block)| SampleBatch {
             index,
-            samples: block.into_iter().map(judge).collect(),
+            samples: block.into_iter().map(|one| judge.sample(one, problems)).collect(),
         });
-        for batch in team.gather(batches.collect())? {
+        for batch in job.team.gather(batches.collect())? {
             judged[batch.index] = batch.samples;
         }
     }
     Ok(judged.into_iter().flatten().collect())
 }
 
-fn problem(line: &Line, known: &HashMap<&str, &Problem>) -> Result<Problem> {
-    let from_dataset = known.get(line.id.as_str());
-    let answer = match (&line.gold, from_dataset) {
-        (Some(gold), _) => gold.clone(),
-        (None, Some(problem)) => problem.answer.clone(),
-        (None, None) if line.is_judged => bail!(
-            "no gold answer for `{}`: the line holds a verdict, and its `answer` is what the completion said; name the \
-             dataset that holds this id with --dataset, or give the gold answer as \"gold\"",
-            line.id
-        ),
-        (None, None) => bail!(
-            "no gold answer for `{}`: give it as \"gold\", or name the dataset that holds this id with \
-             --dataset",
-            line.id
-        ),
-    };
-    let prompt = match (&line.prompt, from_dataset) {
-        (Some(prompt), _) => Prompt::Text(prompt.clone()),
-        (None, Some(problem)) => problem.prompt.clone(),
-        (None, None) => Prompt::Text(String::new()),
-    };
-    Ok(Problem {
-        id: line.id.clone(),
-        prompt,
-        answer,
-        solution: None,
-        // The dataset's context wins over the line's.
-        context: match from_dataset {
-            Some(problem) => problem.context.clone(),
-            None => line.context.clone().map(Database::File),
-        },
-        total: from_dataset.and_then(|problem| problem.total),
-    })
+/// What judges a completion, on any thread.
+struct Judge<'a> {
+    verifier: &'a dyn Verifier,
+    truncated: Truncated,
+    failed: Failed,
 }
 
+impl Judge<'_> {
+    /// Judges a completion by its problem's gold answer, or by the first of several that it is right by.
+    fn sample(&self, (index, number, answer): Work, problems: &Problems<'_>) -> Sample {
+        let problem = &problems.list[index];
+        let others = problems.alternatives.get(&index).filter(|_| answer.failure.is_none());
+        let again = others.map(|others| (others, answer.clone()));
+        let mut sample =
+            Sample::judged(problem, self.verifier, number, answer).counting(self.truncated);
+        if sample.failure.is_some() && self.failed == Failed::Wrong {
+            sample.verdict = Verdict::NoAnswer;
+        }
+        if let Some((others, answer)) = again.filter(|_| !sample.verdict.is_correct()) {
+            let judged = |other| Sample::judged(other, self.verifier, number, answer.clone());
+            if let Some(right) = others.iter().map(judged).find(|other| other.verdict.is_correct())
+            {
+                (sample.verdict, sample.reward, sample.found) =
+                    (right.verdict, right.reward, right.found);
+            }
+        }
+        sample
+    }
+}
+
+#[cfg(test)]
+mod formats;
 #[cfg(test)]
 mod tests;

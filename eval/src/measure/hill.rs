@@ -1,6 +1,16 @@
 //! How many correct answers there are in effect, and how many have not been seen: from how often each
 //! was drawn.
 
+/// Fewest correct draws that the estimators below say something about.
+const LEAST: usize = 4;
+
+/// Whether draws carry the estimators below: there are enough, and some class was drawn twice. Where every draw is of a
+/// class of its own, all that they say is that there are many classes; the estimators then depend on the number of
+/// draws alone, and their order is not that of the numbers which they estimate.
+pub fn is_estimable(counts: &[usize]) -> bool {
+    counts.iter().sum::<usize>() >= LEAST && counts.iter().any(|count| *count > 1)
+}
+
 /// Shannon entropy in nats of how often each class was drawn, with Miller's and Madow's correction
 /// `(K - 1) / 2n` for the classes that n draws miss.
 pub fn entropy(counts: &[usize]) -> f64 {

@@ -77,13 +77,15 @@ pub fn write(
     store::write_whole(&output.join("report.html"), page.as_bytes())
 }
 
+/// The set in the first run, which the others' are found by.
+fn first_set<'a>(set: &Aligned, runs: &[(&Path, &'a Results)]) -> Option<&'a SetResult> {
+    runs.first()?.1.sets.iter().find(|found| found.name == set.name)
+}
+
 /// A set with the samples of every run.
 fn sampled<'a>(set: &'a Aligned, runs: &[(&Path, &'a Results)]) -> Result<Sampled<'a>> {
     let of_run = |(directory, results): &(&Path, &Results)| -> Result<(Source, &'static str)> {
-        // The first run names the set; others may have its file under another name.
-        let first =
-            runs.first().and_then(|(_, run)| run.sets.iter().find(|one| one.name == set.name));
-        let Some(found) = first.and_then(|first| results.same_set(first)) else {
+        let Some(found) = first_set(set, runs).and_then(|first| results.same_set(first)) else {
             return Ok((Source::default(), ""));
         };
         let path = |file: Option<String>| -> Result<Option<PathBuf>> {
@@ -223,7 +225,9 @@ fn conditions(name: &str, results: &Results) -> String {
             let at = set.temperature.map_or(String::new(), |t| format!(" at temperature {t}"));
             format!(
                 "{}: {} samples a problem{at}, verifier {}",
-                set.name, set.summary.n, set.verifier
+                set.name,
+                set.summary.samples_each(),
+                set.verifier
             )
         })
         .collect();
@@ -252,7 +256,7 @@ fn top(set: &Aligned, names: &[&str]) -> Vec<Chart> {
 }
 
 fn section(set: &Aligned, names: &[&str], is_first: bool) -> Section {
-    let (problems, n) = (set.runs[0].len(), set.summaries[0].n);
+    let (problems, n) = (set.runs[0].len(), set.summaries[0].samples_each());
     let mut section = Section::new(format!("{} ({problems} problems, {n} samples each)", set.name));
     section = section.table(numbers(set, names));
     for (name, summary) in names.iter().zip(&set.summaries) {

@@ -253,7 +253,7 @@ fn found(sample: &Sample) -> Option<Value> {
 fn verdict(sample: &Sample) -> (&'static str, String) {
     match &sample.verdict {
         // Correct as far as it goes, but it counts as incorrect.
-        Verdict::Correct { .. } if !sample.is_finished => ("incorrect", String::new()),
+        Verdict::Correct { .. } if !sample.counts() => ("incorrect", String::new()),
         Verdict::Correct { class, .. } => ("correct", class.clone()),
         Verdict::Wrong { why, .. } => ("incorrect", why.clone().unwrap_or_default()),
         Verdict::NoAnswer => ("no answer", String::new()),
@@ -326,6 +326,7 @@ mod tests {
             logp: None,
             failure: None,
             thinking: None,
+            truncated: crate::Truncated::default(),
         }
     }
 

@@ -21,6 +21,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 use tealight_datasets::suite::{self, SuiteSet};
+use tealight_eval::Truncated;
 use tealight_eval::results::{Results, VERSION};
 
 use crate::app::directory::{self, Destination, Existing};
@@ -31,6 +32,7 @@ use crate::nn::device::Precision;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::tokenizer::{HubTokenizer, TemplateDate};
 use crate::solvers::remote::RemoteOptions;
+use crate::system::choices::choice;
 use crate::system::files::Claim;
 use crate::system::process::Process;
 use crate::system::ranks::Ranks;
@@ -86,6 +88,11 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub decoding: DecodingOptions,
+    /// Rule for completions that were truncated at the length limit: wrong (incorrect whatever the text says), or
+    /// judged (the verifier decides, as in lm-evaluation-harness).
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>(), conflicts_with = "reject")]
+    #[serde(default)]
+    pub truncated: Truncated,
     /// Seed of the samples.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,

@@ -174,7 +174,7 @@ pub(crate) fn doubt<'a>(
     let mut said = HashSet::new();
     for complaint in verifiers.filter_map(|verifier| verifier.complaint()) {
         if said.insert(complaint.clone()) {
-            tracing::warn!("the verifier broke its protocol: {complaint}");
+            tracing::warn!("the verifier failed: {complaint}");
         }
     }
     let count = |of: fn(&Tally) -> usize| -> usize {

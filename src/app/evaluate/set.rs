@@ -97,6 +97,7 @@ impl Evaluation<'_> {
             n,
             solver: &*solver,
             judge: &*set.dataset.verifier,
+            truncated: options.truncated,
             team: ranks,
             store,
             progress: Box::new(EvalBar::new(label, &self.process.stop)),

@@ -307,12 +307,14 @@ impl Prepared {
         let taken = options.sets.hold_out(&options.data.dataset, &mut train)?;
         let temperature = options.settings.temperature;
         let sets = options.sets.open(&options.data, (&train, taken), temperature, &filter)?;
+        let truncated = options.settings.truncated;
+        let sets: Vec<StudySet> = sets.into_iter().map(|set| set.counting(truncated)).collect();
         let reported = sets.iter().find(|set| set.domain != "train");
         let as_reported = |set: HeldOutSet| match reported {
             Some(reported) => set.decoded_with(reported.temperature, options.sets.filters()),
             None => set,
         };
-        let mut held_out = options.held_out.open(&options.data)?.map(as_reported);
+        let mut held_out = options.held_out.open(&options.data, truncated)?.map(as_reported);
         if let Some(held_out) = held_out.as_mut().and_then(HeldOutSet::dataset_mut) {
             filter(held_out)?;
         }

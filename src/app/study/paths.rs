@@ -135,7 +135,8 @@ impl<'a> PathSets<'a> {
         };
         let (dataset, options) = (held_out.dataset().clone(), &study.options);
         Ok(Self {
-            valid: StudySet::new(dataset, "valid", test.temperature, false),
+            valid: StudySet::new(dataset, "valid", test.temperature, false)
+                .counting(test.truncated),
             valid_n: options.held_out.eval_num_samples.max(options.largest()),
             test,
             params: params.clone(),

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::{self, Domain, SuiteSet};
 use tealight_datasets::{Dataset, SOURCES, fnv, names};
-use tealight_eval::Tally;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::store::{self, SampleStore};
+use tealight_eval::{Tally, Truncated};
 
 use crate::app::data_file;
 use crate::app::evaluate::probes;
@@ -92,6 +92,8 @@ pub(crate) struct StudySet {
     /// `train`, `in` or `out`.
     pub(crate) domain: &'static str,
     pub(crate) temperature: f64,
+    /// What truncated completions count as.
+    pub(crate) truncated: Truncated,
     /// The stem of its files' names.
     file: String,
 }
@@ -251,7 +253,12 @@ impl StudySet {
     ) -> Self {
         let at = if several { format!("@t{temperature}") } else { String::new() };
         let file = names::file_name(&format!("{}{at}", dataset.name));
-        Self { dataset, domain, temperature, file }
+        Self { dataset, domain, temperature, truncated: Truncated::default(), file }
+    }
+
+    /// The same with another rule for truncated completions.
+    pub(crate) fn counting(self, truncated: Truncated) -> Self {
+        Self { truncated, ..self }
     }
 
     /// The name of the file of a model's samples on this set.
@@ -359,6 +366,7 @@ impl StudySet {
         store.notes.iter().for_each(|note| tracing::info!("  {note}"));
         let job = EvalJob {
             store,
+            truncated: self.truncated,
             team: &session.ranks,
             progress: Box::new(EvalBar::new(label, session.stop)),
             ..EvalJob::new(&self.dataset, draw.n, &solver)

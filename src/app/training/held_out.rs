@@ -8,9 +8,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tealight_datasets::Dataset;
-use tealight_eval::Summary;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::report::{HeldOut, grid};
+use tealight_eval::{Summary, Truncated};
 
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
@@ -56,6 +56,8 @@ pub(crate) struct HeldOutSet {
     metric: Metric,
     /// Temperature and filters, where they are not those of training.
     decoding: Option<(f64, Filters)>,
+    /// What truncated completions count as.
+    truncated: Truncated,
 }
 
 #[derive(Clone, Copy)]
@@ -74,7 +76,11 @@ pub(crate) struct Best {
 
 impl HeldOutOptions {
     /// The set, where evaluations are asked for.
-    pub(crate) fn open(&self, data: &DataOptions) -> Result<Option<HeldOutSet>> {
+    pub(crate) fn open(
+        &self,
+        data: &DataOptions,
+        truncated: Truncated,
+    ) -> Result<Option<HeldOutSet>> {
         let (every, spec) = (self.eval_steps, &self.eval_dataset);
         let Some(spec) = spec.as_ref().filter(|_| every > 0) else {
             if every > 0 {
@@ -88,7 +94,8 @@ impl HeldOutOptions {
         let limited = DataOptions { max_samples: Some(self.eval_max_samples), ..data.clone() };
         let dataset = Arc::new(limited.open(spec)?);
         let metric = self.metric()?;
-        Ok(Some(HeldOutSet { dataset, options: self.clone(), metric, decoding: None }))
+        let options = self.clone();
+        Ok(Some(HeldOutSet { dataset, options, metric, decoding: None, truncated }))
     }
 
     fn metric(&self) -> Result<Metric> {
@@ -147,6 +154,7 @@ impl HeldOutSet {
         let (ranks, solver) = (&session.ranks, session.solver(decoder, &draw));
         let job = EvalJob {
             team: ranks,
+            truncated: self.truncated,
             progress: Box::new(EvalBar::silent(label, session.stop)),
             ..EvalJob::new(&self.dataset, n, &solver)
         };

@@ -307,7 +307,7 @@ impl TrainOptions {
     fn open(&self) -> Result<(Dataset, Option<HeldOutSet>)> {
         let dataset = self.data.open_for_training()?;
         Rewarding::new(&self.rlvr, &self.rlvr.plan()?, dataset.verifier.grading())?;
-        let held_out = self.held_out.open(&self.data)?;
+        let held_out = self.held_out.open(&self.data, self.rlvr.settings.truncated)?;
         if let Some(held_out) = &held_out {
             data_file::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
         }

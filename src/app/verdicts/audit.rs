@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use tealight_datasets::lines::Lines;
 use tealight_datasets::verify::math;
-use tealight_datasets::{fnv, output, regular};
+use tealight_datasets::{fnv, json, output, regular};
 use tealight_eval::audit::{Rates, Stratum, columns, rates};
 
 use super::judge::{Judge, Kind, Pair, Text};
@@ -23,6 +23,10 @@ struct Line {
     pair: Pair,
     #[serde(default, alias = "correct")]
     label: Option<bool>,
+}
+
+fn read(line: &[u8]) -> Result<Line> {
+    Ok(serde_json::from_value(json::parse(std::str::from_utf8(line)?)?)?)
 }
 
 /// One pair with all that is said of it.
@@ -92,7 +96,7 @@ impl Audit {
         let cases: Result<Vec<Case>> = lines
             .par_iter()
             .map(|line| {
-                let read: Line = serde_json::from_slice(&line.bytes).with_context(|| {
+                let read: Line = read(&line.bytes).with_context(|| {
                     format!("{shown}:{}: not an object with `gold` and `answer`, each a text or a number", line.number)
                 })?;
                 let verdict = judge.judge(read.pair.clone())?.kind;
@@ -205,7 +209,12 @@ fn of_verifier(spec: &str, cases: &[Case]) -> Result<Vec<Kind>> {
     cases
         .par_iter()
         .map(|case| {
-            let pair = Pair { gold: text(&case.gold), answer: text(&case.answer), context: None };
+            let pair = Pair {
+                gold: text(&case.gold),
+                answer: text(&case.answer),
+                context: None,
+                prompt: None,
+            };
             Ok(judge.judge(pair)?.kind)
         })
         .collect()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use tealight_datasets::json::with_long_numbers;
 use tealight_datasets::verify::math::{Checked, Mode, Outcome, Rule, check};
 use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
 
@@ -26,6 +27,22 @@ pub struct Pair {
     pub answer: Text,
     /// The name of the database, for SQL.
     pub context: Option<Database>,
+    /// The prompt, a text or messages, for verifiers that read it.
+    pub prompt: Option<Prompt>,
+}
+
+impl Pair {
+    /// Reads a JSON array of pairs, or one pair. Numbers keep their digits.
+    ///
+    /// # Errors
+    /// Not UTF-8, not JSON, not pairs, a key that stands twice.
+    pub fn several(json: &[u8], is_array: bool) -> Result<Vec<Self>> {
+        let text = with_long_numbers(std::str::from_utf8(json).context("not UTF-8")?);
+        Ok(match is_array {
+            true => serde_json::from_str(&text)?,
+            false => vec![serde_json::from_str(&text)?],
+        })
+    }
 }
 
 /// A text, or a number: answers are often numbers in JSON.
@@ -160,6 +177,14 @@ impl Judge {
         }
     }
 
+    /// A fault of the verifier itself, where it noticed one.
+    pub fn complaint(&self) -> Option<String> {
+        match self {
+            Judge::Math(_) => None,
+            Judge::Other(verifier) => verifier.complaint(),
+        }
+    }
+
     /// The verdict on a pair.
     pub fn judge(&self, pair: Pair) -> Result<Judged> {
         let (gold, answer) = (pair.gold.into_string(), pair.answer.into_string());
@@ -169,7 +194,7 @@ impl Judge {
                 Judged { json: math_line(&checked)?, kind: checked.outcome.into() }
             }
             Judge::Other(verifier) => {
-                let verdict = judged_by(&**verifier, gold, &answer, pair.context);
+                let verdict = judged_by(&**verifier, gold, &answer, (pair.prompt, pair.context));
                 Judged { json: serde_json::to_string(&verdict)?, kind: (&verdict).into() }
             }
         })
@@ -181,7 +206,7 @@ impl Judge {
         if line.is_empty() {
             return Ok(None);
         }
-        let pair = serde_json::from_str(line).context(
+        let pair = serde_json::from_str(&with_long_numbers(line)).context(
             "not a JSON object with the keys `gold` and `answer`, each a text or a number",
         )?;
         self.judge(pair).map(Some)
@@ -193,9 +218,31 @@ pub fn judged_by(
     verifier: &dyn Verifier,
     gold: String,
     answer: &str,
-    context: Option<Database>,
+    (prompt, context): (Option<Prompt>, Option<Database>),
 ) -> Verdict {
-    let (id, prompt) = (String::new(), Prompt::Text(String::new()));
+    let (id, prompt) = (String::new(), prompt.unwrap_or(Prompt::Text(String::new())));
     verifier
         .verify(&Problem { id, prompt, answer: gold, solution: None, context, total: None }, answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_keep_their_digits_and_keys_stand_once() {
+        let judge = Judge::open(Some("exact"), None).unwrap();
+        let kind =
+            |line: &str| judge.judge_line(line.as_bytes()).map(|judged| judged.unwrap().kind);
+        let line =
+            |answer: &str| format!("{{\"gold\": 18446744073709551616, \"answer\": {answer}}}");
+        assert_eq!(kind(&line("18446744073709551616")).unwrap(), Kind::Correct);
+        assert_eq!(kind(&line("\"18446744073709551616\"")).unwrap(), Kind::Correct);
+        assert_eq!(kind(&line("18446744073709551617")).unwrap(), Kind::Wrong);
+        assert!(kind("{\"gold\": 1, \"gold\": 2, \"answer\": 1}").is_err());
+        let pairs =
+            Pair::several(b"[{\"gold\": 0.12345678901234567891, \"answer\": 1}]", true).unwrap();
+        assert_eq!(pairs[0].gold.clone().into_string(), "0.12345678901234567891");
+        assert!(Pair::several(b"[{\"gold\": 1}]", true).is_err());
+    }
 }

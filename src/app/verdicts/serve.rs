@@ -244,11 +244,7 @@ async fn array(service: &Arc<Service>, request: Request) -> Result<Response, Res
         Ok(Ok(body)) => body,
     };
     let is_array = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let pairs: Result<Vec<Pair>, _> = match is_array {
-        true => serde_json::from_slice(&body),
-        false => serde_json::from_slice(&body).map(|pair| vec![pair]),
-    };
-    let pairs = pairs.map_err(|error| {
+    let pairs = Pair::several(&body, is_array).map_err(|error| {
         let why = format!(
             "{error}; send [{{\"gold\": ..., \"answer\": ...}}, ...], each a text or a number"
         );

@@ -17,8 +17,8 @@ use crate::system::telemetry::print;
 /// The settings of `grade`, and the file that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct GradeSettings {
-    /// Lines of {"id", "completion", "gold"}, samples of Tealight (with --dataset) or of lm-evaluation-harness, or
-    /// output of an OpenAI batch; - for standard input.
+    /// Completions of another program: lines of {"id", "completion", "gold"}, or a file of a harness, server or trainer
+    /// that docs/how-to/grade.md lists; - for standard input.
     #[arg(value_name = "FILE")]
     file: Option<String>,
     #[command(flatten)]

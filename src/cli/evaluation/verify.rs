@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::lines::Lines;
 use tealight_datasets::verify::math::{self, Mode, Outcome, check};
-use tealight_datasets::{Verdict, Verifier};
+use tealight_datasets::{Prompt, Verdict, Verifier};
 
 use super::audit;
 use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line, serve};
@@ -36,8 +36,11 @@ pub(in crate::cli) struct VerifyOptions {
     /// The answer, bare or in a completion.
     #[arg(long, allow_hyphen_values = true)]
     answer: Option<String>,
+    /// The prompt that the answer is to, for a verifier that reads prompts. Default: none.
+    #[arg(long, requires = "answer")]
+    prompt: Option<String>,
     /// A file of {"gold": ..., "answer": ...} lines, or - for standard input; verdicts go to standard
-    /// output in the same order.
+    /// output in the same order. A line may have a "prompt" too: a text or messages.
     #[arg(long)]
     jsonl: Option<String>,
     /// strict finds answers in boxes, tags, after "the answer is" and ####; flexible also takes the last
@@ -89,7 +92,9 @@ pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
                 "--audit takes its pairs from its file: leave out --gold, --answer, --jsonl, --explain, --check and --serve"
             );
         }
-        return audit::run(file, &judge, options.against.as_deref(), options.label);
+        let audited = audit::run(file, &judge, options.against.as_deref(), options.label);
+        warn_of(&judge);
+        return audited;
     }
     if let Some(address) = &options.serve {
         if !is_alone {
@@ -103,10 +108,16 @@ pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
     if options.explain && options.jsonl.is_some() {
         bail!("--explain is for one pair: --gold and --answer");
     }
+    if options.prompt.is_some() && matches!(judge, Judge::Math(_)) {
+        bail!("--prompt has no effect: the verifier of mathematics reads no prompt");
+    }
     let (correct, all) = match (&options.gold, &options.answer, &options.jsonl) {
         (Some(gold), Some(answer), None) => match judge {
             Judge::Math(mode) => (one(gold, answer, mode, options.explain)?, 1),
-            Judge::Other(verifier) => (other(&*verifier, gold, answer, options.explain)?, 1),
+            Judge::Other(ref verifier) => {
+                let prompt = options.prompt.clone().map(Prompt::Text);
+                (other(&**verifier, gold, answer, (prompt, options.explain))?, 1)
+            }
         },
         (None, None, Some(file)) if file == "-" => {
             stream(std::io::stdin().lock(), "standard input", &judge)?
@@ -117,6 +128,7 @@ pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
         }
         _ => bail!("give --gold G --answer A, --jsonl FILE, --audit FILE, or --serve ADDR"),
     };
+    warn_of(&judge);
     if all == 0 {
         bail!("{}: no pair: there is nothing to judge", options.jsonl.as_deref().unwrap_or("-"));
     }
@@ -126,9 +138,21 @@ pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
+/// Says what went wrong with the verifier itself.
+fn warn_of(judge: &Judge) {
+    if let Some(complaint) = judge.complaint() {
+        tracing::warn!("the verifier failed: {complaint}");
+    }
+}
+
 /// Prints the verdict of another verifier than that of mathematics; whether it is correct.
-fn other(verifier: &dyn Verifier, gold: &str, answer: &str, explain: bool) -> Result<usize> {
-    let verdict = judged_by(verifier, gold.to_owned(), answer, None);
+fn other(
+    verifier: &dyn Verifier,
+    gold: &str,
+    answer: &str,
+    (prompt, explain): (Option<Prompt>, bool),
+) -> Result<usize> {
+    let verdict = judged_by(verifier, gold.to_owned(), answer, (prompt, None));
     let correct = usize::from(verdict.is_correct());
     if !explain {
         print(serde_json::to_string(&verdict)?)?;

@@ -47,13 +47,17 @@ fn summary(summary: &Summary) -> String {
         0 => String::new(),
         count => format!("\n{count} completions could not be judged and are left out"),
     };
+    let cut = match summary.truncated_correct {
+        0 => String::new(),
+        count => format!(" ({count} of them correct but cut off)"),
+    };
     format!(
         "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {}, {:.1} % without an answer, {}",
         by_level.join(", "),
         summary.problems,
-        summary.n,
+        summary.samples_each(),
         summary.truncated.map_or("number of truncated completions unknown".into(), |s| format!(
-            "{:.1} % truncated",
+            "{:.1} % truncated{cut}",
             s * 100.0
         )),
         summary.no_answer * 100.0,

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::thinking::grade;
 use tealight_datasets::{Grade, Verdict, Verifier};
+use tealight_eval::Truncated;
 
 use super::Encoded;
 use crate::nn::generate::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
@@ -25,35 +26,43 @@ pub struct Rollout {
     pub granted: f64,
     /// The same of each of several verifiers.
     pub parts: Vec<f64>,
+    /// What it counts as where it was truncated.
+    #[serde(default)]
+    pub truncated: Truncated,
 }
 
 impl Rollout {
-    /// The reward of a completion that ended by itself: 1 where it is correct, else 0, unless the verifier grades. A
-    /// truncated one earns 0: it is not an answer.
+    /// Whether its verdict and grade count: those of a truncated completion do not, unless the rule says so.
+    pub fn counts(&self) -> bool {
+        self.completion.finish == Finish::Stop || self.truncated == Truncated::Judged
+    }
+
+    /// The reward: 1 where it is correct, else 0, unless the verifier grades. One that does not count earns 0: it is
+    /// not an answer.
     pub fn reward(&self) -> f64 {
-        if self.completion.finish == Finish::Stop { self.granted } else { 0.0 }
+        if self.counts() { self.granted } else { 0.0 }
     }
 
     /// Its grade by the verifier of this number, of several.
     pub fn part(&self, index: usize) -> f64 {
-        let granted = self.parts.get(index).filter(|_| self.completion.finish == Finish::Stop);
+        let granted = self.parts.get(index).filter(|_| self.counts());
         granted.copied().unwrap_or(0.0)
     }
 
     /// The final answer, as the verifier writes it: the solution class of a correct completion, the answer of an
-    /// incorrect one. None where it was truncated, or no answer was found.
+    /// incorrect one. None where it does not count, or no answer was found.
     pub fn outcome(&self) -> Option<&str> {
         match &self.verdict {
-            _ if self.completion.finish != Finish::Stop => None,
+            _ if !self.counts() => None,
             Verdict::Correct { class, .. } => Some(class),
             Verdict::Wrong { answer, .. } => answer.as_deref(),
             _ => None,
         }
     }
 
-    /// Whether it is correct and ended by itself.
+    /// Whether it is correct, and counts.
     pub fn is_correct(&self) -> bool {
-        self.completion.finish == Finish::Stop && self.verdict.is_correct()
+        self.counts() && self.verdict.is_correct()
     }
 }
 
@@ -112,6 +121,7 @@ pub struct Collector<'a> {
     verifier: &'a dyn Verifier,
     params: &'a SamplingParams,
     reward_use: RewardUse<'a>,
+    truncated: Truncated,
     ranks: Ranks,
 }
 
@@ -156,12 +166,18 @@ impl<'a> Collector<'a> {
         params: &'a SamplingParams,
     ) -> Self {
         let (reward_use, ranks) = (RewardUse::Binary, Ranks::alone());
-        Self { sampler, tokenizer, verifier, params, reward_use, ranks }
+        let truncated = Truncated::default();
+        Self { sampler, tokenizer, verifier, params, reward_use, truncated, ranks }
     }
 
     /// The same with another use of rewards than [`RewardUse::Binary`].
     pub fn using(self, reward_use: RewardUse<'a>) -> Self {
         Self { reward_use, ..self }
+    }
+
+    /// The same with another rule for truncated completions.
+    pub fn counting(self, truncated: Truncated) -> Self {
+        Self { truncated, ..self }
     }
 
     /// The same, with the others of `ranks`.
@@ -187,6 +203,7 @@ impl<'a> Collector<'a> {
             }
             RewardUse::Refused(_) => f64::from(verdict.is_correct()),
         };
-        Ok(Rollout { completion, text, verdict, granted, parts })
+        let truncated = self.truncated;
+        Ok(Rollout { completion, text, verdict, granted, parts, truncated })
     }
 }

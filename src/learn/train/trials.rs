@@ -62,6 +62,7 @@ mod tests {
             verdict: if *correct { Verdict::correct("1", "1") } else { Verdict::NoAnswer },
             granted: f64::from(*correct),
             parts: vec![],
+            truncated: Default::default(),
         };
         Group { problem: 0, rollouts: correct.iter().map(rollout).collect(), greedy: None }
     }

@@ -60,12 +60,12 @@ impl Health {
                 "cut",
                 match metrics.unnoticed_end {
                     Some(end) => format!(
-                        "step {step}: {} of completions were truncated and earn nothing, and most of these went on \
+                        "step {step}: {} of completions were truncated, and most of these went on \
                          after an end of turn, `{end}`: add the token to eos_token_id in the model's generation_config.json",
                         percent(metrics.clipped_ratio)
                     ),
                     None => format!(
-                        "step {step}: {} of completions were truncated and earn nothing; raise --max-completion-length",
+                        "step {step}: {} of completions were truncated; raise --max-completion-length",
                         percent(metrics.clipped_ratio)
                     ),
                 },

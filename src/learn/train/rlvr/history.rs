@@ -71,7 +71,8 @@ mod tests {
     fn rollout(verdict: Verdict, finish: Finish) -> Rollout {
         let completion = Completion { tokens: vec![1], logp: vec![-1.0], finish };
         let granted = f64::from(verdict.is_correct());
-        Rollout { completion, text: String::new(), verdict, granted, parts: vec![] }
+        let (text, truncated) = Default::default();
+        Rollout { completion, text, verdict, granted, parts: vec![], truncated }
     }
 
     fn wrong(answer: &str) -> Verdict {

@@ -82,7 +82,8 @@ fn sample_round(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Result<Ve
                        numbers: Range<usize>,
                        sink: &mut dyn FnMut(Group) -> Result<()>| {
         let mut collector = Collector::new(sampler, run.tokenizer, run.verifier, params)
-            .using(run.rewarding.reward_use());
+            .using(run.rewarding.reward_use())
+            .counting(settings.truncated);
         if engine.is_none() {
             collector = collector.among(run.ranks);
         }

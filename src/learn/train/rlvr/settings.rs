@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use tealight_eval::Truncated;
 
 use crate::formats::adapter::LoraOptions;
 use crate::learn::objective::{Baseline, LossType};
 use crate::learn::train::{AdamWConfig, PromptAllocation, Schedule};
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::tokenizer::Tokenizer;
+use crate::system::choices::choice;
 use crate::system::one_or_many;
 
 /// Maximum new tokens of a completion where nobody says and the context leaves more.
@@ -74,13 +76,19 @@ pub struct Settings {
     #[arg(long)]
     #[serde(default)]
     pub max_tokens: Option<usize>,
-    /// Maximum new tokens of a completion; a truncated completion earns no reward. Default: the room that the
-    /// context leaves, up to 512.
+    /// Maximum new tokens of a completion; --truncated says what a truncated completion earns. Default: the room that
+    /// the context leaves, up to 512.
     #[arg(long)]
     pub max_completion_length: Option<usize>,
     /// Leave truncated completions out of the loss instead of counting them as incorrect.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     pub mask_truncated_completions: bool,
+    /// Rule for completions that were truncated at the length limit, in rollouts and in evaluations of the run: wrong
+    /// (no reward, so that the policy learns to end), or judged (the verifier decides). Stored samples of the base
+    /// always count by `wrong`.
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
+    #[serde(default)]
+    pub truncated: Truncated,
     /// Temperature of rollouts and of log-probabilities.
     #[arg(long, default_value_t = 1.0)]
     pub temperature: f64,

@@ -1,0 +1,217 @@
+//! The samples that evaluation harnesses and trainers write.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tealight_datasets::Prompt;
+
+use super::ending::Ending;
+use super::fields::{
+    answer, content, first, first_golds, first_id, golds, id_of, last_answer, prompt_of, reason,
+    text_of,
+};
+use super::{Format, Line, MAX_ANSWERS, hash, servers};
+use crate::Answer;
+
+/// What tells problems with one id apart: the prompt.
+fn variant_of(prompt: Option<&Prompt>) -> Option<u64> {
+    prompt.map(|prompt| hash([prompt.plain().trim()]))
+}
+
+/// A record of `format`, but for its completions.
+fn record(id: Option<String>, golds: Vec<String>, prompt: Option<Prompt>) -> Line {
+    Line { id, golds, variant: variant_of(prompt.as_ref()), prompt, ..Line::default() }
+}
+
+/// A completion of which nothing is said but its text.
+fn text(text: Option<String>) -> (Answer, Option<String>) {
+    answer(text, Ending::Unknown, || "the completion is null".into())
+}
+
+/// lm-evaluation-harness, `samples_*.jsonl`: one line for each filter, each with all responses.
+pub(super) fn lm_eval(value: &Value) -> Result<Line> {
+    let name = Format::LmEval.name();
+    let id = first_id(value, &["doc_id"]).with_context(|| format!("{name} without `doc_id`"))?;
+    let responses = value["resps"].as_array().with_context(|| format!("{name} without `resps`"))?;
+    let prompt = prompt_of(&value["arguments"]["gen_args_0"]["arg_0"]);
+    let mut line = record(Some(id), first_golds(value, &["target"]), prompt);
+    line.variant = match (value["doc_hash"].as_str(), value.get("doc")) {
+        (Some(of_document), _) => Some(hash([of_document])),
+        (None, Some(document)) => Some(hash([document.to_string().as_str()])),
+        (None, None) => line.variant,
+    };
+    line.filter = first(value, &["filter"]);
+    // Lines of one file have no number: one that repeats another byte for byte is the same.
+    line.sample = Some(hash([value.to_string().as_str()]));
+    let lists = responses.iter().flat_map(|item| match item {
+        Value::Array(items) => items.as_slice(),
+        other => std::slice::from_ref(other),
+    });
+    for response in lists.take(MAX_ANSWERS + 1) {
+        if response.is_array() {
+            bail!(
+                "{name} of log-likelihoods: a task of multiple choice has no completions to judge"
+            );
+        }
+        if !response.is_null() && !response.is_string() {
+            bail!("{name} whose `resps` hold no text");
+        }
+        line.push(text(text_of(response)));
+    }
+    Ok(line)
+}
+
+/// A sample of Inspect's log.
+pub(super) fn inspect(value: &Value) -> Result<Line> {
+    let name = Format::Inspect.name();
+    let id =
+        first_id(value, &["id"]).with_context(|| format!("{name} whose sample has no `id`"))?;
+    let attached = |text: String| match text.strip_prefix("attachment://") {
+        Some(key) => value["attachments"][key].as_str().map_or(text.clone(), str::to_owned),
+        None => text,
+    };
+    let prompt = match prompt_of(&value["input"]) {
+        Some(Prompt::Text(text)) => Some(Prompt::Text(attached(text))),
+        other => other,
+    };
+    let mut line = record(Some(id), first_golds(value, &["target"]), prompt);
+    line.sample = text_of(&value["epoch"]).map(|epoch| hash([epoch.as_str()]));
+    let errors = [&value["error"], &value["output"]["error"]];
+    let error = errors.into_iter().find(|error| !error.is_null());
+    let choice = value["output"]["choices"].get(0);
+    match (choice, error) {
+        (_, Some(error)) => line.answers.push(Answer::failed(reason(error))),
+        (Some(choice), None) => {
+            let (mut answer, unknown) = servers::choice(choice);
+            answer.text = attached(answer.text);
+            line.push((answer, unknown));
+        }
+        (None, None) => {
+            match value["output"]["completion"].as_str().filter(|text| !text.is_empty()) {
+                Some(completion) => line.push(text(Some(completion.to_owned()))),
+                None => line.answers.push(Answer::failed("the sample has no output".into())),
+            }
+        }
+    }
+    Ok(line)
+}
+
+/// evalscope's review of a sample.
+pub(super) fn evalscope_review(value: &Value) -> Result<Line> {
+    let (name, scored) = (Format::EvalscopeReview.name(), &value["sample_score"]);
+    let id = first_id(scored, &["group_id"]).or_else(|| first_id(value, &["index"]));
+    let id = id.with_context(|| format!("{name} without `index`"))?;
+    let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let prompt = prompt_of(&value["messages"]).or_else(|| prompt_of(&value["input"]));
+    let mut line = record(Some(id), first_golds(value, &["target"]), prompt);
+    let index = first_id(scored, &["generation_index"]).or_else(|| first_id(value, &["index"]));
+    line.sample = index.map(|index| hash([index.as_str()]));
+    let prediction = scored["score"]["prediction"].as_str().map(str::to_owned);
+    line.push(text(last_answer(messages).or(prediction)));
+    Ok(line)
+}
+
+/// evalscope's prediction, which has no gold answer.
+pub(super) fn evalscope_prediction(value: &Value) -> Result<Line> {
+    let id = first_id(value, &["index"]).context("`index` is no number")?;
+    let mut line = record(Some(id), Vec::new(), prompt_of(&value["messages"]));
+    match value["model_output"]["choices"].get(0) {
+        Some(choice) => line.push(servers::choice(choice)),
+        None => line.answers.push(Answer::failed(match &value["model_output"]["error"] {
+            Value::Null => "the prediction has no output".into(),
+            error => reason(error),
+        })),
+    }
+    Ok(line)
+}
+
+/// A row of lighteval's details.
+pub(super) fn lighteval(value: &Value) -> Result<Line> {
+    let (name, document) = (Format::Lighteval.name(), &value["doc"]);
+    let texts = value["model_response"]["text"].as_array().filter(|texts| !texts.is_empty());
+    let texts = texts.with_context(|| {
+        format!("{name} without `text` in `model_response`: only generated text is judged")
+    })?;
+    let indices: Vec<&Value> = match &document["gold_index"] {
+        Value::Array(indices) => indices.iter().collect(),
+        index => vec![index],
+    };
+    let choice = |index: &Value| {
+        Some(golds(document["choices"].get(usize::try_from(index.as_u64()?).ok()?)?))
+    };
+    let golds: Vec<String> = indices.into_iter().filter_map(choice).flatten().collect();
+    let mut line = record(first_id(document, &["id"]), golds, prompt_of(&document["query"]));
+    if line.id.is_none() && line.prompt.is_none() {
+        bail!("{name} without `id` and `query` in `doc`");
+    }
+    let task = document["task_name"].as_str().unwrap_or_default();
+    let query = document["query"].as_str().unwrap_or_default();
+    line.variant = Some(hash([task, query.trim()]));
+    for one in texts.iter().take(MAX_ANSWERS + 1) {
+        line.push(text(text_of(one)));
+    }
+    Ok(line)
+}
+
+/// OpenCompass: `key` is the number of the problem.
+pub(super) fn opencompass(value: &Value, key: Option<&str>) -> Result<Line> {
+    let id = key.map(str::to_owned).or_else(|| first_id(value, &["idx", "id"]));
+    let prompt = prompt_of(&value["origin_prompt"]);
+    let mut line = record(id, first_golds(value, &["gold"]), prompt);
+    if line.id.is_none() && line.prompt.is_none() {
+        bail!("{} without a number of its problem", Format::OpenCompass.name());
+    }
+    match &value["prediction"] {
+        Value::Array(several) => {
+            several.iter().take(MAX_ANSWERS + 1).for_each(|one| line.push(text(text_of(one))))
+        }
+        one => line.push(text(text_of(one))),
+    }
+    Ok(line)
+}
+
+/// simple-evals: a conversation with its gold answer.
+pub(super) fn simple_evals(value: &Value) -> Result<Line> {
+    let messages = value["convo"].as_array();
+    let messages = messages
+        .with_context(|| format!("{} whose `convo` is no list", Format::SimpleEvals.name()))?;
+    let mut line = conversation(messages)?;
+    line.id = first_id(value, &["id", "example_id"]);
+    line.golds = first_golds(value, &["correct_answer", "gold", "target"]);
+    Ok(line)
+}
+
+/// A conversation alone: its prompt says which problem it is.
+pub(super) fn conversation(messages: &[Value]) -> Result<Line> {
+    let prompt = prompt_of(&Value::Array(messages.to_vec()));
+    let prompt =
+        prompt.context("a list that is no conversation: messages have `role` and `content`")?;
+    let mut line = record(None, Vec::new(), Some(prompt));
+    line.format = Format::SimpleEvals;
+    line.push(text(last_answer(messages)));
+    Ok(line)
+}
+
+/// Qwen2.5-Math's evaluation: `code` has the completions, `answer` is the dataset's.
+pub(super) fn qwen_math(value: &Value) -> Result<Line> {
+    let id = id_of(&value["idx"])
+        .with_context(|| format!("{} without `idx`", Format::QwenMath.name()))?;
+    let mut line =
+        record(Some(id), first_golds(value, &["gt", "answer"]), prompt_of(&value["question"]));
+    let reasons = &value["finish_reason"];
+    for (index, one) in
+        value["code"].as_array().into_iter().flatten().take(MAX_ANSWERS + 1).enumerate()
+    {
+        let ending = Ending::of(reasons.get(index).unwrap_or(reasons));
+        line.push(answer(content(one), ending, || "the completion is null".into()));
+    }
+    Ok(line)
+}
+
+/// A rollout of verl's: the prompt says which problem it is.
+pub(super) fn verl(value: &Value) -> Result<Line> {
+    let prompt = prompt_of(&value["input"])
+        .with_context(|| format!("{} without `input`", Format::Verl.name()))?;
+    let mut line = record(None, first_golds(value, &["gts"]), Some(prompt));
+    line.push(text(text_of(&value["output"])));
+    Ok(line)
+}

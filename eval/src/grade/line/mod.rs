@@ -1,0 +1,272 @@
+//! A record of a file to grade, whatever program wrote it, to a problem's id, golds, prompt and completions.
+//!
+//! [`Format`] has the formats; docs/how-to/grade.md describes them for users. To add one, add a variant with its name
+//! and its keys, and a function that reads it.
+
+mod ending;
+mod fields;
+mod harnesses;
+mod own;
+mod servers;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Map, Value};
+use tealight_datasets::{Prompt, fnv, json};
+
+use super::source::{Content, LISTS};
+use crate::Answer;
+
+/// Largest size of a log-probability, in nats: servers write -9999 for none.
+const MAX_LOGP: f64 = 1e9;
+
+/// Most completions of a line: the shortest take a hundred times their text in memory.
+pub(super) const MAX_ANSWERS: usize = 1 << 20;
+
+/// The program that wrote a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Format {
+    #[default]
+    Own,
+    Tealight,
+    Batch,
+    AnthropicBatch,
+    LmEval,
+    Inspect,
+    EvalscopeReview,
+    EvalscopePrediction,
+    Lighteval,
+    OpenCompass,
+    SimpleEvals,
+    QwenMath,
+    Verl,
+    Trl,
+}
+
+impl Format {
+    /// What a file of the format is called in messages.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Own => "a file of completions",
+            Self::Tealight => "a samples file of Tealight",
+            Self::Batch => "the output of an OpenAI batch",
+            Self::AnthropicBatch => "the output of an Anthropic batch",
+            Self::LmEval => "an lm-eval samples file",
+            Self::Inspect => "an Inspect log",
+            Self::EvalscopeReview => "an evalscope reviews file",
+            Self::EvalscopePrediction => "an evalscope predictions file",
+            Self::Lighteval => "a lighteval details file",
+            Self::OpenCompass => "an OpenCompass predictions file",
+            Self::SimpleEvals => "a simple-evals file",
+            Self::QwenMath => "an output file of Qwen2.5-Math",
+            Self::Verl => "a verl rollout file",
+            Self::Trl => "a TRL completions file",
+        }
+    }
+
+    /// Whether its ids count the problems from 0.
+    pub(super) fn counts_from_zero(self) -> bool {
+        matches!(
+            self,
+            Self::LmEval
+                | Self::EvalscopeReview
+                | Self::EvalscopePrediction
+                | Self::OpenCompass
+                | Self::QwenMath
+        )
+    }
+
+    /// Recognises a record by its keys.
+    fn of(value: &Value) -> Self {
+        let has = |key: &str| value.get(key).is_some();
+        let all = |keys: &[&str]| keys.iter().all(|key| has(key));
+        if all(&["problem", "sample", "completion", "verdict"]) {
+            Self::Tealight
+        } else if has("custom_id") {
+            if has("result") { Self::AnthropicBatch } else { Self::Batch }
+        } else if has("resps") || all(&["doc_id", "arguments"]) {
+            Self::LmEval
+        } else if all(&["doc", "model_response"]) {
+            Self::Lighteval
+        } else if has("sample_score") {
+            Self::EvalscopeReview
+        } else if all(&["index", "model_output"]) {
+            Self::EvalscopePrediction
+        } else if value["output"].get("choices").is_some() && has("target")
+            || all(&["id", "epoch", "input", "target"])
+        {
+            Self::Inspect
+        } else if all(&["origin_prompt", "prediction"]) {
+            Self::OpenCompass
+        } else if has("convo") {
+            Self::SimpleEvals
+        } else if all(&["output", "gts"]) {
+            Self::Verl
+        } else if value["code"].is_array() && has("gt") {
+            Self::QwenMath
+        } else if all(&["prompt", "completion", "advantage"]) {
+            Self::Trl
+        } else {
+            Self::Own
+        }
+    }
+}
+
+/// A problem and completions of it.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) format: Format,
+    /// The problem's id; without one its prompt says which it is.
+    pub(super) id: Option<String>,
+    /// The gold answers, each of which is right.
+    pub(super) golds: Vec<String>,
+    pub(super) prompt: Option<Prompt>,
+    /// The name of a database.
+    pub(super) context: Option<String>,
+    /// Whether the line holds a verdict, so that its `answer` is what the completion said.
+    pub(super) is_judged: bool,
+    /// A hash of what tells problems with one id apart.
+    pub(super) variant: Option<u64>,
+    /// A hash of what tells this sample from others of the problem: its index, its seed, the id of its request.
+    pub(super) sample: Option<u64>,
+    /// The filter of lm-eval that the line belongs to.
+    pub(super) filter: Option<String>,
+    pub(super) answers: Vec<Answer>,
+    /// Finish reasons that nobody here knows.
+    pub(super) unknown_endings: Vec<String>,
+}
+
+impl Line {
+    /// How messages call the problem.
+    pub(super) fn shown(&self) -> String {
+        match (&self.id, &self.prompt) {
+            (Some(id), _) => format!("`{}`", short(id)),
+            (None, Some(prompt)) => format!("the problem `{}`", short(prompt.plain().trim())),
+            (None, None) => "a problem".into(),
+        }
+    }
+
+    fn push(&mut self, (answer, unknown): (Answer, Option<String>)) {
+        self.answers.push(answer);
+        self.unknown_endings.extend(unknown);
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// The hash of values that tell things apart.
+pub(super) fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
+    // No text has the byte that separates them.
+    fnv(parts.into_iter().flat_map(|part| part.bytes().chain(std::iter::once(0xff))))
+}
+
+/// A count of tokens that a stranger gives; sums of such counts do not overflow.
+pub fn token_count(value: &Value) -> usize {
+    value.as_u64().map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX) as usize)
+}
+
+/// A log-probability that a stranger gives, unless sums of such would not be finite.
+pub fn plausible_logp(logp: f64) -> Option<f64> {
+    Some(logp).filter(|logp| logp.abs() <= MAX_LOGP)
+}
+
+/// The lines of a record: one, or those of a whole document; none of an empty record.
+pub(super) fn parse(content: Content) -> Result<Vec<Line>> {
+    let (value, key) = match content {
+        Content::Row(row) => (Value::Object(row), None),
+        Content::Json(bytes, key) => {
+            let text = std::str::from_utf8(&bytes).context("not UTF-8")?.trim();
+            if text.is_empty() {
+                return Ok(Vec::new());
+            }
+            (json::parse(text).map_err(|error| not_json(text, error))?, key)
+        }
+    };
+    match &value {
+        Value::Object(map) => match document(map)? {
+            Some(lines) => Ok(lines),
+            None => Ok(vec![line(&value, key.as_deref())?]),
+        },
+        Value::Array(messages) => Ok(vec![harnesses::conversation(messages)?]),
+        _ => bail!("a record is a JSON object, not {}", short(&value.to_string())),
+    }
+}
+
+fn not_json(text: &str, error: serde_json::Error) -> anyhow::Error {
+    let names = ["NaN", "Infinity"];
+    match names.iter().find(|name| text.contains(**name)) {
+        Some(name) => anyhow!("not JSON, which has no `{name}`: write null ({error})"),
+        None => anyhow::Error::new(error).context("not JSON"),
+    }
+}
+
+/// The records of a whole document that stands on one line; none where the object is a record itself.
+fn document(map: &Map<String, Value>) -> Result<Option<Vec<Line>>> {
+    let is_header = |key: &str| map.get(key).is_some_and(Value::is_object);
+    let list = LISTS.iter().find_map(|name| map.get(*name)?.as_array());
+    if let Some(list) = list.filter(|_| is_header("eval") || map.contains_key("convos")) {
+        let one = |(number, item): (usize, &Value)| {
+            let read = match item {
+                Value::Array(messages) => harnesses::conversation(messages),
+                item => line(item, None),
+            };
+            read.with_context(|| format!("record {}", number + 1))
+        };
+        return list.iter().enumerate().map(one).collect::<Result<_>>().map(Some);
+    }
+    let is_number = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
+    if !map.is_empty() && map.iter().all(|(key, value)| is_number(key) && value.is_object()) {
+        let one = |(key, item): (&String, &Value)| {
+            line(item, Some(key)).with_context(|| format!("record `{key}`"))
+        };
+        return map.iter().map(one).collect::<Result<_>>().map(Some);
+    }
+    let has = |key: &str| map.contains_key(key);
+    if is_header("results") && (is_header("configs") || is_header("config_general")) {
+        bail!(
+            "results of a harness without completions: give the file of samples (lm-eval's samples_*.jsonl, written \
+             with --log_samples, or lighteval's details_*.parquet)"
+        );
+    }
+    if has("score")
+        && map
+            .keys()
+            .all(|key| key == "score" || key.contains(':') || key == "chars" || key == "metrics")
+    {
+        bail!(
+            "scores of simple-evals without completions: give the conversations, {{\"convo\", \"correct_answer\"}}"
+        );
+    }
+    if has("method") && has("url") && has("body") {
+        bail!("requests of an OpenAI batch: give its output, which the completions are in");
+    }
+    Ok(None)
+}
+
+fn line(value: &Value, key: Option<&str>) -> Result<Line> {
+    let format = Format::of(value);
+    let read = match format {
+        Format::Tealight => own::tealight(value),
+        Format::Batch => servers::openai(value),
+        Format::AnthropicBatch => servers::anthropic(value),
+        Format::LmEval => harnesses::lm_eval(value),
+        Format::Inspect => harnesses::inspect(value),
+        Format::EvalscopeReview => harnesses::evalscope_review(value),
+        Format::EvalscopePrediction => harnesses::evalscope_prediction(value),
+        Format::Lighteval => harnesses::lighteval(value),
+        Format::OpenCompass => harnesses::opencompass(value, key),
+        Format::SimpleEvals => harnesses::simple_evals(value),
+        Format::QwenMath => harnesses::qwen_math(value),
+        Format::Verl => harnesses::verl(value),
+        Format::Own | Format::Trl => own::own(value, key),
+    };
+    let line = Line { format, ..read? };
+    if line.answers.len() > MAX_ANSWERS {
+        bail!(
+            "{} has more than {MAX_ANSWERS} completions on one line: give them on several lines with this id",
+            line.shown()
+        );
+    }
+    Ok(line)
+}

@@ -1,0 +1,187 @@
+//! Tealight's own input and samples, and files that have about the same keys: TRL's completions, OpenRLHF's, vLLM's,
+//! and what people write by hand.
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ending::Ending;
+use super::fields::{
+    answer, content, first, first_golds, first_id, last_answer, prompt_of, reason, text_of, tokens,
+};
+use super::{Line, MAX_ANSWERS, hash, plausible_logp};
+use crate::{Answer, Sample};
+
+/// Keys of the problem's id. Without one, `problem` is the id; with one, `problem` is the question.
+const IDS: [&str; 8] =
+    ["id", "problem_id", "prompt_id", "question_id", "unique_id", "task_id", "idx", "doc_id"];
+/// Keys of one completion, of several, and of the prompt.
+const ONE: [&str; 6] =
+    ["completion", "response", "output", "generated_text", "generation", "prediction"];
+const SEVERAL: [&str; 6] =
+    ["completions", "responses", "outputs", "generated_texts", "generations", "predictions"];
+const PROMPTS: [&str; 5] = ["prompt", "question", "messages", "input", "query"];
+/// Keys of the gold answer. The `answer` of a line that somebody has judged is what the completion said.
+const GOLDS: [&str; 12] = [
+    "gold",
+    "answer",
+    "target",
+    "ground_truth",
+    "reward_model.ground_truth",
+    "gt",
+    "gts",
+    "expected_answer",
+    "correct_answer",
+    "reference_answer",
+    "label",
+    "solution",
+];
+/// Keys of lines that somebody has judged already.
+const VERDICTS: [&str; 7] =
+    ["verdict", "correct", "is_correct", "exact_match", "score", "reward", "filtered_resps"];
+/// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.
+const SAMPLES: [&str; 5] =
+    ["sample", "sample_index", "sample_idx", "generation_index", "request_id"];
+const ENDINGS: [&str; 5] =
+    ["finish_reason", "finish_reasons", "done_reason", "stop_reason", "stop_reasons"];
+
+/// A sample that Tealight judged.
+pub(super) fn tealight(value: &Value) -> Result<Line> {
+    let Ok(sample) = Sample::deserialize(value) else { return own(value, None) };
+    let thinking = sample.thinking;
+    let answer = Answer {
+        text: sample.completion,
+        is_finished: sample.is_finished,
+        is_end_unknown: sample.is_end_unknown,
+        tokens: sample.tokens,
+        logp: sample.logp.and_then(plausible_logp),
+        failure: sample.failure,
+        starts_inside: thinking.is_some_and(|thinking| thinking.starts_inside),
+        thought_tokens: thinking.map_or(0, |thinking| thinking.tokens),
+        is_stripped: thinking.is_some_and(|thinking| thinking.is_finished),
+    };
+    Ok(Line {
+        id: Some(sample.problem),
+        golds: first_golds(value, &["gold"]),
+        is_judged: true,
+        sample: Some(hash([sample.sample.to_string().as_str()])),
+        answers: vec![answer],
+        ..Line::default()
+    })
+}
+
+/// A record with keys of their usual names; `key` is its own where it stands in an object.
+pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
+    let is_there = |key: &&&str| value.get(**key).is_some_and(|found| !found.is_null());
+    let is_judged = VERDICTS.iter().any(|key| is_there(&key));
+    let (one, several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
+    if let (Some(one), Some(several)) = (one, several) {
+        bail!("`{one}` beside `{several}`: leave one of them out");
+    }
+    let mut prompt = PROMPTS.iter().find_map(|key| prompt_of(value.get(*key)?));
+    let mut id = first_id(value, &IDS).or_else(|| key.map(str::to_owned));
+    match id {
+        Some(_) => prompt = prompt.or_else(|| prompt_of(&value["problem"])),
+        None => id = first_id(value, &["problem"]),
+    }
+    if id.is_none() && prompt.is_none() {
+        bail!("no `id` and no `prompt` (nor `custom_id`, nor `resps`): which problem is this?");
+    }
+    let is_solution = one.is_none() && several.is_none() && value.get("task_id").is_some();
+    let is_gold =
+        |key: &&&str| !(is_judged && **key == "answer" || is_solution && **key == "solution");
+    let keys: Vec<&str> = GOLDS.iter().filter(is_gold).copied().collect();
+    let mut sample: Vec<String> =
+        SAMPLES.iter().filter_map(|key| text_of(value.get(*key)?)).collect();
+    if !sample.is_empty() {
+        sample.extend(value.get("seed").and_then(text_of));
+    }
+    let mut line = Line {
+        id,
+        golds: first_golds(value, &keys),
+        variant: prompt.as_ref().map(|prompt| hash([prompt.plain().trim()])),
+        prompt,
+        context: first(value, &["context", "db_id"]),
+        is_judged,
+        sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
+        ..Line::default()
+    };
+    let error = value.get("error").filter(|error| !error.is_null());
+    let found =
+        one.or(several).or(is_solution.then_some(&"solution")).and_then(|key| value.get(*key));
+    match (found, error) {
+        (Some(found), _) => completions(&mut line, value, found)?,
+        (None, Some(error)) => line.answers.push(Answer::failed(reason(error))),
+        (None, None) if ONE.iter().chain(&SEVERAL).any(|key| value.get(*key).is_some()) => {
+            let ending = ending(value, 0);
+            line.push(answer(None, ending, || "the completion is null".into()));
+        }
+        (None, None) => bail!("{} has no completion", line.shown()),
+    }
+    Ok(line)
+}
+
+/// The completions in `found`: one, or a list of them.
+fn completions(line: &mut Line, value: &Value, found: &Value) -> Result<()> {
+    let is_message = |item: &Value| item.get("role").is_some() || item.get("from").is_some();
+    let count = tokens(&value["tokens"])?;
+    let items: &[Value] = match found {
+        Value::Array(items) if !items.iter().any(is_message) => items,
+        one => std::slice::from_ref(one),
+    };
+    let finished = value.get("is_finished").and_then(Value::as_bool);
+    for (index, item) in items.iter().take(MAX_ANSWERS + 1).enumerate() {
+        let ending = match item.as_object() {
+            Some(_) if !ending(item, 0).eq(&Ending::Unknown) => ending(item, 0),
+            _ => ending(value, index),
+        };
+        let (mut answer, unknown) =
+            answer(completion(item)?, ending, || "the completion is null".into());
+        if let Some(is_finished) = finished {
+            (answer.is_finished, answer.is_end_unknown) =
+                (answer.is_finished && is_finished, false);
+        }
+        answer.tokens = count;
+        let logp = [&item["logp"], &item["cumulative_logprob"], &value["logp"]];
+        answer.logp = logp.into_iter().find_map(number).and_then(plausible_logp);
+        line.push((answer, unknown));
+    }
+    Ok(())
+}
+
+/// A number, also one whose digits stand as a text.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
+}
+
+/// The ending of a record, or of the completion of this index where it lists them.
+fn ending(value: &Value, index: usize) -> Ending {
+    let found = ENDINGS.iter().map(|key| &value[*key]).find(|found| !found.is_null());
+    match found {
+        Some(Value::Array(items)) => items.get(index).map_or(Ending::Unknown, Ending::of),
+        Some(reason) => Ending::of(reason),
+        None => Ending::Unknown,
+    }
+}
+
+/// The text of a completion: a text, a number, a conversation, or an object with one; none where it is null.
+fn completion(item: &Value) -> Result<Option<String>> {
+    Ok(match item {
+        Value::Null => None,
+        Value::Array(messages) => last_answer(messages),
+        Value::Object(map) => {
+            let keys = ["content", "text", "completion", "output", "generated_text"];
+            let message = map.get("message").unwrap_or(item);
+            let (name, found) = keys
+                .iter()
+                .find_map(|key| Some((key, message.get(*key)?)))
+                .context("a completion that is an object without `content` or `text`")?;
+            match (found, content(found)) {
+                (Value::Null, _) => None,
+                (_, Some(text)) => Some(text),
+                _ => bail!("a completion whose `{name}` is no text"),
+            }
+        }
+        other => Some(text_of(other).context("a completion that is no text")?),
+    })
+}

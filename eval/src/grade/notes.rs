@@ -1,0 +1,144 @@
+//! What a file of completions had that its numbers do not show: filters, repeated samples, failed requests, endings
+//! that nobody knows, problems without completions.
+
+use std::collections::BTreeMap;
+
+use super::GradeJob;
+use super::problems::Problems;
+use crate::rules::{Failed, Missing};
+
+/// Most names of one kind that are kept.
+const MAX_NAMES: usize = 8;
+/// Most examples of failures.
+const EXAMPLES: usize = 3;
+
+/// Counts of what was left out or is not known.
+#[derive(Default)]
+pub(super) struct Notes {
+    said: Vec<String>,
+    /// Lines of the filter that is read.
+    pub(super) filtered: usize,
+    /// Lines of each other filter.
+    other_filters: BTreeMap<String, usize>,
+    /// Samples that stand twice, and those of them with another text.
+    pub(super) repeated: usize,
+    pub(super) changed: usize,
+    /// Lists without a completion.
+    pub(super) empty: usize,
+    failures: usize,
+    failure_examples: Vec<String>,
+    unknown_endings: BTreeMap<String, usize>,
+    /// Problems of the dataset without a completion, and one of them.
+    pub(super) missing: usize,
+    pub(super) missing_example: Option<String>,
+}
+
+impl Notes {
+    pub(super) fn say(&mut self, note: String) {
+        self.said.push(note);
+    }
+
+    pub(super) fn other_filter(&mut self, name: &str) {
+        count(&mut self.other_filters, name);
+    }
+
+    pub(super) fn unknown_ending(&mut self, name: &str) {
+        count(&mut self.unknown_endings, name);
+    }
+
+    pub(super) fn failure(&mut self, problem: &str, why: &str) {
+        self.failures += 1;
+        if self.failure_examples.len() < EXAMPLES {
+            self.failure_examples.push(format!("`{problem}`: {why}"));
+        }
+    }
+
+    pub(super) fn has_filters(&self) -> bool {
+        !self.other_filters.is_empty()
+    }
+
+    /// The other filters' names.
+    pub(super) fn filters(&self) -> String {
+        let names: Vec<String> =
+            self.other_filters.keys().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    }
+
+    /// A sentence for each; `filter` is the one that was read.
+    pub(super) fn sentences(
+        self,
+        problems: &Problems<'_>,
+        filter: Option<&str>,
+        job: &GradeJob<'_>,
+    ) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let (Some(filter), true) = (filter, self.has_filters()) {
+            let left_out: usize = self.other_filters.values().sum();
+            notes.push(format!(
+                "lines of the filter `{filter}` are read; {left_out} lines of {} hold the same completions and are left \
+                 out (--filter NAME chooses)",
+                self.filters()
+            ));
+        }
+        if self.repeated > 0 {
+            let changed = match self.changed {
+                0 => String::new(),
+                count => format!("; {count} of them have another text, of which the first counts"),
+            };
+            notes.push(format!("{} samples stand twice and count once{changed}", self.repeated));
+        }
+        if self.failures > 0 {
+            let rule = match job.failed {
+                Failed::Wrong => "count as incorrect (--failed unjudged leaves them out)",
+                Failed::Unjudged => "are not judged (--failed wrong counts them)",
+            };
+            notes.push(format!(
+                "{} completions failed or were refused and {rule}: {}",
+                self.failures,
+                self.failure_examples.join("; ")
+            ));
+        }
+        for (name, count) in &self.unknown_endings {
+            notes.push(format!(
+                "the finish reason `{name}` of {count} completions is not known and counts as a normal end"
+            ));
+        }
+        if let Some((id, own)) = &problems.shared_example {
+            notes.push(format!(
+                "{} ids name several problems, told apart by their prompts: a further problem `{id}` is called `{own}`",
+                problems.shared_ids
+            ));
+        }
+        if self.empty > 0 {
+            notes.push(format!(
+                "{} lines hold an empty list of completions and are left out",
+                self.empty
+            ));
+        }
+        if let Some(id) = &self.missing_example {
+            let rule = match job.missing {
+                Missing::LeftOut => "are left out (--missing wrong counts them as incorrect)",
+                Missing::Wrong => "count as incorrect (--missing left-out leaves them out)",
+            };
+            notes.push(format!(
+                "{} problems of the dataset have no completion, such as `{id}`, and {rule}",
+                self.missing
+            ));
+        }
+        if problems.has_row_numbers() {
+            notes.push(
+                "the dataset has no ids: its problems are named by their rows, from 1; a file that counts from 0 would \
+                 be judged by other problems' answers"
+                    .into(),
+            );
+        }
+        self.said.into_iter().chain(notes).collect()
+    }
+}
+
+fn count(names: &mut BTreeMap<String, usize>, name: &str) {
+    let shown: String = name.chars().take(60).collect();
+    if names.len() < MAX_NAMES || names.contains_key(&shown) {
+        *names.entry(shown).or_default() += 1;
+    }
+}

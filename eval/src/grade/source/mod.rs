@@ -1,0 +1,313 @@
+//! A file of completions to the records in it, whatever it is: JSON lines, a JSON document, CSV, Parquet, an `.eval`
+//! log of Inspect's; text may be packed with gzip or Zstandard. What a file is, its first bytes say; only CSV has to
+//! be called so.
+
+mod archive;
+mod document;
+mod unpack;
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read, Seek};
+use std::rc::Rc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Map, Value};
+use tealight_datasets::lines::{Lines, MAX_LINE};
+use tealight_datasets::read::parquet_records;
+
+use archive::Archive;
+use document::Document;
+pub(super) use document::LISTS;
+use unpack::Packing;
+
+/// Bytes of the start of a file that say what it is.
+const START: usize = 512;
+
+/// A file of completions.
+pub struct Source<'a> {
+    name: String,
+    records: Records<'a>,
+}
+
+enum Records<'a> {
+    Lines(Lines<Box<dyn BufRead + 'a>>),
+    Document(Document<Box<dyn BufRead + 'a>>, usize),
+    Csv(Csv<'a>),
+    Parquet(Box<dyn Iterator<Item = Result<Map<String, Value>, String>> + 'a>, usize),
+    Archive(Archive),
+}
+
+/// A record and where it stands.
+pub(super) struct Record {
+    pub(super) place: Place,
+    pub(super) content: Content,
+    /// Whether it is whole: the last line of a file that a crash cut off has no line feed.
+    pub(super) is_whole: bool,
+}
+
+/// Where a record stands in its file.
+pub(super) enum Place {
+    Line(usize),
+    Item(usize),
+    Row(usize),
+    Member(String),
+}
+
+/// What a record is.
+pub(super) enum Content {
+    /// JSON, with its key where it stands in an object.
+    Json(Vec<u8>, Option<String>),
+    /// A row of a table.
+    Row(Map<String, Value>),
+}
+
+impl Place {
+    /// The file and the place in it, as messages name them.
+    pub(super) fn in_file(&self, name: &str) -> String {
+        match self {
+            Self::Line(number) => format!("{name}:{number}"),
+            Self::Item(number) => format!("{name}: record {number}"),
+            Self::Row(number) => format!("{name}: row {number}"),
+            Self::Member(member) => format!("{name}: {}", member.escape_debug()),
+        }
+    }
+}
+
+impl Content {
+    /// About the bytes and the values of it: what it takes while it is judged.
+    pub(super) fn size(&self) -> (usize, usize) {
+        fn of(value: &Value) -> (usize, usize) {
+            match value {
+                Value::String(text) => (text.len(), 1),
+                Value::Array(items) => total(items.iter()),
+                Value::Object(map) => total(map.values()),
+                _ => (8, 1),
+            }
+        }
+        fn total<'a>(values: impl Iterator<Item = &'a Value>) -> (usize, usize) {
+            values.map(of).fold((0, 1), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        }
+        match self {
+            Self::Json(bytes, _) => {
+                (bytes.len(), bytes.iter().filter(|byte| **byte == b',').count())
+            }
+            Self::Row(row) => total(row.values()),
+        }
+    }
+}
+
+impl fmt::Debug for Source<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Source").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Source<'static> {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or whose kind is not known.
+    pub fn open(path: &str) -> Result<Self> {
+        let unreadable = || format!("{path}: cannot be read");
+        let mut file = File::open(path).with_context(unreadable)?;
+        let start = start(&mut file).with_context(unreadable)?;
+        let is_parquet = start.starts_with(b"PAR1");
+        if !is_parquet && !start.starts_with(b"PK\x03\x04") {
+            let reader = BufReader::with_capacity(1 << 20, Cursor::new(start).chain(file));
+            return Source::new(reader, path);
+        }
+        file.rewind().with_context(|| format!("{path}: a pipe; name the file itself"))?;
+        let records = match is_parquet {
+            true => {
+                let rows = parquet_records(file);
+                let rows =
+                    rows.map_err(|error| anyhow!("{path}: not a readable Parquet file: {error}"))?;
+                Records::Parquet(Box::new(rows), 0)
+            }
+            false => Records::Archive(Archive::open(file).with_context(|| path.to_owned())?),
+        };
+        Ok(Source { name: path.to_owned(), records })
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Reads text, which may be packed; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// Bytes that cannot be read, or are no text that is known.
+    pub fn new(reader: impl BufRead + 'a, name: &str) -> Result<Self> {
+        let unreadable = || format!("{name}: cannot be read");
+        let (packed, reader) = peeked(Box::new(reader)).with_context(unreadable)?;
+        let (start, reader) = match Packing::of(&packed) {
+            None => (packed, reader),
+            Some(packing) => {
+                peeked(packing.unpack(reader).with_context(unreadable)?).with_context(unreadable)?
+            }
+        };
+        if start.starts_with(b"PAR1") || start.starts_with(b"PK\x03\x04") {
+            bail!(
+                "{name}: Parquet files and .eval logs are read from a file that is named, not packed and not from a pipe"
+            );
+        }
+        let records = match kind(&start, name) {
+            Kind::Csv => Records::Csv(Csv::new(reader).with_context(|| name.to_owned())?),
+            Kind::Document => {
+                Records::Document(Document::new(without_mark(reader).with_context(unreadable)?), 0)
+            }
+            Kind::Lines => Records::Lines(Lines::new(reader)),
+        };
+        Ok(Self { name: name.to_owned(), records })
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The next record.
+    pub(super) fn next(&mut self) -> Result<Option<Record>> {
+        let name = &self.name;
+        let whole =
+            |place: Place, content: Content| Some(Record { place, content, is_whole: true });
+        Ok(match &mut self.records {
+            Records::Lines(lines) => {
+                match lines.next().transpose().with_context(|| name.clone())? {
+                    None => None,
+                    Some(line) => Some(Record {
+                        place: Place::Line(line.number),
+                        content: Content::Json(line.bytes, None),
+                        is_whole: line.is_whole,
+                    }),
+                }
+            }
+            Records::Document(document, number) => {
+                *number += 1;
+                let item = document.next();
+                let item =
+                    item.map_err(|why| anyhow!("{}: {why}", Place::Item(*number).in_file(name)))?;
+                item.and_then(|item| {
+                    whole(Place::Item(*number), Content::Json(item.bytes, item.key))
+                })
+            }
+            Records::Csv(csv) => {
+                let row = csv.next().with_context(|| name.clone())?;
+                row.and_then(|(line, row)| whole(Place::Line(line), Content::Row(row)))
+            }
+            Records::Parquet(rows, number) => {
+                *number += 1;
+                let row = rows.next().transpose();
+                let row =
+                    row.map_err(|why| anyhow!("{}: {why}", Place::Row(*number).in_file(name)))?;
+                row.and_then(|row| whole(Place::Row(*number), Content::Row(row)))
+            }
+            Records::Archive(archive) => match archive.next() {
+                None => None,
+                Some((member, bytes)) => {
+                    let place = Place::Member(member);
+                    let bytes = bytes.with_context(|| place.in_file(name))?;
+                    whole(place, Content::Json(bytes, None))
+                }
+            },
+        })
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Lines,
+    Document,
+    Csv,
+}
+
+/// What a text is, by its start and its name.
+fn kind(start: &[u8], name: &str) -> Kind {
+    let lower = name.to_lowercase();
+    let bare = lower.strip_suffix(".gz").or(lower.strip_suffix(".zst")).unwrap_or(&lower);
+    if bare.ends_with(".csv") {
+        return Kind::Csv;
+    }
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    match start {
+        [b'[', ..] => Kind::Document,
+        // Its first line may be whole or not.
+        [b'{', ..] if bare.ends_with(".json") => Kind::Document,
+        // An object over several lines; one that is a line of its own has more behind its brace.
+        [b'{', rest @ ..]
+            if rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) == Some(&b'\n') =>
+        {
+            Kind::Document
+        }
+        _ => Kind::Lines,
+    }
+}
+
+fn start(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut start = Vec::with_capacity(START);
+    reader.take(START as u64).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+/// The start of a text, and all of it.
+fn peeked<'a>(mut reader: Box<dyn BufRead + 'a>) -> io::Result<(Vec<u8>, Box<dyn BufRead + 'a>)> {
+    let start = start(&mut reader)?;
+    Ok((start.clone(), Box::new(Cursor::new(start).chain(reader))))
+}
+
+fn without_mark<'a>(mut reader: Box<dyn BufRead + 'a>) -> io::Result<Box<dyn BufRead + 'a>> {
+    if reader.fill_buf()?.starts_with(b"\xef\xbb\xbf") {
+        reader.consume(3);
+    }
+    Ok(reader)
+}
+
+/// Rows of a CSV file with a header, each within the limit of a line; an empty cell is none.
+struct Csv<'a> {
+    records: csv::StringRecordsIntoIter<Box<dyn Read + 'a>>,
+    header: Vec<String>,
+    /// What may still be read for this row.
+    left: Rc<Cell<usize>>,
+}
+
+impl<'a> Csv<'a> {
+    fn new(reader: Box<dyn BufRead + 'a>) -> Result<Self> {
+        let left = Rc::new(Cell::new(MAX_LINE));
+        let limited: Box<dyn Read + 'a> = Box::new(Limited { reader, left: left.clone() });
+        let mut reader = csv::Reader::from_reader(limited);
+        let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+        let mut seen = HashSet::new();
+        if let Some(twice) = header.iter().find(|name| !seen.insert(name.as_str())) {
+            bail!("the column `{}` stands twice in the header", twice.escape_debug());
+        }
+        Ok(Self { records: reader.into_records(), header, left })
+    }
+
+    fn next(&mut self) -> Result<Option<(usize, Map<String, Value>)>> {
+        self.left.set(MAX_LINE);
+        let Some(record) = self.records.next().transpose()? else { return Ok(None) };
+        let line = record.position().map_or(0, |position| position.line() as usize);
+        let cell = |cell: &str| if cell.is_empty() { Value::Null } else { Value::from(cell) };
+        let row = self.header.iter().cloned().zip(record.iter().map(cell)).collect();
+        Ok(Some((line, row)))
+    }
+}
+
+struct Limited<R> {
+    reader: R,
+    left: Rc<Cell<usize>>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        let Some(left) = self.left.get().checked_sub(count) else {
+            return Err(io::Error::other(format!(
+                "a row of more than {MAX_LINE} bytes, the limit"
+            )));
+        };
+        self.left.set(left);
+        Ok(count)
+    }
+}

@@ -1,0 +1,82 @@
+//! How many correct answers there are in effect: Hill numbers, Chao's bound and the unseen share, over problems.
+
+use serde::{Deserialize, Serialize};
+
+use crate::interval::{Estimate, amount, share};
+use crate::measure::hill;
+use crate::{Level, Tally};
+
+/// How many correct answers there are in effect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Richness {
+    /// Prompts with enough correct answers.
+    pub problems: usize,
+    /// `exp(H)`, corrected.
+    pub hill_1: Estimate,
+    /// Inverse chance that two correct answers agree.
+    pub hill_2: Estimate,
+    /// Lower bound on the correct answers there are.
+    pub chao_1: Estimate,
+    /// Share of correct draws that would be unseen ones.
+    pub unseen: Estimate,
+}
+
+impl Richness {
+    /// Over the problems whose correct answers carry the estimates; none where no problem's do.
+    pub(crate) fn of(tallies: &[Tally]) -> Option<Self> {
+        let counts: Vec<Vec<usize>> = tallies
+            .iter()
+            .map(|tally| tally.classes.at(Level::Solution).multiplicities())
+            .filter(|counts| hill::is_estimable(counts))
+            .collect();
+        let unseen: Vec<f64> = counts.iter().map(|counts| hill::unseen(counts)).collect();
+        // What is estimated is in this order, whatever the samples.
+        let ordered: Vec<[f64; 3]> = counts
+            .iter()
+            .map(|counts| {
+                let chao_1 = hill::chao_1(counts);
+                let hill_1 = hill::hill_1(counts).min(chao_1);
+                [hill_1, hill::hill_2(counts).min(hill_1), chao_1]
+            })
+            .collect();
+        let estimate =
+            |index: usize| amount(&ordered.iter().map(|all| all[index]).collect::<Vec<_>>());
+        (!counts.is_empty()).then(|| Self {
+            problems: counts.len(),
+            hill_1: estimate(0),
+            hill_2: estimate(1),
+            chao_1: estimate(2),
+            unseen: share(&unseen),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_in_order_and_only_where_samples_carry_them() {
+        let tally = |counts: &[usize]| {
+            let mut tally = Tally::default();
+            for (class, count) in counts.iter().enumerate() {
+                for _ in 0..*count {
+                    let name = class.to_string();
+                    tally.classes.add(&name, &name, &name);
+                    (tally.samples, tally.correct) = (tally.samples + 1, tally.correct + 1);
+                }
+            }
+            tally
+        };
+        // Too few, or all of classes of their own.
+        assert_eq!(Richness::of(&[tally(&[]), tally(&[1, 1]), tally(&[3]), tally(&[1; 9])]), None);
+        // By hand the estimators give 2.27, 3 and 2 for two classes drawn twice each.
+        for counts in [vec![2, 2], vec![4, 4, 4], vec![3, 1], vec![5, 2, 1, 1]] {
+            let richness = Richness::of(&[tally(&counts), tally(&[1])]).unwrap();
+            let [one, two, chao] =
+                [richness.hill_1, richness.hill_2, richness.chao_1].map(|estimate| estimate.value);
+            assert_eq!(richness.problems, 1);
+            assert!(1.0 <= two && two <= one && one <= chao, "{counts:?}: {one} {two} {chao}");
+        }
+    }
+}

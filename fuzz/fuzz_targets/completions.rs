@@ -1,0 +1,5 @@
+//! Untrusted bytes of the kind `completions`: see `tealight::fuzzing`.
+
+#![no_main]
+
+include!("../target.rs");

@@ -1,0 +1,158 @@
+//! Files of completions through the binary: sets and their names, rules for truncated completions, empty files.
+
+use serde_json::Value;
+
+use crate::support::binary::{Folder, ok, refusal, tealight};
+
+/// Samples of lm-eval, two of each of two problems; of the first `correct` are correct.
+fn lm_eval(correct: usize) -> String {
+    let line = |doc: usize| {
+        let answer = |sample: usize| if sample < correct { "#### 7" } else { "#### 8" };
+        format!(
+            "{{\"doc_id\":{doc},\"doc\":{{\"q\":{doc}}},\"target\":\"7\",\"resps\":[[\"{}\",\"{}\"]],\"filter\":\"none\"}}\n",
+            answer(0),
+            answer(1)
+        )
+    };
+    line(0) + &line(1)
+}
+
+fn results(folder: &Folder, output: &str) -> Value {
+    let text = std::fs::read(folder.path(&format!("{output}/results.json"))).expect("results");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+#[test]
+fn runs_of_lm_eval_are_compared_whatever_their_files_are_called() {
+    let folder = Folder::new();
+    let grade = |name: &str, correct: usize, output: &str, options: &[&str]| {
+        let (file, output) = (folder.write(name, lm_eval(correct)), folder.path(output));
+        ok(&[&["grade", &file, "--output", &output], options].concat());
+    };
+    grade("samples_x_2026-11-01T10-00-00.123.jsonl", 1, "base", &[]);
+    grade("samples_x_2026-11-26T12-00-00.456.jsonl", 2, "tuned", &[]);
+    grade("other.jsonl", 2, "other", &[]);
+    grade("third.jsonl", 2, "third", &["--name", "arithmetic"]);
+    let name = |output: &str| results(&folder, output)["sets"][0]["name"].clone();
+    assert_eq!([name("base"), name("tuned"), name("other")], ["samples_x", "samples_x", "other"]);
+    assert_eq!(name("third"), "arithmetic");
+    for other in ["tuned", "other", "third"] {
+        let output = folder.path("compared");
+        ok(&["compare", &folder.path("base"), &folder.path(other), "--json", "--output", &output]);
+    }
+    // Other gold answers are another set.
+    let file =
+        folder.write("golds.jsonl", lm_eval(2).replace("\"target\":\"7\"", "\"target\":\"8\""));
+    ok(&["grade", &file, "--output", &folder.path("golds")]);
+    let message = refusal(&["compare", &folder.path("base"), &folder.path("golds")]);
+    assert!(message.contains("share no set"), "{message}");
+}
+
+#[test]
+fn truncated_completions_count_by_a_rule_that_runs_must_share() {
+    let folder = Folder::new();
+    let line = |id: &str, reason: &str| {
+        format!(
+            "{{\"id\":\"{id}\",\"completion\":\"7\",\"gold\":7,\"finish_reason\":\"{reason}\"}}\n"
+        )
+    };
+    let text = line("a", "length") + &line("a", "stop") + &line("b", "stop");
+    let file = folder.write("c.jsonl", text);
+    let (wrong, judged) = (folder.path("wrong"), folder.path("judged"));
+    let run = tealight(&["grade", &file, "--output", &wrong]);
+    let shown = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(shown.contains("2 problems, 1 to 2 samples each"), "{shown}");
+    assert!(shown.contains("33.3 % truncated (1 of them correct but cut off)"), "{shown}");
+    let warned = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(warned.contains("1 completions are correct but were cut off"), "{warned}");
+    ok(&["grade", &file, "--truncated", "judged", "--output", &judged]);
+    let pass = |output: &str| {
+        let results = results(&folder, output);
+        assert_eq!(results["config"]["truncated"], output);
+        results["sets"][0]["summary"]["pass@k"]["1"]["value"].as_f64().expect("a number")
+    };
+    assert_eq!([pass("wrong"), pass("judged")], [0.75, 1.0]);
+    let message = refusal(&["compare", &wrong, &judged]);
+    assert!(
+        message.contains("truncated is wrong in") && message.contains("judged in"),
+        "{message}"
+    );
+    ok(&["compare", &wrong, &judged, "--across", "truncated"]);
+    // The judged samples say by which rule they count.
+    let samples = std::fs::read_to_string(folder.path("judged/samples/c.jsonl")).expect("samples");
+    assert!(samples.lines().all(|line| line.contains("\"truncated\":\"judged\"")), "{samples}");
+}
+
+#[test]
+fn evaluations_count_truncated_completions_by_the_rule() {
+    let folder = Folder::new();
+    let eval = |rule: &str| {
+        let output = folder.path(rule);
+        // Four tokens end no expression; a pattern that is found in every text accepts what is there.
+        let options =
+            ["--max-completion-length", "2", "--max-samples", "2", "-n", "2", "--device", "cpu"];
+        let verifier = ["--verifier", "regex:(?s)^(.*)$", "--truncated", rule, "--no-greedy"];
+        ok(&[&["eval", "--output", &output], &options[..], &verifier].concat());
+        results(&folder, rule)
+    };
+    let (wrong, judged) = (eval("wrong"), eval("judged"));
+    let summary = |results: &Value| results["sets"][0]["summary"].clone();
+    assert_eq!(summary(&wrong)["truncated"], summary(&judged)["truncated"]);
+    assert_eq!(summary(&wrong)["truncated"], 1.0);
+    assert_eq!(judged["config"]["truncated"], "judged");
+}
+
+#[test]
+fn files_without_completions_are_errors() {
+    let folder = Folder::new();
+    for (name, text) in [
+        ("empty.jsonl", ""),
+        ("blank.jsonl", "\n\n"),
+        ("list.json", "[]"),
+        ("head.csv", "id,completion,gold\n"),
+    ] {
+        let file = folder.write(name, text);
+        for options in [&[][..], &["-k", "1"]] {
+            let message = refusal(&[&["grade", &file], options].concat());
+            assert!(
+                message.contains(name) && message.contains("no completion to grade"),
+                "{message}"
+            );
+        }
+        let message = refusal(&["verify", "--jsonl", &folder.write("none.jsonl", "")]);
+        assert!(message.contains("nothing to judge"), "{message}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn functions_are_tried_before_anything_is_sampled() {
+    let folder = Folder::new();
+    let function = "def judge(gold, completion, prompt):\n    return prompt.index(gold) >= 0\n";
+    let spec = format!("python:{}:judge", folder.write("judge.py", function));
+    let dataset =
+        folder.write("d.jsonl", "{\"id\":\"a\",\"question\":\"1 + 1?\",\"answer\":\"2\"}\n");
+    let lines = folder.write("c.jsonl", "{\"id\":\"a\",\"completion\":\"2\",\"gold\":\"2\"}\n");
+    let run = folder.path("run");
+    let line = "ValueError: substring not found (judge.py, line 2)";
+    for arguments in [
+        vec!["eval", "--dataset", &dataset, "--verifier", &spec, "--output", &run],
+        vec!["train", "--dataset", &dataset, "--verifier", &spec, "--output", &run],
+        vec!["grade", &lines, "--verifier", &spec, "--output", &run],
+        vec!["grade", &lines, "--verifier", &spec, "--dataset", &dataset, "--output", &run],
+    ] {
+        let message = refusal(&arguments);
+        assert!(message.contains(line), "{arguments:?}: {message}");
+    }
+    let verify = tealight(&["verify", "--gold", "2", "--answer", "2", "--verifier", &spec]);
+    let both =
+        [verify.stdout, verify.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(both[0].contains(line) && both[1].contains(line), "{both:?}");
+    let verify = ["verify", "--gold", "2", "--answer", "2", "--prompt", "1 + 1 = 2?", "--check"];
+    ok(&[&verify[..], &["--verifier", &spec]].concat());
+    let pair = folder.write(
+        "p.jsonl",
+        "{\"gold\": 2, \"answer\": \"x\", \"prompt\": [{\"role\": \"user\", \"content\": \"2?\"}]}",
+    );
+    ok(&["verify", "--jsonl", &pair, "--check", "--verifier", &spec]);
+}
