@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::layout::SOLUTIONS;
 use super::problem::prompt_of;
-use super::{Columns, Row, lookup};
+use super::{Columns, Row, json_array, lookup};
 use crate::verify::countdown::{Countdown, MAX_NUMBERS};
 use crate::{DataError, Dataset, Problem, Prompt, Result};
 
@@ -28,7 +28,7 @@ impl Task {
             let target = format!("{place}target");
             whole(lookup(&row.values, &target)?)?;
             let is_list = |name: &String| {
-                let items = lookup(&row.values, name).and_then(Value::as_array);
+                let items = lookup(&row.values, name).and_then(list);
                 items.is_some_and(|items| {
                     items.len() > 1 && items.iter().all(|n| whole(n).is_some())
                 })
@@ -86,7 +86,7 @@ fn problem(
     let column = |name: &str| {
         lookup(&row.values, name).ok_or_else(|| format!("no column `{name}` in this row"))
     };
-    let items = column(&task.numbers)?.as_array().map(Vec::as_slice).unwrap_or_default();
+    let items = list(column(&task.numbers)?).unwrap_or_default();
     let numbers: Option<Vec<u32>> = items.iter().map(whole).collect();
     let numbers = numbers.filter(|numbers| (1..=MAX_NUMBERS).contains(&numbers.len()));
     let numbers = numbers.ok_or_else(|| {
@@ -117,6 +117,15 @@ fn question(numbers: &[String], target: u32) -> String {
          <answer>(1 + 2) / 3</answer>.",
         numbers.join(", ")
     )
+}
+
+/// A list, which CSV files hold as a text.
+fn list(value: &Value) -> Option<Vec<Value>> {
+    match value {
+        Value::Array(items) => Some(items.clone()),
+        Value::String(text) => json_array(text),
+        _ => None,
+    }
 }
 
 /// A whole number of up to nine digits, whatever its type.

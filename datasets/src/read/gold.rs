@@ -56,7 +56,12 @@ pub(super) fn exact(value: &Value) -> Result<Gold, String> {
 }
 
 fn missing(text: &str, why: &'static str) -> Gold {
-    Gold::Missing { text: short(text.trim()), why }
+    Gold::Missing { text: one_line(text), why }
+}
+
+/// The beginning of a text, for a message of one line.
+pub(super) fn one_line(text: &str) -> String {
+    short(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// The answer of a list: its only item, or one of several that are equal.

@@ -217,6 +217,10 @@ impl QuestionColumns {
             ),
         })?;
         refuse_two_questions(first, question)?;
+        let has_input = question == "instruction" && is_filled(rows, "input");
+        if has_input {
+            refuse_no_text(rows, question, "input")?;
+        }
         let has_text = |name: &&str| {
             rows.iter().any(|row| row.text(name).is_some_and(|text| !text.trim().is_empty()))
         };
@@ -232,7 +236,7 @@ impl QuestionColumns {
             question: question.into(),
             context: context.map(String::from),
             system: SYSTEMS.into_iter().find(has_text).map(String::from),
-            has_input: question == "instruction" && has_text(&"input"),
+            has_input,
         })
     }
 
@@ -351,20 +355,21 @@ fn refuse_two_questions(first: &Row, question: &str) -> std::result::Result<(), 
     }
 }
 
+/// Refuses a column that belongs to the question and holds more than text.
+fn refuse_no_text(rows: &[Row], question: &str, name: &str) -> std::result::Result<(), String> {
+    let is_other = |value: &Value| !value.is_null() && plain(value).is_none();
+    match rows.iter().any(|row| row.values.get(name).is_some_and(is_other)) {
+        false => Ok(()),
+        true => Err(format!(
+            "column `{name}` may belong to the question and is no text: name the question with --prompt-column \
+             {question}, or write it with --prompt-template"
+        )),
+    }
+}
+
 /// Refuses a context that is no text, and one beside a prompt that may have it already.
 fn refuse_context(rows: &[Row], question: &str, context: &str) -> std::result::Result<(), String> {
-    for row in rows {
-        match row.values.get(context) {
-            None | Some(Value::Null) => {}
-            Some(value) if plain(value).is_none() => {
-                return Err(format!(
-                    "column `{context}` may belong to the question and is no text: name the question with \
-                     --prompt-column {question}, or write it with --prompt-template"
-                ));
-            }
-            _ => {}
-        }
-    }
+    refuse_no_text(rows, question, context)?;
     let is_ready =
         matches!(question, "prompt" | "context_messages") || CONVERSATIONS.contains(&question);
     let has_it = |row: &Row| {

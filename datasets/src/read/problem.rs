@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::choices::Choices;
-use super::gold::{self, Gold, plain};
+use super::gold::{self, Gold, one_line, plain};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
 use super::{Columns, Purpose, Row, chat, nested};
 use crate::verify::{math, short};
@@ -66,7 +66,7 @@ impl Layout {
             |answer: String, why: String| Ok(Read::LeftOut(Unusable { id: row.id(), answer, why }));
         if let Some(picture) = PICTURES.into_iter().find(|name| is_picture(row.values.get(*name))) {
             return left_out(
-                short(&raw),
+                one_line(&raw),
                 format!("the question needs a picture (column `{picture}`)"),
             );
         }
@@ -111,7 +111,10 @@ impl Layout {
             }
         }
         if let QuestionColumns::Found { context, system, has_input, .. } = &self.question {
-            let text = |name: &str| row.text(name).map(str::trim).filter(|text| !text.is_empty());
+            let text = |name: &str| {
+                let text = row.values.get(name).and_then(plain)?.trim().to_owned();
+                Some(text).filter(|text| !text.is_empty())
+            };
             if let Some(input) = Some("input").filter(|_| *has_input).and_then(text) {
                 edit(&mut prompt, |asked| format!("{asked}\n\n{input}"));
             }
@@ -120,14 +123,14 @@ impl Layout {
             {
                 // A body is the beginning of the question, a passage stands apart from it.
                 let gap = if name.eq_ignore_ascii_case("body") { " " } else { "\n\n" };
-                let is_there = |asked: &str| context.contains(' ') && asked.contains(context);
+                let is_there = |asked: &str| context.contains(' ') && asked.contains(&context);
                 edit(&mut prompt, |asked| match is_there(asked) {
                     true => asked.to_owned(),
                     false => format!("{context}{gap}{asked}"),
                 });
             }
             if let Some(system) = system.as_deref().and_then(text) {
-                prompt.set_system(system);
+                prompt.set_system(&system);
             }
         }
         if let Some(choices) = choices {
@@ -161,10 +164,10 @@ impl Layout {
             (Some(layout), Some(choices), _) => match layout.letter(choices, &value) {
                 Some(letter) => Gold::Answer(letter),
                 None if plain(&value).is_none_or(|text| text.trim().is_empty() || text == "-1") => {
-                    Gold::Missing { text: short(&raw), why: "there is no answer" }
+                    Gold::Missing { text: one_line(&raw), why: "there is no answer" }
                 }
                 None => {
-                    Gold::Missing { text: short(&raw), why: "the answer is none of the choices" }
+                    Gold::Missing { text: one_line(&raw), why: "the answer is none of the choices" }
                 }
             },
             (_, _, AnswerColumn::Worked(_)) => match plain(&value) {
