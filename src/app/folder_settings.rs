@@ -4,18 +4,16 @@
 use std::path::Path;
 
 use anyhow::Result;
-use clap::{Args, FromArgMatches};
 use serde::Serialize;
 use tealight_datasets::{SOURCES, task};
 use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
-use crate::app::settings::defaults;
 use crate::formats::hub;
 
 /// Settings that a folder may give any value: numbers, switches, names of methods and columns, texts of prompts. An
 /// option that is not here, a new one too, is [`is_built_in`] or has to be repeated.
-const FREE: &[&str] = &[
+pub(crate) const FREE: &[&str] = &[
     "adam_beta1",
     "adam_beta2",
     "adam_epsilon",
@@ -178,65 +176,21 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The flags, each after a blank, that a command with these options repeats to continue its run.
+/// The flags, each after a blank, that a command with these options repeats to continue its run, where all options
+/// have `defaults` otherwise.
 ///
 /// # Errors
 /// Settings that TOML cannot hold.
-pub(crate) fn to_continue<T: Args + FromArgMatches + Serialize>(options: &T) -> Result<String> {
-    let flags = to_repeat(&defaults(), options)?;
+pub(crate) fn to_continue<T: Serialize>(defaults: &T, options: &T) -> Result<String> {
+    let flags = to_repeat(defaults, options)?;
     Ok(flags.iter().map(|flag| format!(" {flag}")).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::study::StudyOptions;
+    use crate::app::settings::defaults;
     use crate::app::training::TrainOptions;
-    use crate::app::training::sft::SftOptions;
-    use std::collections::BTreeSet;
-
-    /// The names of all settings of a command.
-    fn names<T: Args>() -> BTreeSet<String> {
-        let command = T::augment_args(clap::Command::new("options"));
-        command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
-    }
-
-    #[test]
-    fn every_setting_that_is_not_free_names_something_outside() {
-        let mut all = names::<TrainOptions>();
-        all.extend(names::<SftOptions>());
-        all.extend(names::<StudyOptions>());
-        let guarded: Vec<&str> =
-            all.iter().map(String::as_str).filter(|name| !FREE.contains(name)).collect();
-        let expected = [
-            "adapter",
-            "api_key_env",
-            "dataset",
-            "demonstration_template",
-            "engine",
-            "engine_dialect",
-            "engine_folder",
-            "engine_model",
-            "engine_weights",
-            "eval_dataset",
-            "few_shot_dataset",
-            "from_scratch",
-            "model",
-            "ood_dataset",
-            "presamples",
-            "prompt_template",
-            "report_to",
-            "task",
-            "tasks",
-            "test_dataset",
-            "test_suite",
-            "tokenizer",
-            "verifier",
-        ];
-        assert_eq!(guarded, expected);
-        let unknown: Vec<_> = FREE.iter().filter(|name| !all.contains(**name)).collect();
-        assert!(unknown.is_empty(), "no options: {unknown:?}");
-    }
 
     #[test]
     fn what_is_built_in_needs_no_repetition_and_the_rest_does() {

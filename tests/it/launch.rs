@@ -92,7 +92,7 @@ fn launched_processes_shard_the_optimizer_and_plan_for_it() {
 fn what_one_process_does_is_not_launched() {
     assert!(refusal(&["launch", "-n", "2", "doctor"]).contains("`doctor` is not one of"));
     let done = tealight(&["launch", "--nnodes", "2", "train"]);
-    assert_eq!(done.status.code(), Some(2), "several machines are for MPI");
+    assert!(!done.status.success(), "several machines are for MPI");
     let done = tealight(&["launch", "-n", "2", "train", "--max-stepz", "2"]);
     assert!(!done.status.success(), "the command's own options are checked first");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();

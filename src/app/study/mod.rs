@@ -206,7 +206,8 @@ fn say_how_to_continue(
 ) {
     if error.is::<Interrupted>() && ranks.is_first() {
         // Settings that were recorded can be shown too.
-        let flags = folder_settings::to_continue(options).unwrap_or_default();
+        let flags =
+            folder_settings::to_continue(&settings::defaults(), options).unwrap_or_default();
         let (config, output) = (output.join("config.toml"), directory::as_argument(output));
         let config = directory::as_argument(&config);
         tracing::info!(

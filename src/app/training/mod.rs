@@ -157,7 +157,7 @@ pub fn run(
         tracing::info!(
             "continue with: tealight train --resume {}{}",
             directory::as_argument(output),
-            folder_settings::to_continue(options)?
+            folder_settings::to_continue(&settings::defaults(), options)?
         );
         return Err(Interrupted(code).into());
     }
@@ -178,7 +178,7 @@ pub fn run(
             "for more steps: tealight train --resume {} --max-steps {}{}",
             directory::as_argument(output),
             2 * state.global_step,
-            folder_settings::to_continue(options)?
+            folder_settings::to_continue(&settings::defaults(), options)?
         );
     }
     Ok(Trained {

@@ -124,7 +124,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
             checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
         }
         tracing::info!("stopped after step {}; saved checkpoint-{0}", state.global_step);
-        let flags = folder_settings::to_continue(options)?;
+        let flags = folder_settings::to_continue(&settings::defaults(), options)?;
         let output = directory::as_argument(output);
         tracing::info!("continue with: tealight sft --resume {output}{flags}");
         return stop.check();

@@ -114,3 +114,56 @@ fn run_of(named: &Path) -> Option<(PathBuf, String)> {
     let run = named.parent().filter(|run| named.is_dir() && is_run(run))?;
     Some((run.to_owned(), name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::folder_settings::FREE;
+    use crate::app::study::StudyOptions;
+    use crate::app::training::TrainOptions;
+    use crate::app::training::sft::SftOptions;
+    use std::collections::BTreeSet;
+
+    /// The names of all settings of a command.
+    fn names<T: Args>() -> BTreeSet<String> {
+        let command = T::augment_args(clap::Command::new("options"));
+        command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+    }
+
+    #[test]
+    fn every_setting_that_is_not_free_names_something_outside() {
+        let mut all = names::<TrainOptions>();
+        all.extend(names::<SftOptions>());
+        all.extend(names::<StudyOptions>());
+        let guarded: Vec<&str> =
+            all.iter().map(String::as_str).filter(|name| !FREE.contains(name)).collect();
+        let expected = [
+            "adapter",
+            "api_key_env",
+            "dataset",
+            "demonstration_template",
+            "engine",
+            "engine_dialect",
+            "engine_folder",
+            "engine_model",
+            "engine_weights",
+            "eval_dataset",
+            "few_shot_dataset",
+            "from_scratch",
+            "model",
+            "ood_dataset",
+            "presamples",
+            "prompt_template",
+            "report_to",
+            "task",
+            "tasks",
+            "test_dataset",
+            "test_suite",
+            "tokenizer",
+            "verifier",
+        ];
+        assert_eq!(guarded, expected);
+        let unknown: Vec<_> = FREE.iter().filter(|name| !all.contains(**name)).collect();
+        assert!(unknown.is_empty(), "no options: {unknown:?}");
+    }
+}
