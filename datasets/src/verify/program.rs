@@ -347,7 +347,7 @@ impl Verifier for Program {
     fn probe(&self, problem: &Problem) -> Result<(), String> {
         let Launch::Interpreter(..) = self.launch else { return Ok(()) };
         let gold = super::math::gold(&problem.answer);
-        let reply = self.ask(problem, gold).or_else(|_| self.ask(problem, gold))?;
+        let reply = self.ask(problem, &gold).or_else(|_| self.ask(problem, &gold))?;
         if !reply.raised {
             return Ok(());
         }
@@ -356,7 +356,7 @@ impl Verifier for Program {
              for what it cannot judge",
             self.command,
             super::short(&problem.id),
-            super::short(gold),
+            super::short(&gold),
             reply.why.unwrap_or_default()
         ))
     }
