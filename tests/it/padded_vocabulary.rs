@@ -53,13 +53,11 @@ fn sampled(decoder: &Decoder, filters: Filters, temperature: f64) -> Vec<Sequenc
     let mut rows = Vec::new();
     let key = RngKey { seed: 2, step: 0 };
     let mut sink = |_, completions: Vec<tealight::nn::generate::Completion>| {
-        rows.extend(completions.into_iter().map(|completion| (completion.tokens, completion.logp)));
+        rows.extend(completions.into_iter().map(|completion| completion.tokens));
         Ok(())
     };
     sampler.generate(&[request], &params, key, &mut sink).expect("samples");
-    rows.into_iter()
-        .map(|(completion, _)| Sequence { prompt: vec![3, 7, 11], completion })
-        .collect()
+    rows.into_iter().map(|completion| Sequence { prompt: vec![3, 7, 11], completion }).collect()
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn a_model_learns_to_end_its_turn_and_stops_there() {
         .write("one.jsonl", "{\"question\":\"7 + 7?\",\"answer\":\"14\",\"solution\":\"14\"}\n");
     let tuned = folder.path("tuned");
     ok(command!(
-        "sft --model {} --dataset {data} --instruction= --max-steps 60 --batch-size 1 --learning-rate 0.01 \
+        "sft --model {} --dataset {data} --instruction= --max-steps 100 --warmup-steps 0 --batch-size 1 --learning-rate 0.01 \
          --device cpu --output {tuned}",
         model.path
     ));
@@ -198,7 +198,7 @@ fn gguf_files_hold_every_stop_token() {
         ids.sort_unstable();
         ids
     };
-    for stops in [vec![1], vec![1, 4], vec![1, 4, 0]] {
+    for stops in [vec![1u32], vec![1, 4], vec![1, 4, 0]] {
         model.change("generation_config.json", |config| config["eos_token_id"] = json!(stops));
         let whole = load(&model.path);
         let place = folder.path("gguf");
@@ -209,8 +209,9 @@ fn gguf_files_hold_every_stop_token() {
             Some(tealight::formats::gguf::Value::Int(id)) => Some(*id),
             _ => None,
         };
-        assert_eq!((int("eos"), int("eot")), (Some(3), None), "the turn ends as the sequence does");
-        assert_eq!(int("eom"), Some(1));
+        // The turn ends as the sequence does.
+        let eot = stops.get(1).map(|id| i64::from(*id));
+        assert_eq!((int("eos"), int("eot"), int("eom")), (Some(3), eot, Some(1)));
         let back = load(&path.display().to_string());
         assert_eq!(ids(&back), ids(&whole));
         // Padding has no text there, and none when it is read again.
@@ -239,7 +240,7 @@ fn a_warning_names_an_end_of_turn_that_nothing_stops_at() {
     let data = folder.write("one.jsonl", format!("{row}\n"));
     let tuned = folder.path("tuned");
     ok(command!(
-        "sft --model {} --dataset {data} --instruction= --max-steps 60 --batch-size 1 --learning-rate 0.01 \
+        "sft --model {} --dataset {data} --instruction= --max-steps 100 --warmup-steps 0 --batch-size 1 --learning-rate 0.01 \
          --device cpu --output {tuned}",
         model.path
     ));

@@ -142,11 +142,12 @@ pub(super) fn values(
     if let Some(id) = unknown {
         vocabulary.kinds[id] = TOKEN_UNKNOWN;
     }
+    let named = further_stops(config);
     let special = [
         ("bos_token_id", vocabulary.special(config, settings, "bos")),
         ("eos_token_id", vocabulary.special(config, settings, "eos")),
-        ("eot_token_id", other_stop(config, "turn_end_token_id")),
-        ("eom_token_id", further_stop(config)),
+        ("eot_token_id", named[0]),
+        ("eom_token_id", named[1]),
         ("padding_token_id", vocabulary.special(config, settings, "pad")),
         ("unknown_token_id", unknown),
     ];
@@ -182,16 +183,16 @@ fn stops(config: &Json) -> impl Iterator<Item = usize> {
     ids.filter_map(|id| usize::try_from(id.as_u64()?).ok())
 }
 
-/// A token that ends a completion under this key, where that is not the end of a sequence.
-fn other_stop(config: &Json, key: &str) -> Option<usize> {
-    let id = config[key].as_u64().filter(|id| config["eos_token_id"] != *id)?;
-    usize::try_from(id).ok()
-}
-
-/// One more: in files the end of a message that calls a tool.
-fn further_stop(config: &Json) -> Option<usize> {
-    let known = [&config["eos_token_id"], &config["turn_end_token_id"]];
-    stops(config).find(|id| known.iter().all(|known| **known != *id))
+/// Those that files call the end of a turn and of a message, which llama.cpp also stops at. The end of a turn has its
+/// own key where it is not the end of a sequence.
+fn further_stops(config: &Json) -> [Option<usize>; 2] {
+    let is_other = |id: &usize, key: &str| config[key] != *id;
+    let turn = config["turn_end_token_id"].as_u64().map(|id| id as usize);
+    let turn = turn.filter(|id| is_other(id, "eos_token_id"));
+    let mut others = stops(config)
+        .filter(|id| is_other(id, "eos_token_id") && is_other(id, "turn_end_token_id"));
+    let message = others.next();
+    [turn.or_else(|| others.next()), message]
 }
 
 /// Text and kind of every token of a `tokenizer.json`, by id.
