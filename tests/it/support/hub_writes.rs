@@ -79,7 +79,7 @@ impl Shelf {
             let mut answer = object.clone();
             if !self.objects.contains_key(oid) {
                 answer["actions"]["upload"] =
-                    json!({"href": format!("{own}/objects/{oid}"), "header": {"X-Upload": "granted"}});
+                    json!({"href": format!("{own}/objects/{oid}?X-Amz-Signature=1")});
             }
             answer
         });
