@@ -23,6 +23,9 @@ pub(super) fn verdict(curves: &Curves) -> Verdict {
         let is_unsure = tested.iter().any(|one| !one.is_significant);
         sentences.extend(power.as_ref().filter(|_| is_unsure).map(power_line));
     }
+    if sentences.is_empty() {
+        sentences.push(format!("No other objective is compared with {}.", curves.reference));
+    }
     Verdict { power, text: sentences.join(" ") }
 }
 
@@ -255,6 +258,9 @@ mod tests {
             found.verdict.text
         );
         assert!(found.comparisons[0].p_value.is_none());
+        let alone = of(&[("grpo", world::COLLAPSES)], 3).verdict;
+        assert_eq!(alone.text, "No other objective is compared with grpo.");
+        assert_eq!(alone.power, None);
         let found = of(&[("still", still), ("js", world::KEEPS)], 3).verdict.text;
         assert!(found.starts_with("Nothing is compared with still"), "{found}");
     }

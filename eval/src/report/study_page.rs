@@ -13,7 +13,7 @@ use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
 use super::{Evaluated, Measured, Study, Training, contrast, curve, greedy_warnings, ledger, page};
 use crate::contrast::Contrast;
-use crate::curve::ONE_SEED;
+use crate::curve::{Curves, ONE_SEED};
 use crate::interval::ByK;
 use crate::{Summary, store};
 
@@ -189,9 +189,11 @@ pub(super) fn lead(study: &Study) -> String {
     )
 }
 
-/// The verdict on the first curves; where there are none, what became of the base under each objective.
+/// The verdict on the first curves; where one objective is alone, what became of the base under it.
 fn verdict(study: &Study, reported: Option<&Evaluated>) -> Vec<String> {
-    if let Some(curves) = study.curves.first() {
+    let has_others =
+        |curves: &&Curves| curves.curves.iter().filter(|one| !one.is_baseline).count() > 1;
+    if let Some(curves) = study.curves.first().filter(has_others) {
         return vec![curves.verdict.text.clone()];
     }
     let contrasts = reported.map(|set| set.contrasts.as_slice()).unwrap_or_default();
