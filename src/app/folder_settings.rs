@@ -5,14 +5,14 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
-use tealight_datasets::{SOURCES, task};
+use tealight_datasets::{SOURCES, names, task};
 use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
-use crate::formats::hub;
+use crate::formats::hub::{self, dataset::HubDataset};
 
 /// Settings that a folder may give any value: numbers, switches, names of methods and columns, texts of prompts. An
-/// option that is not here, a new one too, is [`is_built_in`] or has to be repeated.
+/// option that is not here, a new one too, is [`is_public`] or has to be repeated.
 pub(crate) const FREE: &[&str] = &[
     "adam_beta1",
     "adam_beta2",
@@ -126,12 +126,13 @@ pub(crate) const FREE: &[&str] = &[
 /// Verifiers that neither start a program nor read a file; tasks have further ones.
 const VERIFIERS: [&str; 7] = ["math", "exact", "regex", "numeric", "countdown", "chain", "walk"];
 
-/// Whether a value of `option` means something that is part of this program: no file, no server, no other program.
-fn is_built_in(option: &str, value: &str) -> bool {
+/// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no file of
+/// this machine, no other server, no other program.
+fn is_public(option: &str, value: &str) -> bool {
     match option {
-        "model" => hub::is_embedded(value),
+        "model" => hub::is_embedded(value) || is_hub_model(value),
         "dataset" | "eval_dataset" | "few_shot_dataset" | "ood_dataset" | "test_dataset"
-        | "task" | "tasks" => value.split(',').all(is_source),
+        | "task" | "tasks" => value.split(',').all(|spec| is_source(spec) || is_hub_dataset(spec)),
         "verifier" => {
             let name = value.split(':').next().unwrap_or_default();
             VERIFIERS.contains(&name) || task::find(name).is_some()
@@ -145,6 +146,18 @@ fn is_built_in(option: &str, value: &str) -> bool {
 fn is_source(spec: &str) -> bool {
     let name = spec.trim().split('/').next().unwrap_or_default();
     SOURCES.iter().any(|source| source.name == name)
+}
+
+/// Whether `name` is a model of the Hub, and could be of no folder here.
+fn is_hub_model(name: &str) -> bool {
+    let id = name.split('@').next().unwrap_or_default();
+    let is_here = Path::new(id).parent().is_some_and(Path::is_dir);
+    names::is_repository(id) && !is_here
+}
+
+/// Whether `spec` is a dataset of the Hub, and could be of no file here.
+fn is_hub_dataset(spec: &str) -> bool {
+    matches!(HubDataset::parse(spec.trim()), Ok(Some(_)))
 }
 
 /// The flags that repeat the settings of `merged` that `own`, the user's, lack and that a folder may not bring.
@@ -163,11 +176,11 @@ pub(crate) fn to_repeat<T: Serialize>(own: &T, merged: &T) -> Result<Vec<String>
         };
         let texts: Vec<String> = values.iter().map(text).collect();
         // Flags take the place of a whole list.
-        let are_built_in = texts.iter().all(|text| is_built_in(name, text));
+        let are_public = texts.iter().all(|text| is_public(name, text));
         let flag = |text: &String| {
             format!("--{} {}", name.replace('_', "-"), as_argument(Path::new(text)))
         };
-        if are_built_in { Vec::new() } else { texts.iter().map(flag).collect() }
+        if are_public { Vec::new() } else { texts.iter().map(flag).collect() }
     });
     Ok(flags.collect())
 }
@@ -193,7 +206,7 @@ mod tests {
     use crate::app::training::TrainOptions;
 
     #[test]
-    fn what_is_built_in_needs_no_repetition_and_the_rest_does() {
+    fn what_is_public_needs_no_repetition_and_the_rest_does() {
         let flags = |change: &dyn Fn(&mut TrainOptions)| {
             let own: TrainOptions = defaults();
             let mut merged = own.clone();
@@ -204,7 +217,7 @@ mod tests {
         assert_eq!(
             flags(&|options| {
                 options.model.model = "tasks".into();
-                options.data.dataset = "colouring/train".into();
+                options.data.dataset = "colouring/train,owner/data:test,hub:a/b".into();
                 options.data.rewards.verifier = vec!["math:strict".into(), "regex:(a)".into()];
                 options.rlvr.settings.num_generations = 3;
             }),
@@ -221,16 +234,16 @@ mod tests {
             let found = flags(&|options| options.data.rewards.verifier.clone_from(&verifiers));
             assert_eq!(found, expected);
         }
-        for dataset in
-            ["owner/data:test", "hub:a/b", "/etc/passwd", "countdown.jsonl", "countdown,x.csv", ""]
-        {
+        assert_eq!(flags(&|options| options.model.model = "owner/model@main".into()), none);
+        // `src` is a folder here, so `src/app` could be one of it.
+        for dataset in ["src/app", "/etc/passwd", "countdown.jsonl", "countdown,x.csv", ""] {
             assert_eq!(
                 flags(&|options| options.data.dataset = dataset.into()).len(),
                 1,
                 "{dataset}"
             );
         }
-        for model in ["owner/model", "../countdown", "countdown/", "x.gguf"] {
+        for model in ["src/model", "../countdown", "countdown/", "x.gguf"] {
             assert_eq!(flags(&|options| options.model.model = model.into()).len(), 1, "{model}");
         }
         let engine = flags(&|options| {

@@ -56,6 +56,7 @@ mod prompts;
 mod pstar;
 mod push;
 mod ranks;
+mod rarity;
 mod recipes;
 mod reloads;
 mod reporters;

@@ -1,5 +1,6 @@
 //! Studies and evaluations as data, as rows of tables, and as pages: data for the viewer that `web/` builds.
 
+mod answer_place;
 pub mod contrast;
 pub mod curve;
 mod evaluation;

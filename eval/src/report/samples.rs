@@ -18,6 +18,7 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 use tealight_datasets::{Verdict, output as output_file};
 
+use super::answer_place;
 use super::view::Placement;
 use crate::results::Question;
 use crate::store::Index;
@@ -29,10 +30,6 @@ const PROBLEMS: usize = 10;
 const MAX_EMBEDDED: usize = 64 << 20;
 /// Longest completion that is shown, in characters.
 const MAX_SHOWN: usize = 20_000;
-/// Most characters around an answer that are shown with the rule that found it.
-const MAX_AROUND: usize = 40;
-/// Longest answer that is shown with its rule, in characters.
-const MAX_ANSWER: usize = 200;
 /// Longest prompt that is shown, in characters.
 const MAX_PROMPT: usize = 4_000;
 
@@ -230,23 +227,10 @@ fn distinct(samples: &[Sample], is_greedy: bool) -> Vec<Value> {
             json!(is_greedy),
             json!(times),
         ];
-        row.extend(found(sample));
+        row.extend(answer_place::found(sample));
         Value::Array(row)
     };
     order.into_iter().map(shown).collect()
-}
-
-/// The rule that found a sample's answer, and the answer with a little text before and after it; none where no rule did.
-fn found(sample: &Sample) -> Option<Value> {
-    let found = sample.found.as_ref()?;
-    let text = sample.completion.as_str();
-    // A file may say any place.
-    let answer = text.get(found.start..found.end)?;
-    let before: Vec<char> = text[..found.start].chars().rev().take(MAX_AROUND).collect();
-    let before: String = before.into_iter().rev().collect();
-    let after: String = text[found.end..].chars().take(MAX_AROUND).collect();
-    let answer: String = answer.chars().take(MAX_ANSWER).collect();
-    Some(json!([found.rule.name(), before, answer, after]))
 }
 
 /// The verdict on a sample, and the reason, or the class of its answer.
@@ -374,23 +358,6 @@ mod tests {
         // Correct samples, all, truncated, without an answer, not judged.
         assert_eq!(of("problems")["sets"][0]["problems"][0][3], json!([[2, 3, 1, 1, 0]]));
         assert!(!placed.has_mathematics && placed.said.contains("in this file"));
-    }
-
-    #[test]
-    fn the_place_of_an_answer_is_in_the_page() {
-        use tealight_datasets::verify::math::{Location, Rule};
-        let text = "é so \\boxed{7} apples";
-        let at = |start: usize, end: usize| Sample {
-            found: Some(Location { rule: Rule::Box, start, end }),
-            ..sample(0, text, Verdict::correct("7", "7"), true)
-        };
-        let start = text.find('7').unwrap();
-        let rows = distinct(&[at(start, start + 1)], false);
-        assert_eq!(rows[0][7], json!(["box", "é so \\boxed{", "7", "} apples"]));
-        // Places that are none: inside of a character, behind the end.
-        for (start, end) in [(1, 2), (5, 900), (9, 3)] {
-            assert_eq!(distinct(&[at(start, end)], false)[0].as_array().unwrap().len(), 7);
-        }
     }
 
     #[test]
