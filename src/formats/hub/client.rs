@@ -1,7 +1,7 @@
 //! Requests to the Hub, by hf-hub: what a repository holds, what a file is, and a file's bytes.
 //!
-//! hf-hub asks and transfers; it writes no file and decides no name, size or content. Of its calls only `info`,
-//! `get_paths_info` and `download_file_stream` are used: the others follow a `Link` with the token, write where a server
+//! hf-hub asks and transfers; it writes no file, decides no name, size or content. Of its calls only `info`,
+//! `get_paths_info` and `download_file_stream` are used: others follow a `Link` with the token, write where a server
 //! says, take memory as a server announces, or go without a limit of time (`tests/it/tidy.rs`). Each call runs in a
 //! thread with a budget of memory, and the process's memory is watched besides, since Xet transfers in threads of its
 //! own.

@@ -2,7 +2,7 @@
 //!
 //! A Hub id (`owner/name[@revision]`) is looked up in the local cache first; a hit makes no network
 //! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT`, `HF_HUB_OFFLINE`,
-//! `HF_HUB_DISABLE_XET` and `HF_HUB_DISABLE_TELEMETRY` mean what they mean to the Python client. hf-hub itself reads the
+//! `HF_HUB_DISABLE_XET` and `HF_HUB_DISABLE_TELEMETRY` mean what they mean to the Python client. hf-hub reads the
 //! last one where Xet transfers a file; we send nothing but requests.
 
 mod cache;

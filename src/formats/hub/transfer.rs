@@ -1,4 +1,4 @@
-//! A file's bytes from a server to the cache: staged, taken up again where they ended, and checked before they are kept.
+//! A file's bytes from a server to the cache: staged, taken up where they ended, and checked before they are kept.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
