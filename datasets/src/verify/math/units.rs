@@ -36,7 +36,7 @@ const UNITS: &[Unit] = &[
     ("length", 3, (1, 1_000_000), &["ml", "milliliter", "millilitre"]),
     ("length", 3, (1, 100_000), &["cl", "centiliter", "centilitre"]),
     ("length", 3, (1, 10_000), &["dl", "deciliter", "decilitre"]),
-    ("length", 3, (1, 1000), &["l", "liter", "litre"]),
+    ("length", 3, (1, 1000), &["l", "L", "liter", "litre"]),
     ("length", 2, (10_000, 1), &["ha", "hectare"]),
     ("dollar", 1, (1, 1), &["dollar", "usd", "buck"]),
     ("dollar", 1, (1, 100), &["cent", "¢"]),
