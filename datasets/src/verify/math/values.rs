@@ -178,8 +178,10 @@ fn counts(expr: &Expr) -> bool {
 
 /// Equality at natural numbers, for factorials and binomial coefficients of variables.
 fn at_integers(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) -> bool {
-    const POINTS: u64 = 12;
+    // Some points have no value, such as binomials with more below than above.
+    const POINTS: u64 = 48;
     const NEEDED: usize = 6;
+    const ENOUGH: usize = 12;
     let mut agreed = 0;
     for point in 0..POINTS {
         let at = |expr: &Expr| {
@@ -195,6 +197,7 @@ fn at_integers(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) ->
         };
         match is_equal {
             Some(false) => return false,
+            Some(true) if agreed + 1 == ENOUGH => return true,
             Some(true) => agreed += 1,
             None => {}
         }
