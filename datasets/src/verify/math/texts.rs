@@ -111,16 +111,19 @@ fn right_side(text: &str) -> Option<tree::Answer> {
         depth == 0 && byte == b'='
     })?;
     let (name, value) = (text[..equals].trim(), &text[equals + 1..]);
-    let mut outside = 0_i32;
-    let is_list = name.chars().any(|c| {
-        match c {
-            '(' | '[' | '{' => outside += 1,
-            ')' | ']' | '}' => outside -= 1,
-            _ => {}
-        }
-        outside == 0 && matches!(c, ',' | ';' | '<' | '>' | '!' | '≤' | '≥' | '≠')
-    });
-    let words = name.split(|c: char| !c.is_ascii_alphabetic());
+    // In brackets anything may stand: `P(X \ge 1)`.
+    let mut depth = 0_i32;
+    let outside: String = name
+        .chars()
+        .filter(|c| {
+            depth += i32::from(matches!(c, '(' | '[' | '{'));
+            let is_outside = depth == 0;
+            depth -= i32::from(matches!(c, ')' | ']' | '}'));
+            is_outside
+        })
+        .collect();
+    let is_list = outside.contains([',', ';', '<', '>', '!', '≤', '≥', '≠']);
+    let words = outside.split(|c: char| !c.is_ascii_alphabetic());
     let mut words = words.filter(|word| !word.is_empty());
     let is_hedged = words.any(|word| {
         matches!(
@@ -129,7 +132,7 @@ fn right_side(text: &str) -> Option<tree::Answer> {
         )
     });
     let is_name = name.starts_with(|c: char| !c.is_ascii_digit() && c != '-')
-        && name.contains(|c: char| c.is_ascii_alphabetic());
+        && outside.contains(|c: char| c.is_ascii_alphabetic());
     if is_list || is_hedged || !is_name {
         return None;
     }
