@@ -1,6 +1,7 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
+use super::spelled::spelled;
 use super::structures::cases_of;
 use super::text::time;
 use super::tidy::{qualifier, tidy};
@@ -15,6 +16,9 @@ const MAX_TOKENS: usize = 1024;
 pub(super) fn parse(text: &str) -> Option<Answer> {
     if let Some(time) = time(text) {
         return Some(time);
+    }
+    if is_spelled(text) {
+        return Some(Answer::Words(text.trim().to_lowercase()));
     }
     let mut tokens = tidy(tokens(text)?);
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
@@ -335,6 +339,13 @@ impl Parser {
         rows.retain(|row: &Vec<Answer>| !row.is_empty());
         Some(rows)
     }
+}
+
+/// Whether a text is one number in words around "and", which elsewhere separates two answers: `two and a half`.
+fn is_spelled(text: &str) -> bool {
+    text.contains(" and ")
+        && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b' ' || byte == b'-')
+        && spelled(text).is_some()
 }
 
 /// Whether a name stands before the coordinates of a point.
