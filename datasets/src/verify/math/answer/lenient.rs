@@ -10,6 +10,9 @@ const MAX_WORDS: usize = 80;
 /// Most words of a text that is a name as a whole.
 const MAX_NAME: usize = 3;
 
+/// Most values in a row that a text may deny.
+const MAX_DENIALS: usize = 4;
+
 /// Words that say that a sentence leaves open what it says.
 const OPEN: [&str; 17] = [
     "whether", "if", "not", "might", "may", "could", "perhaps", "maybe", "either", "unless",
@@ -28,7 +31,9 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     }
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
-    if text.len() <= MAX_WHOLE && (is_name() || (is_value(text) && is_answer(text))) {
+    let is_sentence = [" is ", " are "].iter().any(|verb| text.contains(verb));
+    if text.len() <= MAX_WHOLE && !is_sentence && (is_name() || (is_value(text) && is_answer(text)))
+    {
         return Some((text, Rule::Whole));
     }
     let line = text.lines().next_back().unwrap_or(text).trim();
@@ -56,7 +61,7 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
             return Some(found);
         }
     }
-    if let Some(found) = last_value(text) {
+    if let Some(found) = stated_value(text) {
         return Some(found);
     }
     (text.len() <= MAX_WORDS).then_some((text, Rule::Words))
@@ -171,6 +176,24 @@ fn words(sentence: &str) -> Option<(&str, Rule)> {
     let is_name = words.all(|word| word.starts_with(char::is_uppercase)) || concludes;
     let is_short = !tail.is_empty() && tail.split(' ').count() <= 4;
     (is_short && is_name && !is_about).then_some((tail, Rule::Conclusion))
+}
+
+/// The last value that a text does not deny: "it is not 7" says what it is not.
+fn stated_value(text: &str) -> Option<(&str, Rule)> {
+    const DENIALS: [&str; 5] = ["not", "isn't", "never", "not equal to", "not equal"];
+    let mut rest = text;
+    for _ in 0..MAX_DENIALS {
+        let found = last_value(rest)?;
+        let before = rest[..offset_in(rest, found.0)].trim_end_matches([' ', '*', '$']);
+        let denial = DENIALS.iter().find(|denial| {
+            before.strip_suffix(**denial).is_some_and(|head| head.is_empty() || head.ends_with(' '))
+        });
+        match denial {
+            Some(denial) => rest = &before[..before.len() - denial.len()],
+            None => return Some(found),
+        }
+    }
+    None
 }
 
 /// The later of the last formula and the last number outside it.
