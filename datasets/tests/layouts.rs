@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tealight_datasets::read::{Columns, Purpose};
-use tealight_datasets::{Dataset, Message, Prompt, Prompting, Verdict, prompting, verify};
+use tealight_datasets::{Dataset, Message, Prompt, Prompting, Rewards, Verdict, prompting, verify};
 
 /// Reads rows as a file of the format, without an instruction after the questions.
 fn read(folder: &Path, rows: &[Value], columns: Columns) -> Result<Dataset, String> {
@@ -295,5 +295,28 @@ fn real_layouts_have_the_gold_answers_that_were_worked_out() {
             (Ok(set), Err(_)) => panic!("{name}: read as {:?}", set.problems),
             (Err(error), Ok(_)) => panic!("{name}: {error}"),
         }
+    }
+}
+
+#[test]
+fn flexible_mathematics_is_judged_strictly_where_every_prompt_asks_for_a_box() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = |question: &str| serde_json::json!({"question": question, "answer": "42"});
+    let (boxed, plain) = (row("6 times 7? Put it in \\boxed{}."), row("6 times 7?"));
+    for (rows, verifier, is_strict) in [
+        (vec![boxed.clone(), boxed.clone()], None, true),
+        (vec![boxed.clone(), plain.clone()], None, false),
+        (vec![plain], None, false),
+        (vec![boxed.clone()], Some("numeric"), false),
+        (vec![boxed], Some("math:strict"), false),
+    ] {
+        let rewards = Rewards::by(verifier.map(str::to_owned));
+        let columns = Columns { rewards, ..Columns::default() };
+        let mut set = read(folder.path(), &rows, columns).expect("read");
+        let before = set.verifier.name();
+        assert_eq!(set.judge_strictly(), is_strict, "{rows:?}");
+        assert_eq!(set.verifier.name(), if is_strict { "math:strict" } else { before });
+        let found = set.verifier.verify(&set.problems[0], "I guess 42").is_correct();
+        assert_eq!(found, !is_strict && verifier != Some("math:strict"), "{rows:?}");
     }
 }

@@ -51,6 +51,7 @@ impl RewardOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::settings::{DataOptions, defaults};
     use serde_json::json;
 
     #[test]
@@ -72,6 +73,35 @@ mod tests {
         }
         for wrong in [json!({"verifier": 3}), json!({"verifier": [3]})] {
             assert!(serde_json::from_value::<RewardOptions>(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn training_on_prompts_that_ask_for_a_box_rewards_marked_answers_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plain = json!({"question": "6 times 7?", "answer": "42"});
+        let boxed = json!({"question": "6 times 7? Put it in \\boxed{}.", "answer": "42"});
+        for (rows, instruction, verifier, name) in [
+            // The usual instruction of questions asks for a box.
+            (vec![&plain], None, None, "math:strict"),
+            (vec![&boxed, &boxed], Some(""), None, "math:strict"),
+            (vec![&boxed], None, Some("math"), "math"),
+            (vec![&boxed], None, Some("numeric"), "numeric"),
+            (vec![&boxed, &plain], Some(""), None, "math"),
+            (vec![&plain], Some(""), None, "math"),
+        ] {
+            let path = folder.path().join("rows.jsonl");
+            let lines: Vec<String> = rows.iter().map(|row| row.to_string()).collect();
+            std::fs::write(&path, lines.join("\n")).expect("written");
+            let mut options: DataOptions = defaults();
+            options.dataset = path.display().to_string();
+            options.prompts.instruction = instruction.map(str::to_owned);
+            options.rewards.verifier = verifier.map(str::to_owned).into_iter().collect();
+            let trained = options.open_for_training().expect("a dataset");
+            assert_eq!(trained.verifier.name(), name, "{lines:?} {instruction:?} {verifier:?}");
+            // Evaluation reads any completion, whatever the prompt asks.
+            let evaluated = options.open(&options.dataset).expect("a dataset");
+            assert_eq!(evaluated.verifier.name(), verifier.unwrap_or("math"));
         }
     }
 }
