@@ -107,6 +107,8 @@ impl Lexer<'_> {
                 self.braced()?;
             }
             "approx" | "sim" | "simeq" => self.approximately(),
+            "pounds" => self.out.push(Token::Currency("£")),
+            "euro" => self.out.push(Token::Currency("€")),
             "pmod" | "bmod" => self.out.push(Token::Name("mod".into())),
             _ if name.starts_with("quad") || name.starts_with("qquad") => {
                 self.at -= name.len() - name.find("quad").map_or(0, |at| at + 4);
@@ -153,7 +155,7 @@ impl Lexer<'_> {
         }
         // `5\text{ m}` has a unit, as has `5\text{ min}`; `\text{B}` is a letter, `\text{min}` a function.
         let is_unit = is_known(trimmed) && matches!(self.out.last(), Some(Token::Number { .. }));
-        let is_math = (trimmed.len() == 1 && !is_unit)
+        let is_math = (trimmed.chars().count() == 1 && !is_unit)
             || trimmed.starts_with(|c: char| c.is_ascii_digit() || c == '-');
         if trimmed.is_empty() {
             return Some(());
