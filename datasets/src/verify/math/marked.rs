@@ -7,7 +7,7 @@ use super::numerals::is_written;
 use super::parse::Parser;
 use super::text::{number_word, scale};
 use super::tree::{Answer, Expr, Mark, times};
-use super::units::conversion;
+use super::units::{conversion, is_known};
 
 /// Words behind a value that begin a condition or a modulus.
 const NO_UNITS: [&str; 8] = ["if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
@@ -72,31 +72,48 @@ impl Parser {
     /// The words behind a value, `meters per second`, `cm^2`.
     fn unit_words(&mut self) -> Option<String> {
         let mut words = String::new();
-        while let Some(Token::Text(word)) = self.peek() {
+        while let Some(word) = self.unit_word(!words.is_empty()) {
             if NO_UNITS.contains(&word.trim().to_lowercase().as_str()) {
                 break;
             }
             if !words.is_empty() {
                 words.push(' ');
             }
-            words.push_str(word);
+            words.push_str(&word);
             self.at += 1;
-            // `cm^2`, `cm^{2}`
+            // `cm^2`, `cm^{2}`, `h^{-1}`
             if self.accept('^') {
-                let power = self.argument()?;
-                if let Expr::Number(power, None) = power {
-                    words.push_str(&format!("^{power}"));
+                match self.argument()? {
+                    Expr::Number(power, None) => words.push_str(&format!("^{power}")),
+                    Expr::Negative(power) => match *power {
+                        Expr::Number(power, None) => words.push_str(&format!("^-{power}")),
+                        _ => return None,
+                    },
+                    _ => {}
                 }
             }
-            // `\text{km}/\text{h}`
-            if self.peek_is('/')
-                && let Some(Token::Text(_)) = self.tokens.get(self.at + 1)
-            {
-                self.at += 1;
-                words.push_str(" per");
+            // `\text{km}/\text{h}`, `km/h`
+            if self.accept('/') {
+                if self.unit_word(true).is_some() {
+                    words.push_str(" per");
+                } else {
+                    self.at -= 1;
+                    break;
+                }
             }
         }
         Some(words.trim().trim_end_matches('.').to_lowercase())
+    }
+
+    /// The word of a unit at the cursor; behind another one, `km/h`, a single letter may be one.
+    fn unit_word(&self, is_behind: bool) -> Option<String> {
+        match self.peek()? {
+            Token::Text(word) => Some(word.clone()),
+            Token::Name(name) if is_behind && name.len() == 1 && is_known(name) => {
+                Some(name.clone())
+            }
+            _ => None,
+        }
     }
 
     /// Degrees of angle or, before C and F, of temperature.

@@ -129,7 +129,7 @@ fn measure(unit: &str) -> Option<Measure> {
                 _ => {
                     let (name, power) = word.split_once('^').unwrap_or((word, "1"));
                     let power =
-                        power.parse::<i32>().ok().filter(|power| (1..=4).contains(power))?;
+                        power.parse::<i32>().ok().filter(|power| (1..=4).contains(&power.abs()))?;
                     has_unit = true;
                     multiply(&mut kinds, &mut size, name, sign * power * pending)?;
                     pending = 1;
@@ -190,6 +190,7 @@ mod tests {
             ("miles per hour", "mph", part(1, 1)),
             ("liters", "litres", part(1, 1)),
             ("dollars", "cents", part(1, 100)),
+            ("km/h", "km h^-1", part(1, 1)),
             ("apples", "apple", part(1, 1)),
             ("£", "pounds", part(1, 1)),
             ("apples", "pears", None),
