@@ -3,7 +3,7 @@
 use super::lex::Token;
 
 /// Words before a value that say what it is, without a colon.
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 18] = [
     "about",
     "approximately",
     "approx",
@@ -14,6 +14,14 @@ const LABELS: [&str; 10] = [
     "equals",
     "is",
     "the answer is",
+    "therefore",
+    "thus",
+    "so",
+    "hence",
+    "point",
+    "the point",
+    "interval",
+    "the interval",
 ];
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
@@ -79,7 +87,7 @@ fn label(tokens: &[Token]) -> usize {
         || lower.ends_with(':')
         || lower.ends_with(" is")
         || lower.ends_with(" are")
-        || LABELS.contains(&lower.as_str());
+        || LABELS.contains(&lower.trim_end_matches(','));
     let length = words + usize::from(has_colon);
     if is_label && is_value(tokens.get(length)) { length } else { 0 }
 }
