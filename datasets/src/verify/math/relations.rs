@@ -56,6 +56,14 @@ fn all_equal(relations: &[Relation]) -> bool {
 
 /// Whether all sides after a name, or after what the question asks for, are the value.
 fn every_value(sides: &[Answer], is_gold: bool, is_equal: impl FnMut(&Answer) -> bool) -> bool {
+    // `41 = m + n`
+    if let [value @ Answer::Value(number), asked] = sides
+        && variables(number).is_empty()
+        && !is_name(asked)
+        && is_asked(asked, is_gold)
+    {
+        return std::slice::from_ref(value).iter().all(is_equal);
+    }
     let start = usize::from(is_name(&sides[0]) || is_asked(&sides[0], is_gold));
     let rest = &sides[start..];
     !rest.is_empty()
