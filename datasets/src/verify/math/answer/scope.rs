@@ -1,7 +1,7 @@
 //! The part of a completion that is searched: without thoughts, up to the end of the turn, and up to a next question
 //! that a model without an end goes on with.
 
-use memchr::{memchr_iter, memchr2_iter};
+use memchr::memchr2_iter;
 
 use super::super::super::tail;
 use super::scan::ends_with;
@@ -12,7 +12,7 @@ const MAX_SEARCHED: usize = 64 << 10;
 const MAX_QUESTIONS: usize = 4;
 
 /// How special tokens begin that end a turn, or begin another.
-const TURNS: [&str; 23] = [
+const TURNS: [&str; 26] = [
     "<|im_",
     "<|eot",
     "<|EOT",
@@ -36,6 +36,9 @@ const TURNS: [&str; 23] = [
     "<start_of_turn>",
     "<end_of_utterance>",
     "<｜",
+    "[EOS]",
+    "[INST]",
+    "[/INST]",
 ];
 
 /// What a next question is called, before its number and a colon.
@@ -66,7 +69,7 @@ pub(super) fn searched(completion: &str) -> &str {
 fn turn(text: &str) -> &str {
     let begins = |at: usize| TURNS.iter().any(|token| text[at..].starts_with(token));
     let mut start = 0;
-    for at in memchr_iter(b'<', text.as_bytes()) {
+    for at in memchr2_iter(b'<', b'[', text.as_bytes()) {
         if at < start || !begins(at) {
             continue;
         }
@@ -75,7 +78,7 @@ fn turn(text: &str) -> &str {
         if !before.is_empty() && !matches!(before, "assistant" | "model" | "final") {
             return if start == 0 { &text[..at] } else { without_role(&text[start..at]) };
         }
-        start = text[at..].find('>').map_or(text.len(), |end| at + end + 1);
+        start = text[at..].find(['>', ']']).map_or(text.len(), |end| at + end + 1);
     }
     if start == 0 { text } else { without_role(&text[start..]) }
 }
@@ -125,6 +128,8 @@ mod tests {
             ("<s>9<eos>8", "<s>9"),
             ("a < b and <answer>9</answer>", "a < b and <answer>9</answer>"),
             ("<|begin_of_box|>9<|end_of_box|>", "<|begin_of_box|>9<|end_of_box|>"),
+            ("9[EOS]8", "9"),
+            ("9 [INST] next [/INST] 8", "9"),
             ("9<｜end▁of▁sentence｜>8", "9"),
             ("", ""),
             ("<|im_end|>", ""),
