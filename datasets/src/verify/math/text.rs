@@ -28,7 +28,12 @@ pub(super) fn same_choice(gold: &str, answer: &str) -> bool {
     }
 }
 
-/// The letter of a multiple choice, alone or before its text.
+/// Whether a text is the letter of a choice, alone or before its text.
+pub(super) fn is_choice(text: &str) -> bool {
+    choice(text).is_some()
+}
+
+/// The letter of a multiple choice, alone or before its text; none where another one follows: `A) or B)`.
 fn choice(text: &str) -> Option<char> {
     let mut text = text.trim();
     // `The correct option is B.`
@@ -47,7 +52,23 @@ fn choice(text: &str) -> Option<char> {
     let ends = rest.is_empty()
         || rest.starts_with([')', '.', ':'])
         || (wrapped.is_some() && rest.starts_with('}'));
-    (('A'..='J').contains(&letter.to_ascii_uppercase()) && ends).then_some(letter)
+    let is_letter = |c: char| ('A'..='J').contains(&c.to_ascii_uppercase());
+    (is_letter(letter) && ends && !names_choice(rest)).then_some(letter)
+}
+
+/// Whether a text goes on to name a choice: `(B)`, `or B`.
+fn names_choice(text: &str) -> bool {
+    let is_link = |word: &str| ["or", "and"].iter().any(|link| word.eq_ignore_ascii_case(link));
+    let mut is_linked = false;
+    text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()).any(
+        |word| {
+            let bare = word.trim_matches(['(', ')', '.', ':', '*', '$', '}']);
+            let is_letter = matches!(bare.as_bytes(), [b'A'..=b'J']);
+            let is_marked = is_letter && word.contains([')', ':']);
+            let was_linked = std::mem::replace(&mut is_linked, is_link(word));
+            is_marked || (is_letter && was_linked)
+        },
+    )
 }
 
 /// Lower-case words without decoration.

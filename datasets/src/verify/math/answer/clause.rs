@@ -4,6 +4,9 @@
 //! two guesses has given neither.
 
 use super::super::alphabet::is_function;
+use super::super::parse::parse;
+use super::super::text::is_choice;
+use super::super::tree::Answer;
 use super::lenient::{first_number, formula_at};
 use super::scan::strip_prefix;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value};
@@ -86,6 +89,10 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if let Some(answer) = expression(clause, is_bold) {
         return Some(answer);
     }
+    // `B) 12`: the letter of a choice and its text.
+    if is_choice(clause) {
+        return Some(clause);
+    }
     // "The answer is that she has 12 eggs": the only value.
     let value = only_value(clause);
     Some(value.unwrap_or(clause))
@@ -124,7 +131,10 @@ fn sentence(text: &str) -> &str {
     let is_end = |(at, c): &(usize, char)| {
         let next = text[at + c.len_utf8()..].chars().next();
         match c {
-            '.' | '!' | '?' => next.is_none_or(char::is_whitespace) && !is_factorial(text, *at),
+            '.' | '!' | '?' => {
+                let is_hedged = text[at + 1..].trim_start().starts_with("Or ");
+                next.is_none_or(char::is_whitespace) && !is_factorial(text, *at) && !is_hedged
+            }
             '。' | '！' | '？' | '\n' => true,
             _ => false,
         }
@@ -164,7 +174,7 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
     if let Some(value) = before_bracket(clause) {
         return Some(value);
     }
-    if is_value(clause) && is_answer(clause) {
+    if is_value(clause) && is_answer(clause) && !is_one_case(clause) {
         return Some(clause);
     }
     let remark = remarks(clause).map(|at| trimmed(&clause[..at])).find(|before| is_answer(before));
@@ -186,6 +196,11 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
         .map(|at| (trimmed(&clause[..at]), &clause[at..]))
         .find(|(before, rest)| is_value(before) && !goes_on(rest) && !has_open_end(before))
         .map(|(before, _)| before)
+}
+
+/// Whether a clause is a value and a condition, `42 when x = 7`: of a piecewise function there are several.
+fn is_one_case(clause: &str) -> bool {
+    matches!(parse(clause), Some(Answer::Cases(pieces)) if pieces.len() == 1)
 }
 
 fn has_open_end(text: &str) -> bool {
@@ -214,7 +229,9 @@ fn goes_on(rest: &str) -> bool {
     let is_link =
         |word: &str| matches!(word.trim_matches(['*', ',', '$']), "or" | "and" | "/" | "&");
     let mut words = rest.split_whitespace();
-    let has_or = rest.split_whitespace().any(|word| word.trim_matches(['*', ',']) == "or");
+    let has_or = rest
+        .split_whitespace()
+        .any(|word| word.trim_matches(['*', ',']).eq_ignore_ascii_case("or"));
     let has_link = words.any(is_link) || rest.contains([',', ';']);
     has_or || (has_link && rest.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\'))
 }

@@ -165,7 +165,7 @@ fn words(sentence: &str) -> Option<(&str, Rule)> {
     if is_open(sentence) {
         return None;
     }
-    let starts = [" is ", " are ", " was "].iter();
+    let starts = [" is ", " are ", " was ", " be "].iter();
     let start = starts.filter_map(|mark| Some(sentence.rfind(mark)? + mark.len())).max()?;
     let tail = sentence[start..].trim_matches(['*', ' ', ',', '.', '"']);
     let mut words = tail.split(' ');
@@ -190,10 +190,25 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         });
         match denial {
             Some(denial) => rest = &before[..before.len() - denial.len()],
-            None => return Some(found),
+            None => return Some(with_alternative(text, before, found)),
         }
     }
     None
+}
+
+/// A value and the one before an "or", as one answer: "42 or 7" is neither.
+fn with_alternative<'a>(
+    text: &'a str,
+    before: &'a str,
+    (value, rule): (&'a str, Rule),
+) -> (&'a str, Rule) {
+    let doubts = [" maybe", " perhaps", " possibly"];
+    let doubted = doubts.iter().find_map(|doubt| before.strip_suffix(doubt)).unwrap_or(before);
+    let Some((first, _)) = doubted.strip_suffix(" or").and_then(last_value) else {
+        return (value, rule);
+    };
+    let (start, end) = (offset_in(text, first), offset_in(text, value) + value.len());
+    (&text[start..end], rule)
 }
 
 /// The later of the last formula and the last number outside it.
