@@ -9,7 +9,7 @@ use super::super::text::is_choice;
 use super::super::tree::Answer;
 use super::lenient::{first_number, formula_at};
 use super::scan::strip_prefix;
-use super::{MAX_LINE, is_answer, is_placeholder, is_value};
+use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
 /// Words before an answer that say nothing of it.
 const FILLERS: [&str; 26] = [
@@ -93,9 +93,25 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if is_choice(clause) {
         return Some(clause);
     }
+    if let Some(result) = result(clause) {
+        return Some(result);
+    }
     // "The answer is that she has 12 eggs": the only value.
     let value = only_value(clause);
     Some(value.unwrap_or(clause))
+}
+
+/// What a calculation with words comes to: 20% of `90 minutes / 450 minutes * 100% = 20%`.
+fn result(clause: &str) -> Option<&str> {
+    let (working, result) = clause.rsplit_once('=')?;
+    // `28 days / 7 = <<28/7=4>>4 weeks`
+    let result = trimmed(result.rsplit(">>").next().unwrap_or(result));
+    let is_relation = working.ends_with(['!', '<', '>', ':', '\\']);
+    let mut words = working.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    let is_hedged = words.any(|word| HEDGES.iter().any(|hedge| word.eq_ignore_ascii_case(hedge)));
+    let is_list = working.contains([',', ';']);
+    (!is_relation && !is_hedged && !is_list && is_value(result) && is_answer(result))
+        .then_some(result)
 }
 
 /// The answer that a line begins with; none where it begins with words.
@@ -164,6 +180,9 @@ fn trimmed(text: &str) -> &str {
 
 /// The first complete expression of a clause; none where the clause goes on with another value.
 fn expression(clause: &str, is_bold: bool) -> Option<&str> {
+    if is_integer(clause) {
+        return Some(clause);
+    }
     if is_bold && let Some((bold, rest)) = clause.split_once("**") {
         let bold = trimmed(bold);
         let is_whole = is_answer(bold) && !goes_on(rest);

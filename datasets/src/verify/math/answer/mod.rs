@@ -200,6 +200,9 @@ pub(super) fn offset_in(text: &str, part: &str) -> usize {
 
 /// Whether a text is nothing but an answer: mathematics, or words without a number among them.
 fn is_answer(text: &str) -> bool {
+    if is_integer(text) {
+        return true;
+    }
     // A sentence around a formula is no answer, though its letters could be read as words.
     let dollars = text.bytes().filter(|byte| *byte == b'$').count();
     let is_wrapped = text.starts_with('$') && text.ends_with('$');
@@ -210,9 +213,15 @@ fn is_answer(text: &str) -> bool {
     parse(text).is_some_and(|answer| !(has_digit && has_words(&answer)))
 }
 
+/// Whether a text is digits alone, as most answers are: what needs no parser.
+fn is_integer(text: &str) -> bool {
+    const MAX_DIGITS: usize = 40;
+    (1..=MAX_DIGITS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Whether a text is mathematics without words.
 fn is_value(text: &str) -> bool {
-    parse(text).is_some_and(|answer| !has_words(&answer))
+    is_integer(text) || parse(text).is_some_and(|answer| !has_words(&answer))
 }
 
 fn has_words(answer: &Answer) -> bool {
