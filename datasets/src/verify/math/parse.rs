@@ -107,6 +107,10 @@ impl Parser {
                     while parser.accept(',') || parser.accept('∨') {
                         are_all_or = false;
                     }
+                    // "7 or" leaves open what it is.
+                    if is_or && parser.peek().is_none() {
+                        return None;
+                    }
                     if parser.peek().is_none() || ends.iter().any(|end| parser.peek_is(*end)) {
                         break;
                     }

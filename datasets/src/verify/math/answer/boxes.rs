@@ -56,7 +56,11 @@ fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
 /// The conclusion of a sentence in a box; anything else in a box is the answer as it is.
 fn concluded(inner: &str) -> &str {
     let has_words = inner.len() <= MAX_WHOLE && inner.contains(" is ");
-    if has_words && !is_answer(inner) { lenient::conclusion(inner).unwrap_or(inner) } else { inner }
+    if has_words && !is_answer(inner) && !lenient::is_open(inner) {
+        lenient::conclusion(inner).unwrap_or(inner)
+    } else {
+        inner
+    }
 }
 
 /// A box's contents with the percent sign, degrees or unit right behind it: `\boxed{1.45}\text{ cm}`.

@@ -8,6 +8,7 @@ use super::super::parse::parse;
 use super::super::text::is_choice;
 use super::super::tree::Answer;
 use super::lenient::{first_number, formula_at};
+use super::offers::{RESTATED, offers};
 use super::scan::strip_prefix;
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
@@ -196,7 +197,17 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
     if is_value(clause) && is_answer(clause) && !is_one_case(clause) {
         return Some(clause);
     }
-    let remark = remarks(clause).map(|at| trimmed(&clause[..at])).find(|before| is_answer(before));
+    // "42 apples per tree that bears any": words that are no unit may follow.
+    let ends = clause.match_indices(' ').map(|(at, _)| at).take(8).collect::<Vec<_>>();
+    let begins_as_value = clause.starts_with(|c: char| !c.is_alphabetic());
+    let value = ends.iter().find(|at| begins_as_value && is_value(&clause[..**at]));
+    if value.is_some_and(|at| offers(&clause[*at..])) {
+        return None;
+    }
+    let remark = remarks(clause)
+        .filter(|at| !offers(&clause[*at..]))
+        .map(|at| trimmed(&clause[..at]))
+        .find(|before| is_answer(before));
     if remark.is_some() {
         return remark;
     }
@@ -206,12 +217,11 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
     if let Some((formula, rest)) = formula_at(clause) {
         return (is_answer(formula) && !goes_on(rest)).then_some(formula);
     }
-    // "42 apples per tree that bears any": words that are no unit may follow.
-    let ends = clause.match_indices(' ').map(|(at, _)| at).take(8).collect::<Vec<_>>();
-    let begins_as_value = clause.starts_with(|c: char| !c.is_alphabetic());
+    if value.is_none_or(|at| goes_on(&clause[*at..])) {
+        return None;
+    }
     ends.into_iter()
         .rev()
-        .filter(|_| begins_as_value)
         .map(|at| (trimmed(&clause[..at]), &clause[at..]))
         .find(|(before, rest)| is_value(before) && !goes_on(rest) && !has_open_end(before))
         .map(|(before, _)| before)
@@ -233,8 +243,12 @@ fn before_bracket(clause: &str) -> Option<&str> {
     let is_number = before.ends_with(|c: char| c.is_ascii_digit() || "%°$}".contains(c));
     let is_symbolic = bracket.contains(|c: char| c.is_alphabetic() || c == '\\');
     let is_remark = is_number && (!is_symbolic || !is_value(clause));
-    (is_remark && !bracket.starts_with("mod") && is_answer(before) && !goes_on_after(bracket))
-        .then_some(before)
+    (is_remark
+        && !bracket.starts_with("mod")
+        && is_answer(before)
+        && !offers(bracket)
+        && !goes_on_after(bracket))
+    .then_some(before)
 }
 
 /// Whether another value follows the bracket.
@@ -244,9 +258,16 @@ fn goes_on_after(bracket: &str) -> bool {
 
 /// Whether the rest of a clause, up to a remark, names another value: `or 42`, `, 42`, `apples and $x$`.
 fn goes_on(rest: &str) -> bool {
+    if offers(rest) {
+        return true;
+    }
     let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);
-    let is_link =
-        |word: &str| matches!(word.trim_matches(['*', ',', '$']), "or" | "and" | "/" | "&");
+    let is_link = |word: &str| {
+        matches!(
+            word.trim_matches(['*', ',', '$']),
+            "or" | "and" | "to" | "/" | "&" | "|" | "\\mid"
+        )
+    };
     let mut words = rest.split_whitespace();
     let has_or = rest
         .split_whitespace()
@@ -311,10 +332,11 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
     let is_after_value = || is_value(trimmed(&clause[..start]));
     match bare {
         "and" => (is_word(next_word) || next_word == "I") && is_after_value(),
-        "or" => ["approximately", "about", "roughly", "equivalently", "simply", "in"]
-            .contains(&next_word),
+        "or" => RESTATED.contains(&next_word),
         _ if matches!(word, "-" | "–" | "—" | "--") => is_word(next_word),
         _ if word.starts_with('(') => !bare.starts_with("mod") && is_after_value(),
+        // "7 to 42" is a range.
+        "to" if next.starts_with(|c: char| !c.is_alphabetic()) => false,
         _ if AFTER_VALUES.contains(&bare) => is_after_value(),
         _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
     }

@@ -133,7 +133,8 @@ fn bold(line: &str) -> Option<&str> {
     (is_name && !is_open && line[..open].matches("**").count() == 0).then_some(inner)
 }
 
-fn is_open(sentence: &str) -> bool {
+/// Whether a word of a sentence leaves open what it says.
+pub(super) fn is_open(sentence: &str) -> bool {
     let mut words = sentence.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.any(|word| OPEN.iter().any(|open| word.eq_ignore_ascii_case(open)))
 }

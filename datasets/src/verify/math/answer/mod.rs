@@ -11,6 +11,7 @@ mod boxes;
 mod clause;
 mod lenient;
 mod marks;
+mod offers;
 mod phrase;
 mod scan;
 mod scope;
