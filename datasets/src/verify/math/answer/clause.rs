@@ -134,7 +134,7 @@ fn clause(text: &str) -> (&str, bool) {
     for _ in 0..4 {
         let Some(next) = FILLERS.iter().find_map(|filler| {
             let next = strip_prefix(rest, filler)?;
-            next.starts_with(|c: char| c == ' ' || c == ',' || c == ':').then_some(next)
+            next.starts_with([' ', ',', ':']).then_some(next)
         }) else {
             break;
         };
