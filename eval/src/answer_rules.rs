@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tealight_datasets::verify::math::Rule;
 
-/// The share of each rule, in words: `answers found by: box 80.0 %, last number 20.0 % of 50`; none where no verifier of
-/// mathematics judged.
+/// The share of each rule, in words: `answers found by: box 80.0 %, last number 20.0 % of 50`; none where no verifier
+/// of mathematics judged.
 pub fn describe(rules: &BTreeMap<Rule, usize>) -> Option<String> {
     let all: usize = rules.values().sum();
     let share = |(rule, count): (&Rule, &usize)| {

@@ -49,7 +49,8 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reward: Option<f64>,
     /// Where its answer was found, and by which rule, where the verifier of mathematics judged it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// A verdict has a text `found` of its own, so in files this is `answer_location`.
+    #[serde(rename = "answer_location", default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Location>,
     /// Whether it ended by itself.
     pub is_finished: bool,

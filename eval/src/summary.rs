@@ -213,6 +213,7 @@ impl Summary {
             };
         // A problem with samples that could not be judged has values up to its number of judged ones.
         let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
+        let has_totals = tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0));
         let by_level = |level: &Level| {
             (
                 level.name().to_owned(),
@@ -248,14 +249,7 @@ impl Summary {
                 unique_correct(tally, Level::Solution, up_to(tally, k))
             }),
             unique_by_level: Level::ALL.iter().map(by_level).collect(),
-            coverage: if tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0)) {
-                over(share, &|tally, k| {
-                    let most = tally.total.unwrap_or(1).min(k as u64) as f64;
-                    unique_correct(tally, Level::Solution, up_to(tally, k)) / most
-                })
-            } else {
-                ByK::new()
-            },
+            coverage: if has_totals { over(share, &covered) } else { ByK::new() },
             pass_all_k: over(share, &|tally, k| {
                 pass_all_k(tally.samples, tally.correct, up_to(tally, k))
             }),
@@ -284,6 +278,12 @@ impl Summary {
             thinking: ThinkingShare::of(tallies),
         }
     }
+}
+
+/// The share of a problem's distinct correct answers, at most k, that k samples have.
+fn covered(tally: &Tally, k: usize) -> f64 {
+    let most = tally.total.unwrap_or(1).min(k as u64) as f64;
+    unique_correct(tally, Level::Solution, k.min(tally.samples)) / most
 }
 
 /// How often each rule found an answer.

@@ -14,7 +14,7 @@ use tealight::nn::model::{Architecture, PackedSequences, weights};
 use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
-use crate::support::binary::{Folder, ok, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal, tealight, words};
 use crate::support::runs::json as read_json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -245,7 +245,8 @@ fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
     write(Path::new(&model), family, make, &more);
     let out = folder.path("eval");
     let length = ["--max-completion-length", "6"];
-    let eval = ["eval", "--model", &model, "-n", "4", "-k", "1,4", "--max-samples", "3"];
+    let eval = words("eval --dataset countdown -n 4 -k 1,4 --max-samples 3");
+    let eval = [&eval[..], &["--model", &model]].concat();
     let done = tealight(&[&eval[..], &length, &["--output", &out]].concat());
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success(), "{said}");

@@ -165,7 +165,12 @@ fn a_model_is_loaded_with_its_padding_known() {
 fn a_token_beyond_the_embeddings_is_refused_where_it_occurs() {
     let folder = Folder::new();
     let model = ChatModel::new(&folder, "model");
-    model.add_tokens(&[(128, "<image_soft_token>", true)]);
+    // The tokenizer has 101 ids; up to the last embedding are further ones, and one is beyond.
+    let names: Vec<String> = (101..128).map(|id| format!("<unused{id}>")).collect();
+    let mut tokens: Vec<(u32, &str, bool)> =
+        (101..128).zip(&names).map(|(id, name)| (id, name.as_str(), true)).collect();
+    tokens.push((128, "<image_soft_token>", true));
+    model.add_tokens(&tokens);
     let loaded = Pretrained::load(&model.path, Precision::default(), &Device::Cpu).expect("loads");
     assert_eq!(loaded.architecture.output_size, 128);
     assert!(loaded.tokenizer.encode_prompt(&Prompt::Text("1 + 1".into())).is_ok());

@@ -46,10 +46,10 @@ fn whatever_a_resumed_run_names_outside_is_repeated_by_the_user() {
         ("report_to", "report-to = \"wandb\"", "--report-to wandb"),
         ("report_to", "report_to = [\"tensorboard\", \"trackio\"]", "--report-to trackio"),
         ("verifier", "verifier = [\"math\", \"python:a.py:f\"]", "--verifier python:a.py:f"),
-        ("model", "model-name-or-path = \"evil/model\"", "--model evil/model"),
+        ("model", "model-name-or-path = \"/etc/model\"", "--model /etc/model"),
         ("adapter", "adapter = \"evil/adapter\"", "--adapter evil/adapter"),
         ("dataset", &format!("dataset-name = \"{secret}\""), "--dataset"),
-        ("eval_dataset", "eval-dataset = \"evil/data:test\"", "--eval-dataset evil/data:test"),
+        ("eval_dataset", "eval-dataset = \"/etc/passwd\"", "--eval-dataset /etc/passwd"),
         ("presamples", "presamples = \"/etc\"", "--presamples /etc"),
         ("prompt_template", "prompt-template = \"/etc/passwd\"", "--prompt-template /etc/passwd"),
         (
@@ -194,7 +194,7 @@ fn models_that_changed_nothing_have_intervals_with_a_width() {
 fn files_outside_a_run_come_into_no_checkpoint_card_or_model() {
     use std::os::unix::fs::symlink;
     let folder = Folder::new();
-    let (run, secret) = (folder.path("study/run"), folder.write("token", "hf_secret"));
+    let (run, secret) = (folder.path("study/run"), folder.write("token", "\"hf_secret\""));
     std::fs::create_dir(folder.path("study")).expect("made");
     train(&run, &["--save-steps", "1"]);
     let replaced = |file: &str, line: &[&str]| {

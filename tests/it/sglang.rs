@@ -53,6 +53,7 @@ fn answer(server: &Vllm, asked: &ReceivedRequest) -> Answer {
                     "presence_penalty",
                     "frequency_penalty",
                     "repetition_penalty",
+                    "skip_special_tokens",
                 ];
                 assert!(known.contains(&name.as_str()), "SGLang refuses `{name}`");
             }
