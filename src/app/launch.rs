@@ -177,7 +177,10 @@ mod tests {
         let processes = Processes(vec![child.expect("starts")]);
         let pid = processes.0[0].id().to_string();
         let (ends, ended) = std::sync::mpsc::channel::<()>();
-        let meeting = std::thread::spawn(move || Ok(ended.recv().unwrap_or_default()));
+        let meeting = std::thread::spawn(move || {
+            ended.recv().unwrap_or_default();
+            Ok(())
+        });
         let stop = Stop::default();
         stop.cell().store(143, std::sync::atomic::Ordering::SeqCst);
         let error = wait(processes, Some(meeting), &stop).expect_err("it was stopped");

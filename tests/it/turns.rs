@@ -131,11 +131,9 @@ fn a_blank_before_every_text_is_not_learned_as_part_of_an_answer() {
     let model = ChatModel::new(&folder, "model");
     // SentencePiece's: a blank before every text, and pieces that begin with one.
     model.change("tokenizer.json", |tokenizer| {
-        let mut next = 101;
         let vocabulary = tokenizer["model"]["vocab"].as_object_mut().expect("a map");
-        for piece in ["\u{2581}", "14", "\u{2581}14"] {
-            vocabulary.insert(piece.into(), json!(next));
-            next += 1;
+        for (id, piece) in (101..).zip(["\u{2581}", "14", "\u{2581}14"]) {
+            vocabulary.insert(piece.into(), json!(id));
         }
         tokenizer["model"]["merges"] = json!(["1 4", "\u{2581} 14"]);
         tokenizer["normalizer"] = json!({"type": "Sequence", "normalizers": [

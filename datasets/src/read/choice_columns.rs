@@ -51,7 +51,7 @@ impl ChoiceColumns {
         let Some(first) = rows.first() else { return Ok(None) };
         let has = |name: &&str| first.values.get(*name).is_some_and(|value| !value.is_null());
         for (right, wrong) in DISTRACTORS {
-            if has(&right) && wrong.iter().all(|name| has(name)) {
+            if has(&right) && wrong.iter().all(&has) {
                 return Ok(Some(Self::Distractors(right, wrong)));
             }
         }
@@ -158,7 +158,7 @@ fn of_items(items: &[Value]) -> Option<Choices> {
         return Choices::new(texts.collect::<Option<_>>()?, labels.unwrap_or_default());
     }
     let choices = Choices::new(items.iter().map(plain).collect::<Option<_>>()?, Vec::new())?;
-    Some(choices.as_numbers(items.iter().all(Value::is_number)))
+    Some(choices.read_as_numbers(items.iter().all(Value::is_number)))
 }
 
 /// `{"text": [..], "label": [..]}`, or `{"A": .., "B": ..}`.

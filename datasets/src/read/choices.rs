@@ -139,7 +139,7 @@ impl Choices {
     }
 
     /// The same, where the dataset stores them as numbers, or not.
-    pub(super) fn as_numbers(self, are_numbers: bool) -> Self {
+    pub(super) fn read_as_numbers(self, are_numbers: bool) -> Self {
         Self { are_numbers, ..self }
     }
 

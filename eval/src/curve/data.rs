@@ -4,7 +4,7 @@ use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::LEAST_PROBLEMS;
-use super::linear::Contender;
+use super::linear::{Contender, Score};
 use crate::exact::ListedProblem;
 use crate::measure::pass_at_k::pass_at_k;
 use crate::{Level, Tally};
@@ -154,7 +154,7 @@ pub(super) fn contenders(
     base: &[Answers],
     paths: &[RunPath],
     request: &Request,
-) -> Result<(Vec<(f64, f64)>, Vec<Contender>)> {
+) -> Result<(Vec<Score>, Vec<Contender>)> {
     ensure!(!paths.is_empty(), "curves need at least one run with checkpoints");
     ensure!(
         request.confidence > 0.5 && request.confidence < 1.0,
@@ -288,8 +288,9 @@ mod tests {
         assert!(refusal(&[one.clone(), other], &request).contains("one configuration"));
         assert!(refusal(&[one.clone(), one.clone()], &request).contains("given twice"));
         let unknown = Request { reference: Some("dapo".into()), ..request.clone() };
-        assert!(refusal(&[one.clone()], &unknown).contains("is no objective here"));
-        assert!(refusal(&[one.clone()], &Request::new(Measure::PassAtK(9))).contains("raise -n"));
+        let alone = std::slice::from_ref(&one);
+        assert!(refusal(alone, &unknown).contains("is no objective here"));
+        assert!(refusal(alone, &Request::new(Measure::PassAtK(9))).contains("raise -n"));
         assert!(refusal(&[one], &Request::new(Measure::PassAtK(1))).contains("2 or more"));
     }
 }

@@ -12,7 +12,7 @@ use super::result::{Comparison, Interval};
 use super::variance::{Estimate, Parts, estimate};
 
 /// Pass@1 and the measure.
-type Score = (f64, f64);
+pub(super) type Score = (f64, f64);
 
 /// Share of the way from the base to the largest Pass@1 of both at which the range begins: near the base all curves are
 /// alike.
@@ -173,7 +173,7 @@ pub(super) fn estimated(
 pub(super) fn range(paths: &[Path]) -> Option<(f64, f64)> {
     let start = paths.first()?.points.first()?.0;
     let end = paths.iter().map(|path| largest(&path.refined())).fold(f64::INFINITY, f64::min);
-    (end - start >= LEAST_RISE).then(|| (start + MARGIN * (end - start), end))
+    (end - start >= LEAST_RISE).then_some((start + MARGIN * (end - start), end))
 }
 
 /// The mean difference of two curves over their range.

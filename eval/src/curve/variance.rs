@@ -190,7 +190,7 @@ mod tests {
     fn a_plan_has_the_variance_and_the_freedom_of_the_study() {
         let variances = Variances { seed: 4e-4, problem: 0.02, rest: 0.01 };
         let (few, many) = (planned_freedom(&variances, 3, 80), planned_freedom(&variances, 10, 80));
-        assert!(few >= 4.0 && few <= 10.0 && many > few, "{few} {many}");
+        assert!((4.0..=10.0).contains(&few) && many > few, "{few} {many}");
         let none = Variances { seed: 0.0, ..variances };
         assert_eq!(planned_freedom(&none, 3, 80), 10.0);
     }

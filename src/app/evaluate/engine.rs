@@ -29,7 +29,7 @@ use crate::system::stop::Stop;
 pub(super) enum Engine {
     Server(Remote),
     /// A model that candle-transformers knows.
-    Candle(Sampled),
+    Candle(Box<Sampled>),
     /// A model of ours, with the decoder that samples.
     Ours(Box<Pretrained>, Box<Decoder>),
 }
@@ -48,7 +48,7 @@ impl Engine {
                     "--presamples and --exact need log-probabilities, and candle-transformers only samples"
                 );
             }
-            return Ok(Engine::Candle(model));
+            return Ok(Engine::Candle(Box::new(model)));
         }
         let (mut base, _) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
         let decoder = base.take_sampling_decoder()?;
