@@ -2,11 +2,11 @@
 //!
 //! The curve of an objective begins at the base and passes through the mean of its seeds at each evaluated checkpoint:
 //! Pass@1 against the measure, on held-out problems. All checkpoints are used and none is chosen. Between checkpoints
-//! it is a cubic in the training step ([`path`]). **Estimand** of two objectives: the mean difference of their curves
+//! it is a cubic in the training step (`path`). **Estimand** of two objectives: the mean difference of their curves
 //! over the Pass@1 that both reach, from a quarter of the way above the base on.
 //!
 //! The difference is a smooth function of the mean scores, so each problem under each seed has a linearised part in it
-//! ([`linear`]), and the crossed analysis of seeds and problems gives its variance ([`variance`]). Tests are declared
+//! (`linear`), and the crossed analysis of seeds and problems gives its variance (`variance`). Tests are declared
 //! before: every trained objective against the reference on one measure. All other differences are descriptive.
 
 mod band;

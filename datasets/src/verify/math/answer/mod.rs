@@ -1,6 +1,6 @@
 //! Which words of a completion are its answer: one order of rules, each a function that returns a part of the text.
 //!
-//! 1. [`scope`] leaves out thoughts, text after an end token, and a next question after the answer.
+//! 1. `scope` leaves out thoughts, text after an end token, and a next question after the answer.
 //! 2. The last of the explicit marks: a box, a tag, `####`, "final answer is".
 //! 3. "answer is", "answer:".
 //! 4. In the flexible mode only: the whole text, the conclusion of the last sentence, the last value, a few words.
