@@ -246,7 +246,18 @@ fn a_file_is_evaluated_and_exported_like_any_model() {
     let model = fixture("micro-qwen2").display().to_string();
     ok(&["export", "--model", &model, "--gguf", "f16", "--output", &output]);
     let file = format!("{output}/model-f16.gguf");
-    let more = ["--max-samples", "2", "-n", "2", "-k", "1", "--max-completion-length", "4"];
+    let more = [
+        "--dataset",
+        "countdown",
+        "--max-samples",
+        "2",
+        "-n",
+        "2",
+        "-k",
+        "1",
+        "--max-completion-length",
+        "4",
+    ];
     let out = folder.path("eval");
     ok(&[&["eval", "--model", &file, "--output", &out], &more[..]].concat());
     let said = refusal(&["eval", "--model", &folder.path("none.gguf"), "--output", &out]);
