@@ -1,4 +1,5 @@
-//! Reasoning models think before they answer, between `<think>` and `</think>` or tags like them: what of a completion is
+//! Reasoning models think before they answer, between `<think>` and `</think>` or tags like them: what of a
+//! completion is
 //! the answer.
 //!
 //! A prompt may end with the opening tag already, so that completions hold the closing one alone; a thought may never

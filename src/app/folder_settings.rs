@@ -124,7 +124,8 @@ pub(crate) const FREE: &[&str] = &[
 /// Verifiers that neither start a program nor read a file; tasks have further ones.
 const VERIFIERS: [&str; 7] = ["math", "exact", "regex", "numeric", "countdown", "chain", "walk"];
 
-/// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no file of
+/// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no
+/// file of
 /// this machine, no other server, no other program.
 fn is_public(option: &str, value: &str) -> bool {
     match option {

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Dataset, Rewards, names, output as output_file, verify};
+use tealight_datasets::{Dataset, Rewards, Verifier, names, output as output_file, verify};
 use tealight_eval::grade::{GradeJob, Graded, Source};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::{Failed, Missing};
@@ -114,12 +115,7 @@ pub fn run(
     Destination::check(options.output.as_deref(), existing)?;
     LogFormat::check(options.log_format, options.output.is_some() && !options.no_samples)?;
     let dataset = options.dataset()?;
-    let rewards = options.rewards.rewards();
-    let verifier = match &dataset {
-        Some(dataset) if rewards.verifiers.is_empty() => dataset.verifier.clone(),
-        None if rewards == Rewards::default() => verify::open("math")?,
-        _ => rewards.open(|_| None)?,
-    };
+    let verifier = options.verifier(dataset.as_ref())?;
     if file == "-" && ranks.size() > 1 {
         bail!("standard input goes to one process: name a FILE, which all of them can read");
     }
@@ -265,6 +261,16 @@ impl Follower {
 }
 
 impl GradeOptions {
+    /// The verifier that is named, else the dataset's, else that of mathematics.
+    fn verifier(&self, dataset: Option<&Dataset>) -> Result<Arc<dyn Verifier>> {
+        let rewards = self.rewards.rewards();
+        Ok(match dataset {
+            Some(dataset) if rewards.verifiers.is_empty() => dataset.verifier.clone(),
+            None if rewards == Rewards::default() => verify::open("math")?,
+            _ => rewards.open(|_| None)?,
+        })
+    }
+
     fn dataset(&self) -> Result<Option<Dataset>> {
         let Some(spec) = &self.dataset else { return Ok(None) };
         let data = DataOptions {

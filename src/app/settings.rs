@@ -249,7 +249,8 @@ pub struct DataOptions {
     /// Number of problems to use, from the start of the dataset. Default: all.
     #[arg(long)]
     pub max_samples: Option<usize>,
-    /// Leave out rows that are too long: a prompt that leaves no room for its completion in the model's context, or, for
+    /// Leave out rows that are too long: a prompt that leaves no room for its completion in the model's context, or,
+    /// for
     /// sft, a prompt and solution that do not fit together. The number of these rows is printed. Without this option
     /// such a row is an error.
     #[arg(long, alias = "filter-overlong")]

@@ -1,12 +1,14 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
 //! `{"request", "id", "prompt", "messages", "gold", "completion"}`, and answers each with one:
-//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ..., "features": [...]}`,
+//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ..., "features":
+//! [...]}`,
 //! the last three optional. Features count of a correct completion alone.
 //!
 //! `prompt` is the prompt as plain text and `messages` the same prompt as a conversation; `gold` is the gold answer
 //! alone, without the worked solution that it may stand in. All commands give the same.
 //!
-//! A program that grades answers with `"reward"`, a number between 0 and 1, in place of the verdict, which the threshold
+//! A program that grades answers with `"reward"`, a number between 0 and 1, in place of the verdict, which the
+//! threshold
 //! then decides, or beside it.
 //!
 //! `request` is a number that the answer repeats: a line too many or too few is noticed, and never shifts the

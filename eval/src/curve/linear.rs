@@ -1,6 +1,7 @@
 //! The difference of two curves, and the part that each problem under each seed has in it.
 //!
-//! The difference D is a smooth function of the mean scores at the checkpoints. With its gradient g, problem p under seed
+//! The difference D is a smooth function of the mean scores at the checkpoints. With its gradient g, problem p under
+//! seed
 //! s has the part `sum over checkpoints of g (score of s and p - mean score)`: by the delta method these parts vary
 //! as D does.
 
@@ -133,7 +134,8 @@ fn moved(score: Score, mean: Score, slope: Score) -> f64 {
     slope.0 * (score.0 - mean.0) + slope.1 * (score.1 - mean.1)
 }
 
-/// A function of the paths of some contenders, estimated from their scores: the first counts with its parts as they are,
+/// A function of the paths of some contenders, estimated from their scores: the first counts with its parts as they
+/// are,
 /// and so does the second. None where the function has no value.
 pub(super) fn estimated(
     contenders: &[&Contender],

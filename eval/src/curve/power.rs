@@ -11,7 +11,8 @@ pub const POWER: f64 = 0.8;
 pub(super) const MOST_SEEDS: usize = 100;
 
 /// The power of a study of so many seeds and problems between two objectives, if variances are these
-/// and `tests` differences are tested at `confidence` (Bonferroni's threshold, which is Holm's first). None for fewer than
+/// and `tests` differences are tested at `confidence` (Bonferroni's threshold, which is Holm's first). None for fewer
+/// than
 /// two seeds: their spread is then unknown.
 pub fn plan(
     variances: &Variances,

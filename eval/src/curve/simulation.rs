@@ -1,4 +1,5 @@
-//! How often intervals hold the known difference, how often an objective is found to differ from itself and from others,
+//! How often intervals hold the known difference, how often an objective is found to differ from itself and from
+//! others,
 //! and what the spacing of checkpoints changes. `TEALIGHT_STUDIES=2000` simulates as many studies as that.
 
 use rayon::prelude::*;
@@ -82,7 +83,8 @@ fn truth(study: &Study, objectives: &[(&str, Objective)]) -> f64 {
     (0..6).into_par_iter().map(one).sum::<f64>() / 6.0
 }
 
-/// The standard deviation over seeds of an objective's measure at equal Pass@1, by single seeds of a large study against
+/// The standard deviation over seeds of an objective's measure at equal Pass@1, by single seeds of a large study
+/// against
 /// the mean of all.
 fn seed_spread(study: &Study, objective: Objective) -> f64 {
     let large = Study { seeds: 20, problems: 1000, samples: 0, ..*study };

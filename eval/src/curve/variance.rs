@@ -1,11 +1,13 @@
 //! How sure a function of curves is when both seeds and problems are samples.
 //!
-//! With `x_sp = seed_s + problem_p + rest_sp` for each of two objectives on the same problems, the variance of the sum of
+//! With `x_sp = seed_s + problem_p + rest_sp` for each of two objectives on the same problems, the variance of the
+//! sum of
 //! their means is `problem / P + sum over objectives of (seed / S + rest / SP)`, the crossed analysis of
 //! [`crate::inference`]. Problems are paired. Seeds are not: a seed that two objectives share (its prompts come in the
 //! same order) can only make them more alike, so that leaving that out is on the safe side, and the seeds of both
 //! then give their degrees of freedom. In a simulation with three seeds and 80 problems a difference of .092 was found,
-//! after Holm's adjustment for four tests, in 87 % of studies, and from pairs of seeds by [`crate::inference::crossed`] in
+//! after Holm's adjustment for four tests, in 87 % of studies, and from pairs of seeds by
+//! [`crate::inference::crossed`] in
 //! 46 %; neither found an objective to differ from itself in more than 5 %.
 
 use super::result::Variances;
@@ -120,7 +122,8 @@ fn freedom(of_problems: f64, spreads: &[Spread], problems: usize) -> f64 {
     }
 }
 
-/// Degrees of freedom that a difference with these variances is tested with, half of what seeds add from each objective.
+/// Degrees of freedom that a difference with these variances is tested with, half of what seeds add from each
+/// objective.
 pub(super) fn planned_freedom(variances: &Variances, seeds: usize, problems: usize) -> f64 {
     let (s, p) = (seeds as f64, problems as f64);
     let half = || Spread {

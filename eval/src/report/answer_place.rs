@@ -9,7 +9,8 @@ const MAX_AROUND: usize = 40;
 /// Longest answer that is shown with its rule, in characters.
 const MAX_ANSWER: usize = 200;
 
-/// The rule that found a sample's answer, and the answer with a little text before and after it; none where no rule did.
+/// The rule that found a sample's answer, and the answer with a little text before and after it; none where no rule
+/// did.
 pub(super) fn found(sample: &Sample) -> Option<Value> {
     let found = sample.found.as_ref()?;
     let text = sample.completion.as_str();

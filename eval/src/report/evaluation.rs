@@ -18,7 +18,8 @@ use crate::transition::{Aligned, Change, align};
 use crate::{Level, Summary, store};
 
 /// Writes `report.html` into `output`: one evaluation, or several beside each other, the first as the
-/// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples are
+/// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples
+/// are
 /// too many for one file they go beside it, into `report-data`.
 ///
 /// # Errors

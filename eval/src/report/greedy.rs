@@ -6,7 +6,8 @@ use crate::Tally;
 use crate::curve::short;
 use crate::inference::crossed;
 
-/// One sentence for each model whose greedy accuracy on the reported problems is below the base's, beyond noise: its 95 %
+/// One sentence for each model whose greedy accuracy on the reported problems is below the base's, beyond noise: its
+/// 95 %
 /// interval over problems, and over seeds where there are several, excludes 0.
 pub fn greedy_warnings(study: &Study) -> Vec<String> {
     let Some(set) = study.reported() else { return Vec::new() };

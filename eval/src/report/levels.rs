@@ -41,7 +41,8 @@ impl Number {
     }
 }
 
-/// The mean of the means of sets, each with a row a seed and a value a problem, between 0 and `most`. The interval is over
+/// The mean of the means of sets, each with a row a seed and a value a problem, between 0 and `most`. The interval is
+/// over
 /// seeds and problems, with one seed over problems alone; it stays between 0 and `most` and is never a point.
 fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
     let mean = average(sets).within(0.0, most);
@@ -161,7 +162,8 @@ mod tests {
         (0..problems).map(|_| mean + 1.5 * draws.normal()).collect()
     }
 
-    /// Problems of these log-odds, solved by runs that move them by seed, and each by something of its own: Pass@1 of 32
+    /// Problems of these log-odds, solved by runs that move them by seed, and each by something of its own: Pass@1 of
+    /// 32
     /// samples, a row a run.
     fn set(draws: &mut Draws, seeds: &[f64], odds: &[f64]) -> Vec<Vec<f64>> {
         let mut row = |seed: &f64| {

@@ -40,7 +40,8 @@ pub fn live_page() -> Result<String> {
 /// The page of a document, with the samples that stand in it.
 ///
 /// Only the viewer's own text runs: the policy names the hashes of its scripts and styles. Whatever
-/// a model wrote stands in elements that hold data, without a `<` in JSON and in base64 elsewhere; the viewer shows it as
+/// a model wrote stands in elements that hold data, without a `<` in JSON and in base64 elsewhere; the viewer shows
+/// it as
 /// text nodes.
 pub(super) fn html(document: &Document, placed: &SampleChunks) -> Result<String> {
     let (mut scripts, mut styles) = (vec![SCRIPT], vec![STYLE]);

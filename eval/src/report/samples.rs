@@ -199,8 +199,10 @@ pub(super) fn place(
     Ok(placed)
 }
 
-/// The samples of a problem, equal ones once, in the order in which they were drawn first: text, verdict, reason or class,
-/// tokens, whether it was truncated, whether it was drawn at temperature 0, how often it was drawn, and where a rule found
+/// The samples of a problem, equal ones once, in the order in which they were drawn first: text, verdict, reason or
+/// class,
+/// tokens, whether it was truncated, whether it was drawn at temperature 0, how often it was drawn, and where a rule
+/// found
 /// its answer.
 fn distinct(samples: &[Sample], is_greedy: bool) -> Vec<Value> {
     let mut order: Vec<(&Sample, usize)> = Vec::new();
@@ -260,7 +262,8 @@ fn packed(text: &str) -> Result<String> {
     Ok(base64::engine::general_purpose::STANDARD.encode(encoder.finish()?))
 }
 
-/// A set as the list needs it: id, prompt, gold answer, and of each model the samples that are correct, all of them, those
+/// A set as the list needs it: id, prompt, gold answer, and of each model the samples that are correct, all of them,
+/// those
 /// that were truncated, those without a readable answer and those that could not be judged.
 fn list(set: &Sampled<'_>) -> Value {
     let count = set.counts.first().map_or(0, |counts| counts.len());

@@ -178,7 +178,8 @@ pub struct Tuned {
     pub measured: Measured,
 }
 
-/// The same as it is read: serde reads numbers as keys of a map, such as those of Pass@k, only outside of flattened fields.
+/// The same as it is read: serde reads numbers as keys of a map, such as those of Pass@k, only outside of flattened
+/// fields.
 #[derive(Deserialize)]
 struct StoredTuned {
     objective: String,

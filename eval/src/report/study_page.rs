@@ -328,7 +328,8 @@ fn distinct_chart(study: &Study, set: &Evaluated) -> Chart {
         .log()
 }
 
-/// One line for the base, with its interval over problems, and one for each objective, the mean over seeds with their range.
+/// One line for the base, with its interval over problems, and one for each objective, the mean over seeds with their
+/// range.
 fn curves(study: &Study, set: &Evaluated, of: fn(&Summary) -> &ByK) -> Vec<Line> {
     let mut lines = vec![super::evaluation::curve("base", of(&set.base.summary))];
     for label in study.labels() {

@@ -1,4 +1,5 @@
-//! A study on several tasks as one page: the comparison over tasks, every task's curves, then what each task's own page has.
+//! A study on several tasks as one page: the comparison over tasks, every task's curves, then what each task's own
+//! page has.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -181,7 +181,8 @@ fn chart(runs: &[(String, &Followed)], key: &str, title: &str, mut about: String
     Some(Chart::new(title, ("step", title), lines).kind(Kind::Runs).caption(about))
 }
 
-/// The training of models whose runs left their metrics beside them, `RUN/metrics.jsonl` for the model `RUN/final`: their
+/// The training of models whose runs left their metrics beside them, `RUN/metrics.jsonl` for the model `RUN/final`:
+/// their
 /// charts, and the files of their completions.
 pub(super) fn beside(models: &[(&str, &str)]) -> (Section, Vec<StepFile>) {
     let (mut followed, mut stored) = (Vec::new(), Vec::new());
@@ -255,7 +256,8 @@ pub(super) fn some(mut all: Vec<StepFile>) -> Vec<StepFile> {
     all
 }
 
-/// The completions of a step as the viewer gets them: prompt, completion, reward, advantage, verdict, tokens, whether it was
+/// The completions of a step as the viewer gets them: prompt, completion, reward, advantage, verdict, tokens, whether
+/// it was
 /// truncated.
 pub(super) fn rows(stored: &StepFile) -> Result<Value> {
     let rows = read::table(&stored.path)?;

@@ -127,7 +127,8 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub settings: Settings,
-    /// With --eval-steps N every run is evaluated --max-steps / N times at equal distances, and curves are drawn: on the
+    /// With --eval-steps N every run is evaluated --max-steps / N times at equal distances, and curves are drawn: on
+    /// the
     /// first held-out set, and on --eval-dataset, whose problems choose among the configurations of an objective.
     #[command(flatten)]
     #[serde(flatten)]

@@ -1,4 +1,5 @@
-//! Paths: the checkpoints that a study's curves are made of, each on the set that reports; those of runs also on the set
+//! Paths: the checkpoints that a study's curves are made of, each on the set that reports; those of runs also on the
+//! set
 //! that chooses among configurations.
 //!
 //! A path is a run from the base to its end, or a baseline that costs no training: the weights of a run averaged with
@@ -318,7 +319,8 @@ impl<'a> PathSets<'a> {
         Ok(RunPaths { paths, held_out, merit, ledger: in_ledger })
     }
 
-    /// The weights of the run's end averaged with the base's: a path by the share of the run, which ends at the run's own
+    /// The weights of the run's end averaged with the base's: a path by the share of the run, which ends at the run's
+    /// own
     /// end; none of a run that is not averaged.
     fn averages(
         &self,

@@ -64,7 +64,8 @@ pub(in crate::cli) struct VerifyOptions {
     /// ends.
     #[arg(long, value_name = "ADDR")]
     serve: Option<String>,
-    /// Audit the verifier on a file of {"gold": ..., "answer": ...} lines, with "label": true or false where a person judged
+    /// Audit the verifier on a file of {"gold": ..., "answer": ...} lines, with "label": true or false where a person
+    /// judged
     /// the answer: disagreements by kind, and false-positive and false-negative rates with intervals.
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,

@@ -41,7 +41,8 @@ pub(in crate::cli) struct RunFlags {
 /// The settings of a run and its directory, where one is named.
 ///
 /// # Errors
-/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind; settings of the run's folder
+/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind; settings of the run's
+/// folder
 /// that the user has to repeat.
 pub(super) fn resolve<S>(matches: &ArgMatches) -> Result<(S, Option<RunDirectory>)>
 where

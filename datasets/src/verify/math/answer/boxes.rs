@@ -177,7 +177,8 @@ fn list<'a>(text: &'a str, last: &Boxed, rest: Boxes<'_>) -> Option<Found<'a>> {
 }
 
 /// Whether the text between two boxes makes them one list: nothing but signs, "and", "or" and names
-/// with an equals sign, or an "and" right before the second. `\boxed{4}, no wait: \boxed{5}` is one answer after another.
+/// with an equals sign, or an "and" right before the second. `\boxed{4}, no wait: \boxed{5}` is one answer after
+/// another.
 fn links(gap: &str) -> bool {
     if gap.len() >= 70 {
         return false;
