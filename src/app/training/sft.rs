@@ -60,8 +60,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     let (_claim, resumed) = run_directory.take()?;
     let options = &options.dated(run_directory)?;
     let mut datasets = options.open_data()?;
-    let (mut base, device) = options.load_model()?;
-    options.filter(&mut datasets, &base)?;
+    let (mut base, device) = options.load_model_for(&mut datasets)?;
     directory::clear(output, start.existing())?;
     settings::record_config(&WithOutput { settings: options, output }, output)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
@@ -150,6 +149,13 @@ impl SftOptions {
         options.model.template =
             self.model.template.dated(directory.recorded(), &Ranks::alone())?;
         Ok(options)
+    }
+
+    /// The model, and the datasets without the rows that do not fit it.
+    fn load_model_for(&self, datasets: &mut [Dataset]) -> Result<(Pretrained, Device)> {
+        let (base, device) = self.load_model()?;
+        self.filter(datasets, &base)?;
+        Ok((base, device))
     }
 
     /// The model that is trained: a fresh one, or --model.
