@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Rewards, verify};
+use tealight_datasets::{Dataset, Rewards, verify};
 
 use crate::system::one_or_many;
 
@@ -38,6 +38,16 @@ pub struct RewardOptions {
 }
 
 impl RewardOptions {
+    /// Where the prompts ask for a box and no verifier was chosen, only marked answers count in training.
+    pub(crate) fn judge_for_training(&self, dataset: &mut Dataset) {
+        if self.verifier.is_empty() && dataset.judge_strictly() {
+            tracing::info!(
+                "  the prompts ask for a box: rewards are by `math:strict`, which reads boxes, tags, #### and \"the answer \
+                 is\"; --verifier math also accepts the last number of a completion"
+            );
+        }
+    }
+
     /// The same as `tealight-datasets` reads it.
     pub(crate) fn rewards(&self) -> Rewards {
         Rewards {

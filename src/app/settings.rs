@@ -273,15 +273,10 @@ impl DataOptions {
         self.open_for(&SuiteSet::of(spec), Purpose::Imitate)
     }
 
-    /// The same for training: where the prompts ask for a box and no verifier was chosen, only marked answers count.
+    /// The same for training, judged as [`RewardOptions::judge_for_training`] says.
     pub(crate) fn open_for_training(&self) -> Result<Dataset> {
         let mut dataset = self.open(&self.dataset)?;
-        if self.rewards.verifier.is_empty() && dataset.judge_strictly() {
-            tracing::info!(
-                "  the prompts ask for a box: rewards are by `math:strict`, which reads boxes, tags, #### and \"the answer \
-                 is\"; --verifier math also accepts the last number of a completion"
-            );
-        }
+        self.rewards.judge_for_training(&mut dataset);
         Ok(dataset)
     }
 

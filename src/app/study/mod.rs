@@ -295,7 +295,7 @@ impl Prepared {
         ranks: &Ranks,
     ) -> Result<Self> {
         let seeds = distinct(&options.seeds);
-        let mut train = options.data.open_for_training()?;
+        let mut train = options.data.open(&options.data.dataset)?;
         for configuration in &configurations {
             let config = options.config(configuration, 0);
             Rewarding::new(&config, &config.plan()?, train.verifier.grading())?;
@@ -307,6 +307,8 @@ impl Prepared {
         let filter = |dataset: &mut Dataset| options.data.filter(dataset, requested, base.room());
         filter(&mut train)?;
         let taken = options.sets.hold_out(&options.data.dataset, &mut train)?;
+        // What is held out is evaluated as every test set is.
+        options.data.rewards.judge_for_training(&mut train);
         let temperature = options.settings.temperature;
         let sets = options.sets.open(&options.data, (&train, taken), temperature, &filter)?;
         let truncated = options.settings.truncated;
