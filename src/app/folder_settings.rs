@@ -111,7 +111,9 @@ pub(crate) const FREE: &[&str] = &[
     "system_prompt",
     "target_validity",
     "temperature",
+    "temperatures",
     "template_date",
+    "truncated",
     "tuned",
     "use_peft",
     "use_rslora",
@@ -125,8 +127,7 @@ pub(crate) const FREE: &[&str] = &[
 const VERIFIERS: [&str; 7] = ["math", "exact", "regex", "numeric", "countdown", "chain", "walk"];
 
 /// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no
-/// file of
-/// this machine, no other server, no other program.
+/// file of this machine, no other server, no other program.
 fn is_public(option: &str, value: &str) -> bool {
     match option {
         "model" => hub::is_embedded(value) || is_hub_model(value),

@@ -220,7 +220,11 @@ mod tests {
         for (command, name, flag) in numeric() {
             let (_, least, most) = range(&name).expect("every numeric option has a range");
             for value in numbers {
-                let words = ["tealight", &command, &format!("{flag}{value}")].map(str::to_owned);
+                let mut words =
+                    vec!["tealight".to_owned(), command.clone(), format!("{flag}{value}")];
+                if name == "max_rounds" {
+                    words.push("--reject".to_owned());
+                }
                 let number: f64 = value.parse().expect("a number");
                 match crate::cli::check(&words) {
                     Ok(()) => assert!(is_within(number, *least, *most), "{words:?} is taken"),

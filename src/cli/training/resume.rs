@@ -141,6 +141,7 @@ mod tests {
         let expected = [
             "adapter",
             "api_key_env",
+            "chat_template",
             "dataset",
             "demonstration_template",
             "engine",

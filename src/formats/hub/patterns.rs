@@ -19,6 +19,7 @@ const MAX_PATTERN: usize = 1024;
 /// is any number of folders, `[a-z]` and `[!a-z]` are sets. Matching takes time in proportion to the names.
 pub(super) fn matching(patterns: &[String], names: &[String]) -> Result<Vec<String>> {
     let globs = compiled(patterns)?;
+    refuse_partial_characters(patterns, names)?;
     let means = |name: &String| {
         let by_pattern = |index: &usize| special(name) == special(&patterns[*index]);
         patterns.contains(name)
@@ -45,6 +46,23 @@ fn compiled(patterns: &[String]) -> Result<GlobSet> {
     globs.build().context("README.md: the patterns of `data_files` are too large")
 }
 
+/// Refuses patterns that globset would read otherwise: its `?` and its sets stand for a byte, those of the `datasets`
+/// library for a character.
+fn refuse_partial_characters(patterns: &[String], names: &[String]) -> Result<()> {
+    for pattern in patterns {
+        let Some(special) = pattern.find(['?', '[']) else { continue };
+        let fixed = &pattern[..pattern.find('*').unwrap_or(special).min(special)];
+        let is_meant = |name: &&String| !name.is_ascii() && name.starts_with(fixed);
+        if let Some(name) = names.iter().find(is_meant) {
+            bail!(
+                "README.md: `?` and `[...]` of the pattern `{pattern}` are for names in ASCII, and {name:?} is none: \
+                 name a file, hub:OWNER/NAME:FILE"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// How many parts of a path are hidden, and how many of its folders begin with two underscores: only who names those
 /// means them.
 fn special(path: &str) -> (usize, usize) {
@@ -69,7 +87,8 @@ mod tests {
             "d/a.csv",
             "d/e/b-1.csv",
             "d/[x].csv",
-            "d/ü.csv",
+            "d/b.csv",
+            "ü/a.csv",
             "__d/a.csv",
             ".h/a.csv",
             "d/README.md",
@@ -77,11 +96,12 @@ mod tests {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         for (pattern, expected) in [
             ("*.csv", &["a.csv"][..]),
-            ("**/a.csv", &["a.csv", "d/a.csv"]),
-            ("d/**", &["d/[x].csv", "d/a.csv", "d/e/b-1.csv", "d/ü.csv"]),
-            ("**/*[-._ 0-9]1.csv", &["d/e/b-1.csv"]),
-            ("d/?.csv", &["d/a.csv", "d/ü.csv"]),
-            ("d/[!a].csv", &["d/ü.csv"]),
+            ("**/a.csv", &["a.csv", "d/a.csv", "ü/a.csv"]),
+            ("ü/*", &["ü/a.csv"]),
+            ("d/**", &["d/[x].csv", "d/a.csv", "d/b.csv", "d/e/b-1.csv"]),
+            ("d/**/*[-._ 0-9]1.csv", &["d/e/b-1.csv"]),
+            ("d/?.csv", &["d/a.csv", "d/b.csv"]),
+            ("d/[!a].csv", &["d/b.csv"]),
             ("d/[[]x].csv", &["d/[x].csv"]),
             ("__d/*", &["__d/a.csv"]),
             (".h/*", &[".h/a.csv"]),
@@ -91,7 +111,11 @@ mod tests {
             assert_eq!(matching(&[pattern.to_owned()], &names).unwrap(), expected, "{pattern}");
         }
         assert!(matching(&["[z-a]".into()], &names).is_err());
+        for pattern in ["?/a.csv", "**/[a-z].csv"] {
+            let error = matching(&[pattern.to_owned()], &names).unwrap_err().to_string();
+            assert!(error.contains("ASCII"), "{error}");
+        }
         let both = ["**/a.csv".to_owned(), "*.csv".to_owned()];
-        assert_eq!(matching(&both, &names).unwrap(), ["a.csv", "d/a.csv"]);
+        assert_eq!(matching(&both, &names).unwrap(), ["a.csv", "d/a.csv", "ü/a.csv"]);
     }
 }

@@ -32,8 +32,9 @@ enum Word<'a> {
 /// whose variables end with it. (transformers notes where the text inside is, for losses on assistant turns alone.)
 const STATEMENTS: [(&str, &str); 2] = [("generation", "with"), ("endgeneration", "endwith")];
 
-/// A tag: its words, and where the first of them is.
+/// A tag: whether it is a statement, its words, and where the first of them is.
 struct Tag<'a> {
+    is_statement: bool,
     words: Vec<Word<'a>>,
     first: Range<usize>,
 }
@@ -47,7 +48,7 @@ pub(super) fn check<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Cow<'a
     let tags = tags(source, syntax)?;
     refuse_endless(&tags)?;
     let mut source = Cow::Borrowed(source);
-    for tag in &tags {
+    for tag in tags.iter().filter(|tag| tag.is_statement) {
         let known = STATEMENTS.iter().find(|(name, _)| tag.words == [Word::Name(name)]);
         if let Some((name, other)) = known {
             let width = name.len();
@@ -125,7 +126,8 @@ fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Tag<'a>>> {
         match token {
             Token::VariableStart | Token::BlockStart => {
                 start = span.start_offset as usize;
-                tags.push(Tag { words: Vec::new(), first: start..start });
+                let is_statement = matches!(token, Token::BlockStart);
+                tags.push(Tag { is_statement, words: Vec::new(), first: start..start });
                 if tags.len() > MAX_TAGS {
                     bail!("it has more than {MAX_TAGS} tags, the limit");
                 }
