@@ -57,8 +57,8 @@ pub struct EvalOptions {
     /// A suite instead of --dataset: countdown, chain, walk, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
-    /// Name of the evaluated set in the results. tealight compare matches sets by their names, so the same problems in
-    /// two files need one name. Default: the dataset as it is given.
+    /// Name of the evaluated set in the results. tealight compare matches sets by name, otherwise by file, otherwise by
+    /// problems. Default: the dataset as it is given.
     #[arg(long, conflicts_with = "suite")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
