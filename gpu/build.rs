@@ -35,7 +35,12 @@ fn twin() -> cc::Build {
 
 #[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 fn others() {
-    twin().define("ORDERED", None).file("kernels/emulated.c").compile("tealight_kernels_ordered");
+    let mut ordered = twin();
+    if std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|it| it == "msvc") {
+        // For `_Thread_local`.
+        ordered.std("c11");
+    }
+    ordered.define("ORDERED", None).file("kernels/emulated.c").compile("tealight_kernels_ordered");
     if std::env::var_os("CARGO_CFG_UNIX").is_some() {
         let mut build = twin();
         build.cpp(true).cpp_link_stdlib(None).flag_if_supported("-fno-exceptions");

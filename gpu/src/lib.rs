@@ -85,8 +85,7 @@ pub fn has_tensor_cores(device: &Device) -> bool {
     }
 }
 
-/// Whether this build has the kernels as C, with which the CPU can take a GPU's place: every test has them, and no
-/// program that is not built with the feature `emulated`.
+/// Whether this build has the kernels as C, with which the CPU can take a GPU's place: the feature `emulated`.
 pub const fn has_emulation() -> bool {
     cfg!(feature = "emulated")
 }
