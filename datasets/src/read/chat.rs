@@ -32,6 +32,18 @@ pub(super) fn messages(value: &Value) -> Result<Vec<Message>, String> {
     items.iter().map(message).collect()
 }
 
+/// A solution that is a chat: the text of its only turn, which is the assistant's (TRL's conversational `completion`).
+/// None for a value that is no chat.
+///
+/// # Errors
+/// A chat of several turns or of another role, content that is no text.
+pub(super) fn solution(value: &Value) -> Option<Result<String, String>> {
+    is_chat(value).then(|| match messages(value)?.as_slice() {
+        [turn] if turn.role == "assistant" => Ok(turn.content.clone()),
+        _ => Err("should hold one turn of the assistant, or text".to_owned()),
+    })
+}
+
 fn message(item: &Value) -> Result<Message, String> {
     let needs = || "chat messages need `role` and `content`, or `from` and `value`".to_owned();
     let fields = item.as_object().ok_or_else(needs)?;
@@ -99,6 +111,18 @@ mod tests {
             assert!(is_chat(&value), "{value}");
             assert_eq!(messages(&value).unwrap(), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn a_solution_is_one_turn_of_the_assistant() {
+        let turn = |role: &str| json!({"role": role, "content": "14"});
+        assert_eq!(solution(&json!([turn("assistant")])), Some(Ok("14".into())));
+        assert_eq!(solution(&json!([{"from": "gpt", "value": "14"}])), Some(Ok("14".into())));
+        for value in [json!([turn("user")]), json!([turn("assistant"), turn("assistant")])] {
+            let message = solution(&value).unwrap().unwrap_err();
+            assert!(message.contains("one turn of the assistant"), "{value}: {message}");
+        }
+        assert!(solution(&json!("14")).is_none() && solution(&json!(["14"])).is_none());
     }
 
     #[test]

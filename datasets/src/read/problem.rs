@@ -1,5 +1,7 @@
 //! One row, read by the layout of its file, to a problem, or to the reason why it is left out.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::choices::Choices;
@@ -156,6 +158,10 @@ impl Layout {
             }
         };
         let value = nested(&row.values, column).ok_or_else(|| no_column(column))?;
+        let value = match chat::solution(&value) {
+            Some(turn) => Cow::Owned(Value::String(turn.map_err(|what| named(&what, column))?)),
+            None => value,
+        };
         let raw = plain(&value).unwrap_or_else(|| value.to_string());
         if columns.takes_any_gold() && choices.is_none() && !value.is_null() {
             return Ok((Gold::Answer(math::gold(&raw).into_owned()), raw));
@@ -185,7 +191,9 @@ impl Layout {
             return raw;
         }
         let written = |name: &&str| {
-            row.values.get(*name).and_then(plain).filter(|text| !text.trim().is_empty())
+            let value = row.values.get(*name)?;
+            let text = chat::solution(value).map_or_else(|| plain(value), Result::ok);
+            text.filter(|text| !text.trim().is_empty())
         };
         last_turn.or_else(|| SOLUTIONS.iter().find_map(written)).unwrap_or(raw)
     }

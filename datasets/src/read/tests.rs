@@ -41,6 +41,24 @@ fn usual_columns_are_detected_in_every_text_format() {
 }
 
 #[test]
+fn completions_that_are_chats_are_read_as_their_turn() {
+    let question = r#""prompt":[{"role":"user","content":"1+1?"}]"#;
+    let completion = r#""completion":[{"role":"assistant","content":"It is 2. #### 2"}]"#;
+    for row in [
+        format!("{{{question},{completion}}}"),
+        // Beside an answer, too.
+        format!("{{{question},{completion},\"answer\":\"2\"}}"),
+    ] {
+        let set = read("a.jsonl", &row, &Columns::default()).unwrap();
+        assert_eq!(set.problems[0].answer, "2", "{row}");
+        assert_eq!(set.problems[0].solution.as_deref(), Some("It is 2. #### 2"), "{row}");
+    }
+    let other = completion.replace("assistant", "user");
+    let message = refusal("a.jsonl", &format!("{{{question},{other}}}"), &Columns::default());
+    assert!(message.contains("`completion` should hold one turn of the assistant"), "{message}");
+}
+
+#[test]
 fn named_columns_win_and_may_be_joined() {
     let columns = Columns {
         prompt: Some("Body,Question".into()),
