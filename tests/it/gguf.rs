@@ -71,6 +71,35 @@ fn a_model_that_is_written_and_read_is_the_same_model() {
     }
 }
 
+#[test]
+fn a_first_token_from_a_sequence_of_post_processors_is_written_and_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = std::fs::read_to_string(fixture("micro-llama").join("tokenizer.json"));
+    let mut tokenizer: serde_json::Value =
+        serde_json::from_str(&text.expect("a tokenizer")).expect("JSON");
+    let begin = "<|im_start|>";
+    // As in Llama 3's tokenizer.json.
+    tokenizer["post_processor"] = serde_json::json!({"type": "Sequence", "processors": [
+        {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true},
+        {"type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": begin, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {begin: {"id": begin, "ids": [2], "tokens": [begin]}}}]});
+    let settings = serde_json::json!({"bos_token": begin, "eos_token": "<|endoftext|>"});
+    for (name, value) in [("tokenizer.json", &tokenizer), ("tokenizer_config.json", &settings)] {
+        std::fs::write(folder.path().join(name), value.to_string()).expect("written");
+    }
+    let config = fixture("micro-llama").join("config.json");
+    let (precision, device) = (Precision::default(), Device::Cpu);
+    let model = Pretrained::from_scratch(&config, folder.path(), 3, precision, &device);
+    let model = model.expect("a model");
+    let file = model.save_gguf(&model.weights, GgufType::F32, folder.path()).expect("written");
+    let back = load(&file.display().to_string());
+    let prompt = Prompt::Text("2024 ducks".into());
+    let ids = model.tokenizer.encode_prompt(&prompt).expect("ids");
+    assert_eq!((ids[0], &ids), (2, &back.tokenizer.encode_prompt(&prompt).expect("ids")));
+}
+
 /// Gemma's kind of tokenizer, with a few merges, in the fields that matter.
 fn pieces() -> serde_json::Value {
     let letters = "abcdehilnorstuw.,?!'0123456789".chars().map(String::from);

@@ -32,6 +32,11 @@ pub(super) fn named(name: &str) -> Option<&'static Pre> {
     ALL.iter().find(|pre| pre.name == name)
 }
 
+/// Whether a name is of Llama 3's.
+pub(super) fn is_llama(name: &str) -> bool {
+    named(name).is_some_and(|pre| pre.split == Some(LLAMA))
+}
+
 pub(super) fn names() -> String {
     ALL.map(|pre| pre.name).join(", ")
 }

@@ -49,8 +49,10 @@ impl Gguf {
             token.map(Some).with_context(|| format!("`{key}` is {id}, which is no token"))
         };
         let (bos, eos, pad) = (token("bos")?, token("eos")?, token("padding")?);
-        // SentencePiece's begin with it unless the file says otherwise.
-        let begins = self.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(kind == PIECES);
+        // SentencePiece's and Llama 3's begin with it unless the file says otherwise, as in llama.cpp.
+        let is_llama = self.text("tokenizer.ggml.pre")?.is_some_and(pre::is_llama);
+        let begins = kind == PIECES || is_llama;
+        let begins = self.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(begins);
         let after = match (begins, bos) {
             (true, Some(bos)) => {
                 let id = self.int("tokenizer.ggml.bos_token_id")?;
@@ -151,7 +153,7 @@ pub(super) fn values(
         ("padding_token_id", vocabulary.special(config, settings, "pad")),
         ("unknown_token_id", unknown),
     ];
-    let begins = tokenizer["post_processor"]["type"] == "TemplateProcessing";
+    let begins = begins_with_token(&tokenizer["post_processor"]);
     let texts = vocabulary.texts();
     let mut values = model_values(tokenizer, spelling, &texts)?;
     values.extend([
@@ -172,6 +174,15 @@ pub(super) fn values(
         values.push(("tokenizer.chat_template".into(), Value::Text(template.into())));
     }
     Ok(values)
+}
+
+/// Whether a post-processor, or one of several in a sequence (Llama 3's), puts a token before every text.
+fn begins_with_token(processor: &Json) -> bool {
+    let parts = processor["processors"].as_array().into_iter().flatten();
+    let is_first = |one: &Json| {
+        one["type"] == "TemplateProcessing" && one["single"][0]["SpecialToken"].is_object()
+    };
+    parts.chain([processor]).any(is_first)
 }
 
 /// The key of all tokens that end a completion, which llama.cpp does not know: it knows three of them by name.
