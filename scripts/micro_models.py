@@ -187,8 +187,9 @@ def make(model, folder):
     if model.vision is None:
         made = AutoModelForCausalLM.from_config(AutoConfig.for_model(model.kind, **sizes), dtype=torch.float32)
     else:
+        # As for Gemma 3 and Ministral 3 by default, the whole ties the output layer and its text part says otherwise.
         config = AutoConfig.for_model(model.kind, text_config=sizes, vision_config=model.vision,
-                                      tie_word_embeddings=False)
+                                      tie_word_embeddings=model.kind != "qwen3_5")
         made = transformers.AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
     with torch.no_grad():
         for parameter in made.parameters():

@@ -69,12 +69,14 @@ pub(super) fn of_config(config: Value) -> Result<Value> {
     for (key, value) in *defaults {
         text.entry(*key).or_insert(json!(value));
     }
-    for key in
-        ["tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"]
-    {
+    for key in ["bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"] {
         if let Some(value) = config.get(key) {
             text.entry(key).or_insert(value.clone());
         }
+    }
+    // The output layer belongs to the whole, and so does the key that ties it.
+    if let Some(value) = config.get("tie_word_embeddings") {
+        text.insert("tie_word_embeddings".into(), value.clone());
     }
     text.insert("architectures".into(), json!([class]));
     Ok(Value::Object(text))
@@ -94,6 +96,22 @@ pub(super) fn is_beside(stored: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_whole_decides_whether_the_output_layer_is_tied() {
+        for (whole, text, tied) in [
+            (json!(true), json!(false), json!(true)),
+            (json!(false), json!(true), json!(false)),
+            (json!(null), json!(true), json!(true)),
+        ] {
+            let text = json!({"model_type": "ministral3", "tie_word_embeddings": text});
+            let mut config = json!({"model_type": "mistral3", "text_config": text});
+            if !whole.is_null() {
+                config["tie_word_embeddings"] = whole.clone();
+            }
+            assert_eq!(of_config(config).unwrap()["tie_word_embeddings"], tied, "{whole}");
+        }
+    }
 
     #[test]
     fn the_text_part_is_taken_out_of_the_whole() {
