@@ -72,13 +72,13 @@ fn a_model_that_is_written_and_read_is_the_same_model() {
 }
 
 #[test]
-fn a_first_token_from_a_sequence_of_post_processors_is_written_and_read() {
+fn first_token_and_biases_of_llama_are_written_and_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    let text = std::fs::read_to_string(fixture("micro-llama").join("tokenizer.json"));
-    let mut tokenizer: serde_json::Value =
-        serde_json::from_str(&text.expect("a tokenizer")).expect("JSON");
+    let read = |name: &str| std::fs::read(fixture("micro-llama").join(name)).expect("a file");
+    let json = |name: &str| serde_json::from_slice::<serde_json::Value>(&read(name)).expect("JSON");
+    let (mut config, mut tokenizer) = (json("config.json"), json("tokenizer.json"));
+    config["attention_bias"] = true.into();
     let begin = "<|im_start|>";
-    // As in Llama 3's tokenizer.json.
     tokenizer["post_processor"] = serde_json::json!({"type": "Sequence", "processors": [
         {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true},
         {"type": "TemplateProcessing",
@@ -86,18 +86,21 @@ fn a_first_token_from_a_sequence_of_post_processors_is_written_and_read() {
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {begin: {"id": begin, "ids": [2], "tokens": [begin]}}}]});
     let settings = serde_json::json!({"bos_token": begin, "eos_token": "<|endoftext|>"});
-    for (name, value) in [("tokenizer.json", &tokenizer), ("tokenizer_config.json", &settings)] {
+    let write = |name: &str, value: &serde_json::Value| {
         std::fs::write(folder.path().join(name), value.to_string()).expect("written");
-    }
-    let config = fixture("micro-llama").join("config.json");
-    let (precision, device) = (Precision::default(), Device::Cpu);
-    let model = Pretrained::from_scratch(&config, folder.path(), 3, precision, &device);
+    };
+    write("config.json", &config);
+    write("tokenizer.json", &tokenizer);
+    write("tokenizer_config.json", &settings);
+    let (config, precision) = (folder.path().join("config.json"), Precision::default());
+    let model = Pretrained::from_scratch(&config, folder.path(), 3, precision, &Device::Cpu);
     let model = model.expect("a model");
     let file = model.save_gguf(&model.weights, GgufType::F32, folder.path()).expect("written");
     let back = load(&file.display().to_string());
     let prompt = Prompt::Text("2024 ducks".into());
     let ids = model.tokenizer.encode_prompt(&prompt).expect("ids");
     assert_eq!((ids[0], &ids), (2, &back.tokenizer.encode_prompt(&prompt).expect("ids")));
+    assert!(back.architecture.qkv_bias && back.architecture.output_bias);
 }
 
 /// Gemma's kind of tokenizer, with a few merges, in the fields that matter.
@@ -250,6 +253,7 @@ fn what_files_cannot_say_is_not_written() {
         (vec![("rope_scaling", yarn)], "stretched as in Llama 3"),
         (windows.into_iter().chain([("sliding_window", 8.into())]).collect(), "a window"),
         (vec![("partial_rotary_factor", 0.5.into())], "in part"),
+        (vec![("hidden_act", "gelu_pytorch_tanh".into())], "`hidden_act`"),
     ] {
         let mut config: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         for (key, value) in more {

@@ -132,6 +132,9 @@ impl Gguf {
         if let Some(dim) = self.int(&key("attention.key_length"))? {
             config["head_dim"] = json!(dim);
         }
+        if family == "llama" && self.shape("blk.0.attn_q.bias").is_some() {
+            config["attention_bias"] = json!(true);
+        }
         for (name, id) in [("bos", "bos"), ("eos", "eos"), ("padding", "pad")] {
             if let Some(token) = self.int(&format!("tokenizer.ggml.{name}_token_id"))? {
                 config[format!("{id}_token_id")] = json!(token);

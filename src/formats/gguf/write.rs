@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use super::names::{self, Order};
 use super::{ALIGNMENT, FAMILIES, GEMMA_FILE, GEMMA_PATTERN, MAGIC, Value, tokenizer};
 use crate::nn::model::weights::Weights;
-use crate::nn::model::{Architecture, LayerKind, Rope, RopeScaling};
+use crate::nn::model::{Activation, Architecture, LayerKind, Rope, RopeScaling};
 
 /// The type of matrices in a file; norms and biases are f32 in all. K-quants need rows of a multiple of 256 values,
 /// which many small models have not.
@@ -109,6 +109,16 @@ fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
         Some(_) => bail!(
             "GGUF export knows positions stretched as in Llama 3 alone, and in `llama` models"
         ),
+    }
+    let usual = if file_family == GEMMA_FILE { Activation::GeluTanh } else { Activation::Silu };
+    if architecture.activation != usual {
+        bail!("GGUF export does not know this `hidden_act` in `{file_family}` models");
+    }
+    // Queries, keys and values have biases in all `qwen2` models; in `llama` models their tensors say so.
+    let may_have_bias =
+        file_family == "llama" || file_family == "qwen2" && !architecture.output_bias;
+    if architecture.qkv_bias && !may_have_bias {
+        bail!("GGUF export does not know `attention_bias` in `{file_family}` models");
     }
     if file_family == GEMMA_FILE {
         return refuse_gemma(architecture);
