@@ -138,9 +138,12 @@ mod tests {
         let call =
             Call { name: "add_f32".into(), groups: 1, tensors: &[&x], params: Params::default() };
         let launch = || -> Result<()> { candle_core::bail!("CUDA_ERROR_ILLEGAL_ADDRESS") };
-        let message = "kernel add_f32: CUDA_ERROR_ILLEGAL_ADDRESS";
-        assert_eq!(seen(&call, launch).expect_err("a fault").to_string(), message);
-        assert_eq!(watch(|| seen(&call, launch)).expect_err("a fault").to_string(), message);
+        // A backtrace follows where the environment asks for one.
+        let is_named = |error: candle_core::Error| {
+            error.to_string().starts_with("kernel add_f32: CUDA_ERROR_ILLEGAL_ADDRESS")
+        };
+        assert!(is_named(seen(&call, launch).expect_err("a fault")));
+        assert!(is_named(watch(|| seen(&call, launch)).expect_err("a fault")));
         // Its results cannot be compared with those of no kernel.
         let unknown = Call { name: "none_f32".into(), ..call };
         let error = watch(|| seen(&unknown, || Ok(()))).expect_err("a fault").to_string();

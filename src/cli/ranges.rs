@@ -213,6 +213,17 @@ mod tests {
         options
     }
 
+    /// What a command line with an option must have besides: required positional arguments, and an option that the option
+    /// belongs to.
+    fn needed(command: &str, name: &str) -> Vec<String> {
+        let commands = commands::command();
+        let command = commands.find_subcommand(command).expect("a command");
+        let required = command.get_positionals().filter(|argument| argument.is_required_set());
+        let values = required.map(|_| "x".to_owned());
+        let option = (name == "max_rounds").then(|| "--reject".to_owned());
+        option.into_iter().chain(values).collect()
+    }
+
     #[test]
     fn every_numeric_option_of_every_command_survives_every_number() {
         let numbers =
@@ -222,9 +233,7 @@ mod tests {
             for value in numbers {
                 let mut words =
                     vec!["tealight".to_owned(), command.clone(), format!("{flag}{value}")];
-                if name == "max_rounds" {
-                    words.push("--reject".to_owned());
-                }
+                words.extend(needed(&command, &name));
                 let number: f64 = value.parse().expect("a number");
                 match crate::cli::check(&words) {
                     Ok(()) => assert!(is_within(number, *least, *most), "{words:?} is taken"),

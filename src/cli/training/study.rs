@@ -19,12 +19,16 @@ use crate::system::telemetry::print;
 const COUNTDOWN: (&str, &str) =
     ("recipes/countdown-study.toml", include_str!("../../../recipes/countdown-study.toml"));
 
-/// The settings of the default study, several tasks in a few minutes on two cores, and of studies of generated tasks
-/// other than Countdown. Any flag or `--config` overrides these.
+/// The settings of the default study, a few minutes on two cores, and of studies of other generated tasks but Countdown.
+/// Any flag or `--config` overrides these.
+const COLLAPSE: (&str, &str) =
+    ("recipes/collapse-study.toml", include_str!("../../../recipes/collapse-study.toml"));
+
+/// The settings of studies of several tasks. Any flag or `--config` overrides these.
 const TASKS: (&str, &str) =
     ("recipes/tasks-study.toml", include_str!("../../../recipes/tasks-study.toml"));
 
-/// The options that say what is studied; without any of them it is [`TASKS`].
+/// The options that say what is studied; without any of them it is [`COLLAPSE`].
 const SUBJECT: [&str; 9] = [
     "model",
     "dataset",
@@ -37,8 +41,8 @@ const SUBJECT: [&str; 9] = [
     "tasks",
 ];
 
-/// The options of this command. Below files and flags lie [`TASKS`] for several tasks and for one generated task, and
-/// [`COUNTDOWN`] for the embedded model of Countdown and other tasks.
+/// The options of this command. Below files and flags lie [`TASKS`] for several tasks, [`COLLAPSE`] for one generated
+/// task, and [`COUNTDOWN`] for the embedded model of Countdown and other tasks.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     // A file may be a pipe, which can be read once.
     let files = config_merge::files(matches)?;
@@ -55,25 +59,33 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     let set = config_merge::given::<StudyOptions>(matches, &files)?;
     let mut subject = SUBJECT.iter().filter(|id| set.contains(**id));
     let is_default = subject.all(|id| *id == "model" && given.model.model == hub::TASKS);
-    if is_default || !given.tasks.is_empty() {
-        if let (false, Some(task)) = (given.tasks.is_empty(), &given.task) {
-            bail!("--task {task} and --tasks: name one of them");
+    if let Some(task) = &given.task {
+        // A file may name one and a flag the other; a study records the sets of its task beside it.
+        let (data, tests) = (&given.data.dataset, &given.sets.test_dataset);
+        let others = [
+            ("tasks", !given.tasks.is_empty()),
+            ("dataset", set.contains("dataset") && *data != format!("{task}/train")),
+            ("test-dataset", !tests.is_empty() && *tests != [format!("{task}/test")]),
+            ("test-suite", set.contains("test_suite")),
+        ];
+        if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
+            bail!("--task {task} and --{other}: name one of them");
         }
+    }
+    if !given.tasks.is_empty() {
         return resolved(Some(TASKS));
     }
     let is_ours = given.model.model == hub::EMBEDDED;
-    if !is_ours && given.task.is_none() && !set.contains("dataset") {
+    if !is_default && !is_ours && given.task.is_none() && !set.contains("dataset") {
         bail!(
             "--model {}: name what it is trained on: --dataset, or a generated task with --task",
             given.model.model
         );
     }
-    let is_generated = given.task.as_deref().is_some_and(|task| task::find(task).is_some());
+    let is_known = given.task.as_deref().is_some_and(|task| task::find(task).is_some());
+    let is_generated = is_default || is_known;
     let mut options = match (is_generated, &given.task) {
-        (true, _) => {
-            let one: StudyOptions = resolved(Some(TASKS))?;
-            StudyOptions { tasks: Vec::new(), ..one }
-        }
+        (true, _) => resolved(Some(COLLAPSE))?,
         (false, None) if !is_ours => given.clone(),
         (false, _) => resolved(Some(COUNTDOWN))?,
     };
@@ -84,7 +96,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     let held_out = &mut options.held_out;
     if given.held_out.eval_dataset.is_none() {
         if is_generated && held_out.eval_steps > 0 {
-            held_out.eval_dataset = given.task.as_ref().map(|task| format!("{task}/valid"));
+            held_out.eval_dataset = options.task.as_ref().map(|task| format!("{task}/valid"));
         } else if is_other_data(&given) || held_out.eval_steps == 0 {
             // The recipe's problems to choose on go with the recipe's data.
             (held_out.eval_dataset, held_out.eval_steps) = (None, given.held_out.eval_steps);
