@@ -114,6 +114,7 @@ pub(crate) const FREE: &[&str] = &[
     "temperatures",
     "template_date",
     "truncated",
+    "test_measure",
     "tuned",
     "use_peft",
     "use_rslora",

@@ -1,6 +1,7 @@
-//! A study's paths to its curves: Pass@k, whose differences are tested, and distinct answers; exact where the correct
-//! answers can be listed.
+//! A study's paths to its curves: of Pass@k and of distinct answers; exact where the correct answers can be listed.
 
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use tealight_eval::Tally;
 use tealight_eval::curve::{Answers, Choices, Curves, Measure, Request, RunPath, choices, curves};
 use tealight_eval::exact::ListedProblem;
@@ -17,10 +18,38 @@ const MOST_FOR_A_SAMPLE: usize = 2;
 /// Standard errors by which samples may find more than the listed answers say.
 const MOST_ERRORS: f64 = 4.0;
 
+/// Which curves are tested; those of the other measure are described.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum TestMeasure {
+    /// Pass@k at the largest k.
+    #[default]
+    #[value(name = "pass@k")]
+    #[serde(rename = "pass@k")]
+    PassAtK,
+    /// Number of distinct correct answers among k samples, at the largest k.
+    #[serde(rename = "distinct")]
+    Distinct,
+}
+
+impl TestMeasure {
+    /// The measure that is tested, then the other.
+    fn measures(self, k: usize) -> [Measure; 2] {
+        match self {
+            TestMeasure::PassAtK => [Measure::PassAtK(k), Measure::Distinct(k)],
+            TestMeasure::Distinct => [Measure::Distinct(k), Measure::PassAtK(k)],
+        }
+    }
+
+    /// Whether `measure` is of this kind.
+    pub(super) fn is(self, measure: Measure) -> bool {
+        matches!(measure, Measure::Distinct(_)) == (self == TestMeasure::Distinct)
+    }
+}
+
 /// The comparison of curves.
 #[derive(Default)]
 pub(super) struct Compared {
-    /// Pass@k, then distinct answers.
+    /// Those of the tested measure, then the others.
     pub(super) curves: Vec<Curves>,
     /// The best checkpoint and temperature of every objective, where there are several temperatures.
     pub(super) choices: Option<Choices>,
@@ -44,7 +73,8 @@ pub(super) fn compared(
     };
     let k = options.largest();
     let mut compared = Compared::default();
-    match curves(warm, paths, &request(Measure::PassAtK(k), true)) {
+    let [tested, described] = options.test_measure.measures(k);
+    match curves(warm, paths, &request(tested, true)) {
         Ok(one) => compared.curves.push(one),
         Err(error) => {
             let reason = format!("{error:#}");
@@ -53,10 +83,10 @@ pub(super) fn compared(
             return compared;
         }
     }
-    // The same checkpoints on the same problems have the second measure too.
-    compared.curves.extend(curves(warm, paths, &request(Measure::Distinct(k), false)).ok());
+    // The same checkpoints on the same problems have the other measure too.
+    compared.curves.extend(curves(warm, paths, &request(described, false)).ok());
     let temperatures = [&[1.0], options.temperatures.as_slice()].concat();
-    compared.choices = choices(base, paths, &temperatures, Measure::PassAtK(k));
+    compared.choices = choices(base, paths, &temperatures, tested);
     compared
 }
 

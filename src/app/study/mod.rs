@@ -40,6 +40,7 @@ use crate::system::process::Process;
 use crate::system::ranks::Ranks;
 use crate::system::stop::Interrupted;
 use configuration::Configuration;
+pub use curves::TestMeasure;
 use listed_set::ListedSet;
 pub use plan::{Plan, planned};
 pub use runs::{Matched, Variant};
@@ -111,6 +112,11 @@ pub struct StudyOptions {
     #[arg(long, value_delimiter = ',', value_name = "SHARES")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
+    /// Measure whose differences from the reference objective are tested; the other is shown without tests. Choose before
+    /// the study runs.
+    #[arg(long, value_enum, default_value_t = TestMeasure::PassAtK)]
+    #[serde(default)]
+    pub test_measure: TestMeasure,
     /// Leave the baselines out of the curves.
     #[arg(long)]
     #[serde(default)]

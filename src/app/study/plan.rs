@@ -12,7 +12,7 @@ use tealight_eval::evaluate::EvalJob;
 use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
-use super::{Prepared, StudyOptions};
+use super::{Prepared, StudyOptions, TestMeasure};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{Draw, Session};
 use crate::app::training::setup::RunSetup;
@@ -30,6 +30,8 @@ const STEPS: usize = 3;
 const STEP_TO_SAMPLING: f64 = 2.0;
 /// Variances between objectives of Pass@32 in a study of Countdown (docs/log.md), where no other study is named.
 const VARIANCES: Variances = Variances { seed: 6e-6, problem: 0.0355, rest: 0.0712 };
+/// The same of distinct correct answers among 32 samples in the default study.
+const DISTINCT_VARIANCES: Variances = Variances { seed: 0.05, problem: 4.0, rest: 1.0 };
 
 /// A study that has not run.
 pub struct Plan {
@@ -81,7 +83,7 @@ pub(super) fn planned_among(
     let rates = study.rates(&session)?;
     let parts = study.parts(&rates)?;
     let task = study.options.data.dataset.split('/').next().unwrap_or_default();
-    let (variances, assumed) = variances(earlier, task)?;
+    let (variances, assumed) = variances(earlier, task, study.options.test_measure)?;
     let objectives = study.objectives();
     let problems = study.report_problems();
     let has_curves = study.held_out.is_some() && objectives > 1;
@@ -285,9 +287,13 @@ impl Prepared {
     }
 }
 
-/// Variances of differences between curves, and where they come from: of an earlier study on several tasks those of
-/// `task`.
-fn variances(earlier: Option<&Path>, task: &str) -> Result<(Variances, String)> {
+/// Variances of differences between curves of `measure`, and where they come from: of an earlier study on several tasks
+/// those of `task`.
+fn variances(
+    earlier: Option<&Path>,
+    task: &str,
+    measure: TestMeasure,
+) -> Result<(Variances, String)> {
     /// A study of one task, or of several.
     #[derive(Deserialize)]
     struct Earlier {
@@ -297,12 +303,14 @@ fn variances(earlier: Option<&Path>, task: &str) -> Result<(Variances, String)> 
         tasks: Vec<TaskCurves>,
     }
     let Some(path) = earlier else {
-        return Ok((
-            VARIANCES,
-            "the variances of pass@32 in a study of Countdown are assumed \
-             (--plan-from STUDY takes those of another)"
-                .into(),
-        ));
+        let (variances, source) = match measure {
+            TestMeasure::PassAtK => (VARIANCES, "pass@32 in a study of Countdown"),
+            TestMeasure::Distinct => {
+                (DISTINCT_VARIANCES, "distinct answers of 32 samples in the default study")
+            }
+        };
+        let assumed = "are assumed (--plan-from STUDY takes those of another)";
+        return Ok((variances, format!("the variances of {source} {assumed}")));
     };
     let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let at = || file.display().to_string();
@@ -312,6 +320,13 @@ fn variances(earlier: Option<&Path>, task: &str) -> Result<(Variances, String)> 
     let is_tested = |one: &&Comparison| one.p_value.is_some() && one.seeds > 1;
     let of_task = earlier.tasks.iter().find(|one| one.task == task);
     let first = earlier.curves.first().or(of_task.and_then(|one| one.curves.as_ref()));
+    if let Some(other) = first.filter(|curves| !measure.is(curves.measure)) {
+        bail!(
+            "{}: the tested measure there is {}; name it with --test-measure",
+            at(),
+            other.measure
+        );
+    }
     let all = first.iter().flat_map(|curves| &curves.comparisons).filter(is_tested);
     let variances: Vec<Variances> = all.filter_map(|one| one.variances).collect();
     if variances.is_empty() {

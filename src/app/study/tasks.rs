@@ -10,7 +10,9 @@ use tealight_eval::curve::tasks::{
 };
 use tealight_eval::report::{self, TasksStudy, tables};
 
-use super::{Finished, Plan, Prepared, StudyOptions, in_folder, plan, say_how_to_continue};
+use super::{
+    Finished, Plan, Prepared, StudyOptions, TestMeasure, in_folder, plan, say_how_to_continue,
+};
 use crate::app::directory::Start;
 use crate::formats::hub;
 use crate::system::files::write_atomic;
@@ -52,6 +54,9 @@ impl StudyOptions {
         }
         if self.settings.presamples.is_some() {
             bail!("--presamples is of one task's prompts: study each task alone, with --task");
+        }
+        if self.test_measure != TestMeasure::PassAtK {
+            bail!("--test-measure is of a study of one task; with --tasks the test is of pass@k");
         }
         if let [name] = self.tasks.as_slice() {
             bail!("--tasks names {name} alone, which leaves nothing to compare: use --task {name}");
