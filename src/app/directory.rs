@@ -237,6 +237,11 @@ fn is_ours(output: &Path) -> bool {
         || lock.starts_with(OWNER.as_bytes())
 }
 
+/// Whether `folder` has what a run of a study leaves, finished or not.
+fn is_run(folder: &Path) -> bool {
+    ["config.toml", "metrics.jsonl", FINAL, "path"].iter().any(|name| folder.join(name).exists())
+}
+
 /// The first names in a directory.
 fn listed(output: &Path) -> String {
     let entries = std::fs::read_dir(output).into_iter().flatten().flatten();
@@ -261,7 +266,7 @@ pub(crate) fn clear(output: &Path, existing: Existing) -> Result<()> {
             || name.starts_with("checkpoint-")
             || name.starts_with(".checkpoint-")
             || name.starts_with("presamples-seed")
-            || (name.contains("-seed") && entry.path().join("config.toml").exists())
+            || (name.contains("-seed") && is_run(&entry.path()))
             || (SOURCES.iter().any(|task| task.name == name) && is_ours(&entry.path()));
         if is_ours {
             let removed = match entry.path().is_dir() {
@@ -355,6 +360,13 @@ mod tests {
         assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
         clear(&output, Existing::Replace).unwrap();
         assert!(!output.join("metrics.jsonl").exists() && output.join("thesis.tex").exists());
+        // Runs of a study, which would be continued.
+        for (run, what) in [("js-seed0", "metrics.jsonl"), ("my-seeds", "plants.txt")] {
+            std::fs::create_dir_all(output.join(run)).unwrap();
+            std::fs::write(output.join(run).join(what), "").unwrap();
+        }
+        clear(&output, Existing::Replace).unwrap();
+        assert!(!output.join("js-seed0").exists() && output.join("my-seeds").exists());
         // A command that was killed early leaves its lock, which says who made the folder.
         let killed = folder.path().join("killed");
         drop(fresh(&killed, Existing::Keep).unwrap());
