@@ -24,10 +24,11 @@ pub(super) const ENTRIES: &[Entry] = &[
         about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
 -h shows the options that most studies need, --help shows all options; `tealight objectives`
-describes the objectives. Without a model, a dataset or a task, three tasks are studied with the
-embedded model `tasks`. The values shown are those of recipes/tasks-study.toml, which --tasks and
---task of a task other than countdown read too; with the model `countdown` (--task countdown) they
-are those of recipes/countdown-study.toml. Flags and --config files take precedence.
+describes the objectives. Without a model, a dataset or a task, the task colouring is studied with
+the embedded model `tasks`. The values shown are those of recipes/collapse-study.toml, which --task
+reads for every task but countdown; --tasks reads recipes/tasks-study.toml, and the model
+`countdown` (--task countdown) recipes/countdown-study.toml. Flags and --config files take
+precedence.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\

@@ -244,7 +244,7 @@ mod tests {
             assert!(help.contains(&said), "{id}: {help}");
         }
         let steps = option(study, "max_steps").expect("steps").get_help().map(ToString::to_string);
-        assert!(steps.is_some_and(|help| help.ends_with("In the default study: 12.")));
+        assert!(steps.is_some_and(|help| help.ends_with("In the default study: 50.")));
     }
 
     #[test]
