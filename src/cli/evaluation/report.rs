@@ -1,24 +1,29 @@
 //! `tealight report DIR`: the report of an evaluation again; `--serve`: a run while it goes, on this
 //! machine's own address only.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path as Wild, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use clap::Args;
+use futures_util::stream;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{names, regular};
 use tealight_eval::report::{self, Live, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
+use crate::app::verdicts::asks_this_machine;
 use crate::system::stop::Stop;
 use crate::system::telemetry::print;
 
@@ -122,11 +127,9 @@ fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
 
 /// Refuses who asks by another name than this machine's own: a page elsewhere could give its name this address.
 async fn this_host_alone(request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
-    match name {
-        Some("127.0.0.1" | "localhost") => next.run(request).await,
-        _ => (StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1").into_response(),
+    match asks_this_machine(request.headers()) {
+        true => next.run(request).await,
+        false => (StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1").into_response(),
     }
 }
 
@@ -167,8 +170,28 @@ async fn file(State(shown): State<Arc<ServerState>>, Wild(name): Wild<String>) -
     if !is_own {
         return (StatusCode::NOT_FOUND, "not written yet").into_response();
     }
-    match std::fs::read(path) {
-        Ok(bytes) => ([(header::CONTENT_TYPE, kind)], bytes).into_response(),
+    match regular::open_own(&shown.directory, &path) {
+        Ok(file) => {
+            let body = Body::from_stream(stream::iter(Parts(file)));
+            ([(header::CONTENT_TYPE, kind)], body).into_response()
+        }
         Err(_) => (StatusCode::NOT_FOUND, "not written yet").into_response(),
+    }
+}
+
+/// A file part by part: however large it is, one part is in memory.
+struct Parts(File);
+
+impl Iterator for Parts {
+    type Item = std::io::Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        const PART: u64 = 1 << 20;
+        let mut bytes = Vec::new();
+        match (&self.0).take(PART).read_to_end(&mut bytes) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(bytes)),
+            Err(error) => Some(Err(error)),
+        }
     }
 }
