@@ -77,8 +77,7 @@ fn results(task: &str, folder: &Path) -> Result<Study> {
     let path = names::inside(folder, task)?.join("results.json");
     let bytes = regular::read_limited(&path, MAX_RESULTS)
         .with_context(|| format!("{}: cannot be read", path.display()))?;
-    serde_json::from_slice(&bytes)
-        .with_context(|| format!("{}: not the results of a study", path.display()))
+    Study::read(&bytes).with_context(|| path.display().to_string())
 }
 
 /// One name for each objective: that of its tables where it is the same on every task, or else the part before the

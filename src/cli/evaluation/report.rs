@@ -75,8 +75,7 @@ fn write(directory: &Path) -> Result<()> {
         return report::write_tasks(&all, directory);
     }
     if kind.objectives.is_some() {
-        let study: Study = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{}: not the results of a study", path.display()))?;
+        let study = Study::read(&bytes).with_context(|| path.display().to_string())?;
         return report::write_study(&study, directory);
     }
     report::write(&[(directory, &Results::load(directory)?)], None, directory)
