@@ -12,6 +12,7 @@ pub mod levels;
 mod live;
 mod page;
 mod samples;
+mod steps;
 mod stored;
 mod study;
 mod study_page;

@@ -32,6 +32,11 @@ pub(in crate::cli) struct ReportOptions {
     /// Directory of an evaluation, a training run or a study.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
+    /// Folder of the run that trained an evaluated model, for the report's view of training. Without --training only
+    /// runs inside DIR are shown.
+    #[arg(long, value_name = "RUN")]
+    #[serde(default)]
+    training: Vec<PathBuf>,
     /// Serve the report at http://127.0.0.1:PORT and update the page while the run goes on.
     #[arg(long)]
     #[serde(default)]
@@ -46,18 +51,29 @@ pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
     if !directory.is_dir() {
         bail!("{}: no such directory", directory.display());
     }
+    if options.serve && !options.training.is_empty() {
+        bail!(
+            "--training has no effect with --serve, which shows what is inside {}",
+            directory.display()
+        );
+    }
     if options.serve {
         return serve(directory, options.port, stop);
     }
-    write(directory)?;
+    write(directory, &options.training)?;
     tracing::info!("{}", directory.join("report.html").display());
     Ok(())
 }
 
 /// Writes the report of a study, an evaluation or a training run again, by what its folder holds.
-fn write(directory: &Path) -> Result<()> {
+fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
     let path = directory.join("results.json");
+    let refuse_training = |what: &str| match trained {
+        [] => Ok(()),
+        _ => bail!("--training is for evaluations: {} is {what}", directory.display()),
+    };
     if !path.exists() && directory.join("metrics.jsonl").is_file() {
+        refuse_training("a training run")?;
         return report::write_training(directory);
     }
     /// The fields that tell a study, and a study on several tasks, from an evaluation.
@@ -66,9 +82,12 @@ fn write(directory: &Path) -> Result<()> {
         objectives: Option<IgnoredAny>,
         tasks: Option<IgnoredAny>,
     }
-    let bytes = regular::read_limited(&path, MAX_RESULTS)
+    let bytes = regular::read_own(directory, &path, MAX_RESULTS)
         .with_context(|| format!("{}: cannot be read", path.display()))?;
     let kind: Kind = serde_json::from_slice(&bytes).unwrap_or_default();
+    if kind.tasks.is_some() || kind.objectives.is_some() {
+        refuse_training("a study, which has its runs")?;
+    }
     if kind.tasks.is_some() {
         let all: TasksStudy = serde_json::from_slice(&bytes)
             .with_context(|| format!("{}: not the results of a study", path.display()))?;
@@ -78,7 +97,7 @@ fn write(directory: &Path) -> Result<()> {
         let study = Study::read(&bytes).with_context(|| path.display().to_string())?;
         return report::write_study(&study, directory);
     }
-    report::write(&[(directory, &Results::load(directory)?)], None, directory)
+    report::write(&[(directory, &Results::load(directory)?)], None, trained, directory)
 }
 
 /// The state of the server: a directory and its results so far.
