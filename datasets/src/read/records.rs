@@ -127,13 +127,16 @@ mod tests {
 
     use parquet::basic::Compression;
     use parquet::data_type::{ByteArray, ByteArrayType};
-    use parquet::file::properties::WriterProperties;
+    use parquet::file::properties::{EnabledStatistics, WriterProperties};
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
 
     fn write(path: &Path, texts: &[ByteArray]) {
         let schema = parse_message_type("message row { required binary text (UTF8); }").unwrap();
-        let settings = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let settings = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_statistics_enabled(EnabledStatistics::None)
+            .build();
         let output = File::create(path).unwrap();
         let mut writer =
             SerializedFileWriter::new(output, Arc::new(schema), Arc::new(settings)).unwrap();
