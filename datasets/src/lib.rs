@@ -11,6 +11,7 @@ pub mod chain;
 pub mod countdown;
 mod error;
 pub mod features;
+pub mod guard;
 pub mod interpreter;
 pub mod json;
 pub mod lines;

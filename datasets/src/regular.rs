@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The reason why a pipe, a device or a folder is refused.
 pub const NOT_REGULAR: &str = "not a regular file";
@@ -32,6 +32,42 @@ pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(why));
     }
     Ok(bytes)
+}
+
+/// The place of a file of an untrusted `folder`, links followed: they may lead to other files of the folder and, in a
+/// snapshot of the Hub's cache, to the cache's `blobs`. Whatever is copied, sent or shown of a folder is found by this
+/// rule.
+///
+/// # Errors
+/// A link that leads elsewhere, or nowhere: what it leads to is the user's, not the folder's.
+pub fn own(folder: &Path, path: &Path) -> io::Result<PathBuf> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let (home, place) = (folder.canonicalize()?, path.canonicalize()?);
+    let snapshots = home.parent().filter(|parent| parent.ends_with("snapshots"));
+    let blobs = snapshots.and_then(Path::parent).map(|repository| repository.join("blobs"));
+    if place.starts_with(&home) || blobs.is_some_and(|blobs| place.starts_with(blobs)) {
+        return Ok(place);
+    }
+    Err(io::Error::other(format!(
+        "a link out of the folder, to {}: put a copy in its place if the contents are meant, or remove the link",
+        place.display()
+    )))
+}
+
+/// Opens a file of an untrusted folder for reading.
+///
+/// # Errors
+/// Those of [`own`] and of [`open`].
+pub fn open_own(folder: &Path, path: &Path) -> io::Result<File> {
+    open(&own(folder, path)?)
+}
+
+/// Reads a file of an untrusted folder, of at most `limit` bytes.
+///
+/// # Errors
+/// Those of [`own`] and of [`read_limited`].
+pub fn read_own(folder: &Path, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_limited(&own(folder, path)?, limit)
 }
 
 /// Opens a file without waiting for the other end of a pipe, and refuses what is not a regular file.

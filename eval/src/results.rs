@@ -18,7 +18,7 @@ pub const VERSION: u32 = 1;
 pub const MAX_RESULTS: u64 = 1 << 30;
 
 /// Largest count of one problem.
-const MAX_COUNT: usize = 1 << 48;
+pub(crate) const MAX_COUNT: usize = 1 << 48;
 
 /// One evaluation: a model on one or several sets of problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -175,7 +175,8 @@ impl Results {
     pub fn load(path: &Path) -> Result<Self> {
         let is_file = path.extension().is_some_and(|extension| extension == "json");
         let path = if is_file { path.to_owned() } else { path.join("results.json") };
-        let bytes = regular::read_limited(&path, MAX_RESULTS)
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let bytes = regular::read_own(folder, &path, MAX_RESULTS)
             .with_context(|| format!("{}: cannot be read", path.display()))?;
         let value: Value = serde_json::from_slice(&bytes)
             .with_context(|| format!("{}: not JSON", path.display()))?;
@@ -216,29 +217,44 @@ impl Results {
 
     /// Refuses counts that no evaluation comes to: sums over problems stay within their types.
     fn check(&self) -> Result<()> {
-        for tally in self.sets.iter().flat_map(|set| &set.problems) {
-            let counts =
-                [tally.samples, tally.unjudged, tally.tokens, tally.thoughts.tokens, tally.logp.1];
-            let drawn = |level: &Level| -> usize {
-                let counts = tally.classes.at(*level).multiplicities();
-                counts.into_iter().fold(0, usize::saturating_add)
-            };
-            let is_whole = tally.correct <= tally.samples
-                && Level::ALL.iter().all(|level| drawn(level) <= tally.correct)
-                && tally.features.answers() <= tally.correct
-                && tally.truncated <= tally.samples
-                && tally.truncated_correct <= tally.truncated
-                && tally.failed <= tally.samples
-                && tally.no_answer <= tally.samples
-                && tally
-                    .reward
-                    .is_none_or(|sum| (0.0..=tally.samples as f64 + 1e-6).contains(&sum))
-                && tally.unknown_ends <= tally.samples
-                && tally.unknown_lengths <= tally.samples;
-            if counts.into_iter().any(|count| count > MAX_COUNT) || !is_whole {
-                bail!("the counts of problem `{}` cannot be: the file was changed", tally.problem);
-            }
+        for set in &self.sets {
+            set.problems.iter().try_for_each(check_counts)?;
+            check_summary(&set.summary)?;
         }
         Ok(())
     }
+}
+
+/// Refuses numbers of a summary that no evaluation comes to.
+pub(crate) fn check_summary(summary: &Summary) -> Result<()> {
+    let further = summary.extrapolation.iter().flat_map(|of| of.pass_at_k.keys());
+    let ks = summary.pass_at_k.keys().chain(summary.unique_correct.keys()).chain(further);
+    let counts = [Some(&summary.n), summary.most.as_ref(), Some(&summary.problems)];
+    if ks.chain(counts.into_iter().flatten()).any(|count| *count > MAX_COUNT) {
+        bail!("the counts of a summary cannot be: the file was changed");
+    }
+    Ok(())
+}
+
+/// Refuses counts of a problem that no evaluation comes to.
+pub(crate) fn check_counts(tally: &Tally) -> Result<()> {
+    let counts = [tally.samples, tally.unjudged, tally.tokens, tally.thoughts.tokens, tally.logp.1];
+    let drawn = |level: &Level| -> usize {
+        let counts = tally.classes.at(*level).multiplicities();
+        counts.into_iter().fold(0, usize::saturating_add)
+    };
+    let is_whole = tally.correct <= tally.samples
+        && Level::ALL.iter().all(|level| drawn(level) <= tally.correct)
+        && tally.features.answers() <= tally.correct
+        && tally.truncated <= tally.samples
+        && tally.truncated_correct <= tally.truncated
+        && tally.failed <= tally.samples
+        && tally.no_answer <= tally.samples
+        && tally.reward.is_none_or(|sum| (0.0..=tally.samples as f64 + 1e-6).contains(&sum))
+        && tally.unknown_ends <= tally.samples
+        && tally.unknown_lengths <= tally.samples;
+    if counts.into_iter().any(|count| count > MAX_COUNT) || !is_whole {
+        bail!("the counts of problem `{}` cannot be: the file was changed", tally.problem);
+    }
+    Ok(())
 }

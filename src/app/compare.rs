@@ -34,6 +34,11 @@ pub struct CompareOptions {
     #[arg(long, value_delimiter = ',', value_name = "KEY")]
     #[serde(default)]
     pub across: Vec<String>,
+    /// Folder of the run that trained an evaluated model, for the report's view of training. Without --training only
+    /// runs inside the directories of the evaluations are shown.
+    #[arg(long, value_name = "RUN")]
+    #[serde(default)]
+    pub training: Vec<PathBuf>,
     /// Directory for compare.json and report.html; without --output nothing is written.
     #[arg(long)]
     pub output: Option<PathBuf>,
@@ -77,6 +82,9 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     if options.runs.len() < 2 {
         bail!("name at least two directories that `tealight eval` or `tealight grade` wrote");
     }
+    if !options.training.is_empty() && options.output.is_none() {
+        bail!("--training is for the report, which --output DIR writes");
+    }
     let loaded: Vec<Results> =
         options.runs.iter().map(|path| Results::load(path)).collect::<Result<_>>()?;
     let names = options.names(&loaded)?;
@@ -104,7 +112,8 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
         write_atomic(&output.join("compare.json"), json.as_bytes())?;
         let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
         let second = options.second_draw.as_deref().zip(second.as_ref().map(|(_, draw)| *draw));
-        report::write(&runs, second, output).context("the report cannot be written")?;
+        report::write(&runs, second, &options.training, output)
+            .context("the report cannot be written")?;
         tracing::info!("compare.json and report.html in {}", output.display());
     }
     Ok(comparison)

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
-use tealight_datasets::Dataset;
 use tealight_datasets::read::{self, Columns};
+use tealight_datasets::{Dataset, guard};
 
 use crate::formats::hub::dataset::{Fetched, HubDataset};
 use crate::system::budget;
@@ -68,14 +68,27 @@ fn bounded<R: Send + 'static>(
     files: &[PathBuf],
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    const LEAST: u64 = 2 << 30;
-    const BYTES_A_BYTE: u64 = 64;
     const TIME: Duration = Duration::from_secs(1800);
     let size_of = |path: &PathBuf| std::fs::metadata(path).map_or(0, |kind| kind.len());
     let size = files.iter().map(size_of).fold(0, u64::saturating_add);
+    budget::within_time(spec, allowed(guard::memory_for(size)), TIME, work)
+}
+
+/// So many bytes, or what the machine has.
+fn allowed(bytes: u64) -> usize {
     let free = machine::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
-    let bytes = size.saturating_mul(BYTES_A_BYTE).max(LEAST).min(free);
-    budget::within_time(spec, usize::try_from(bytes).unwrap_or(usize::MAX), TIME, work)
+    usize::try_from(bytes.min(free)).unwrap_or(usize::MAX)
+}
+
+/// Makes the budget of this program the guard of every reader of untrusted files, in other crates too.
+pub(crate) fn install_guard() {
+    guard::install(|what, bytes, time, work| {
+        let work = move || {
+            work();
+            Ok(())
+        };
+        budget::within_time(what, allowed(bytes), time, work).map_err(|error| format!("{error:#}"))
+    });
 }
 
 /// Problems that are both trained and tested on would flatter every number.

@@ -10,7 +10,7 @@ use tealight_datasets::names;
 use crate::formats::adapter;
 use crate::formats::hub;
 use crate::learn::objective::Objective;
-use crate::system::files::{MAX_LINES, MAX_SMALL, own_file, read_json, read_text};
+use crate::system::files::{MAX_SMALL, last_line, own_file, read_json, read_text};
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
 const MAX_RUNS: usize = 16;
@@ -206,11 +206,13 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Most bytes of a step's metrics.
+const MAX_ROW: u64 = 1 << 20;
+
 /// The metrics of a run's last step.
 fn last_metrics(run: &Path) -> Option<Value> {
     let file = own_file(run, &run.join("metrics.jsonl")).ok()?;
-    let text = read_text(&file, MAX_LINES).ok()?;
-    serde_json::from_str(text.lines().next_back()?).ok()
+    serde_json::from_slice(&last_line(&file, MAX_ROW).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -72,6 +72,7 @@ const STACK_BYTES: usize = 256 << 20;
 /// could not be judged, 130, 138 and 143 interrupted.
 pub fn main() -> ExitCode {
     Terminal::install();
+    crate::app::data_file::install_guard();
     if let Err(error) = check_environment() {
         tracing::error!("{error:#}");
         return ExitCode::from(2);

@@ -185,6 +185,11 @@ fn parquet(data: &[u8]) {
     for bytes in [data.to_vec(), run_folder::spliced(GOOD.to_vec(), data)] {
         with_file("a.parquet", &bytes, |folder| {
             let path = folder.join("a.parquet").display().to_string();
+            crate::app::data_file::install_guard();
+            let file = std::fs::File::open(&path).expect("the file");
+            if let Ok(rows) = tealight_datasets::read::parquet_records(file) {
+                rows.take(1000).for_each(drop);
+            }
             // A panic of the library is an error there, as in `app::data_file`.
             drop(crate::system::budget::caught("parquet", || {
                 tealight_datasets::open(&path, &Columns::default(), Some(1000))

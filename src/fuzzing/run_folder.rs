@@ -123,8 +123,9 @@ pub(super) fn try_changed(data: &[u8]) {
     std::fs::remove_file(&path).expect("removed");
     std::fs::write(&path, bytes).expect("written");
 
+    crate::app::data_file::install_guard();
     if let Ok(results) = Results::load(&output) {
-        drop(report::write(&[(&output, &results)], None, folder.path()));
+        drop(report::write(&[(&output, &results)], None, &[], folder.path()));
     }
     drop(Live::new(&output).look());
     drop(presample::stored_request(&output));

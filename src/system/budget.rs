@@ -28,7 +28,7 @@ const TIME: Duration = Duration::from_secs(60);
 /// How often is looked whether it has asked for too much.
 const LOOK: Duration = Duration::from_millis(20);
 /// The name of the threads that work on untrusted input.
-pub(crate) const THREAD: &str = "budgeted";
+pub(crate) const THREAD: &str = tealight_datasets::guard::THREAD;
 /// Bytes of its stack, of which the system gives what is touched: a template's values nest as deep as its fuel lasts.
 const STACK: usize = 256 << 20;
 

@@ -1,7 +1,7 @@
 //! Writing files so that a crash or a full disk never leaves half of one, and reading untrusted ones.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -77,20 +77,26 @@ pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
 /// # Errors
 /// A link that leads elsewhere, or nowhere: what it leads to is the user's, not the folder's.
 pub(crate) fn own_file(folder: &Path, path: &Path) -> Result<PathBuf> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    regular::own(folder, path).map_err(|error| said(path, error))
+}
+
+/// The last line of a file of lines, such as metrics, without its line feed: only the end of the file is read.
+///
+/// # Errors
+/// A file that cannot be read or is no regular one, a last line of more than `limit` bytes.
+pub(crate) fn last_line(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let mut file = open_regular(path)?;
     let at = || path.display().to_string();
-    let (home, place) = (folder.canonicalize().with_context(at)?, path.canonicalize());
-    let place = place.with_context(at)?;
-    let snapshots = home.parent().filter(|parent| parent.ends_with("snapshots"));
-    let blobs = snapshots.and_then(Path::parent).map(|repository| repository.join("blobs"));
-    if place.starts_with(&home) || blobs.is_some_and(|blobs| place.starts_with(blobs)) {
-        return Ok(place);
+    let start = file.metadata().with_context(at)?.len().saturating_sub(limit);
+    file.seek(SeekFrom::Start(start)).with_context(at)?;
+    let mut tail = Vec::new();
+    file.take(limit).read_to_end(&mut tail).with_context(at)?;
+    tail.pop_if(|last| *last == b'\n');
+    match tail.iter().rposition(|byte| *byte == b'\n') {
+        Some(before) => Ok(tail.split_off(before + 1)),
+        None if start == 0 => Ok(tail),
+        None => bail!("{}: its last line has more than {limit} bytes, the limit", path.display()),
     }
-    bail!(
-        "{}: a link out of the folder, to {}: put a copy in its place if the contents are meant, or remove the link",
-        path.display(),
-        place.display()
-    )
 }
 
 /// Reads an untrusted file: a regular one, of at most `limit` bytes.
@@ -236,6 +242,21 @@ mod tests {
         assert!(
             read_limited(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
         );
+    }
+
+    #[test]
+    fn of_a_file_of_lines_only_the_end_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        // A hundred gigabytes of nothing, on no disk.
+        let mut file = File::create(&path).unwrap();
+        file.set_len(100 << 30).unwrap();
+        assert!(last_line(&path, 1 << 20).unwrap_err().to_string().contains("limit"));
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(b"\n{\"step\":3}\n").unwrap();
+        assert_eq!(last_line(&path, 1 << 20).unwrap(), b"{\"step\":3}");
+        std::fs::write(&path, "{\"step\":1}").unwrap();
+        assert_eq!(last_line(&path, 1 << 20).unwrap(), b"{\"step\":1}");
     }
 
     #[cfg(unix)]

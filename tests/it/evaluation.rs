@@ -367,11 +367,21 @@ fn a_run_is_shown_while_it_goes() {
     assert!(ask("/").contains("Tealight, live"));
     // A page elsewhere whose name was made to lead here asks under its own name.
     assert!(ask_as("elsewhere.example", "/live").starts_with("HTTP/1.1 421"));
+    for host in ["127.0.0.1:80@evil.example", "localhost:1\tevil", "localhost\r\nHost: evil"] {
+        assert!(ask_as(host, "/live").starts_with("HTTP/1.1 4"), "{host:?}");
+    }
+    assert!(ask_as("[::1]:7272", "/live").starts_with("HTTP/1.1 200"));
     assert!(ask("/live").contains("0.125"));
     folder.write("metrics.jsonl", "{\"step\":1,\"reward\":0.125}\n{\"step\":2,\"reward\":0.875}\n");
     assert!(ask("/live").contains("0.875"));
     assert!(ask("/report.html").starts_with("HTTP/1.1 404"));
     assert!(ask("/report-data/..%2F..%2Fetc%2Fpasswd").starts_with("HTTP/1.1 404"));
+    // A report of any size is sent part by part.
+    let large = "x".repeat(3 << 20);
+    std::fs::write(folder.path("report.html"), &large).expect("written");
+    let answer = ask("/report.html");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.matches('x').count() >= large.len());
+    std::fs::remove_file(folder.path("report.html")).expect("removed");
     #[cfg(unix)]
     {
         // A link in an untrusted folder is not the report, and a pipe would never end.

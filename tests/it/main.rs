@@ -59,6 +59,7 @@ mod ranks;
 mod rarity;
 mod recipes;
 mod reloads;
+mod reported_folders;
 mod reporters;
 mod resumed_runs;
 mod rollouts;

@@ -15,6 +15,7 @@ mod no_answers;
 mod parquet;
 mod problem;
 mod reasoning_gym;
+mod records;
 mod shapes;
 mod text_to_sql;
 
@@ -31,7 +32,7 @@ use layout::Layout;
 use problem::Read as RowRead;
 
 pub use json::with_long_numbers;
-pub use parquet::records as parquet_records;
+pub use records::{Records as ParquetRecords, records as parquet_records};
 
 /// Extensions of the formats that are read.
 const EXTENSIONS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "parquet"];
@@ -144,7 +145,15 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
 /// # Errors
 /// No such file, another format, a malformed row.
 pub fn table(path: &Path) -> Result<Vec<Map<String, Value>>> {
-    Ok(read_rows(path, usize::MAX)?.into_iter().map(|row| row.values).collect())
+    first(path, usize::MAX)
+}
+
+/// At most the first `limit` rows of a file, as they are.
+///
+/// # Errors
+/// No such file, another format, a malformed row.
+pub fn first(path: &Path, limit: usize) -> Result<Vec<Map<String, Value>>> {
+    Ok(read_rows(path, limit)?.into_iter().map(|row| row.values).collect())
 }
 
 fn read_rows(path: &Path, limit: usize) -> Result<Vec<Row>> {

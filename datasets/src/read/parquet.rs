@@ -27,22 +27,8 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The rows of an open Parquet file, one after the other, as JSON objects.
-///
-/// # Errors
-/// A file that is not Parquet; a row that cannot be read.
-pub fn records(
-    file: std::fs::File,
-) -> std::result::Result<
-    impl Iterator<Item = std::result::Result<Map<String, Value>, String>>,
-    String,
-> {
-    let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
-    let rows = reader.into_iter();
-    Ok(rows.map(|row| row.map(|row| object(&row)).map_err(|error| error.to_string())))
-}
-
-fn object(row: &parquet::record::Row) -> Map<String, Value> {
+/// A row as a JSON object.
+pub(super) fn object(row: &parquet::record::Row) -> Map<String, Value> {
     row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
 }
 

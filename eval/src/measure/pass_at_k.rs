@@ -14,10 +14,11 @@ use crate::{SummaryError, Tally};
 /// assert!((pass_at_k(4, 1, 2) - 0.5).abs() < 1e-12);
 /// ```
 pub fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
-    if n - c < k {
+    let wrong = n.saturating_sub(c);
+    if wrong < k {
         return 1.0;
     }
-    let all_wrong: f64 = (n - c + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product();
+    let all_wrong: f64 = (wrong + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product();
     1.0 - all_wrong
 }
 

@@ -20,13 +20,15 @@ use crate::{Level, Summary, store};
 /// Writes `report.html` into `output`: one evaluation, or several beside each other, the first as the
 /// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples
 /// are
-/// too many for one file they go beside it, into `report-data`.
+/// too many for one file they go beside it, into `report-data`. The training of an evaluated model is shown where its
+/// run lies in one of these directories or is one of `trained`, which the user named.
 ///
 /// # Errors
 /// Evaluations that share no problems, samples that cannot be read, a directory that cannot be written.
 pub fn write(
     runs: &[(&Path, &Results)],
     second: Option<(&Path, &Results)>,
+    trained: &[PathBuf],
     output: &Path,
 ) -> Result<()> {
     let named: Vec<(String, &Results)> =
@@ -40,7 +42,8 @@ pub fn write(
     let sampled: Vec<Sampled<'_>> =
         aligned.iter().map(|set| sampled(set, runs)).collect::<Result<_>>()?;
     let mut placed = place(&owned, &sampled, output)?;
-    let (course, stored) = training::beside(&models);
+    let folders = runs.iter().map(|(path, _)| *path).chain(trained.iter().map(PathBuf::as_path));
+    let (course, stored) = training::beside(&models, &folders.collect::<Vec<_>>());
     let steps = page::embed_steps(&mut placed, stored)?;
     let changes: Vec<Vec<Change>> =
         aligned.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
@@ -92,7 +95,8 @@ fn sampled<'a>(set: &'a Aligned, runs: &[(&Path, &'a Results)]) -> Result<Sample
         let path = |file: Option<String>| -> Result<Option<PathBuf>> {
             Ok(file.map(|file| names::inside(directory, &file)).transpose()?)
         };
-        let source = Source::open(path(found.samples.clone())?, path(found.greedy_samples())?)?;
+        let source =
+            Source::open(directory, path(found.samples.clone())?, path(found.greedy_samples())?)?;
         let split = match found.domain.as_deref() {
             Some("in") => "in domain",
             Some("out") => "out of domain",

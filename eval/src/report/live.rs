@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use tealight_datasets::guard;
 
-use super::training::{Followed, StepFile, charts, completions, rows};
+use super::steps::{MAX_REFUSED, StepFile, completions, rows};
+use super::training::{Followed, charts};
 use super::view::{Document, Section, Table};
 
 /// Deepest folder below the run's that is looked into: a checkpoint of a run of a task of a study.
@@ -19,19 +21,26 @@ pub struct Live {
     directory: PathBuf,
     files: BTreeMap<PathBuf, Followed>,
     steps: Vec<StepFile>,
+    /// Files of completions that were refused: each keeps the memory that it took.
+    refused: usize,
 }
 
 impl Live {
     /// Looks at `directory`, from its beginning.
     pub fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), files: BTreeMap::new(), steps: Vec::new() }
+        Self {
+            directory: directory.to_owned(),
+            files: BTreeMap::new(),
+            steps: Vec::new(),
+            refused: 0,
+        }
     }
 
     /// Reads what is new, and shows all there is: a document for the viewer, as JSON.
     pub fn look(&mut self) -> Result<String> {
         for path in found(&self.directory, MAX_DEPTH)? {
             // A file that is being replaced is read at the next look.
-            drop(self.files.entry(path.clone()).or_default().follow(&path));
+            drop(self.files.entry(path.clone()).or_default().follow(&self.directory, &path));
         }
         let runs = self.files.keys().filter(|path| path.ends_with("metrics.jsonl"));
         let of = |path: &PathBuf| {
@@ -49,8 +58,13 @@ impl Live {
     }
 
     /// The completions of the step at this position of the last look's list, as JSON.
-    pub fn step(&self, index: usize) -> Result<Value> {
-        rows(self.steps.get(index).context("no such step")?)
+    pub fn step(&mut self, index: usize) -> Result<Value> {
+        if self.refused == MAX_REFUSED {
+            bail!("several files of completions here could not be read: no other is tried");
+        }
+        let read = rows(self.steps.get(index).context("no such step")?);
+        self.refused += usize::from(read.as_ref().is_err_and(|error| error.is::<guard::Refused>()));
+        read
     }
 
     /// A path's label: its part below the directory, or the directory itself.

@@ -12,6 +12,8 @@ pub mod levels;
 mod live;
 mod page;
 mod samples;
+mod steps;
+mod stored;
 mod study;
 mod study_page;
 pub mod tables;
@@ -32,7 +34,7 @@ pub use tasks_page::{TasksStudy, write_tasks};
 
 /// The k that curves are drawn at: `ks` and the powers of two up to `n`, in order.
 pub fn grid(ks: &[usize], n: usize) -> Vec<usize> {
-    let powers = std::iter::successors(Some(1), |k| Some(k * 2)).take_while(|k| *k <= n);
+    let powers = std::iter::successors(Some(1_usize), |k| k.checked_mul(2)).take_while(|k| *k <= n);
     let mut grid: Vec<usize> = powers.chain(ks.iter().copied()).collect();
     grid.sort_unstable();
     grid.dedup();

@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use serde_json::json;
-use tealight_datasets::regular;
+use tealight_datasets::{guard, regular};
 
 use super::samples::SampleChunks;
-use super::training::{StepFile, rows, some};
+use super::steps::{MAX_REFUSED, StepFile, rows, some};
 use super::view::{Document, Recipe, Section, Step};
 
 const SCRIPT: &str = include_str!("assets/viewer.js");
@@ -90,10 +90,18 @@ pub(super) fn html(document: &Document, placed: &SampleChunks) -> Result<String>
 
 /// Embeds completions by training step, as many as a page holds, and lists them.
 pub(super) fn embed_steps(placed: &mut SampleChunks, stored: Vec<StepFile>) -> Result<Vec<Step>> {
-    let mut steps = Vec::new();
+    let (mut steps, mut refused) = (Vec::new(), 0);
     for one in some(stored) {
-        // Half-written files of a run are skipped.
-        let Ok(problems) = rows(&one) else { continue };
+        let problems = match rows(&one) {
+            Ok(problems) => problems,
+            // What a refused file took of memory stays taken.
+            Err(error) if error.is::<guard::Refused>() => {
+                refused += 1;
+                if refused == MAX_REFUSED { break } else { continue }
+            }
+            // Half-written files of a run are skipped.
+            Err(_) => continue,
+        };
         placed.with(&format!("step-{}", steps.len()), &json!(problems))?;
         steps.push(Step { run: one.run, step: one.step });
     }
@@ -106,7 +114,7 @@ impl Recipe {
 
     /// How `tealight COMMAND` made what is in a folder, by the settings that it left there.
     pub(super) fn of_folder(command: &str, folder: &Path, version: &str) -> Self {
-        let bytes = regular::read_limited(&folder.join("config.toml"), Self::MAX_SETTINGS);
+        let bytes = regular::read_own(folder, &folder.join("config.toml"), Self::MAX_SETTINGS);
         let settings = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let command = match settings {
             Some(_) => format!("tealight {command} --config config.toml --output again"),

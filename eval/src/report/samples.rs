@@ -16,7 +16,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use rayon::prelude::*;
 use serde_json::{Value, json};
-use tealight_datasets::{Verdict, output as output_file};
+use tealight_datasets::{Verdict, output as output_file, regular};
 
 use super::answer_place;
 use super::view::Placement;
@@ -87,9 +87,21 @@ impl SampleChunks {
 }
 
 impl Source {
-    /// Opens the file of samples, and the one at temperature 0 where that is there.
-    pub(super) fn open(drawn: Option<PathBuf>, greedy: Option<PathBuf>) -> Result<Self> {
-        let open = |path: Option<PathBuf>| path.map(|path| Index::open(&path)).transpose();
+    /// Opens the file of samples, and the one at temperature 0 where that is there, both of the reported `folder`.
+    ///
+    /// # Errors
+    /// A link out of the folder, a file that is no file of samples.
+    pub(super) fn open(
+        folder: &Path,
+        drawn: Option<PathBuf>,
+        greedy: Option<PathBuf>,
+    ) -> Result<Self> {
+        let open = |path: Option<PathBuf>| -> Result<Option<Index>> {
+            let Some(path) = path else { return Ok(None) };
+            let place = regular::own(folder, &path);
+            let place = place.with_context(|| path.display().to_string())?;
+            Index::open(&place).map(Some)
+        };
         // An evaluation of an earlier version may have come without the second one. What is there is no pipe.
         let greedy = greedy.filter(|path| path.symlink_metadata().is_ok());
         Ok(Self { drawn: open(drawn)?, greedy: open(greedy)? })
@@ -339,7 +351,7 @@ mod tests {
         let mut tally = Tally { problem: "a".into(), greedy: Some(false), ..Tally::default() };
         drawn.iter().for_each(|sample| tally.add(sample));
         let tallies = [tally];
-        let source = Source::open(path("s.jsonl"), path("s.greedy.jsonl")).unwrap();
+        let source = Source::open(folder.path(), path("s.jsonl"), path("s.greedy.jsonl")).unwrap();
         let set = Sampled {
             name: "s".into(),
             split: "held out",

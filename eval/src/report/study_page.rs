@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
-use tealight_datasets::names;
+use tealight_datasets::{names, regular};
 
 use super::levels::{averages, best_temperatures};
 use super::samples::{SampleChunks, Sampled, Source, place};
+use super::steps::{StepFile, completions};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, pairs, to_base, with_header};
 use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
@@ -40,11 +41,11 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
 /// A run without metrics, a folder that cannot be written.
 pub fn write_training(folder: &Path) -> Result<()> {
     let mut course = Followed::default();
-    course.follow(&folder.join("metrics.jsonl"))?;
-    drop(course.follow_also(&folder.join("evals.jsonl")));
+    course.follow(folder, &folder.join("metrics.jsonl"))?;
+    drop(course.follow_also(folder, &folder.join("evals.jsonl")));
     let name = folder.file_name().map_or("this run".into(), |name| name.to_string_lossy());
     let mut placed = SampleChunks::default();
-    let steps = page::embed_steps(&mut placed, training::completions(folder, &name))?;
+    let steps = page::embed_steps(&mut placed, completions(folder, &name))?;
     let charts = training::charts(&[(name.to_string(), &course)]);
     let last = course.last("reward").or(course.last("loss")).map_or(0.0, |at| at.0);
     let document = Document {
@@ -88,7 +89,7 @@ pub(super) fn samples<'a>(
         let greedy = greedy.map(|file| names::inside(folder, &file)).transpose()?;
         let drawn = names::inside(folder, file)?;
         // A study may be sent without its samples.
-        Source::open(Some(drawn).filter(|path| path.symlink_metadata().is_ok()), greedy)
+        Source::open(folder, Some(drawn).filter(|path| path.symlink_metadata().is_ok()), greedy)
     };
     Ok(Sampled {
         name: set.title(study),
@@ -109,17 +110,16 @@ fn split(set: &Evaluated) -> &'static str {
 }
 
 /// The metrics of every run that tables show, by objective, and the files of completions.
-pub(super) fn courses(
-    study: &Study,
-    folder: &Path,
-) -> (Vec<(String, Followed)>, Vec<training::StepFile>) {
+pub(super) fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<StepFile>) {
     let (mut courses, mut stored) = (Vec::new(), Vec::new());
     for run in study.shown() {
         let place = run.folder.as_ref().and_then(|name| names::inside(folder, name).ok());
+        // A link to another folder is none of the study's runs.
+        let place = place.and_then(|place| regular::own(folder, &place).ok());
         let mut course = Followed::default();
         let is_read = place.as_ref().is_some_and(|place| {
             let metrics = place.join("metrics.jsonl");
-            metrics.is_file() && course.follow(&metrics).is_ok()
+            metrics.is_file() && course.follow(place, &metrics).is_ok()
         });
         if is_read {
             course.held_out(run);
@@ -128,7 +128,7 @@ pub(super) fn courses(
         }
         courses.push((run.objective.clone(), course));
         let name = run_name(study, &run.objective, run.seed);
-        stored.extend(place.map(|place| training::completions(&place, &name)).unwrap_or_default());
+        stored.extend(place.map(|place| completions(&place, &name)).unwrap_or_default());
     }
     (courses, stored)
 }

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::{names, regular};
 
 use super::samples::{Sampled, place};
+use super::steps::StepFile;
 use super::study_page::{courses, footer, lead, samples, sections};
-use super::training::{Followed, StepFile};
+use super::training::Followed;
 use super::view::{Chart, Document, Recipe, Section, Table};
 use super::{Study, curve, greedy_warnings, page};
 use crate::curve::ONE_SEED;
@@ -51,7 +52,7 @@ pub fn write_tasks(all: &TasksStudy, folder: &Path) -> Result<()> {
         .collect::<Result<_>>()?;
     let (mut sets, mut stored, mut followed) = (Vec::new(), Vec::new(), Vec::new());
     for (task, study) in &studies {
-        let own = names::inside(folder, task)?;
+        let own = regular::own(folder, &names::inside(folder, task)?)?;
         let sampled: Result<Vec<Sampled<'_>>> =
             study.datasets.iter().map(|set| samples(study, set, &own)).collect();
         sets.extend(sampled?);
@@ -75,10 +76,9 @@ pub fn write_tasks(all: &TasksStudy, folder: &Path) -> Result<()> {
 /// The results of one task.
 fn results(task: &str, folder: &Path) -> Result<Study> {
     let path = names::inside(folder, task)?.join("results.json");
-    let bytes = regular::read_limited(&path, MAX_RESULTS)
+    let bytes = regular::read_own(folder, &path, MAX_RESULTS)
         .with_context(|| format!("{}: cannot be read", path.display()))?;
-    serde_json::from_slice(&bytes)
-        .with_context(|| format!("{}: not the results of a study", path.display()))
+    Study::read(&bytes).with_context(|| path.display().to_string())
 }
 
 /// One name for each objective: that of its tables where it is the same on every task, or else the part before the

@@ -1,14 +1,16 @@
-//! The course of training runs: what their metrics say against steps, as charts, and completions by step.
+//! The course of training runs: what their metrics say against steps, as charts.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{BufReader, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
 
-use anyhow::Result;
-use serde_json::{Value, json};
-use tealight_datasets::{read, regular};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tealight_datasets::lines::Lines;
+use tealight_datasets::regular;
 
 use super::Training;
+use super::steps::{StepFile, completions};
 use super::view::{Chart, Kind, Line, Section};
 use crate::Sample;
 
@@ -48,16 +50,16 @@ const DRAWN: [(&str, &str, &str); 9] = [
 const MAX_KS: usize = 8;
 /// Most points of a line; longer ones are thinned.
 const MAX_POINTS: usize = 1500;
-/// Most files of completions whose contents a page holds, and most completions of one.
-const MAX_FILES: usize = 24;
-const MAX_ROWS: usize = 256;
-/// Longest text of such a completion, in characters.
-const MAX_TEXT: usize = 8_000;
-
+/// Most bytes of a step's metrics, most values of a metric that are kept, and most numbers of tries.
+const MAX_ROW: usize = 1 << 20;
+const MAX_VALUES: usize = 1 << 20;
+const MAX_METRICS: usize = 64;
 /// The content so far of a file that grows.
 #[derive(Default)]
 pub(super) struct Followed {
     read: u64,
+    /// Whether a line was too long; what comes after it is not read.
+    is_refused: bool,
     /// By metric: step and value.
     metrics: BTreeMap<String, Vec<(f64, f64)>>,
     /// By problem: samples and correct ones.
@@ -91,7 +93,18 @@ impl Followed {
     fn push(&mut self, key: &str, step: f64, value: Option<f64>) {
         // Beyond it the axis of a chart has no end.
         if let Some(value) = value.filter(|value| value.abs() < 1e30) {
-            self.metrics.entry(key.to_owned()).or_default().push((step, value));
+            if self.metrics.len() >= MAX_METRICS && !self.metrics.contains_key(key) {
+                return;
+            }
+            let values = self.metrics.entry(key.to_owned()).or_default();
+            if values.len() == MAX_VALUES {
+                let mut is_kept = false;
+                values.retain(|_| {
+                    is_kept = !is_kept;
+                    is_kept
+                });
+            }
+            values.push((step, value));
         }
     }
 
@@ -109,19 +122,30 @@ impl Followed {
         self.last("reward").or(self.last("loss")).is_some()
     }
 
-    /// Reads whole lines from where the last look ended; a file that became shorter from its start.
-    pub(super) fn follow(&mut self, path: &Path) -> Result<()> {
-        let mut file = regular::open(path)?;
+    /// Reads whole lines of a file of `folder` from where the last look ended; a file that became shorter from its
+    /// start.
+    ///
+    /// # Errors
+    /// A link out of the folder, a file that cannot be read, a line beyond the limit.
+    pub(super) fn follow(&mut self, folder: &Path, path: &Path) -> Result<()> {
+        let at = || path.display().to_string();
+        let mut file = regular::open_own(folder, path).with_context(at)?;
         if file.metadata()?.len() < self.read {
             *self = Self::default();
         }
-        file.seek(SeekFrom::Start(self.read))?;
-        let mut reader = BufReader::new(file);
-        let mut line = Vec::new();
-        while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
-            self.read += line.len() as u64;
-            self.add(&line);
-            line.clear();
+        if self.is_refused {
+            bail!("{}: it has a line beyond the limit", path.display());
+        }
+        let start = self.read;
+        file.seek(SeekFrom::Start(start))?;
+        for line in Lines::new(BufReader::new(file)) {
+            self.is_refused = line.is_err();
+            let line = line.with_context(at)?;
+            if !line.is_whole {
+                break;
+            }
+            self.read = start + line.offset + line.bytes.len() as u64 + 1;
+            self.add(&line.bytes);
         }
         Ok(())
     }
@@ -131,6 +155,9 @@ impl Followed {
             let correct = usize::from(sample.is_correct());
             let counts = self.problems.entry(sample.problem).or_default();
             *counts = (counts.0 + 1, counts.1 + correct);
+            return;
+        }
+        if line.len() > MAX_ROW {
             return;
         }
         let Ok(Value::Object(row)) = serde_json::from_slice::<Value>(line) else { return };
@@ -182,18 +209,19 @@ fn chart(runs: &[(String, &Followed)], key: &str, title: &str, mut about: String
 }
 
 /// The training of models whose runs left their metrics beside them, `RUN/metrics.jsonl` for the model `RUN/final`:
-/// their
-/// charts, and the files of their completions.
-pub(super) fn beside(models: &[(&str, &str)]) -> (Section, Vec<StepFile>) {
+/// their charts, and the files of their completions. The name of a model may come from a stranger's file, so only runs
+/// in one of `folders` are read.
+pub(super) fn beside(models: &[(&str, &str)], folders: &[&Path]) -> (Section, Vec<StepFile>) {
     let (mut followed, mut stored) = (Vec::new(), Vec::new());
     for (name, model) in models {
-        let Some(run) = Path::new(model).parent() else { continue };
+        let run = Path::new(model).parent().and_then(|run| within(run, folders));
+        let Some(run) = run else { continue };
         let metrics = run.join("metrics.jsonl");
         let mut course = Followed::default();
-        if metrics.is_file() && course.follow(&metrics).is_ok() {
-            drop(course.follow_also(&run.join("evals.jsonl")));
+        if metrics.is_file() && course.follow(&run, &metrics).is_ok() {
+            drop(course.follow_also(&run, &run.join("evals.jsonl")));
             followed.push(((*name).to_owned(), course));
-            stored.extend(completions(run, name));
+            stored.extend(completions(&run, name));
         }
     }
     let runs: Vec<(String, &Followed)> =
@@ -201,84 +229,31 @@ pub(super) fn beside(models: &[(&str, &str)]) -> (Section, Vec<StepFile>) {
     (Section::of_training("Training").charts(charts(&runs)), stored)
 }
 
+/// The place of a run that is one of these folders or lies in one; nothing else of the disk is looked at.
+fn within(run: &Path, folders: &[&Path]) -> Option<PathBuf> {
+    let absolute = |path: &Path| {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        std::path::absolute(path).ok()
+    };
+    let run = absolute(run)?;
+    folders.iter().find_map(|folder| {
+        let folder = absolute(folder)?;
+        let mut below = run.strip_prefix(&folder).ok()?.components();
+        let is_plain = below.all(|part| matches!(part, Component::Normal(_)));
+        is_plain.then(|| regular::own(&folder, &run).ok()).flatten()
+    })
+}
+
 impl Followed {
     /// Reads another file into the same metrics, whole.
-    pub(super) fn follow_also(&mut self, path: &Path) -> Result<()> {
+    pub(super) fn follow_also(&mut self, folder: &Path, path: &Path) -> Result<()> {
         let mut other = Self::default();
-        other.follow(path)?;
+        other.follow(folder, path)?;
         for (key, points) in other.metrics {
             self.metrics.entry(key).or_insert(points);
         }
         Ok(())
     }
-}
-
-/// The completions of one training step in a file.
-#[derive(Debug, Clone)]
-pub(super) struct StepFile {
-    /// The run's label.
-    pub(super) run: String,
-    pub(super) step: usize,
-    pub(super) path: PathBuf,
-}
-
-/// The files of a run's completions, by step.
-pub(super) fn completions(run: &Path, name: &str) -> Vec<StepFile> {
-    let folder = run.join("completions");
-    // Links are not followed.
-    let is_own = folder.symlink_metadata().is_ok_and(|kind| kind.is_dir());
-    let Some(entries) = is_own.then(|| std::fs::read_dir(&folder).ok()).flatten() else {
-        return Vec::new();
-    };
-    let stored = |entry: std::fs::DirEntry| {
-        let file = entry.file_name().into_string().ok()?;
-        let step = file.strip_prefix("completions_")?.strip_suffix(".parquet")?.parse().ok()?;
-        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        is_file.then(|| StepFile { run: name.to_owned(), step, path: entry.path() })
-    };
-    let mut all: Vec<StepFile> = entries.flatten().filter_map(stored).collect();
-    all.sort_by_key(|one| one.step);
-    all
-}
-
-/// Some of these, at equal distances, the last among them: as many as a page holds.
-pub(super) fn some(mut all: Vec<StepFile>) -> Vec<StepFile> {
-    let count = all.len();
-    if count <= MAX_FILES {
-        return all;
-    }
-    let stride = count.div_ceil(MAX_FILES);
-    let mut index = 0;
-    all.retain(|_| {
-        index += 1;
-        (count - index).is_multiple_of(stride)
-    });
-    all
-}
-
-/// The completions of a step as the viewer gets them: prompt, completion, reward, advantage, verdict, tokens, whether
-/// it was
-/// truncated.
-pub(super) fn rows(stored: &StepFile) -> Result<Value> {
-    let rows = read::table(&stored.path)?;
-    let text = |value: Option<&Value>| -> String {
-        value.and_then(Value::as_str).unwrap_or_default().chars().take(MAX_TEXT).collect()
-    };
-    let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-    let one = |row: &serde_json::Map<String, Value>| {
-        json!([
-            text(row.get("prompt")),
-            text(row.get("completion")),
-            number(row.get("reward")),
-            number(row.get("advantage")),
-            text(row.get("verdict"))
-                .replace("wrong", "incorrect")
-                .replace("no-answer", "no answer"),
-            number(row.get("tokens")),
-            u8::from(number(row.get("is_finished")) == Some(0.0)),
-        ])
-    };
-    Ok(Value::Array(rows.iter().take(MAX_ROWS).map(one).collect()))
 }
 
 #[cfg(test)]
@@ -318,9 +293,46 @@ mod tests {
     }
 
     #[test]
-    fn the_last_step_is_always_among_those_a_page_holds() {
-        let file = |step| StepFile { run: String::new(), step, path: PathBuf::new() };
-        let kept = some((0..1000).map(file).collect());
-        assert!(kept.len() <= MAX_FILES && kept.last().is_some_and(|one| one.step == 999));
+    fn a_line_without_end_is_refused_and_the_metrics_of_a_stranger_stay_few() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        std::fs::write(&path, "{\"step\":1,\"reward\":0.5}\n").unwrap();
+        // A hundred gigabytes of nothing, on no disk.
+        let file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.set_len(100 << 30).unwrap();
+        let mut course = Followed::default();
+        let refused = format!("{:#}", course.follow(folder.path(), &path).unwrap_err());
+        assert!(refused.contains("a line of more than"), "{refused}");
+        assert!(course.follow(folder.path(), &path).is_err() && course.last("reward").is_some());
+        (0..1000).for_each(|k| course.push(&format!("pass@{k}"), 1.0, Some(0.5)));
+        assert!(course.metrics.len() <= MAX_METRICS);
+        (0..3_000_000).for_each(|step| course.push("reward", f64::from(step), Some(0.5)));
+        assert!(course.metrics["reward"].len() <= MAX_VALUES);
+        assert_eq!(course.last("reward"), Some((2_999_999.0, 0.5)));
+    }
+
+    #[test]
+    fn only_runs_in_a_named_folder_are_read() {
+        let all = tempfile::tempdir().unwrap();
+        let at = |name: &str| all.path().join(name);
+        for run in ["private", "reported/run"] {
+            std::fs::create_dir_all(at(run)).unwrap();
+            let rows = "{\"step\":1,\"reward\":0.5}\n{\"step\":2,\"reward\":0.5}\n";
+            std::fs::write(at(run).join("metrics.jsonl"), rows).unwrap();
+        }
+        let reported = at("reported");
+        let is_shown = |model: PathBuf, folders: &[&Path]| {
+            let model = model.display().to_string();
+            !beside(&[("m", &model)], folders).0.blocks.is_empty()
+        };
+        assert!(is_shown(at("reported/run/final"), &[&reported]));
+        assert!(is_shown(at("private/final"), &[&reported, &at("private")]), "named");
+        assert!(!is_shown(at("private/final"), &[&reported]));
+        assert!(!is_shown(at("reported/../private/final"), &[&reported]));
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(at("private"), at("reported/link")).unwrap();
+            assert!(!is_shown(at("reported/link/final"), &[&reported]));
+        }
     }
 }

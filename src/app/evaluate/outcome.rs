@@ -77,7 +77,9 @@ pub(crate) fn write(
         Some(LogFormat::Inspect) => inspect_logs(results, output)?,
         None => {}
     }
-    report::write(&[(output, results)], None, output)?;
+    // The user named this model.
+    let trained = Path::new(&results.model).parent().map(Path::to_owned);
+    report::write(&[(output, results)], None, trained.as_slice(), output)?;
     warn()?;
     tracing::info!("results, report.html and samples in {}", output.display());
     Ok(())

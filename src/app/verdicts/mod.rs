@@ -11,4 +11,5 @@ mod stream;
 
 pub use audit::{Audit, Case, Dispute};
 pub use judge::{Judge, Judged, Kind, Pair, Text, judged_by, math_line};
+pub(crate) use serve::asks_this_machine;
 pub use serve::serve;

@@ -172,11 +172,17 @@ async fn count(State(service): State<Arc<Service>>, request: Request, next: Next
 /// On this machine's own address, refuses who asks by another name: a web page elsewhere could give its name this
 /// address.
 async fn guard(address: IpAddr, request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    if !address.to_canonical().is_loopback() || host.is_some_and(is_this_machine) {
+    if !address.to_canonical().is_loopback() || asks_this_machine(request.headers()) {
         return next.run(request).await;
     }
     refuse(StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1")
+}
+
+/// Whether a request has one Host header, which names this machine by its own address.
+pub(crate) fn asks_this_machine(headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok());
+    hosts.next().is_none() && host.is_some_and(is_this_machine)
 }
 
 /// Whether a Host header names this machine by its own address: nobody else can give such a name an address.
@@ -283,6 +289,8 @@ async fn whole(mut body: Body, memory: &mut Memory) -> Result<Vec<u8>, Broken> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -308,8 +316,16 @@ mod tests {
             "localhost.",
             "[::2]",
             "0.0.0.0",
+            "127.0.0.1:80@evil.example",
+            "localhost:1\tevil.example",
         ] {
             assert!(!is_this_machine(host), "{host}");
         }
+        let mut headers = HeaderMap::new();
+        assert!(!asks_this_machine(&headers));
+        headers.append(header::HOST, HeaderValue::from_static("localhost:7272"));
+        assert!(asks_this_machine(&headers));
+        headers.append(header::HOST, HeaderValue::from_static("evil.example"));
+        assert!(!asks_this_machine(&headers), "two names");
     }
 }

@@ -1,24 +1,29 @@
 //! `tealight report DIR`: the report of an evaluation again; `--serve`: a run while it goes, on this
 //! machine's own address only.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path as Wild, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use clap::Args;
+use futures_util::stream;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{names, regular};
 use tealight_eval::report::{self, Live, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
+use crate::app::verdicts::asks_this_machine;
 use crate::system::stop::Stop;
 use crate::system::telemetry::print;
 
@@ -27,6 +32,11 @@ pub(in crate::cli) struct ReportOptions {
     /// Directory of an evaluation, a training run or a study.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
+    /// Folder of the run that trained an evaluated model, for the report's view of training. Without --training only
+    /// runs inside DIR are shown.
+    #[arg(long, value_name = "RUN")]
+    #[serde(default)]
+    training: Vec<PathBuf>,
     /// Serve the report at http://127.0.0.1:PORT and update the page while the run goes on.
     #[arg(long)]
     #[serde(default)]
@@ -41,18 +51,29 @@ pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
     if !directory.is_dir() {
         bail!("{}: no such directory", directory.display());
     }
+    if options.serve && !options.training.is_empty() {
+        bail!(
+            "--training has no effect with --serve, which shows what is inside {}",
+            directory.display()
+        );
+    }
     if options.serve {
         return serve(directory, options.port, stop);
     }
-    write(directory)?;
+    write(directory, &options.training)?;
     tracing::info!("{}", directory.join("report.html").display());
     Ok(())
 }
 
 /// Writes the report of a study, an evaluation or a training run again, by what its folder holds.
-fn write(directory: &Path) -> Result<()> {
+fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
     let path = directory.join("results.json");
+    let refuse_training = |what: &str| match trained {
+        [] => Ok(()),
+        _ => bail!("--training is for evaluations: {} is {what}", directory.display()),
+    };
     if !path.exists() && directory.join("metrics.jsonl").is_file() {
+        refuse_training("a training run")?;
         return report::write_training(directory);
     }
     /// The fields that tell a study, and a study on several tasks, from an evaluation.
@@ -61,20 +82,22 @@ fn write(directory: &Path) -> Result<()> {
         objectives: Option<IgnoredAny>,
         tasks: Option<IgnoredAny>,
     }
-    let bytes = regular::read_limited(&path, MAX_RESULTS)
+    let bytes = regular::read_own(directory, &path, MAX_RESULTS)
         .with_context(|| format!("{}: cannot be read", path.display()))?;
     let kind: Kind = serde_json::from_slice(&bytes).unwrap_or_default();
+    if kind.tasks.is_some() || kind.objectives.is_some() {
+        refuse_training("a study, which has its runs")?;
+    }
     if kind.tasks.is_some() {
         let all: TasksStudy = serde_json::from_slice(&bytes)
             .with_context(|| format!("{}: not the results of a study", path.display()))?;
         return report::write_tasks(&all, directory);
     }
     if kind.objectives.is_some() {
-        let study: Study = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{}: not the results of a study", path.display()))?;
+        let study = Study::read(&bytes).with_context(|| path.display().to_string())?;
         return report::write_study(&study, directory);
     }
-    report::write(&[(directory, &Results::load(directory)?)], None, directory)
+    report::write(&[(directory, &Results::load(directory)?)], None, trained, directory)
 }
 
 /// The state of the server: a directory and its results so far.
@@ -122,11 +145,9 @@ fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
 
 /// Refuses who asks by another name than this machine's own: a page elsewhere could give its name this address.
 async fn this_host_alone(request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let name = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
-    match name {
-        Some("127.0.0.1" | "localhost") => next.run(request).await,
-        _ => (StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1").into_response(),
+    match asks_this_machine(request.headers()) {
+        true => next.run(request).await,
+        false => (StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1").into_response(),
     }
 }
 
@@ -167,8 +188,28 @@ async fn file(State(shown): State<Arc<ServerState>>, Wild(name): Wild<String>) -
     if !is_own {
         return (StatusCode::NOT_FOUND, "not written yet").into_response();
     }
-    match std::fs::read(path) {
-        Ok(bytes) => ([(header::CONTENT_TYPE, kind)], bytes).into_response(),
+    match regular::open_own(&shown.directory, &path) {
+        Ok(file) => {
+            let body = Body::from_stream(stream::iter(Parts(file)));
+            ([(header::CONTENT_TYPE, kind)], body).into_response()
+        }
         Err(_) => (StatusCode::NOT_FOUND, "not written yet").into_response(),
+    }
+}
+
+/// A file part by part: however large it is, one part is in memory.
+struct Parts(File);
+
+impl Iterator for Parts {
+    type Item = std::io::Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        const PART: u64 = 1 << 20;
+        let mut bytes = Vec::new();
+        match (&self.0).take(PART).read_to_end(&mut bytes) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(bytes)),
+            Err(error) => Some(Err(error)),
+        }
     }
 }

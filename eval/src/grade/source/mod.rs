@@ -16,7 +16,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 use tealight_datasets::lines::{Lines, MAX_LINE};
-use tealight_datasets::read::parquet_records;
+use tealight_datasets::read::{ParquetRecords, parquet_records};
 
 use archive::Archive;
 use document::Document;
@@ -36,7 +36,7 @@ enum Records<'a> {
     Lines(Lines<Box<dyn BufRead + 'a>>),
     Document(Document<Box<dyn BufRead + 'a>>, usize),
     Csv(Csv<'a>),
-    Parquet(Box<dyn Iterator<Item = Result<Map<String, Value>, String>> + 'a>, usize),
+    Parquet(ParquetRecords, usize),
     Archive(Archive),
 }
 
@@ -125,7 +125,7 @@ impl Source<'static> {
                 let rows = parquet_records(file);
                 let rows =
                     rows.map_err(|error| anyhow!("{path}: not a readable Parquet file: {error}"))?;
-                Records::Parquet(Box::new(rows), 0)
+                Records::Parquet(rows, 0)
             }
             false => Records::Archive(Archive::open(file).with_context(|| path.to_owned())?),
         };

@@ -1,0 +1,69 @@
+//! The results of a study, read from a file that a stranger may have changed.
+
+use anyhow::{Context, Result, bail};
+
+use super::{Measured, Study, Training};
+use crate::results::{MAX_COUNT, check_counts, check_summary};
+
+impl Study {
+    /// Reads the contents of a `results.json`.
+    ///
+    /// # Errors
+    /// Not the results of a study; numbers that no study comes to.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let study: Self = serde_json::from_slice(bytes).context("not the results of a study")?;
+        study.check()?;
+        Ok(study)
+    }
+
+    /// Refuses counts that no study comes to: sums over problems and runs stay within their types.
+    fn check(&self) -> Result<()> {
+        for set in &self.datasets {
+            let tuned = set.tuned.iter().map(|tuned| &tuned.measured);
+            for Measured { summary, problems, .. } in std::iter::once(&set.base).chain(tuned) {
+                check_summary(summary)?;
+                problems.iter().try_for_each(check_counts)?;
+            }
+            set.second.iter().flatten().try_for_each(check_counts)?;
+        }
+        let of_study = [self.n, self.prompts, self.prompts_per_step, self.num_generations];
+        let of_runs = self.training.iter().flat_map(counts_of);
+        let mut counts = self.ks.iter().chain(&self.grid).copied().chain(of_study).chain(of_runs);
+        if counts.any(|count| count > MAX_COUNT) {
+            bail!("the counts of the study cannot be: the file was changed");
+        }
+        Ok(())
+    }
+}
+
+fn counts_of(run: &Training) -> impl Iterator<Item = usize> {
+    let Training { steps, updates, completions, tokens, gradients, rehearsed, .. } = run;
+    let points = run.points.iter().flat_map(|at| [at.step, at.updates, at.tokens]);
+    let held_out = run.held_out.iter().map(|at| at.step);
+    let of_run = [steps, updates, completions, tokens, gradients, rehearsed].map(|count| *count);
+    of_run.into_iter().chain(points).chain(held_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pass_at_k::tally_pass_at_k;
+    use crate::report::grid;
+    use crate::results::{check_counts, check_summary};
+    use crate::{Summary, Tally};
+
+    #[test]
+    fn counts_that_cannot_be_are_refused_and_overflow_nowhere() {
+        let tally = |samples, correct| Tally { samples, correct, ..Tally::default() };
+        assert!(check_counts(&tally(4, 4)).is_ok());
+        for (samples, correct) in [(0, 1), (4, usize::MAX), (usize::MAX, 4)] {
+            let tally = tally(samples, correct);
+            assert!(check_counts(&tally).is_err(), "{samples} {correct}");
+        }
+        assert_eq!(tally_pass_at_k(&tally(4, usize::MAX), 5), 1.0);
+        let mut summary = Summary::new(&[tally(4, 2)], &[1]).unwrap();
+        assert!(check_summary(&summary).is_ok());
+        summary.n = usize::MAX;
+        assert!(check_summary(&summary).is_err());
+        assert_eq!(grid(&[3], usize::MAX).len(), 65);
+    }
+}

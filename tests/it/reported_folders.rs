@@ -1,0 +1,143 @@
+//! Folders of strangers to reports: nothing outside of them is shown, and no file in them takes all memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use serde_json::Value;
+
+use crate::support::binary::{Folder, ok, refusal};
+
+const ROWS: &str = "{\"step\":1,\"reward\":0.123456789}\n{\"step\":2,\"reward\":0.987654321}\n";
+
+/// An evaluation of two completions, in `name` of the folder.
+fn graded(folder: &Folder, name: &str) -> String {
+    let line = |id: usize| format!("{{\"id\":{id},\"completion\":\"7\",\"gold\":\"7\"}}\n");
+    let file = folder.write("f.jsonl", line(1) + &line(2));
+    let output = folder.path(name);
+    ok(&["grade", &file, "--output", &output, "--overwrite"]);
+    output
+}
+
+fn page(folder: &str) -> String {
+    std::fs::read_to_string(Path::new(folder).join("report.html")).expect("a page")
+}
+
+#[cfg(unix)]
+#[test]
+fn no_link_out_of_a_reported_folder_is_followed() {
+    let folder = Folder::new();
+    let link = |target: &str, place: &str| {
+        drop(std::fs::remove_file(place));
+        std::os::unix::fs::symlink(target, place).expect("a link");
+    };
+    // Samples and results, in report and compare.
+    let other = graded(&folder, "other");
+    for file in ["samples/f.jsonl", "results.json"] {
+        let output = graded(&folder, &file.replace('/', "-"));
+        link(&format!("{other}/{file}"), &format!("{output}/{file}"));
+        for line in [
+            vec!["report", &output],
+            vec!["compare", &other, &output, "--output", &folder.path("compared")],
+        ] {
+            let said = refusal(&line);
+            assert!(said.contains(file) && said.contains("a link out of the folder"), "{said}");
+        }
+    }
+    // Settings and metrics of a training run.
+    std::fs::create_dir(folder.path("run")).expect("made");
+    let (run, metrics) = (folder.path("run"), folder.write("run/metrics.jsonl", ROWS));
+    let settings = folder.write("run/config.toml", "token = \"its own\"\n");
+    ok(&["report", &run]);
+    assert!(page(&run).contains("its own"), "its own settings are shown");
+    link(&folder.write("token", "token = \"hf_of_the_user\"\n"), &settings);
+    ok(&["report", &run]);
+    assert!(!page(&run).contains("hf_of_the_user"));
+    link(&folder.write("secret.jsonl", ROWS), &metrics);
+    assert!(refusal(&["report", &run]).contains("a link out of the folder"));
+}
+
+#[test]
+fn the_training_of_a_model_is_shown_where_the_user_named_it() {
+    let folder = Folder::new();
+    let output = graded(&folder, "evaluation");
+    let private = folder.path("private");
+    let set_model = |model: &str| {
+        let path = format!("{output}/results.json");
+        let results = std::fs::read_to_string(&path).expect("results");
+        let mut results: Value = serde_json::from_str(&results).expect("JSON");
+        results["model"] = model.into();
+        std::fs::write(&path, results.to_string()).expect("written");
+    };
+    for place in ["private", "evaluation/run"] {
+        std::fs::create_dir_all(folder.path(place)).expect("made");
+        folder.write(&format!("{place}/metrics.jsonl"), ROWS);
+    }
+    let is_shown = || page(&output).contains("0.123456789");
+    set_model(&format!("{private}/final"));
+    ok(&["report", &output]);
+    assert!(!is_shown(), "a run that only a file names");
+    ok(&["report", &output, "--training", &private]);
+    assert!(is_shown(), "a run that the user names");
+    set_model(&format!("{output}/run/final"));
+    ok(&["report", &output]);
+    assert!(is_shown(), "a run inside the folder");
+}
+
+/// Rows that all refer to one text, which a small file holds once.
+fn bomb(path: &str, bytes: usize, rows: usize) {
+    let schema = "message row { required binary completion (UTF8); }";
+    let schema = Arc::new(parse_message_type(schema).expect("a schema"));
+    let settings = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_dictionary_page_size_limit(1 << 30)
+        .build();
+    let file = std::fs::File::create(path).expect("made");
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(settings)).expect("a writer");
+    let mut group = writer.next_row_group().expect("a group");
+    let mut column = group.next_column().expect("a column").expect("one");
+    let texts = vec![ByteArray::from("x".repeat(bytes).into_bytes()); rows];
+    column.typed::<ByteArrayType>().write_batch(&texts, None, None).expect("written");
+    column.close().expect("closed");
+    group.close().expect("closed");
+    writer.close().expect("closed");
+}
+
+#[test]
+fn parquet_files_that_panic_or_unpack_to_gigabytes_are_refused() {
+    let folder = Folder::new();
+    let panics = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/panics.parquet");
+    let said = refusal(&["grade", panics, "--verifier", "math"]);
+    assert!(said.contains("does not survive"), "{said}");
+    std::fs::create_dir_all(folder.path("run/completions")).expect("made");
+    folder.write("run/metrics.jsonl", ROWS);
+    let run = folder.path("run");
+    let place = folder.path("run/completions/completions_00001.parquet");
+    let is_shown = || page(&run).contains("id=\"step-0\"");
+    std::fs::copy(panics, &place).expect("copied");
+    ok(&["report", &run]);
+    assert!(!is_shown());
+    bomb(&place, 100, 200);
+    ok(&["report", &run]);
+    assert!(is_shown(), "a file without tricks");
+    bomb(&place, 48 << 20, 100);
+    assert!(std::fs::metadata(&place).expect("a file").len() < 8 << 20, "a small file");
+    ok(&["report", &run]);
+    assert!(!is_shown(), "five gigabytes");
+}
+
+#[test]
+fn a_metrics_file_without_lines_takes_no_memory() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("run")).expect("made");
+    let path = folder.write("run/metrics.jsonl", ROWS);
+    let file = std::fs::OpenOptions::new().append(true).open(path).expect("opened");
+    file.set_len(100 << 30).expect("a sparse file");
+    let said = refusal(&["report", &folder.path("run")]);
+    assert!(said.contains("metrics.jsonl") && said.contains("a line of more than"), "{said}");
+}
