@@ -11,6 +11,9 @@ use crate::{CompletionText, DataError, Problem, Result, Verdict, Verifier};
 /// Longest name of a reward in logs, in characters.
 const MAX_NAME: usize = 48;
 
+/// Most verifiers that reward together.
+const MAX_VERIFIERS: usize = 64;
+
 /// A verdict, and how much the completion earns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grade {
@@ -70,11 +73,15 @@ impl Rewards {
         Self { verifiers: verifier.into_iter().collect(), ..Self::default() }
     }
 
-    /// Refuses weights and a threshold that do not go with the verifiers.
+    /// Refuses too many verifiers, and weights and a threshold that do not go with them.
     pub fn check(&self) -> Result<()> {
         let refused =
             |spec: &str, what: String| Err(DataError::Verifier { spec: spec.into(), what });
         let (verifiers, weights) = (self.verifiers.len(), self.weights.len());
+        if verifiers > MAX_VERIFIERS {
+            let what = format!("{verifiers} verifiers; at most {MAX_VERIFIERS} reward together");
+            return refused(&self.verifiers[0], what);
+        }
         let all = self.verifiers.join("`, `");
         if weights > 0 && verifiers < 2 {
             return refused(&all, "--reward-weights weighs several: give --verifier twice".into());
@@ -344,6 +351,7 @@ mod tests {
             (rewards(&["math"], &[], Some(0.5)), "no effect"),
             (rewards(&[], &[], Some(0.5)), "no effect"),
             (rewards(&["math", "nothing"], &[], None), "none of that name"),
+            (rewards(&["math"; 65], &[], None), "65 verifiers; at most 64"),
         ] {
             let Err(error) = rewards.open(|_| None) else { panic!("{rewards:?} is taken") };
             assert!(error.to_string().contains(said), "{error}");

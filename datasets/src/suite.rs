@@ -12,7 +12,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::read::Columns;
-use crate::{DataError, Result, Rewards};
+use crate::{DataError, Result, Rewards, regular};
+
+/// Most bytes of a suite's file.
+const MAX_FILE: u64 = 1 << 20;
 
 /// One set of a suite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,14 +67,17 @@ pub const SUITES: [(&str, &str); 9] = [
 /// The sets of a suite: one that comes with the program, or a TOML file.
 ///
 /// # Errors
-/// Neither, a malformed file, a suite without a set.
+/// Neither, no regular file, one of more than 1 MiB, a malformed file, a suite without a set.
 pub fn open(spec: &str) -> Result<Vec<SuiteSet>> {
     let path = Path::new(spec);
     let refused = |what: String| DataError::File { path: path.into(), what };
     let text = match SUITES.iter().find(|(name, _)| *name == spec) {
         Some((_, text)) => (*text).to_owned(),
-        None if path.exists() => std::fs::read_to_string(path)
-            .map_err(|source| DataError::Io { path: path.into(), source })?,
+        None if path.exists() => {
+            let bytes = regular::read_limited(path, MAX_FILE)
+                .map_err(|source| DataError::Io { path: path.into(), source })?;
+            String::from_utf8(bytes).map_err(|_| refused("not UTF-8".into()))?
+        }
         None => {
             let known: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
             return Err(refused(format!(
@@ -151,5 +157,10 @@ mod tests {
         std::fs::write(&path, "[[set]]\ndataset = \"x\"\ndomian = \"in\"\n").unwrap();
         let message = open(path.to_str().unwrap()).unwrap_err().to_string();
         assert!(message.contains("s.toml") && message.contains("domian"), "{message}");
+        std::fs::write(&path, " ".repeat(MAX_FILE as usize + 1)).unwrap();
+        let message = open(path.to_str().unwrap()).unwrap_err().to_string();
+        assert!(message.contains("larger than 1048576 bytes"), "{message}");
+        let message = open(folder.path().to_str().unwrap()).unwrap_err().to_string();
+        assert!(message.contains(regular::NOT_REGULAR), "{message}");
     }
 }

@@ -8,7 +8,9 @@ use tealight_datasets::SOURCES;
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
-use crate::system::files::{Claim, MAX_SMALL, OWNER, TEMPORARY, read_limited};
+use crate::system::files::{
+    Claim, MAX_SETTINGS, MAX_SMALL, OWNER, TEMPORARY, own_file, read_limited,
+};
 use crate::system::stop::Stop;
 
 pub(crate) use tealight_eval::report::shell_argument as as_argument;
@@ -285,7 +287,7 @@ pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> 
     if !path.exists() {
         return Ok(());
     }
-    let text = String::from_utf8(read_limited(&path, MAX_SMALL)?)
+    let text = String::from_utf8(read_limited(&own_file(output, &path)?, MAX_SETTINGS)?)
         .with_context(|| path.display().to_string())?;
     let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
     let now = toml::Table::try_from(options)?;

@@ -73,7 +73,9 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
     let mut all = vec![model.merged()?];
     for other in &options.average {
         let options = ModelOptions { model: other.clone(), adapter: None, ..options.model.clone() };
-        all.push(options.load()?.0.merged().with_context(|| other.clone())?);
+        let (other_model, _) = options.load()?;
+        other_model.check_copyable()?;
+        all.push(other_model.merged().with_context(|| other.clone())?);
     }
     let weights = match all.len() {
         1 => all.remove(0),

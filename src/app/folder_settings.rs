@@ -89,7 +89,7 @@ pub(crate) const FREE: &[&str] = &[
     "num_presamples",
     "objective",
     "objectives",
-    // That of the folder, which the user named.
+    // A file that sets it counts as the folder's, whichever folder it names.
     "output",
     "pef_threshold",
     "plan_rate",
@@ -134,13 +134,16 @@ fn is_public(option: &str, value: &str) -> bool {
         "model" => hub::is_embedded(value) || is_hub_model(value),
         "dataset" | "eval_dataset" | "few_shot_dataset" | "ood_dataset" | "test_dataset"
         | "task" | "tasks" => value.split(',').all(|spec| is_source(spec) || is_hub_dataset(spec)),
-        "verifier" => {
-            let name = value.split(':').next().unwrap_or_default();
-            VERIFIERS.contains(&name) || task::find(name).is_some()
-        }
+        "verifier" => is_built_in(value),
         "report_to" => ["none", "tensorboard"].contains(&value),
         _ => false,
     }
+}
+
+/// Whether `spec` is a verifier that neither starts a program nor reads a file.
+pub(crate) fn is_built_in(spec: &str) -> bool {
+    let name = spec.split(':').next().unwrap_or_default();
+    VERIFIERS.contains(&name) || task::find(name).is_some()
 }
 
 /// Whether `spec` names generated problems.

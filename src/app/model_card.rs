@@ -10,7 +10,7 @@ use tealight_datasets::names;
 use crate::formats::adapter;
 use crate::formats::hub;
 use crate::learn::objective::Objective;
-use crate::system::files::{MAX_SMALL, last_line, own_file, read_json, read_text};
+use crate::system::files::{MAX_SETTINGS, MAX_SMALL, last_line, own_file, read_json, read_text};
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
 const MAX_RUNS: usize = 16;
@@ -99,15 +99,16 @@ impl Card<'_> {
     fn base(&self, config: &toml::Table) -> Option<String> {
         let of_adapter = || {
             let config = read_json(&self.folder.join(adapter::CONFIG), MAX_SMALL).ok()?;
-            on_hub(config["base_model_name_or_path"].as_str()?, 0)
+            on_hub(self.place, config["base_model_name_or_path"].as_str()?, 0)
         };
         let model = config.get("model").and_then(toml::Value::as_str);
-        model.and_then(|model| on_hub(model, 0)).or_else(of_adapter)
+        model.and_then(|model| on_hub(self.place, model, 0)).or_else(of_adapter)
     }
 }
 
-/// The Hub id that `model` is or was trained from, by the settings that the runs left beside their models.
-fn on_hub(model: &str, runs: usize) -> Option<String> {
+/// The Hub id that `model` is or was trained from, by the settings that the runs left beside their models. Runs outside
+/// the folder `place` are not read: its settings, which name them, may be a stranger's.
+fn on_hub(place: &Path, model: &str, runs: usize) -> Option<String> {
     let path = Path::new(model);
     // A model in the Hub's cache has its id in its path.
     let cached = path.components().find_map(|part| match part {
@@ -120,9 +121,10 @@ fn on_hub(model: &str, runs: usize) -> Option<String> {
     }
     if path.exists() {
         let run = [Some(path), path.parent()].into_iter().flatten();
+        let run = run.filter(|run| own_file(place, run).is_ok());
         let config = run.filter_map(|run| settings(run).ok().flatten()).next()?;
         let model = config.get("model")?.as_str()?;
-        return (runs < MAX_RUNS).then(|| on_hub(model, runs + 1)).flatten();
+        return (runs < MAX_RUNS).then(|| on_hub(place, model, runs + 1)).flatten();
     }
     let id = model.split(['@', ':']).next().unwrap_or(model);
     // `runs/final` reads like an id; who has a folder `runs` means a folder.
@@ -136,7 +138,7 @@ fn settings(run: &Path) -> Result<Option<toml::Table>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = read_text(&own_file(run, &path)?, MAX_SMALL)?;
+    let text = read_text(&own_file(run, &path)?, MAX_SETTINGS)?;
     text.parse().map(Some).with_context(|| format!("{}: not TOML", path.display()))
 }
 
@@ -240,7 +242,7 @@ mod tests {
             std::fs::write(place.join("config.toml"), settings).unwrap();
             place
         };
-        let first = run("first", "Qwen/Qwen2.5-0.5B@abc");
+        let first = run("second/first", "Qwen/Qwen2.5-0.5B@abc");
         let second = run("second", &first.join("final").display().to_string());
         let metrics = "{\"step\":3,\"reward\":0.25,\"kl\":0.00012345,\"loss\":-0.123456}\n";
         std::fs::write(second.join("metrics.jsonl"), metrics).unwrap();
@@ -289,17 +291,40 @@ instruction = "```\n# out of the fence"
     }
 
     #[test]
+    fn runs_outside_the_folder_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("run");
+        std::fs::create_dir_all(place.join("final")).unwrap();
+        std::fs::create_dir_all(folder.path().join("mine/final")).unwrap();
+        for own in ["config.toml", "mine/config.toml"] {
+            std::fs::write(folder.path().join(own), "model = \"me/private\"").unwrap();
+        }
+        let mine = folder.path().join("mine/final").display().to_string();
+        // Its own folder leads to the one around it where it has no settings.
+        for model in [mine, place.display().to_string()] {
+            let base = serde_json::json!({"base_model_name_or_path": model}).to_string();
+            std::fs::write(place.join("final/adapter_config.json"), base).unwrap();
+            let shown = card(&place);
+            assert!(!shown.contains("private"), "{model}: {shown}");
+            std::fs::write(place.join("config.toml"), format!("model = \"{model}\"")).unwrap();
+            let shown = card(&place);
+            assert!(!shown.contains("private"), "{model}: {shown}");
+            std::fs::remove_file(place.join("config.toml")).unwrap();
+        }
+    }
+
+    #[test]
     fn a_base_that_is_not_on_the_hub_is_called_so() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().display().to_string();
-        assert_eq!(on_hub(&base, 0), None);
+        assert_eq!(on_hub(folder.path(), &base, 0), None);
         std::fs::write(folder.path().join("config.toml"), format!("model = \"{base}\"")).unwrap();
-        assert_eq!(on_hub(&base, 0), None, "a run of itself");
+        assert_eq!(on_hub(folder.path(), &base, 0), None, "a run of itself");
         assert!(
             card(folder.path()).contains("fine-tuned from a model that is not on the Hub with")
         );
         let cached = "/home/me/.cache/huggingface/hub/models--Qwen--Qwen2.5-0.5B/snapshots/1";
-        assert_eq!(on_hub(cached, 0).as_deref(), Some("Qwen/Qwen2.5-0.5B"));
+        assert_eq!(on_hub(folder.path(), cached, 0).as_deref(), Some("Qwen/Qwen2.5-0.5B"));
         std::fs::write(folder.path().join("config.toml"), "model = \"countdown\"").unwrap();
         let card = card(folder.path());
         assert!(

@@ -1,11 +1,16 @@
 //! The rewards of completions: one verifier, or several with weights, and the reward of a correct completion.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::suite::{self, SuiteSet};
 use tealight_datasets::{Dataset, Rewards, verify};
 
+use crate::app::directory::as_argument;
+use crate::app::folder_settings;
 use crate::system::one_or_many;
 
 /// The help of `--verifier`.
@@ -48,6 +53,26 @@ impl RewardOptions {
         }
     }
 
+    /// The sets of a suite, which may be a stranger's file: a set may name a verifier that is built in, and another one
+    /// only where these options name it too.
+    ///
+    /// # Errors
+    /// No such suite, a malformed one, a verifier to repeat.
+    pub(crate) fn open_suite(&self, spec: &str) -> Result<Vec<SuiteSet>> {
+        let sets = suite::open(spec)?;
+        let mut named = sets.iter().filter_map(|set| set.verifier.as_ref());
+        let is_refused =
+            |name: &&String| !folder_settings::is_built_in(name) && !self.verifier.contains(name);
+        if let Some(name) = named.find(is_refused) {
+            bail!(
+                "{spec}: the verifier of a set is not built in, and the suite may be somebody else's: if you mean it, \
+                 repeat it: --verifier {}",
+                as_argument(Path::new(name))
+            );
+        }
+        Ok(sets)
+    }
+
     /// The same as `tealight-datasets` reads it.
     pub(crate) fn rewards(&self) -> Rewards {
         Rewards {
@@ -83,6 +108,32 @@ mod tests {
         }
         for wrong in [json!({"verifier": 3}), json!({"verifier": [3]})] {
             assert!(serde_json::from_value::<RewardOptions>(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn a_suite_starts_no_program_that_the_command_line_does_not_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s.toml").display().to_string();
+        for (verifier, is_built_in) in [
+            ("math:strict", true),
+            ("regex:(a)", true),
+            ("colouring", true),
+            ("program:touch x", false),
+            ("python:a.py:f", false),
+            ("sql:/etc", false),
+            ("PROGRAM:x", false),
+        ] {
+            let text = format!("[[set]]\ndataset = \"countdown\"\nverifier = \"{verifier}\"\n");
+            std::fs::write(&path, text).expect("written");
+            let opened = RewardOptions::default().open_suite(&path);
+            assert_eq!(opened.is_ok(), is_built_in, "{verifier}");
+            if let Err(error) = opened {
+                assert!(error.to_string().contains("repeat it: --verifier"), "{error}");
+            }
+            let repeated =
+                RewardOptions { verifier: vec![verifier.into()], ..RewardOptions::default() };
+            assert_eq!(repeated.open_suite(&path).expect("repeated").len(), 1);
         }
     }
 

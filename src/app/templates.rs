@@ -7,7 +7,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::nn::tokenizer::TemplateDate;
-use crate::system::files::{MAX_SMALL, read_limited, read_text};
+use crate::system::files::{MAX_SETTINGS, own_file, read_limited, read_text};
 use crate::system::ranks::Ranks;
 
 /// Largest template, in bytes.
@@ -67,7 +67,8 @@ fn recorded(output: &Path) -> Result<Option<TemplateDate>> {
         return Ok(None);
     }
     let shown = || path.display().to_string();
-    let settings: toml::Table = read_text(&path, MAX_SMALL)?.parse().with_context(shown)?;
+    let settings: toml::Table =
+        read_text(&own_file(output, &path)?, MAX_SETTINGS)?.parse().with_context(shown)?;
     let date = settings.get("template_date").and_then(toml::Value::as_str);
     date.map(str::parse).transpose().with_context(shown)
 }

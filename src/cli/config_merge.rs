@@ -15,7 +15,7 @@ use toml::{Table, Value};
 
 use super::setup::recipes;
 use super::{elsewhere, ranges};
-use crate::system::files::MAX_SMALL;
+use crate::system::files::MAX_SETTINGS;
 
 /// A flag of every command that a file may set too.
 const QUIET: &str = "quiet";
@@ -93,6 +93,14 @@ pub(super) fn given<T: Args>(
     Ok(ids)
 }
 
+/// Whether a file of `--config` sets the option `id`, whatever spelling of its name the file has.
+///
+/// # Errors
+/// A file that is not TOML, an unknown key.
+pub(super) fn sets<T: Args>(file: &str, text: &str, id: &str) -> Result<bool> {
+    Ok(parsed(file, text, &known_ids::<T>())?.contains_key(id))
+}
+
 /// The files of `--config` with their texts, from left to right.
 ///
 /// # Errors
@@ -106,13 +114,13 @@ pub(super) fn files(matches: &ArgMatches) -> Result<Vec<(&str, String)>> {
     names.map(|file| Ok((file.as_str(), read(file)?))).collect()
 }
 
-/// A file or a pipe of at most [`MAX_SMALL`] bytes. (The readers of untrusted files refuse pipes, which `--config
+/// A file or a pipe of at most [`MAX_SETTINGS`] bytes. (The readers of untrusted files refuse pipes, which `--config
 /// <(...)` is.)
 fn read_text(file: &str) -> Result<String> {
     let mut text = String::new();
-    std::fs::File::open(file)?.take(MAX_SMALL + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_SMALL {
-        bail!("larger than {MAX_SMALL} bytes, the limit for such a file");
+    std::fs::File::open(file)?.take(MAX_SETTINGS + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_SETTINGS {
+        bail!("larger than {MAX_SETTINGS} bytes, the limit for such a file");
     }
     Ok(text)
 }
@@ -312,7 +320,7 @@ mod tests {
         let read = || read_text(&file.path().display().to_string());
         file.as_file().set_len(2).unwrap();
         assert_eq!(read().unwrap(), "\0\0");
-        file.as_file().set_len(MAX_SMALL + 1).unwrap();
+        file.as_file().set_len(MAX_SETTINGS + 1).unwrap();
         let error = read().unwrap_err().to_string();
         assert!(error.contains("larger than"), "{error}");
     }

@@ -107,7 +107,12 @@ impl Pretrained {
             config["tie_word_embeddings"] = json!(false);
         }
         let weights = weights::load(directory, &architecture, precision.placement(device)?)?;
-        Self::assemble(name, (architecture, precision), config, weights, directory)
+        let mut model =
+            Self::assemble(name, (architecture, precision), config, weights, directory)?;
+        let names = weights::file_names(directory)?;
+        let of_weights = || foreign_file(directory, names.iter().map(String::as_str));
+        model.foreign = model.foreign.or_else(of_weights);
+        Ok(model)
     }
 
     /// The same model with the adapter called `adapter`: a directory or a Hub id.
@@ -122,16 +127,17 @@ impl Pretrained {
         }
         let adapter = Some(Adapter::load(directory, &self.architecture, device)?);
         adapter::warn_of_base(name, directory, self.precision.base_dtype)?;
-        let model = Self { name: name.to_owned(), adapter, ..self };
         // The adapter was trained on chats as the tokenizer and the template beside it write them.
-        let files = TokenizerFiles::read(directory)?.over(model.tokenizer_files.clone());
+        let files = TokenizerFiles::read(directory)?.over(self.tokenizer_files.clone());
+        let names = [adapter::CONFIG, adapter::WEIGHTS].into_iter().chain(files.names());
+        let foreign = self.foreign.clone().or_else(|| foreign_file(directory, names));
+        let model = Self { name: name.to_owned(), adapter, foreign, ..self };
         if files == model.tokenizer_files {
             return Ok(model);
         }
         tracing::info!("  with the tokenizer files in {}", directory.display());
         let tokenizer = HubTokenizer::new(&files, model.generation_stops.clone())?;
-        let foreign = model.foreign.clone().or_else(|| foreign_file(directory, files.names()));
-        Ok(Self { tokenizer, tokenizer_files: files, foreign, ..model }.fitted())
+        Ok(Self { tokenizer, tokenizer_files: files, ..model }.fitted())
     }
 
     /// The same with another chat template, where one is given, and the date that it is told; both are saved with the

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use tealight_datasets::{names, output, regular};
 
-/// Most bytes of settings, states and summaries in a run's folder.
+/// Most bytes of states and summaries in a run's folder.
 pub const MAX_SMALL: u64 = 64 << 20;
+/// Most bytes of a file of settings, which take many times as much memory.
+pub(crate) const MAX_SETTINGS: u64 = 1 << 20;
 /// Most bytes of a configuration of a model or an adapter.
 pub(crate) const MAX_CONFIG: u64 = 16 << 20;
 /// Most bytes of a run's lines, such as metrics: a line of a step has some 500 bytes.

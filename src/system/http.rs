@@ -16,7 +16,8 @@ pub(crate) const NO_CLIENT: &str = "no client for HTTP can be made. Where the re
      install them (Debian: ca-certificates) or name a file of them in SSL_CERT_FILE";
 
 /// A client for requests that wait. A status is an answer, not an error, and a redirect is not followed: whoever asks
-/// decides where a token may go. A request may take `timeout`, its answer included.
+/// decides where a token may go. A request may take `timeout` for its headers and for each read of its answer; the
+/// `timeout` of a request bounds both together.
 pub(crate) fn client(timeout: Duration) -> Result<blocking::Client> {
     blocking::Client::builder()
         .redirect(reqwest::redirect::Policy::none())

@@ -23,6 +23,8 @@ enum Mood {
     Broken,
     Hangs,
     Cuts,
+    /// A good answer, a byte at a time at first: each comes in time, and the whole does not.
+    Drips,
     Nonsense,
     Forbids,
 }
@@ -110,7 +112,7 @@ fn serve(
         Mood::Cuts => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{{\"choices\"")
         }
-        Mood::Good | Mood::One | Mood::Holey | Mood::Mute => {
+        Mood::Good | Mood::One | Mood::Holey | Mood::Mute | Mood::Drips => {
             assert!(path.starts_with("/v1/"), "{path}");
             // An answer that says which seed drew it and which of its request it is.
             let choice = |index: u64| {
@@ -136,6 +138,16 @@ fn serve(
             }
             let usage = json!({"completion_tokens": 2 * n});
             let text = json!({"model": "served", "choices": choices, "usage": usage}).to_string();
+            if mood == Mood::Drips {
+                const DRIPS: usize = 30;
+                let length = DRIPS + text.len();
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n")?;
+                for _ in 0..DRIPS {
+                    std::thread::sleep(Duration::from_millis(100));
+                    write!(stream, " ")?;
+                }
+                return write!(stream, "{text}");
+            }
             reply("200 OK", "", &text)
         }
     }
@@ -177,6 +189,15 @@ fn a_servers_samples_are_judged_here() {
     assert_eq!((&seen[0]["model"], &seen[0]["n"]), (&json!("served"), &json!(4)));
     let seeds: HashSet<String> = seen.iter().map(|body| body["seed"].to_string()).collect();
     assert_eq!(seeds.len(), 6, "each problem has its own seed");
+}
+
+#[test]
+fn the_time_of_a_request_includes_its_answer() {
+    let folder = Folder::new();
+    let engine = Engine::start(&[Mood::Drips]);
+    let done = eval(&engine, &folder.path("eval"), &[]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("trying again"), "{said}");
 }
 
 #[test]

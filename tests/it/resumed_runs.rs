@@ -109,6 +109,38 @@ fn a_resumed_study_starts_no_program_of_its_folder() {
 
 #[cfg(unix)]
 #[test]
+fn a_settings_file_decides_neither_by_a_link_nor_by_its_output_what_is_trusted() {
+    let folder = Folder::new();
+    let (study, owned) = (folder.path("study"), folder.path("owned"));
+    std::fs::create_dir(&study).expect("made");
+    let program = format!("verifier = \"program:touch {owned}\"\n");
+    folder.write("other.toml", &program);
+    let config = folder.path("study/config.toml");
+    std::os::unix::fs::symlink("../other.toml", &config).expect("a link");
+    for command in ["study", "train", "sft"] {
+        let said = refusal(&[command, "--config", &config, "--output", &study, "--resume"]);
+        assert!(said.contains("a link out of the folder"), "{command}: {said}");
+    }
+    let said = refusal(&["train", "--resume", &study]);
+    assert!(said.contains("a link out of the folder"), "{said}");
+    std::fs::remove_file(&config).expect("removed");
+    // Another folder, which is not there, and each spelling of the option.
+    for (command, output) in [("study", "output"), ("train", "output"), ("train", "output-dir")] {
+        let nowhere = folder.path("nowhere");
+        folder.write("study/config.toml", format!("{output} = \"{nowhere}\"\n{program}"));
+        let said = refusal(&[command, "--config", &config, "--resume"]);
+        assert!(said.contains("repeat them: --verifier"), "{command}: {said}");
+    }
+    // The run that the command line names is the one that is resumed.
+    let run = folder.path("run");
+    train(&run, &["--save-steps", "1"]);
+    let mine = folder.write("mine.toml", format!("output = \"{}\"\n", folder.path("nowhere")));
+    ok(&["train", "--config", &mine, "--resume", &run, "--max-steps", "3"]);
+    assert!(!Path::new(&owned).exists() && !Path::new(&folder.path("nowhere")).exists());
+}
+
+#[cfg(unix)]
+#[test]
 fn the_model_of_a_run_is_not_written_through_a_link() {
     let folder = Folder::new();
     let (run, victim) = (folder.path("run"), folder.path("victim"));
@@ -243,4 +275,38 @@ fn files_outside_a_run_come_into_no_checkpoint_card_or_model() {
     symlink(folder.path("mine"), &model).expect("a link");
     let said = refusal(&["push", &run, "--repo", "me/run", "--dry-run"]);
     assert!(said.contains("a link out of the folder"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn weights_outside_a_folder_are_not_copied() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    let (whole, adapter) = (folder.path("whole"), folder.path("adapter"));
+    train(&whole, &[]);
+    train(&adapter, &["--use-peft"]);
+    let (model, adapter) = (format!("{whole}/final"), format!("{adapter}/final"));
+    std::fs::create_dir(folder.path("mine")).expect("made");
+    let linked = |place: &str, name: &str| {
+        let mine = folder.path(&format!("mine/{name}"));
+        std::fs::rename(format!("{place}/{name}"), &mine).expect("moved");
+        symlink(&mine, format!("{place}/{name}")).expect("a link");
+    };
+    linked(&model, "model.safetensors");
+    linked(&adapter, "adapter_model.safetensors");
+    let copy = folder.path("copy");
+    let refused = |options: &[&str], name: &str| {
+        let line = [&["export", "--output", &copy, "--overwrite"][..], options].concat();
+        let said = refusal(&line);
+        assert!(said.contains("a link out of the folder") && said.contains(name), "{said}");
+    };
+    refused(&["--model", &model], "model.safetensors");
+    refused(&["--model", "countdown", "--average", &model], "model.safetensors");
+    refused(&["--model", &adapter, "--merge"], "adapter_model.safetensors");
+    // A shard in a folder that is a link.
+    std::fs::remove_file(format!("{model}/model.safetensors")).expect("removed");
+    symlink(folder.path("mine"), format!("{model}/sub")).expect("a link");
+    let index = "{\"weight_map\": {\"a\": \"sub/model.safetensors\"}}";
+    std::fs::write(format!("{model}/model.safetensors.index.json"), index).expect("written");
+    refused(&["--model", &model], "sub/model.safetensors");
 }

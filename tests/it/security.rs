@@ -353,3 +353,22 @@ fn odd_environments_are_refused_in_a_line() {
     assert!(!output.status.success() && said(&output).contains("RAYON_NUM_THREADS=100000"));
     assert!(refusal(&["eval", "--device", "cpu:5", "--output", "x"]).contains("one CPU device"));
 }
+
+#[test]
+fn a_suite_starts_no_program_and_is_read_up_to_a_limit() {
+    let folder = Folder::new();
+    let (owned, output) = (folder.path("owned"), folder.path("out"));
+    let set =
+        format!("[[set]]\ndataset = \"countdown/test\"\nverifier = \"program:touch {owned}\"\n");
+    let suite = folder.write("s.toml", set);
+    let study = ["study", "--model", "countdown", "--dataset", "countdown", "--test-suite"];
+    for line in [&["eval", "--suite"][..], &study] {
+        let said = refusal(&[line, &[&suite, "--output", &output]].concat());
+        assert!(said.contains("repeat it: --verifier 'program:touch"), "{said}");
+        if cfg!(unix) {
+            let said = refusal(&[line, &["/dev/zero", "--output", &output]].concat());
+            assert!(said.contains("not a regular file"), "{said}");
+        }
+    }
+    assert!(!Path::new(&owned).exists(), "the program was started");
+}

@@ -20,7 +20,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
-use tealight_datasets::suite::{self, SuiteSet};
+use tealight_datasets::suite::SuiteSet;
 use tealight_eval::Truncated;
 use tealight_eval::results::{Results, VERSION};
 
@@ -221,7 +221,7 @@ impl EvalOptions {
     /// The sets and their problems.
     fn open(&self) -> Result<(Vec<SuiteSet>, Vec<Dataset>)> {
         let sets = match &self.suite {
-            Some(suite) => suite::open(suite)?,
+            Some(suite) => self.data.rewards.open_suite(suite)?,
             None => self.named_sets()?,
         };
         let datasets = sets.iter().map(|set| self.data.open_set(set)).collect::<Result<_>>()?;

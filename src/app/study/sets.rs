@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::suite::{self, Domain, SuiteSet};
+use tealight_datasets::suite::{Domain, SuiteSet};
 use tealight_datasets::{Dataset, SOURCES, fnv, names};
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::store::{self, SampleStore};
@@ -181,7 +181,7 @@ impl SetOptions {
         filter: &dyn Fn(&mut Dataset) -> Result<()>,
     ) -> Result<Vec<StudySet>> {
         let sets: Vec<SuiteSet> = match &self.test_suite {
-            Some(suite) => suite::open(suite)?,
+            Some(suite) => data.rewards.open_suite(suite)?,
             None => {
                 let of = |names: &[String], domain: Domain| -> Vec<SuiteSet> {
                     let set = |name: &String| SuiteSet {

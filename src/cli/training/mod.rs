@@ -1,6 +1,7 @@
 //! Commands that make models.
 
 pub(super) mod export;
+mod foreign;
 pub(super) mod presample;
 pub(super) mod push;
 mod resume;

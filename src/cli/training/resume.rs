@@ -3,15 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::foreign::refuse_foreign;
 use crate::app::directory::{RunDirectory, Start};
-use crate::app::folder_settings;
 use crate::cli::config_merge;
-use crate::system::files::{MAX_SMALL, read_text};
+use crate::system::files::{MAX_SETTINGS, own_file, read_text};
 
 /// The settings of a command that trains, and the directory that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -42,8 +43,7 @@ pub(in crate::cli) struct RunFlags {
 ///
 /// # Errors
 /// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind; settings of the run's
-/// folder
-/// that the user has to repeat.
+/// folder that the user has to repeat.
 pub(super) fn resolve<S>(matches: &ArgMatches) -> Result<(S, Option<RunDirectory>)>
 where
     S: Args + FromArgMatches + Serialize + DeserializeOwned,
@@ -53,9 +53,12 @@ where
     let mut run: RunSettings<S> = config_merge::resolve_with(matches, None, &files)?;
     let mut checkpoint = flags.resume.clone();
     let named = flags.resume.as_ref().and_then(|name| run_of(Path::new(name)));
-    if let (Some((directory, name)), None) = (named, &run.output) {
+    // The command line alone says which run: a file's `output` does not replace the one that is named there.
+    let is_typed = matches.value_source("output") == Some(ValueSource::CommandLine);
+    if let (Some((directory, name)), false) = (named, is_typed) {
         let file = directory.join("config.toml");
-        let (shown, text) = (file.display().to_string(), read_text(&file, MAX_SMALL)?);
+        let text = read_text(&own_file(&directory, &file)?, MAX_SETTINGS)?;
+        let shown = file.display().to_string();
         run = config_merge::resolve_with(matches, Some((&shown, &text)), &files)?;
         (run.output, checkpoint) = (Some(directory), Some(name));
     }
@@ -68,38 +71,6 @@ where
         (None, false) => Start::New,
     };
     Ok((run.settings, run.output.map(|path| RunDirectory { path, start })))
-}
-
-/// Refuses settings that come from the folder that is resumed, and from nowhere else, where they could start a program,
-/// read a file elsewhere, ask a server or send data: the folder may be a stranger's. `--config` may name a file of it.
-pub(super) fn refuse_foreign<T>(
-    matches: &ArgMatches,
-    files: &[(&str, String)],
-    folder: &Path,
-    merged: &T,
-) -> Result<()>
-where
-    T: Args + FromArgMatches + Serialize + DeserializeOwned,
-{
-    // A folder that is not there holds nothing.
-    let home = folder.canonicalize().ok();
-    let is_inside = |file: &str| match (&home, Path::new(file).canonicalize()) {
-        (Some(home), Ok(file)) => file.starts_with(home),
-        _ => false,
-    };
-    let elsewhere: Vec<(&str, String)> =
-        files.iter().filter(|(file, _)| !is_inside(file)).cloned().collect();
-    let own: T = config_merge::resolve_with(matches, None, &elsewhere)?;
-    let flags = folder_settings::to_repeat(&own, merged)?;
-    if flags.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "{}: these settings name programs, files, servers or data, and the folder may be somebody else's: if you mean \
-         them, repeat them: {}",
-        folder.join("config.toml").display(),
-        flags.join(" ")
-    )
 }
 
 /// The directory of a run and the name of a checkpoint, empty for the newest; none where `named` is neither.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use tealight_datasets::task;
 
-use super::resume::refuse_foreign;
+use super::foreign::refuse_foreign;
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions, tasks};
 use crate::cli::setup::recipes::RECIPES;

@@ -205,17 +205,22 @@ pub(crate) fn save_views<'a, V: safetensors::View>(
 
 /// The files that hold the weights of the model in `directory`.
 pub(super) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    Ok(file_names(directory)?.iter().map(|name| directory.join(name)).collect())
+}
+
+/// Their names in `directory`.
+///
+/// # Errors
+/// No weights, an index that cannot be read or names something else.
+pub(crate) fn file_names(directory: &Path) -> Result<Vec<String>> {
     let index = directory.join(INDEX);
     if directory.join(WHOLE).exists() {
-        return Ok(vec![directory.join(WHOLE)]);
+        return Ok(vec![WHOLE.into()]);
     }
     if !index.exists() {
         bail!("{}: no {WHOLE} and no {INDEX}: no weights to load", directory.display());
     }
-    let shards = shard_names(&index)?
-        .into_iter()
-        .map(|shard| inside(directory, &shard).with_context(|| index.display().to_string()));
-    shards.collect()
+    shard_names(&index)
 }
 
 /// The shards that an index file names, each once: plain names in its own folder.

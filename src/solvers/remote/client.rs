@@ -30,6 +30,8 @@ const MAX_ANSWER: u64 = 1 << 30;
 /// A server's address and how it is asked.
 pub(super) struct Client {
     http: Http,
+    /// How long a request may take, its answer included.
+    timeout: Duration,
     base: String,
     dialect: Dialect,
     key: Option<String>,
@@ -83,6 +85,7 @@ impl Client {
             .context("--engine-timeout is no number of seconds")?;
         let mut client = Self {
             http: http::client(timeout)?,
+            timeout,
             base,
             dialect: Dialect::Openai,
             key: std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty()),
@@ -245,7 +248,7 @@ impl Client {
         if let Some(key) = &self.key {
             post = post.bearer_auth(key);
         }
-        let sent = post.body(request.to_string()).send();
+        let sent = post.timeout(self.timeout).body(request.to_string()).send();
         let response = sent.map_err(|error| Failure::ForNow(described(&error), None))?;
         let status = response.status();
         let wait = retry_after(&response);
