@@ -159,7 +159,7 @@ pub(in crate::cli) struct Flags {
 
 /// The settings of the default study.
 pub(in crate::cli) fn recipe() -> toml::Table {
-    TASKS.1.parse().expect("the recipe that comes with the program is TOML")
+    COLLAPSE.1.parse().expect("the recipe that comes with the program is TOML")
 }
 
 /// Whether problems are others than those of [`COUNTDOWN`].
