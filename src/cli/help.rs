@@ -82,6 +82,7 @@ const GROUPS: [Group; 8] = [
             "average_share",
             "base_temperature",
             "temperatures",
+            "test_measure",
             "no_baselines",
         ],
     },
