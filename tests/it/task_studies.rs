@@ -132,7 +132,7 @@ fn the_default_study_is_of_one_task_and_every_task_of_several_is_planned() {
         let after = text.split("mean difference of ").nth(1).expect("a power line");
         format!("0{}", after.split(' ').next().expect("a number")).parse().expect("a number")
     };
-    // Three objectives are tested against the reference on each task; the tests of fewer tasks find smaller differences.
+    // Three objectives are tested against the reference on each task; fewer tests find smaller differences.
     assert!(text.contains("9 tests in all"), "{text}");
     let fewer = planned(&["--tasks", "colouring,paths"]);
     assert!(least(&fewer) < least(&text) && fewer.contains("6 tests in all"), "{fewer}");
