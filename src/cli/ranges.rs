@@ -213,8 +213,8 @@ mod tests {
         options
     }
 
-    /// What a command line with an option must have besides: required positional arguments, and an option that the option
-    /// belongs to.
+    /// What a command line with an option must have besides: required positional arguments, and the option that this
+    /// one belongs to.
     fn needed(command: &str, name: &str) -> Vec<String> {
         let commands = commands::command();
         let command = commands.find_subcommand(command).expect("a command");
