@@ -112,8 +112,8 @@ pub struct StudyOptions {
     #[arg(long, value_delimiter = ',', value_name = "SHARES")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
-    /// Measure whose differences from the reference objective are tested; the other is shown without tests. Choose before
-    /// the study runs.
+    /// Measure whose differences from the reference objective are tested; the other is shown without tests. Choose
+    /// before the study runs.
     #[arg(long, value_enum, default_value_t = TestMeasure::PassAtK)]
     #[serde(default)]
     pub test_measure: TestMeasure,

@@ -16,10 +16,10 @@ use crate::system::files::own_file;
 /// Most links that are followed on the way to a file, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// Refuses settings that come from the folder that is resumed, and from nowhere else, where they could start a program,
-/// read a file elsewhere, ask a server or send data: the folder may be a stranger's. A file that `--config` names counts
-/// as the folder's where it, or a link on the way to it, lies there, and wherever it sets `output`: the user alone says
-/// on the command line which folder is guarded.
+/// Refuses settings that come from the folder that is resumed, and from nowhere else, where they could start a
+/// program, read a file elsewhere, ask a server or send data: the folder may be a stranger's. A file that `--config`
+/// names counts as the folder's where it, or a link on the way to it, lies there, and wherever it sets `output`: the
+/// user alone says on the command line which folder is guarded.
 ///
 /// # Errors
 /// Such settings, with the flags that repeat them; a settings file that is a link out of the folder.

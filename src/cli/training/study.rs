@@ -19,8 +19,8 @@ use crate::system::telemetry::print;
 const COUNTDOWN: (&str, &str) =
     ("recipes/countdown-study.toml", include_str!("../../../recipes/countdown-study.toml"));
 
-/// The settings of the default study, a few minutes on two cores, and of studies of other generated tasks but Countdown.
-/// Any flag or `--config` overrides these.
+/// The settings of the default study, some minutes on two cores, and of studies of generated tasks but Countdown. Any
+/// flag or `--config` overrides these.
 const COLLAPSE: (&str, &str) =
     ("recipes/collapse-study.toml", include_str!("../../../recipes/collapse-study.toml"));
 
