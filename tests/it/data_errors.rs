@@ -91,6 +91,8 @@ fn impossible_settings_are_refused_before_any_work() {
     let study = ["study", "--task", "countdown", "--eval-steps", "0", "--output", &output];
     let said = refusal(&[&study[..], &["--temperatures", "0.8"]].concat());
     assert!(said.contains("--temperatures needs --eval-steps"), "{said}");
+    let said = refusal(&[&study[..], &["--test-measure", "distinct"]].concat());
+    assert!(said.contains("--test-measure needs --eval-steps"), "{said}");
     let said = refusal(&["train", "--steps-per-generation", "9", "--output", &output]);
     assert!(said.contains("--prompts-per-step"), "{said}");
     let said = refusal(&["train", "--eval-steps", "5", "--output", &output]);

@@ -8,7 +8,7 @@ use tealight_datasets::task;
 
 use super::foreign::refuse_foreign;
 use crate::app::directory::Start;
-use crate::app::study::{self, StudyOptions, tasks};
+use crate::app::study::{self, StudyOptions, TestMeasure, tasks};
 use crate::cli::setup::recipes::RECIPES;
 use crate::cli::{config_merge, table};
 use crate::formats::hub;
@@ -101,6 +101,14 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
             // The recipe's problems to choose on go with the recipe's data.
             (held_out.eval_dataset, held_out.eval_steps) = (None, given.held_out.eval_steps);
         }
+    }
+    if options.held_out.eval_steps == 0 {
+        if given.test_measure != TestMeasure::default() {
+            bail!(
+                "--test-measure needs --eval-steps and --eval-dataset: checkpoints make the curves"
+            );
+        }
+        options.test_measure = TestMeasure::default();
     }
     if let Some(task) = options.task.clone() {
         check_model(&options, &task, is_generated)?;
