@@ -306,7 +306,7 @@ fn variances(
         let (variances, source) = match measure {
             TestMeasure::PassAtK => (VARIANCES, "pass@32 in a study of Countdown"),
             TestMeasure::Distinct => {
-                (DISTINCT_VARIANCES, "distinct answers of 32 samples in the default study")
+                (DISTINCT_VARIANCES, "distinct answers of 32 samples in a study of six divergences")
             }
         };
         let assumed = "are assumed (--plan-from STUDY takes those of another)";
