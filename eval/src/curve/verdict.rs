@@ -118,7 +118,7 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 fn found(one: &Comparison, curves: &Curves) -> String {
     let Some(difference) = one.difference else { return "not compared".to_owned() };
     let difference = signed_with_interval(&difference, curves.confidence);
-    let p = one.p_holm.map(|p| format!(", p = {}", p_value(p))).unwrap_or_default();
+    let p = one.p_holm.map(|p| format!(", {}", p_value(p))).unwrap_or_default();
     let range = one.range.map(|(low, high)| format!(", pass@1 {} to {}", short(low), short(high)));
     format!("{difference}{p}{}", range.unwrap_or_default())
 }
@@ -213,7 +213,7 @@ fn without_zero(text: String) -> String {
 }
 
 fn p_value(p: f64) -> String {
-    if p < 0.001 { "below .001".to_owned() } else { precise(p) }
+    if p < 0.001 { "p < .001".to_owned() } else { format!("p = {}", precise(p)) }
 }
 
 #[cfg(test)]
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(signed_with_interval(&interval, 0.95), "+.00, 95 %: +.00 to +.04");
         assert_eq!(
             (p_value(0.0002), p_value(0.012), p_value(0.2)),
-            ("below .001".into(), ".012".into(), ".20".into())
+            ("p < .001".into(), "p = .012".into(), "p = .20".into())
         );
         assert_eq!(listed(&["a", "b", "c"].map(str::to_owned)), "a, b and c");
     }
