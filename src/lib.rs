@@ -13,12 +13,12 @@
 
 pub mod app;
 pub mod cli;
-mod divergence;
-pub mod formats;
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod lab;
-pub mod learn;
-pub mod nn;
-pub mod solvers;
-pub mod system;
+
+pub use tealight_formats as formats;
+pub use tealight_lab as lab;
+pub use tealight_learn as learn;
+pub use tealight_nn as nn;
+pub use tealight_solvers as solvers;
+pub use tealight_system as system;

@@ -10,7 +10,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-SCRIPT = ROOT / "src/system/telemetry/to_wandb.py"
+SCRIPT = ROOT / "system/src/telemetry/to_wandb.py"
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ use candle_core::Device;
 use serde_json::Value;
 use tealight_datasets::read::Columns;
 use tealight_datasets::{Message, Prompt, Prompting, names};
+use tealight_models::COUNTDOWN_FILES;
 
 use crate::app::verdicts::{Audit, Judge, Pair};
 use crate::formats::gguf::Gguf;
@@ -31,8 +32,8 @@ pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 pub const TARGETS: [Target; 19] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
-    ("config", config, include_bytes!("../../models/countdown/config.json")),
-    ("tokenizer", tokenizer, include_bytes!("../../models/countdown/tokenizer.json")),
+    ("config", config, COUNTDOWN_FILES[tealight_models::CONFIG].1),
+    ("tokenizer", tokenizer, COUNTDOWN_FILES[tealight_models::TOKENIZER].1),
     ("template", template, b"{{ bos_token }}{% for m in messages %}{% set x = m.role ~ m.content|trim %}{{ x.replace('a', 'bb')|indent(2) }}{% endfor %}{{ 'a' * 3 }}"),
     ("rows", rows, b"j{\"question\":\"1+1?\",\"answer\":12345678901234567890.5,\"id\":\"a\"}\n{\"prompt\":[{\"role\":\"user\",\"content\":\"x\"}],\"answer\":\"2\"}\n"),
     ("batch", batch, br#"{"custom_id":"a","url":"/v1/completions","body":{"prompt":"3,7,8,9=24:","max_tokens":4,"n":2,"temperature":0.5,"top_p":1,"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}}"#),
@@ -151,7 +152,7 @@ fn depth(data: &[u8]) {
 
 fn rendered(template: &[u8]) {
     with_file("chat_template.jinja", template, |folder| {
-        let embedded = include_bytes!("../../models/countdown/tokenizer.json");
+        let embedded = COUNTDOWN_FILES[tealight_models::TOKENIZER].1;
         std::fs::write(folder.join("tokenizer.json"), embedded).expect("written");
         std::fs::write(folder.join("generation_config.json"), "{\"eos_token_id\":1}")
             .expect("written");

@@ -9,19 +9,34 @@ const MAX_FUNCTION: usize = 80;
 /// Of comments and code; a string literal may be longer.
 const MAX_WIDTH: usize = 120;
 
-/// The folders of `src`, the lowest first: none names a later one. `ARCHITECTURE.md` gives the reasons.
-const FLOORS: [&str; 9] =
-    ["divergence", "system", "nn", "formats", "learn", "solvers", "lab", "app", "cli"];
+/// The folders of packages, beside the tests.
+const FOLDERS: [&str; 15] = [
+    "src",
+    "tests",
+    "datasets/src",
+    "divergence/src",
+    "eval/src",
+    "formats/src",
+    "gpu/src",
+    "gpu/tests",
+    "lab/src",
+    "learn/src",
+    "matmul/src",
+    "models/src",
+    "nn/src",
+    "solvers/src",
+    "system/src",
+];
 
-/// Module and what its files must never name, beside what `FLOORS` forbids.
-const FORBIDDEN: [(&str, &[&str]); 18] = [
+/// Folder and what its files must never name. Between packages, Cargo forbids what a manifest does not list.
+const FORBIDDEN: [(&str, &[&str]); 15] = [
     // A sort of a vocabulary does not fit a block's shared memory; a device of one's own has a stream of one's own, and
     // a flag of the process sets the precision of everybody's products: see `gpu/src/lib.rs`.
-    ("src/", &["sort_last_dim", "::new_cuda", "set_gemm_reduced_precision"]),
+    ("", &["sort_last_dim", "::new_cuda(", "set_gemm_reduced_precision"]),
     // hf-hub's calls that send the token where a `Link` points, write where a server says, take memory as a server
     // announces, or go without a limit of time; clients with their own idea of redirects and time.
     (
-        "src/",
+        "",
         &[
             "list_tree",
             "snapshot_download",
@@ -38,48 +53,46 @@ const FORBIDDEN: [(&str, &[&str]); 18] = [
             "reqwest::get",
         ],
     ),
-    ("gpu/", &["sort_last_dim", "::new_cuda(", "set_gemm_reduced_precision"]),
-    ("datasets/", &["candle", "tealight_eval"]),
-    ("eval/", &["candle", "tokenizers"]),
-    ("matmul/", &["candle", "tealight_datasets", "tealight_eval"]),
-    ("gpu/", &["tealight_datasets", "tealight_eval", "tealight_matmul"]),
-    ("src/system/ranks", &["crate::", "tealight_", "candle"]),
+    ("system/src/ranks", &["crate::", "tealight_", "candle"]),
+    ("nn/src/backend", &["crate::model", "crate::generate", "crate::policy", "tealight_datasets"]),
+    ("nn/src/model", &["crate::generate", "crate::policy", "tealight_datasets"]),
+    ("nn/src/policy", &["crate::generate", "tealight_datasets", "tealight_matmul"]),
+    ("nn/src/generate", &["crate::tokenizer", "tealight_datasets", "tealight_matmul"]),
+    ("nn/src/tokenizer", &["crate::model", "crate::generate"]),
     (
-        "src/nn/backend",
-        &["nn::model", "nn::generate", "nn::policy", "tealight_datasets", "tealight_eval"],
-    ),
-    ("src/nn/model", &["nn::generate", "nn::policy", "tealight_datasets", "tealight_eval"]),
-    ("src/nn/policy", &["nn::generate", "tealight_datasets", "tealight_eval", "tealight_matmul"]),
-    (
-        "src/nn/generate",
-        &["nn::tokenizer", "tealight_datasets", "tealight_eval", "tealight_matmul"],
-    ),
-    ("src/nn/tokenizer", &["nn::model", "nn::generate"]),
-    ("src/learn/objective", &["crate::nn", "learn::rollout", "learn::train", "tealight_"]),
-    ("src/learn/rollout", &["learn::objective", "nn::policy", "learn::train"]),
-    ("src/learn/train", &["formats::hub", "tealight_datasets::read"]),
-    (
-        "src/lab",
+        "learn/src/objective",
         &[
-            "nn::model",
-            "nn::policy",
-            "learn::rollout",
-            "nn::tokenizer",
-            "learn::train",
-            "tealight_",
+            "crate::rollout",
+            "crate::train",
+            "tealight_datasets",
+            "tealight_eval",
+            "tealight_formats",
+            "tealight_gpu",
+            "tealight_nn",
         ],
     ),
-    ("src/app", &["telemetry::print", "telemetry::out", "println!"]),
+    ("learn/src/rollout", &["crate::objective", "tealight_nn::policy", "crate::train"]),
+    ("learn/src/train", &["tealight_formats::hub", "tealight_datasets::read"]),
+    (
+        "lab/src",
+        &[
+            "tealight_nn::model",
+            "tealight_nn::policy",
+            "tealight_nn::tokenizer",
+            "tealight_learn::rollout",
+            "tealight_learn::train",
+        ],
+    ),
+    ("src/app", &["crate::cli", "telemetry::print", "telemetry::out", "println!"]),
+    ("eval/src", &["tokenizers"]),
+    ("models/src", &["tealight_"]),
 ];
 
 const BANNED: [&str; 4] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!("];
 
 fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders: Vec<PathBuf> =
-        ["src", "tests", "datasets/src", "eval/src", "gpu/src", "gpu/tests", "matmul/src"]
-            .map(|folder| root.join(folder))
-            .into();
+    let mut folders: Vec<PathBuf> = FOLDERS.map(|folder| root.join(folder)).into();
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of sources") {
@@ -175,7 +188,7 @@ fn the_viewer_says_what_it_is_and_stays_short() {
     assert!(count > 10, "the sources were found");
 }
 
-/// Code in `simd` must be one piece: see `src/nn/backend/cpu/math.rs`.
+/// Code in `simd` must be one piece: see `nn/src/backend/cpu/math.rs`.
 #[test]
 fn arithmetic_for_wide_registers_stands_in_plain_loops() {
     for (name, text) in sources() {
@@ -183,7 +196,7 @@ fn arithmetic_for_wide_registers_stands_in_plain_loops() {
             let is_apart = line.contains(".for_each(")
                 && ["exp(", "mul_add(", ".add("].iter().any(|word| line.contains(word));
             let at = index + 1;
-            assert!(!(is_apart && name.starts_with("src/nn/backend/cpu")), "{name}:{at}: {line}");
+            assert!(!(is_apart && name.starts_with("nn/src/backend/cpu")), "{name}:{at}: {line}");
         }
     }
 }
@@ -206,8 +219,8 @@ fn nothing_but_the_command_line_parses() {
     for (name, text) in sources() {
         // One parser of names that settings declare.
         let is_allowed = name.starts_with("src/cli/")
-            || ["src/app/settings.rs", "src/system/choices.rs"].contains(&name.as_str());
-        if is_allowed || !name.starts_with("src/") {
+            || ["src/app/settings.rs", "system/src/choices.rs"].contains(&name.as_str());
+        if is_allowed || name.contains("tests/") {
             continue;
         }
         for line in text.lines().filter(|line| line.starts_with("use clap::")) {
@@ -223,7 +236,7 @@ fn nothing_but_the_command_line_parses() {
 
 #[test]
 fn imports_point_one_way() {
-    for (name, text) in sources() {
+    for (name, text) in sources().iter().filter(|(name, _)| !name.contains("tests/")) {
         let holds = |word: &str| {
             let found = text
                 .lines()
@@ -235,32 +248,47 @@ fn imports_point_one_way() {
                 forbidden.iter().for_each(|word| holds(word));
             }
         }
-        let floor = |floor: &&str| name.starts_with(&format!("src/{floor}/"));
-        if let Some(at) = FLOORS.iter().position(floor) {
-            FLOORS[at + 1..].iter().for_each(|later| holds(&format!("crate::{later}")));
-        }
     }
 }
 
+/// The manifest of a folder.
+fn manifest(folder: &str) -> toml::Table {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join("Cargo.toml");
+    std::fs::read_to_string(path).expect("readable").parse().expect("TOML")
+}
+
+/// Packages are few enough to be drawn, and the drawing is what the manifests say.
 #[test]
-fn every_folder_has_its_floor() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for entry in std::fs::read_dir(src).expect("the sources") {
-        let entry = entry.expect("an entry");
-        let name = entry.file_name().into_string().expect("a name in UTF-8");
-        let is_known =
-            FLOORS.contains(&&*name) || ["lib.rs", "main.rs", "fuzzing"].contains(&&*name);
-        assert!(is_known, "src/{name}: neither a floor of `FLOORS` nor lib, main or fuzzing");
+fn the_architecture_draws_the_packages() {
+    let root = manifest("");
+    let members = root["workspace"]["members"].as_array().expect("members");
+    let mut drawing = String::new();
+    for folder in members.iter().map(|member| member.as_str().expect("a folder")).chain(["src"]) {
+        let table = if folder == "src" { root.clone() } else { manifest(folder) };
+        let dependencies = table.get("dependencies").and_then(toml::Value::as_table);
+        let names = dependencies.into_iter().flat_map(|table| table.keys());
+        let mut used: Vec<&str> = names.filter_map(|name| name.strip_prefix("tealight-")).collect();
+        used.sort_unstable();
+        drawing += format!("{folder:<11} {}", used.join(" ")).trim_end();
+        drawing += "\n";
+        assert!(
+            FOLDERS.contains(&&*if folder == "src" {
+                "src".into()
+            } else {
+                format!("{folder}/src")
+            }),
+            "{folder}"
+        );
     }
+    let text = std::fs::read_to_string("ARCHITECTURE.md").expect("readable");
+    assert!(text.contains(&drawing), "ARCHITECTURE.md, the packages and what they use:\n{drawing}");
 }
 
 /// The wheel is built with `--locked`, and no step of the gate builds it.
 #[test]
 fn the_lock_file_of_the_python_package_has_the_dependencies_of_its_packages() {
-    let read = |path: &str| -> toml::Table {
-        std::fs::read_to_string(path).expect("readable").parse().expect("TOML")
-    };
-    let lock = read("python/Cargo.lock");
+    let lock: toml::Table =
+        std::fs::read_to_string("python/Cargo.lock").expect("readable").parse().expect("TOML");
     let packages = lock["package"].as_array().expect("packages");
     for folder in ["datasets", "eval"] {
         let name = format!("tealight-{folder}");
@@ -269,7 +297,7 @@ fn the_lock_file_of_the_python_package_has_the_dependencies_of_its_packages() {
         let dependencies = package["dependencies"].as_array().expect("a list");
         let locked: BTreeSet<&str> =
             dependencies.iter().filter_map(|one| one.as_str()?.split_whitespace().next()).collect();
-        let manifest = read(&format!("{folder}/Cargo.toml"));
+        let manifest = manifest(folder);
         let of = |table: &toml::Value| -> Vec<String> {
             let all = table.get("dependencies").and_then(toml::Value::as_table);
             all.into_iter().flatten().map(|(name, _)| name.clone()).collect()

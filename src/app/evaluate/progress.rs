@@ -1,10 +1,9 @@
-//! An evaluation as the application follows it: a progress bar, a request to stop, and ranks as a team.
+//! An evaluation as the application follows it: a progress bar, and a request to stop.
 
 use anyhow::Result;
 use tealight_eval::Sample;
-use tealight_eval::evaluate::{EvalProgress, SampleBatch, Team};
+use tealight_eval::evaluate::EvalProgress;
 
-use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
 use crate::system::telemetry::Progress;
 
@@ -46,27 +45,5 @@ impl EvalProgress for EvalBar<'_> {
             bar.advance(|| format!("pass@1 {:.3}", self.correct as f64 / self.samples as f64));
         }
         self.stop.check()
-    }
-}
-
-impl Team for Ranks {
-    fn is_first(&self) -> bool {
-        Ranks::is_first(self)
-    }
-
-    fn shares(&self, items: &[usize], each: usize) -> Vec<Vec<usize>> {
-        Ranks::shares(self, items, each)
-    }
-
-    fn gather(&self, batches: Vec<SampleBatch>) -> Result<Vec<SampleBatch>> {
-        Ok(Ranks::gather(self, batches)?.into_iter().flatten().collect())
-    }
-
-    fn is_alone(&self) -> bool {
-        self.size() == 1
-    }
-
-    fn on_first(&self, work: &mut dyn FnMut() -> Result<bool>) -> Result<bool> {
-        self.first(work)
     }
 }

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::TrainOptions;
 use super::space::sizes;
+use super::{TrainOptions, holds_base_to_log};
 use crate::learn::rollout::Encoded;
 use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::system::ranks::Ranks;
@@ -62,7 +62,7 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
         prompt_length: sizes.longest - room,
         memory: MemoryPlan::at(&base.architecture, sizes, &Hardware::of(&device, base.precision)?),
         optimizer_ranks: (options.zero_stage > 0).then_some(optimizer_ranks),
-        is_base_for_log: options.rlvr.holds_base_to_log()?,
+        is_base_for_log: holds_base_to_log(&options.rlvr)?,
         is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
     })
 }

@@ -219,18 +219,15 @@ impl RunDirectory {
     }
 }
 
-impl RlvrConfig {
-    /// Whether a run holds the base's weights beside the policy's: where something reads them, or an adapter stands on
-    /// them.
-    fn holds_base(&self) -> Result<bool> {
-        Ok(self.settings.lora.use_peft || reads_base(self, &self.plan()?))
-    }
+/// Whether a run holds the base's weights beside the policy's: where something reads them, or an adapter stands on them.
+fn holds_base(config: &RlvrConfig) -> Result<bool> {
+    Ok(config.settings.lora.use_peft || reads_base(config, &config.plan()?))
+}
 
-    /// Whether it does for the log alone.
-    fn holds_base_to_log(&self) -> Result<bool> {
-        let silent = Self { settings: self.settings.unlogged(), ..self.clone() };
-        Ok(self.holds_base()? && !silent.holds_base()?)
-    }
+/// Whether it does for the log alone.
+fn holds_base_to_log(config: &RlvrConfig) -> Result<bool> {
+    let silent = RlvrConfig { settings: config.settings.unlogged(), ..config.clone() };
+    Ok(holds_base(config)? && !holds_base(&silent)?)
 }
 
 impl TrainOptions {
@@ -252,7 +249,7 @@ impl TrainOptions {
         device: Device,
         stop: &'s Stop,
     ) -> Result<Session<'s>> {
-        if self.rlvr.holds_base()? {
+        if holds_base(&self.rlvr)? {
             return Session::new(base, device, stop);
         }
         tracing::info!("training does not use the base: its weights are held once");

@@ -1,0 +1,182 @@
+//! The kinds of number that divergences are computed of: f64 for exact values and the laboratory, f32 for rows of a
+//! vocabulary in wide registers (its arithmetic is the CPU backend's), tensors where they are.
+
+use std::ops::{Add, Mul, Neg, Sub};
+use std::sync::Arc;
+
+use candle_core::{Error, Result, Tensor};
+
+use super::MIN_LOG_RATIO;
+use super::elementary::Elementwise::{Exp, Log, Tanh};
+
+/// A number, or many. Functions have no branches: of two forms both are computed, and one is taken.
+pub trait Number:
+    Clone + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
+{
+    /// Below this size a power series replaces what would cancel.
+    const SERIES: f64;
+
+    /// `self * by + plus`.
+    fn affine(self, by: f64, plus: f64) -> Self;
+    /// `e^self`.
+    fn exp(self) -> Self;
+    /// `e^self - 1`, exact near 0.
+    fn exp_m1(self) -> Self;
+    /// `log(1 + e^self)` without overflow.
+    fn softplus(self) -> Self;
+    /// Its size.
+    fn abs(self) -> Self;
+    /// -1, 0 or 1.
+    fn sign(self) -> Self;
+    /// `self * other`, 0 where `self` is 0 whatever the other.
+    fn times(self, other: Self) -> Self;
+    /// `near` where the size of `self` is below the limit, else `far`.
+    fn below(self, limit: f64, near: Self, far: Self) -> Self;
+}
+
+impl Number for f64 {
+    const SERIES: f64 = 1e-2;
+
+    fn affine(self, by: f64, plus: f64) -> Self {
+        self * by + plus
+    }
+
+    fn exp(self) -> Self {
+        libm::exp(self)
+    }
+
+    fn exp_m1(self) -> Self {
+        libm::expm1(self)
+    }
+
+    fn softplus(self) -> Self {
+        self.max(0.0) + libm::log1p(libm::exp(-self.abs()))
+    }
+
+    fn abs(self) -> Self {
+        self.abs()
+    }
+
+    fn sign(self) -> Self {
+        if self == 0.0 { 0.0 } else { self.signum() }
+    }
+
+    fn times(self, other: Self) -> Self {
+        if self == 0.0 { 0.0 } else { self * other }
+    }
+
+    fn below(self, limit: f64, near: Self, far: Self) -> Self {
+        if self.abs() < limit { near } else { far }
+    }
+}
+
+/// A tensor of f32 in a formula, or why there is none.
+#[derive(Clone)]
+pub struct OnDevice(std::result::Result<Tensor, Arc<Error>>);
+
+impl OnDevice {
+    /// Values as they are.
+    pub fn new(x: Tensor) -> Self {
+        Self(Ok(x))
+    }
+
+    /// Log-ratios, none of them so low that a product with their exponential would be undefined.
+    pub fn log_ratios(x: &Tensor, highest: f64) -> Self {
+        Self::of(x.clamp(f64::from(MIN_LOG_RATIO), highest))
+    }
+
+    pub fn tensor(self) -> Result<Tensor> {
+        self.0.map_err(|error| Error::Msg(error.to_string()))
+    }
+
+    fn of(result: Result<Tensor>) -> Self {
+        Self(result.map_err(Arc::new))
+    }
+
+    fn map(self, by: impl FnOnce(&Tensor) -> Result<Tensor>) -> Self {
+        Self(self.0.and_then(|x| by(&x).map_err(Arc::new)))
+    }
+
+    fn with(self, other: Self, by: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>) -> Self {
+        let other = match other.0 {
+            Ok(other) => other,
+            Err(error) => return Self(Err(error)),
+        };
+        self.map(|x| by(x, &other))
+    }
+}
+
+impl Add for OnDevice {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.with(other, |x, y| x + y)
+    }
+}
+
+impl Sub for OnDevice {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.with(other, |x, y| x - y)
+    }
+}
+
+impl Mul for OnDevice {
+    type Output = Self;
+
+    fn mul(self, other: Self) -> Self {
+        self.with(other, |x, y| x * y)
+    }
+}
+
+impl Neg for OnDevice {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        self.map(Tensor::neg)
+    }
+}
+
+impl Number for OnDevice {
+    const SERIES: f64 = 0.1;
+
+    fn affine(self, by: f64, plus: f64) -> Self {
+        self.map(|x| x.affine(by, plus))
+    }
+
+    fn exp(self) -> Self {
+        self.map(|x| Exp.of(x))
+    }
+
+    /// The hyperbolic tangent keeps it exact near 0.
+    fn exp_m1(self) -> Self {
+        self.map(|x| Tanh.of(&(x * 0.5)?)? * Exp.of(x)?.affine(1.0, 1.0)?)
+    }
+
+    fn softplus(self) -> Self {
+        self.map(|x| {
+            let y = Exp.of(&x.abs()?.neg()?)?;
+            let series = (&y * ((&y * ((&y / 3.0)? - 0.5)?)? + 1.0)?)?;
+            let log = y.lt(1e-2)?.where_cond(&series, &Log.of(&y.affine(1.0, 1.0)?)?)?;
+            x.relu()? + log
+        })
+    }
+
+    fn abs(self) -> Self {
+        self.map(Tensor::abs)
+    }
+
+    fn sign(self) -> Self {
+        self.map(Tensor::sign)
+    }
+
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+
+    fn below(self, limit: f64, near: Self, far: Self) -> Self {
+        let chosen = near.with(far, |near, far| Tensor::stack(&[near, far], 0));
+        self.with(chosen, |x, both| x.abs()?.lt(limit)?.where_cond(&both.get(0)?, &both.get(1)?))
+    }
+}

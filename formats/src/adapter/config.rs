@@ -1,0 +1,116 @@
+//! The keys of PEFT's `adapter_config.json`, and which of them are not supported.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::CONFIG;
+use tealight_system::files::{MAX_CONFIG, read_json};
+
+/// Keys that change what an adapter computes in ways that are not written here, unless they are off.
+const UNSUPPORTED: [&str; 15] = [
+    "use_dora",
+    "modules_to_save",
+    "rank_pattern",
+    "alpha_pattern",
+    "fan_in_fan_out",
+    "lora_bias",
+    "layer_replication",
+    "trainable_token_indices",
+    "use_qalora",
+    "target_parameters",
+    "alora_invocation_tokens",
+    "arrow_config",
+    "kasa_config",
+    "monteclora_config",
+    "use_bdlora",
+];
+/// Values of `init_lora_weights` that change the base's weights before training: PEFT saves matrices that belong on the
+/// changed base, which the folder has not.
+const CHANGED_BASE: [&str; 4] = ["pissa", "olora", "corda", "loftq"];
+/// Keys that take some of what `target_modules` name away again.
+const NARROWING: [&str; 3] = ["layers_to_transform", "layers_pattern", "exclude_modules"];
+
+/// The keys that are read here.
+#[derive(Deserialize)]
+pub(super) struct Config {
+    peft_type: String,
+    #[serde(default)]
+    pub(super) base_model_name_or_path: Option<String>,
+    pub(super) r: usize,
+    pub(super) lora_alpha: f64,
+    #[serde(default)]
+    pub(super) lora_dropout: f64,
+    #[serde(default)]
+    pub(super) use_rslora: bool,
+    #[serde(flatten)]
+    other: serde_json::Map<String, Value>,
+}
+
+impl Config {
+    /// Reads the configuration of the adapter in `directory`.
+    pub(super) fn read(directory: &Path) -> Result<Self> {
+        let path = directory.join(CONFIG);
+        serde_json::from_value(read_json(&path, MAX_CONFIG)?)
+            .with_context(|| format!("{}: not an adapter's configuration", path.display()))
+    }
+
+    /// Refuses an adapter of another kind, and one that computes nothing.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.peft_type != "LORA" {
+            bail!("peft_type is {}; only LORA is supported", self.peft_type);
+        }
+        if let Some(key) = self.unsupported() {
+            bail!("`{key}` is set, which is not supported here; merge it with PEFT first");
+        }
+        if let Some(method) = self.changed_base() {
+            bail!(
+                "`init_lora_weights` is \"{method}\": this adapter belongs on a base whose weights {method} changed, \
+                 and added to the original base it is another model; convert it to plain LoRA with PEFT: \
+                 model.save_pretrained(DIR, path_initial_model_for_weight_conversion=INITIAL_ADAPTER)"
+            );
+        }
+        if self.r == 0 || !(self.lora_alpha as f32).is_finite() {
+            bail!("r is {} and lora_alpha {}: no low-rank adapter", self.r, self.lora_alpha);
+        }
+        Ok(())
+    }
+
+    /// The initialisation that changed the base, where one did: `pissa_niter_4` is one of PiSSA's. (After PEFT's own
+    /// conversion the value is `true`.)
+    fn changed_base(&self) -> Option<&str> {
+        let method = self.other.get("init_lora_weights")?.as_str()?;
+        let name = method.to_lowercase();
+        CHANGED_BASE.iter().any(|known| name.starts_with(known)).then_some(method)
+    }
+
+    fn is_set(&self, key: &str) -> bool {
+        !match self.other.get(key) {
+            None | Some(Value::Null | Value::Bool(false)) => true,
+            Some(Value::Array(items)) => items.is_empty(),
+            Some(Value::Object(items)) => items.is_empty(),
+            _ => false,
+        }
+    }
+
+    fn unsupported(&self) -> Option<&str> {
+        let bias = self.other.get("bias").filter(|bias| **bias != "none" && !bias.is_null());
+        let option = UNSUPPORTED.into_iter().find(|key| self.is_set(key));
+        option.or(bias.map(|_| "bias"))
+    }
+
+    /// Whether `target_modules` name `module`, as far as that can be told: as a list of names, where no other key takes
+    /// modules away. A text in the place of the list is a regular expression of Python's.
+    pub(super) fn is_target(&self, module: &str) -> bool {
+        if NARROWING.into_iter().any(|key| self.is_set(key)) {
+            return false;
+        }
+        let targets = self.other.get("target_modules").and_then(Value::as_array);
+        targets.into_iter().flatten().filter_map(Value::as_str).any(|target| {
+            let before = module.strip_suffix(target);
+            before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        })
+    }
+}

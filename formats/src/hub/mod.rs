@@ -1,0 +1,198 @@
+//! A model's name to a directory of files: a path, `countdown` or `tasks` (embedded), or a Hub id.
+//!
+//! A Hub id (`owner/name[@revision]`) is looked up in the local cache first; a hit makes no network
+//! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT`, `HF_HUB_OFFLINE`,
+//! `HF_HUB_DISABLE_XET` and `HF_HUB_DISABLE_TELEMETRY` mean what they mean to the Python client. hf-hub reads the
+//! last one where Xet transfers a file; we send nothing but requests.
+
+mod cache;
+mod client;
+pub mod dataset;
+mod front_matter;
+pub mod git_object;
+mod patterns;
+pub mod push;
+mod repository;
+mod splits;
+pub mod token;
+mod transfer;
+mod upload;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use tealight_datasets::names;
+
+use repository::Repository;
+
+use crate::adapter;
+use tealight_nn::model::weights;
+use tealight_nn::tokenizer::is_tokenizers;
+use tealight_system::hf_home;
+
+pub use tealight_models::{COUNTDOWN as EMBEDDED, TASKS};
+
+/// Whether `name` is an embedded model.
+pub fn is_embedded(name: &str) -> bool {
+    tealight_models::files(name).is_some()
+}
+
+/// Most files of a tokenizer that are fetched, chat templates included.
+const MAX_TOKENIZER_FILES: usize = 64;
+/// Files to fetch before the weights, where the repository has them.
+const CONFIG_FILES: [&str; 3] = ["config.json", "generation_config.json", adapter::CONFIG];
+
+/// A directory with a model in Hub layout.
+#[derive(Debug)]
+pub struct ModelFiles {
+    /// Where the files are.
+    pub directory: PathBuf,
+    /// Keeps the directory of an embedded model alive.
+    _unpacked: Option<tempfile::TempDir>,
+}
+
+/// Finds the model called `name`, downloading it where needed.
+///
+/// # Errors
+/// No such directory or repository, no network, no permission; the message says which.
+pub fn resolve(name: &str) -> Result<ModelFiles> {
+    if let Some(files) = tealight_models::files(name) {
+        let directory = tempfile::tempdir().context("no room for the embedded model")?;
+        for (file, bytes) in files {
+            tealight_system::files::write_atomic(&directory.path().join(file), bytes)?;
+        }
+        let path = directory.path().to_owned();
+        return Ok(ModelFiles { directory: path, _unpacked: Some(directory) });
+    }
+    if Path::new(name).is_dir() {
+        return Ok(ModelFiles { directory: name.into(), _unpacked: None });
+    }
+    let (id, revision) = name.split_once('@').unwrap_or((name, "main"));
+    if !names::is_repository(id) {
+        bail!(
+            "model `{name}`: no such directory, and not a Hub id (owner/name[@revision]) or an embedded model \
+             (`{EMBEDDED}`, `{TASKS}`)"
+        );
+    }
+    // `runs/final` reads like an id; who has a folder `runs` means a folder.
+    let parent = Path::new(id).parent().filter(|parent| parent.is_dir());
+    let repository = Repository::new("models", id, revision)?;
+    if let (Some(parent), None) = (parent, cached(&repository)) {
+        bail!(
+            "model `{name}`: {} has no such directory. If the Hub's model of this name is meant, call the command \
+             in a directory without `{}`",
+            parent.display(),
+            parent.display()
+        );
+    }
+    Ok(ModelFiles { directory: fetch(&repository)?, _unpacked: None })
+}
+
+/// Whether `name` is fetched from the Hub, and not a directory or the embedded model.
+pub fn is_remote(name: &str) -> bool {
+    !is_embedded(name) && !Path::new(name).is_dir()
+}
+
+/// The GGUF file that `name` means: a path, or `OWNER/NAME[@REVISION]:FILE.gguf` on the Hub, from the cache or the
+/// network; none where it means another kind of model.
+///
+/// # Errors
+/// No such repository or file, no network, no permission.
+pub fn gguf_file(name: &str) -> Result<Option<PathBuf>> {
+    if !name.ends_with(".gguf") || Path::new(name).is_dir() {
+        return Ok(None);
+    }
+    if Path::new(name).is_file() {
+        return Ok(Some(name.into()));
+    }
+    let Some((repository, file)) = name.split_once(':') else {
+        bail!("model `{name}`: no such file");
+    };
+    let (id, revision) = repository.split_once('@').unwrap_or((repository, "main"));
+    if !names::is_repository(id) {
+        bail!("model `{name}`: no such file, and not OWNER/NAME[@REVISION]:FILE.gguf on the Hub");
+    }
+    let path = Repository::new("models", id, revision)?.fetch(file);
+    Ok(Some(path.with_context(|| format!("model `{name}`"))?))
+}
+
+/// A file of the model `a/b` from `endpoint`, cached in `folder`: for `fuzzing`, whose servers break off.
+pub fn fetch_from(endpoint: &str, folder: &Path, file: &str) -> Result<PathBuf> {
+    Repository::from_server(endpoint, folder)?.fetch(file)
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether the user forbids network calls.
+pub fn is_offline() -> bool {
+    // The first that is given decides, as in the Python client.
+    let is_given = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let given = ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"].into_iter().find(is_given);
+    given.is_some_and(hf_home::is_set)
+}
+
+/// Silence after which a connection counts as broken, unless `HF_HUB_DOWNLOAD_TIMEOUT` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The seconds of `HF_HUB_DOWNLOAD_TIMEOUT`, or [`TIMEOUT`].
+fn timeout() -> Result<Duration> {
+    const NAME: &str = "HF_HUB_DOWNLOAD_TIMEOUT";
+    let Some(text) = std::env::var_os(NAME) else { return Ok(TIMEOUT) };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
+    let seconds = seconds
+        .with_context(|| format!("{NAME}={}: give whole seconds, 1 to 86400", text.display()))?;
+    Ok(Duration::from_secs(seconds))
+}
+
+/// The directory of a model's snapshot, from the cache or the network.
+fn fetch(repository: &Repository) -> Result<PathBuf> {
+    if let Some(directory) = cached(repository) {
+        return Ok(directory);
+    }
+    download(repository)
+}
+
+/// The snapshot, if all of its weights are there. Weights are fetched last, so then the rest is there too.
+fn cached(repository: &Repository) -> Option<PathBuf> {
+    if let Some(config) = repository.cached(adapter::CONFIG) {
+        repository.cached(adapter::WEIGHTS)?;
+        return Some(config.parent()?.to_owned());
+    }
+    let directory = repository.cached("config.json")?.parent()?.to_owned();
+    let needed = match repository.cached(weights::INDEX) {
+        Some(index) => weights::shard_names(&index).ok()?,
+        None => vec![weights::WHOLE.to_owned()],
+    };
+    needed.iter().all(|file| repository.cached(file).is_some()).then_some(directory)
+}
+
+fn download(repository: &Repository) -> Result<PathBuf> {
+    let there = repository.files()?;
+    let has = |file: &str| there.iter().any(|name| name == file);
+    let mut directory = None;
+    let configs = CONFIG_FILES.into_iter().filter(|file| has(file));
+    let tokenizer = there.iter().map(String::as_str).filter(|name| is_tokenizers(name));
+    for file in configs.chain(tokenizer.take(MAX_TOKENIZER_FILES)) {
+        let path = repository.fetch(file)?;
+        directory = path.parent().map(Path::to_owned);
+    }
+    let shards = if has(adapter::CONFIG) && has(adapter::WEIGHTS) {
+        vec![adapter::WEIGHTS.to_owned()]
+    } else if has(weights::WHOLE) {
+        vec![weights::WHOLE.to_owned()]
+    } else if has(weights::INDEX) {
+        weights::shard_names(&repository.fetch(weights::INDEX)?)?
+    } else {
+        bail!("{}: the repository has no safetensors weights", repository.shown());
+    };
+    for shard in shards {
+        repository.fetch(&shard)?;
+    }
+    directory.with_context(|| format!("{}: the repository has no config.json", repository.shown()))
+}

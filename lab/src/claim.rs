@@ -1,0 +1,294 @@
+//! The function that each objective claims to optimise, as scalars written by the textbook and differentiated
+//! exactly: the other side of every gradient check. Nothing here uses the objectives' own code, but
+//! for the weight that a rule of rewards gives to the chance of being correct.
+
+use anyhow::Result;
+use candle_core::{Device, Tensor};
+
+use super::exact::gradient_of;
+use super::world::EARLIER;
+use super::{Class, Table, World, group_claim, set_claim, teacher_claim};
+use tealight_learn::objective::target::Target;
+use tealight_learn::objective::{
+    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, Gate, GroupStats,
+    Matching, Plan, SampleSource, advantages,
+};
+
+/// The gradient that groups of `group` samples should give in expectation, with token means over
+/// the length; `None` where the objective is an update rule without a scalar of its own (rules by
+/// rank or rarity, choices of single tokens) or a divided pseudo-reward.
+pub fn claimed_gradient(
+    world: &World,
+    table: &Table,
+    plan: &Plan,
+    group: usize,
+) -> Result<Option<Vec<f64>>> {
+    if plan.simko.is_some() || plan.covariance.is_some() || plan.entropy.target.is_some() {
+        return Ok(None);
+    }
+    let length = world.length() as f64;
+    let claim = match &plan.anchor {
+        Anchor::Target(matching) => match target_claim(world, table, plan, matching, group)? {
+            Some(claim) if plan.is_on_policy() => {
+                let claim = (claim * (gate(plan.gate) / length))?;
+                (claim - entropy_bonus(world, table, plan)?)?
+            }
+            Some(claim) => claim,
+            None => return Ok(None),
+        },
+        Anchor::None | Anchor::Base(_) => {
+            let Some(reward) = reward_claim(world, table, plan, group)? else { return Ok(None) };
+            let mut total = (reward * (gate(plan.gate) / length))?;
+            if let Anchor::Base(regulariser) = &plan.anchor {
+                let cost = match regulariser.estimator {
+                    Estimator::Score => sequence_divergence(world, table, regulariser.divergence)?,
+                    Estimator::Full => {
+                        position_divergence(world, table, regulariser.divergence, false)?
+                    }
+                    Estimator::Held => match regulariser.teacher {
+                        None => position_divergence(world, table, regulariser.divergence, true)?,
+                        Some(teacher) => {
+                            let divergence = regulariser.divergence;
+                            teacher_claim::cost(world, table, divergence, teacher, group)?
+                        }
+                    },
+                    Estimator::K2 => sequence_divergence(world, table, Divergence::ReverseKl)?,
+                    Estimator::K3 => {
+                        position_divergence(world, table, Divergence::ForwardKl, true)?
+                    }
+                    Estimator::Generator => rehearsed(world, table, regulariser.sampler, |x| {
+                        generator(regulariser.divergence, x)
+                    })?,
+                    Estimator::Definition => return Ok(None),
+                };
+                let weight = gate(plan.gate) * regulariser.beta / length;
+                total = (total + (cost * weight)?)?;
+            }
+            total = (total - entropy_bonus(world, table, plan)?)?;
+            // A group has as many stored samples as its own: where all are in one mean, each half counts half.
+            let is_joint = plan.regulariser().is_some_and(|r| r.split.is_joint_mean);
+            if is_joint { (total * 0.5)? } else { total }
+        }
+    };
+    Ok(Some(gradient_of(&claim, table)?))
+}
+
+/// The plan's bonus for the mean entropy per token; the chance of what came before a token is a constant, as losses of
+/// single tokens have it.
+fn entropy_bonus(world: &World, table: &Table, plan: &Plan) -> Result<Tensor> {
+    let next = table.next_logp()?;
+    let entropy = (next.exp()? * &next)?.sum(1)?.neg()?.reshape(table.shape())?;
+    let held = table.token_logp()?.detach().sum(1)?.exp()?;
+    let mean = (entropy.sum(1)? * held)?.sum_all()?;
+    Ok((mean * (plan.entropy.bonus / world.length() as f64 / prompts(world)))?)
+}
+
+/// The weight of a prompt with the samples of [`EARLIER`]: by quadrature of Jeffreys' posterior, with `p = u^2`.
+fn gate(gate: Gate) -> f64 {
+    let Gate::Gain { k } = gate else { return 1.0 };
+    let (correct, samples) = EARLIER;
+    let (a, b) = (correct as f64 + 0.5, (samples - correct) as f64 + 0.5);
+    let integral = |power: f64| -> f64 {
+        const STEPS: usize = 20_000;
+        let at = |i: usize| i as f64 / STEPS as f64;
+        let density = |u: f64| u.powf(2.0 * a - 1.0) * (1.0 - u * u).powf(b + power - 1.0);
+        // Simpson's rule.
+        let weight = |i: usize| {
+            if i == 0 || i == STEPS {
+                1.0
+            } else if i % 2 == 1 {
+                4.0
+            } else {
+                2.0
+            }
+        };
+        (0..=STEPS).map(|i| weight(i) * density(at(i))).sum()
+    };
+    integral(k as f64 - 1.0) / integral(0.0)
+}
+
+fn prompts(world: &World) -> f64 {
+    world.is_right.len() as f64
+}
+
+fn constant(values: Vec<f64>) -> Result<Tensor> {
+    let count = values.len();
+    Ok(Tensor::from_vec(values, count, &Device::Cpu)?)
+}
+
+/// `-sum_x w_x p_x / X`: the chance of being correct, weighed by what the rule makes of it.
+fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Result<Option<Tensor>> {
+    match plan.rule {
+        AdvantageEstimator::Set(objective) => {
+            return Ok(Some(set_claim::loss(world, table, objective)?));
+        }
+        AdvantageEstimator::Rarity { .. } | AdvantageEstimator::Mara => {
+            let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
+            return group_claim::loss(world, table, plan, beta, group);
+        }
+        _ => {}
+    }
+    if matches!(
+        plan.rule,
+        AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. }
+    ) {
+        return Ok(None);
+    }
+    let q = table.distributions(world)?;
+    let mut weights = Vec::new();
+    for (prompt, q) in q.iter().enumerate() {
+        let errors = plan.verifier_errors.map_or(0.0, |e| e.false_positives + e.false_negatives);
+        let weight =
+            reward_weight(plan, group, world.mass(prompt, q)) / prompts(world) / (1.0 - errors);
+        weights
+            .extend(world.is_right[prompt].iter().map(|right| if *right { weight } else { 0.0 }));
+    }
+    let chance = table.token_logp()?.sum(1)?.exp()?;
+    let mut value = (&chance * constant(weights)?)?;
+    if let AdvantageEstimator::Explore(Exploration { bonus, repeats }) = plan.rule {
+        let outputs = world.outputs.len();
+        let seen = (0..chance.elem_count()).map(|row| world.seen(row % outputs).max(1) as f64);
+        let earned = constant(seen.map(|seen| bonus / seen.sqrt()).collect())?;
+        // Every output is a final answer of its own: two samples have the same with the sum of squared chances.
+        let cost = (chance.sqr()? * (repeats / 2.0))?;
+        value = (value + (((chance * earned)? - cost)? / prompts(world))?)?;
+    }
+    Ok(Some(value.sum_all()?.neg()?))
+}
+
+/// `E[A | right] - E[A | wrong]` of one of `group` samples, the others correct with chance `p`: with
+/// rewards alone the expected gradient is this times that of `p`.
+pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
+    let plan =
+        Plan { anchor: Anchor::None, gate: Gate::All, verifier_errors: None, ..plan.clone() };
+    let advantage = |is_right: bool, others: usize| {
+        let mut right = vec![false; group];
+        right[0] = is_right;
+        right[1..=others].fill(true);
+        let stats = GroupStats {
+            rewards: right.iter().map(|right| f64::from(*right)).collect(),
+            classes: right.iter().map(|right| right.then_some(0)).collect(),
+            policy_logp: vec![0.0; group],
+            reference_logp: vec![0.0; group],
+            lengths: vec![1; group],
+            solve_rate: 0.5,
+            beta: 0.0,
+            ..GroupStats::default()
+        };
+        advantages(&plan, &[stats])[0][0]
+    };
+    let mut weight = 0.0;
+    let mut chance = (1.0 - p).powi(group as i32 - 1);
+    for others in 0..group {
+        weight += chance * (advantage(true, others) - advantage(false, others));
+        chance *= (group - 1 - others) as f64 / (others + 1) as f64 * p / (1.0 - p);
+    }
+    weight
+}
+
+/// `f` of a log-ratio as tensor operations, by the definition.
+pub(super) fn generator(divergence: Divergence, x: &Tensor) -> Result<Tensor> {
+    let u = x.exp()?;
+    Ok(match divergence {
+        Divergence::ForwardKl => ((&u - 1.0)? - x)?,
+        Divergence::ReverseKl => (((&u * x)? - &u)? + 1.0)?,
+        Divergence::Js => {
+            let middle = ((&u + 1.0)? * 0.5)?.log()?;
+            (((&u * x)? - ((&u + 1.0)? * middle)?)? * 0.5)?
+        }
+        Divergence::Alpha(a) => {
+            let power = (x * a)?.exp()?;
+            ((power - (u * a)?)? - (1.0 - a))?.affine(1.0 / (a * (a - 1.0)), 0.0)?
+        }
+        Divergence::TotalVariation => ((u - 1.0)?.abs()? * 0.5)?,
+        Divergence::ForwardChiSquared => ((&u - 1.0)?.sqr()? / u)?,
+        Divergence::ReverseChiSquared => (u - 1.0)?.sqr()?,
+        Divergence::Hellinger => ((u.sqrt()? - 1.0)?.sqr()? * 0.5)?,
+    })
+}
+
+/// `D_f(pi || a)` of whole outputs, averaged over prompts.
+fn sequence_divergence(world: &World, table: &Table, divergence: Divergence) -> Result<Tensor> {
+    let base = constant(world.base.repeat(world.is_right.len()))?;
+    let ratio = (table.token_logp()?.sum(1)? - base.log()?)?;
+    Ok(((generator(divergence, &ratio)? * base)?.sum_all()? / prompts(world))?)
+}
+
+/// `E_pi[sum_t D_f(pi(.|before) || a(.|before))]`; with `is_held`, the chance of what came before is
+/// a constant, as losses of single tokens have it.
+fn position_divergence(
+    world: &World,
+    table: &Table,
+    divergence: Divergence,
+    is_held: bool,
+) -> Result<Tensor> {
+    let base = Table::base(world, Class::Full)?.next_logp()?.detach();
+    let ratio = (table.next_logp()? - &base)?;
+    let cost = (generator(divergence, &ratio)? * base.exp()?)?.sum(1)?.reshape(table.shape())?;
+    let chance = table.token_logp()?.sum(1)?.exp()?;
+    let chance = if is_held { chance.detach() } else { chance };
+    Ok(((cost.sum(1)? * chance)?.sum_all()? / prompts(world))?)
+}
+
+/// The sum over tokens of a function of the log-ratio, on the base's samples.
+fn rehearsed(
+    world: &World,
+    table: &Table,
+    sampler: SampleSource,
+    of: impl Fn(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let base = Table::base(world, Class::Full)?.token_logp()?.detach();
+    let mut stored = Vec::new();
+    for prompt in 0..world.is_right.len() {
+        stored.extend(match sampler {
+            SampleSource::Filtered => world.filtered(prompt),
+            _ => world.base.clone(),
+        });
+    }
+    let cost = of(&(table.token_logp()? - base)?)?.sum(1)?;
+    Ok(((cost * constant(stored)?)?.sum_all()? / prompts(world))?)
+}
+
+/// `D_f(pi || target)`, the mass outside the target's support included; on policy, over `f'(inf)`.
+fn target_claim(
+    world: &World,
+    table: &Table,
+    plan: &Plan,
+    matching: &Matching,
+    group: usize,
+) -> Result<Option<Tensor>> {
+    let Matching { target, divergence, beta, .. } = matching;
+    // A baseline's change of the scale.
+    let scale = match plan.baseline {
+        Baseline::None | Baseline::Loo => 1.0,
+        // A group alone is a batch of one, which is valid where it has a gradient at all.
+        Baseline::GroupMean | Baseline::ValidMean => 1.0 - 1.0 / group as f64,
+        Baseline::GroupStd | Baseline::BatchStd | Baseline::Batch | Baseline::Greedy => {
+            return Ok(None);
+        }
+    };
+    let limit = divergence.at_infinity();
+    let chance = table.token_logp()?.sum(1)?.exp()?;
+    let (mut log_target, mut inside, mut outside) = (Vec::new(), Vec::new(), Vec::new());
+    for (prompt, is_right) in world.is_right.iter().enumerate() {
+        let validity = world.solve_rate(prompt);
+        for (a, right) in world.base.iter().zip(is_right) {
+            let p = match target {
+                Target::Filtered => a * f64::from(*right) / validity,
+                Target::Tilted => {
+                    let tilt = |right: bool| if right { (1.0 / beta).exp() } else { 1.0 };
+                    a * tilt(*right) / (validity * tilt(true) + (1.0 - validity))
+                }
+            };
+            log_target.push(if p > 0.0 { p.ln() } else { 0.0 });
+            inside.push(p);
+            outside.push(if p > 0.0 { 0.0 } else { limit });
+        }
+    }
+    let ratio = (chance.log()? - constant(log_target)?)?;
+    // An output outside the support has weight 0 inside; its ratio only has to be a number.
+    let value = (generator(*divergence, &ratio)? * constant(inside)?)?.sum_all()?;
+    let value = (value + (chance * constant(outside)?)?.sum_all()?)?;
+    let per = if plan.is_on_policy() && limit.is_finite() { scale / limit } else { scale };
+    Ok(Some((value * (per / prompts(world)))?))
+}

@@ -1,0 +1,287 @@
+//! The objectives for a reader: what each optimises, its keys with their defaults, its papers, and when to use it.
+
+use anyhow::Result;
+
+use super::keys;
+use super::named::preset;
+use super::preset::{PRESETS, Preset};
+
+/// Objectives of one kind, and when they are the right ones.
+struct Kind {
+    title: &'static str,
+    when: &'static str,
+    names: &'static [&'static str],
+}
+
+/// Every objective in one kind.
+const KINDS: [Kind; 10] = [
+    Kind {
+        title: "Controlled comparison",
+        when: "to compare divergences and nothing else: every member has the same advantage, average over tokens, prompts and \
+               number of updates on a batch. The presets of papers differ in those too.",
+        names: &["divergence"],
+    },
+    Kind {
+        title: "Reward alone",
+        when: "when only accuracy counts, or as the baseline of a comparison: every policy that is always correct is \
+               optimal, so no term retains the base's other answers.",
+        names: &[
+            "grpo",
+            "none",
+            "dr-grpo",
+            "dapo",
+            "gspo",
+            "cispo",
+            "gpg",
+            "ppo-clip",
+            "reinforce",
+            "rloo",
+            "remax",
+            "raft",
+            "raft++",
+            "maxrl",
+        ],
+    },
+    Kind {
+        title: "KL penalty to the base",
+        when: "to trade accuracy for answers of the base, by one coefficient: the optimum is p_beta, the base reweighted \
+               by exp(reward / beta). --target-validity sets beta from the accuracy that you want.",
+        names: &[
+            "kl-reward",
+            "reverse-kl",
+            "kl-full",
+            "kl-k2",
+            "kl-k3",
+            "gvpo",
+            "mara",
+            "noise-corrected",
+        ],
+    },
+    Kind {
+        title: "Rehearsal of the base's correct answers",
+        when: "to retain the problems that the base already solves while training on the rest: a divergence on stored correct \
+               answers of the base, beside rollouts. Prompts that the base never solves are not rehearsed.",
+        names: &["dph-f", "dph-js", "dph-alpha", "forward-kl", "js"],
+    },
+    Kind {
+        title: "Distribution matching",
+        when: "to move the policy toward the base conditioned on a correct answer (p*) instead of toward one correct answer: \
+               a larger alpha gives more accuracy and less diversity.",
+        names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "trajectory-balance", "match"],
+    },
+    Kind {
+        title: "Supervised on the base's samples",
+        when: "without rollouts, where sampling during training is too costly: supervised training on the base's stored \
+               samples. Prompts that the base never solves have no gradient.",
+        names: &["rft", "bolt"],
+    },
+    Kind {
+        title: "Self-distillation",
+        when: "where a model can learn from a solution that it is shown: the policy is moved toward the base with a correct \
+               solution in its prompt. Sampled demonstrations make frequent answers more frequent, under \
+               reverse KL more than under forward KL (docs/objectives.md).",
+        names: &["self-distillation"],
+    },
+    Kind {
+        title: "Pass@k and rare correct answers",
+        when: "when several answers to a problem may be given, or to retain rare correct answers beside frequent ones, without \
+               comparing with the base.",
+        names: &[
+            "pass-at-k",
+            "pkpo",
+            "rs-grpo",
+            "bbg",
+            "zero-success",
+            "nsr",
+            "unlikeliness",
+            "rarity",
+            "outcome-exploration",
+            "ucpo",
+            "simko",
+        ],
+    },
+    Kind {
+        title: "Sets of samples",
+        when: "when the measure of a model is a function of several samples of a problem, such as the number of distinct correct \
+               answers among k: training maximises its expected value, with the verifier's own solution classes.",
+        names: &["set", "unique-at-k", "coverage-at-k", "darling", "polychromic"],
+    },
+    Kind {
+        title: "Entropy control",
+        when: "when entropy collapses early in a run: the bonus or the limit applies to all tokens, whether they lead to \
+               different answers or not.",
+        names: &["entropy-bonus", "entropy-target", "clip-cov", "kl-cov"],
+    },
+];
+
+/// Meanings of keys that [`keys::HELP`] explains with others.
+const FURTHER: [(&str, &str); 17] = [
+    ("epsilon", "importance ratios are clipped from below at 1 - epsilon"),
+    (
+        "epsilon-high",
+        "importance ratios are clipped from above at 1 + epsilon-high; cispo truncates its weights there",
+    ),
+    (
+        "dual-clip",
+        "with a negative advantage, importance ratios are clipped from above at this value",
+    ),
+    ("k", "number of samples whose Pass@k, or other function of a set, is maximised"),
+    ("positive", "advantage of correct completions, where incorrect ones have -1"),
+    (
+        "strength",
+        "largest reduction of the reward, for the most likely correct completion of a group",
+    ),
+    ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
+    ("gate-k", "the k of the Pass@k whose expected gain weights a prompt"),
+    (
+        "false-positives",
+        "share of incorrect completions that the verifier takes for correct (verify --audit estimates it)",
+    ),
+    ("false-negatives", "share of correct completions that the verifier takes for incorrect"),
+    (
+        "risk",
+        "the beta of log E exp(beta r) / beta: near 0 the mean reward, for large values whether a prompt is ever solved",
+    ),
+    (
+        "power",
+        "power of the size of a solution class that divides the advantage: 0 is no weight, 1 the whole size",
+    ),
+    (
+        "bonus",
+        "weight of 1 / sqrt(N) for a final answer that the run saw N times before on the prompt",
+    ),
+    (
+        "repeats",
+        "weight of the chance that two samples of a prompt have the same final answer, which is lowered",
+    ),
+    ("covariance-share", "share of all tokens that the rule applies to"),
+    ("target-entropy", "entropy per token, in nats, at which the bonus keeps the policy"),
+    (
+        "rehearsal-mean",
+        "own: stored completions have a separate mean; joint: they share one mean with the rollouts",
+    ),
+];
+
+/// An objective, described.
+pub struct Description {
+    pub name: &'static str,
+    /// The name with the values that may follow it.
+    pub usage: String,
+    /// The quantity that it optimises.
+    pub about: &'static str,
+    /// The kind that it is of.
+    pub kind: &'static str,
+    /// When objectives of this kind are the right ones.
+    pub when: &'static str,
+    /// Its keys, each with its value and what it means.
+    pub keys: Vec<(String, String, String)>,
+    /// Addresses of its papers.
+    pub papers: Vec<String>,
+}
+
+/// The objectives by kind: its title, when to use it, the descriptions.
+pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<Description>)> {
+    KINDS.iter().map(|kind| {
+        let of = |name: &&str| PRESETS.iter().find(|preset| preset.name == *name);
+        let described = kind.names.iter().filter_map(of).map(|preset| described(preset, kind));
+        (kind.title, kind.when, described.collect())
+    })
+}
+
+/// The objective of that name.
+pub fn describe(name: &str) -> Result<Description> {
+    // Values may follow, as in `set:unique:4`: the name says which objective it is.
+    let preset = preset(name.split(':').next().unwrap_or(name))?;
+    let kind = KINDS.iter().find(|kind| kind.names.contains(&preset.name)).unwrap_or(&KINDS[0]);
+    Ok(described(preset, kind))
+}
+
+fn described(preset: &'static Preset, kind: &Kind) -> Description {
+    let positional: String =
+        preset.positional.iter().map(|key| format!("[:{}]", key.to_uppercase())).collect();
+    let set = keys::Keys::of_preset(preset.keys);
+    let mut all: Vec<(String, String, String)> =
+        set.pairs().map(|(key, value)| (key.to_owned(), value.to_owned(), meaning(key))).collect();
+    let is_set = |key: &&&str| set.pairs().any(|(known, _)| known == **key);
+    let free = preset.positional.iter().filter(|key| !is_set(key));
+    all.extend(free.map(|key| ((*key).to_owned(), "not set".to_owned(), meaning(key))));
+    Description {
+        name: preset.name,
+        usage: format!("{}{positional}", preset.name),
+        about: preset.about,
+        kind: kind.title,
+        when: kind.when,
+        keys: all,
+        papers: papers(preset.about),
+    }
+}
+
+/// Blanks before a line of [`keys::HELP`] that has one of a key's values; those before other lines are fewer, and those
+/// before the rest of such a line more.
+const BEFORE_VALUE: usize = 19;
+
+/// The meaning of a key, on one line, and below it each value that has a line of its own.
+fn meaning(key: &str) -> String {
+    if let Some((_, text)) = FURTHER.iter().find(|(known, _)| *known == key) {
+        return (*text).to_owned();
+    }
+    let mut lines = keys::HELP.lines().skip_while(|line| {
+        let words = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
+        words.and_then(|line| line.split_whitespace().next()) != Some(key)
+    });
+    let first = lines.next().map(|line| line.trim_start()[key.len()..].trim().to_owned());
+    let mut text = first.unwrap_or_default();
+    for line in lines.take_while(|line| line.starts_with("    ")) {
+        let words = line.trim_start();
+        text.push(if line.len() - words.len() == BEFORE_VALUE { '\n' } else { ' ' });
+        text.push_str(words);
+    }
+    text.trim_start().to_owned()
+}
+
+/// The papers that a description names: arXiv's numbers, four digits, a point and five.
+fn papers(about: &str) -> Vec<String> {
+    let is_number = |word: &&str| {
+        let parts = word.split_once('.').map(|(a, b)| (a.len(), b.len()));
+        parts == Some((4, 5)) && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    let words = about.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+    words.filter(is_number).map(|number| format!("https://arxiv.org/abs/{number}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objective::Objective;
+
+    #[test]
+    fn every_objective_is_described_once_and_every_key_explained() {
+        let all: Vec<Description> = kinds().flat_map(|(_, _, described)| described).collect();
+        assert_eq!(all.len(), PRESETS.len());
+        for preset in &PRESETS {
+            let matches: Vec<_> = all.iter().filter(|one| one.name == preset.name).collect();
+            assert_eq!(matches.len(), 1, "{}", preset.name);
+            for (key, value, meaning) in &matches[0].keys {
+                assert!(!meaning.is_empty() && !value.is_empty(), "{}: {key}", preset.name);
+            }
+            assert_eq!(describe(preset.name).unwrap().kind, matches[0].kind);
+        }
+        let js = describe("dph_js").unwrap();
+        assert_eq!((js.usage.as_str(), js.kind), ("dph-js[:BETA][:ESTIMATOR]", KINDS[3].title));
+        let beta = js.keys.iter().find(|(key, ..)| key == "beta").unwrap();
+        assert_eq!(beta.1, "0.4");
+        assert!(beta.2.contains("coefficient of the regulariser"), "{}", beta.2);
+        // Every rule that is read is explained on a line of its own, and no other.
+        let rules = describe("maxrl").unwrap().keys;
+        let rule = &rules.iter().find(|(key, ..)| key == "rule").unwrap().2;
+        let shown: Vec<&str> =
+            rule.lines().skip(1).filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+        assert_eq!(rule.lines().count(), 1 + shown.len(), "{rule}");
+        let error = "none:rule=nothing".parse::<Objective>().unwrap_err();
+        let error = format!("{error:#}");
+        let (_, read) = error.split_once("is not one of ").unwrap();
+        assert_eq!(shown.join(", "), read);
+        assert_eq!(describe("dapo").unwrap().papers, ["https://arxiv.org/abs/2503.14476"]);
+        assert!(describe("nothing").is_err());
+    }
+}

@@ -1,0 +1,381 @@
+//! `key=value` settings to a [`Plan`]: the language that presets are written in and users refine.
+//!
+//! Every key that a user gives must matter: one that the resulting plan does not read is refused.
+
+mod family;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use anyhow::{Result, anyhow, bail};
+use clap::ValueEnum;
+
+use super::Divergence;
+use super::annealing::{Annealing, Shape};
+use super::baseline::Baseline;
+use super::plan::{
+    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
+};
+use super::surrogate::{LossType, TrustRegion};
+use super::target::Target;
+
+/// The meaning of the keys, as `tealight objectives` shows it.
+pub const HELP: &str = "\
+Keys, for any objective as NAME:key=value:...
+  target         max-reward, p-star (the base conditioned on correctness), or p-beta (the base
+                 tilted by v/beta)
+  divergence     none, forward-kl, reverse-kl, js (true scale, half of DPH's), tv,
+                 hellinger, forward-chi2, reverse-chi2, alpha
+  alpha          0 is forward KL, 1 is reverse KL (alpha-DPG's convention; DPH-RL's
+                 alpha is 1 minus this one)
+  member         of the controlled family `divergence`: none, reverse-kl, forward-kl, js,
+                 hellinger, alpha-dpg
+  weight         coefficient of the member's divergence from the base, or the alpha of
+                 alpha-dpg
+  rehearsal      samples that forward-kl, js and hellinger of `divergence` are estimated
+                 on: stored (the base's), correct (the base's correct ones), importance
+                 (the policy's, with importance weights)
+  beta           coefficient of the regulariser (DPH-RL's eta), or temperature
+                 of p-beta
+  sampler        policy, stored (the base's samples), filtered (the base's correct samples)
+  estimator      on policy samples: score (in the advantage), full (over the vocabulary),
+                 held (full without the divergences of later tokens), k2, k3; on the
+                 base's samples: generator, definition
+  demonstration  none, or with estimator=held the correct solution in the teacher's
+                 prompt: dataset (the problem's own), base (a pre-sample), rollout
+                 (another completion of the group)
+  teacher        model with the demonstration in its prompt: base or policy
+  pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
+  pef-samples    number of pre-samples, from the first, that the share is of; 0: all
+  extra-check    true: rehearse a prompt only if one further sample is correct
+  explore        prompts with rollouts: all, or rest, those not rehearsed (D_exp)
+  drop-unsolved  true: no rollouts of prompts that the base never solved
+  rehearsal-samples  stored completions of a prompt: all, or one (as DPH-RL)
+  rehearsal-mean  own: averaged apart from the rollouts; joint: in one mean with
+                 the rollouts (as DPH-RL), so that batch sizes scale the coefficient
+  partition      fixed (from pre-samples); online, cumulative (biased in small
+                 groups)
+  max-reward     truncation of the pseudo-reward of a target
+  rule           how the rewards of a group become advantages
+                   plain: the reward minus the baseline
+                   none: no reward
+                   negative: -1 for incorrect, positive (0) for correct completions
+                   maxrl: the gradient of a truncated log of the pass rate
+                   pkpo: the unbiased gradient of Pass@k (key k)
+                   pass-at-k: the analytical advantage of Pass@k (key k)
+                   unlikeliness: smaller rewards for likely correct completions (key strength)
+                   ucpo: advantage moves to unlikely correct completions (key tau)
+                   risk: the gradient of log E exp(risk r) / risk (key risk)
+                   rarity: divided by the size of the solution class (key power)
+                   explore: bonus for answers that are rare in the run (keys bonus,
+                     repeats)
+                   mara: rewards moved so that all correct completions are equally good
+                   set: the expected value of a function of k samples (keys function, k,
+                     set-baseline)
+  function       what rule=set maximises of k samples: pass, unique (distinct
+                 correct), coverage (of all correct answers), pair (two that differ),
+                 polychromic
+  set-baseline   others (the sets without a sample), marginal (what a sample adds
+                 to k - 1 others), none
+  baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
+                 valid-mean, greedy
+  gate           all; unsolved (prompts that the run has not solved before); gain
+                 (by the expected marginal gain in Pass@k, k being gate-k)
+  false-positives, false-negatives  known error rates of the verifier, for which
+                 rewards are corrected
+  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip),
+                 balance (the squared residual of trajectory balance)
+  loss-type      grpo, dapo, dr_grpo
+  num-iterations passes over each batch
+  steps-per-generation  mini-batches, each with its own update, of a batch
+  entropy        weight of an entropy bonus; target-entropy adapts it
+  covariance     none, clip, kl (with covariance-share, -low, -high, -coefficient)
+  simko          true or false (with quantile, mix, top, penalty)
+  dynamic-sampling  true or false
+  overlong-buffer   share of the longest completion over which the reward falls
+  anneal         linear, cosine or geometric: how beta-end, entropy-end and
+                 rehearsal-end (share of the stored completions a step) are
+                 reached at the last step";
+
+/// Largest number that a key takes.
+const LARGEST: f64 = 1e6;
+
+/// Whose completions an estimator reads.
+const SAMPLERS: [(&str, SampleSource); 3] = [
+    ("policy", SampleSource::Policy),
+    ("stored", SampleSource::Stored),
+    ("filtered", SampleSource::Filtered),
+];
+
+/// Settings by name, each known to come from the user or from a preset.
+pub(super) struct Keys {
+    values: BTreeMap<String, (String, bool)>,
+}
+
+/// The canonical form of a key: kebab case, with the field's other words for `beta`.
+pub(super) fn canonical(key: &str) -> String {
+    match key.replace('_', "-").as_str() {
+        "eta" | "coefficient" => "beta".into(),
+        "advantage" => "baseline".into(),
+        other => other.into(),
+    }
+}
+
+impl Keys {
+    /// A preset's settings, written `key=value key=value`.
+    pub(super) fn of_preset(text: &str) -> Self {
+        let pair = |word: &str| {
+            let (key, value) = word.split_once('=').expect("presets are well-formed");
+            (key.to_owned(), (value.to_owned(), false))
+        };
+        Self { values: text.split_whitespace().map(pair).collect() }
+    }
+
+    /// Puts a user's setting over the preset's.
+    pub(super) fn set(&mut self, key: &str, value: &str) {
+        self.values.insert(canonical(key), (value.to_owned(), true));
+    }
+
+    /// The settings, in alphabetical order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(key, (value, _))| (key.as_str(), value.as_str()))
+    }
+
+    fn take(&mut self, key: &str) -> Option<String> {
+        self.values.remove(key).map(|(value, _)| value)
+    }
+
+    fn number<T: FromStr + Display>(&mut self, key: &str, default: T) -> Result<T> {
+        match self.take(key) {
+            None => Ok(default),
+            Some(text) => {
+                let size = text.parse::<f64>().unwrap_or(0.0).abs();
+                if size.is_nan() || size > LARGEST {
+                    bail!("`{key}`: {text} is not between -{LARGEST} and {LARGEST}");
+                }
+                text.parse().map_err(|_| anyhow!("`{key}`: `{text}` is not a number"))
+            }
+        }
+    }
+
+    fn choice<T: Copy>(&mut self, key: &str, default: T, choices: &[(&str, T)]) -> Result<T> {
+        let Some(text) = self.take(key) else { return Ok(default) };
+        let known = text.replace('_', "-");
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == known) {
+            return Ok(*choice);
+        }
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        bail!("`{key}`: `{text}` is not known; choose one of {}", names.join(", "))
+    }
+
+    fn flag(&mut self, key: &str) -> Result<bool> {
+        self.choice(key, false, &[("true", true), ("false", false)])
+    }
+
+    /// The plan that the settings describe.
+    pub(super) fn plan(mut self) -> Result<Plan> {
+        let anchor = self.anchor()?;
+        let rule = self.rule()?;
+        let loss_type = match self.take("loss-type") {
+            None => LossType::Dapo,
+            Some(text) => LossType::from_str(&text.replace('-', "_"), true)
+                .map_err(|_| anyhow!("`loss-type`: `{text}` is not one of grpo, dapo, dr_grpo"))?,
+        };
+        let plan = Plan {
+            anchor,
+            rule,
+            baseline: self.baseline()?,
+            trust_region: self.trust_region()?,
+            loss_type,
+            num_iterations: self.number("num-iterations", 1)?,
+            steps_per_generation: self.number("steps-per-generation", 1)?,
+            annealing: self.annealing()?,
+            entropy: Entropy {
+                bonus: self.number("entropy", 0.0)?,
+                target: match self.values.contains_key("target-entropy") {
+                    true => Some(self.number("target-entropy", 0.0)?),
+                    false => None,
+                },
+            },
+            covariance: self.covariance()?,
+            simko: self.simko()?,
+            dynamic_sampling: self.flag("dynamic-sampling")?,
+            gate: self.gate()?,
+            verifier_errors: self.verifier_errors()?,
+            overlong_buffer: self.number("overlong-buffer", 0.0)?,
+        };
+        if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {
+            bail!("`{key}` has no effect here; see `tealight objectives` for the keys there are");
+        }
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn anchor(&mut self) -> Result<Anchor> {
+        let targets = [
+            ("max-reward", None),
+            ("p-star", Some(Target::Filtered)),
+            ("p-beta", Some(Target::Tilted)),
+        ];
+        let target = self.choice("target", None, &targets)?;
+        let divergence = self.take("divergence").unwrap_or_else(|| "none".into());
+        let divergence = match divergence.as_str() {
+            "none" => None,
+            "alpha" => {
+                let alpha: f64 = self.number("alpha", 0.5)?;
+                if alpha < 0.0 {
+                    bail!("`alpha`: {alpha} is below 0, which is forward KL");
+                }
+                Some(Divergence::alpha(alpha))
+            }
+            name => Some(name.parse()?),
+        };
+        match (target, divergence) {
+            (None, None) => Ok(Anchor::None),
+            (Some(_), None) => bail!("a target needs a `divergence`"),
+            (None, Some(divergence)) => self.regulariser(divergence).map(Anchor::Base),
+            (Some(target), Some(divergence)) => {
+                let sampler = self.choice("sampler", SampleSource::Policy, &SAMPLERS)?;
+                let partitions = [
+                    ("fixed", Partition::Fixed),
+                    ("online", Partition::Online),
+                    ("cumulative", Partition::Cumulative),
+                ];
+                let (mut max_reward, mut partition) = (f64::INFINITY, Partition::Fixed);
+                if sampler == SampleSource::Policy {
+                    max_reward = self.number("max-reward", f64::INFINITY)?;
+                    partition = self.choice("partition", Partition::Fixed, &partitions)?;
+                }
+                let beta = match target {
+                    Target::Tilted => self.number("beta", 0.0)?,
+                    Target::Filtered => 0.0,
+                };
+                Ok(Anchor::Target(Matching {
+                    target,
+                    divergence,
+                    beta,
+                    sampler,
+                    max_reward,
+                    partition,
+                }))
+            }
+        }
+    }
+
+    /// The divergence from the base, with its estimator.
+    fn regulariser(&mut self, divergence: Divergence) -> Result<Regulariser> {
+        let sampler = self.choice("sampler", SampleSource::Policy, &SAMPLERS)?;
+        let default = match sampler {
+            SampleSource::Policy => Estimator::Score,
+            SampleSource::Stored | SampleSource::Filtered => Estimator::Generator,
+        };
+        let estimators = [
+            ("score", Estimator::Score),
+            ("full", Estimator::Full),
+            ("held", Estimator::Held),
+            ("k2", Estimator::K2),
+            ("k3", Estimator::K3),
+            ("generator", Estimator::Generator),
+            ("definition", Estimator::Definition),
+        ];
+        if self.values.get("estimator").is_some_and(|(value, _)| value == "k1") {
+            bail!(
+                "k1 in the loss has no gradient in expectation; estimator=score charges it to \
+                 the reward, which does"
+            );
+        }
+        let estimator = self.choice("estimator", default, &estimators)?;
+        let beta = self.number("beta", 0.05)?;
+        let split = self.split(sampler)?;
+        let teacher = self.teacher(estimator)?;
+        Ok(Regulariser { divergence, beta, sampler, estimator, split, teacher })
+    }
+
+    fn split(&mut self, sampler: SampleSource) -> Result<Split> {
+        let mut split = Split {
+            pef_threshold: 0.0,
+            pef_samples: 0,
+            extra_check: false,
+            explore_all: true,
+            drop_unsolved: false,
+            one_sample: false,
+            is_joint_mean: false,
+        };
+        if sampler != SampleSource::Policy {
+            split.pef_threshold = self.number("pef-threshold", 0.0)?;
+            split.pef_samples = self.number("pef-samples", 0)?;
+            split.extra_check = self.flag("extra-check")?;
+            split.explore_all = self.choice("explore", true, &[("all", true), ("rest", false)])?;
+            split.drop_unsolved = self.flag("drop-unsolved")?;
+            let samples = [("all", false), ("one", true)];
+            split.one_sample = self.choice("rehearsal-samples", false, &samples)?;
+            let means = [("own", false), ("joint", true)];
+            split.is_joint_mean = self.choice("rehearsal-mean", false, &means)?;
+        }
+        Ok(split)
+    }
+
+    fn annealing(&mut self) -> Result<Annealing> {
+        let mut end = |key: &str| -> Result<Option<f64>> {
+            match self.values.contains_key(key) {
+                true => Ok(Some(self.number(key, 0.0)?)),
+                false => Ok(None),
+            }
+        };
+        let (beta_end, entropy_end, rehearsal_end) =
+            (end("beta-end")?, end("entropy-end")?, end("rehearsal-end")?);
+        let shape = match beta_end.or(entropy_end).or(rehearsal_end) {
+            Some(_) => self.choice("anneal", Shape::Linear, &Shape::NAMED)?,
+            None => Shape::Linear,
+        };
+        Ok(Annealing { shape, beta_end, entropy_end, rehearsal_end })
+    }
+
+    fn baseline(&mut self) -> Result<Baseline> {
+        let Some(text) = self.take("baseline") else { return Ok(Baseline::None) };
+        let known = text.replace('_', "-").replace("leave-one-out", "loo");
+        Baseline::from_str(&known, true).map_err(|_| {
+            anyhow!(
+                "`baseline`: `{text}` is not one of none, loo, group-mean, group-std, batch-std, batch, valid-mean, greedy"
+            )
+        })
+    }
+
+    fn trust_region(&mut self) -> Result<TrustRegion> {
+        let name = self.take("trust-region").unwrap_or_else(|| "none".into());
+        let mut number = |key: &str, default| -> Result<f64> {
+            let value: f64 = self.number(key, default)?;
+            if value.is_finite() && value >= 0.0 {
+                Ok(value)
+            } else {
+                bail!("`{key}` must be at least 0")
+            }
+        };
+        let region = match name.as_str() {
+            "none" => TrustRegion::None,
+            "ppo" => {
+                let low = number("epsilon", 0.2)?;
+                let high = number("epsilon-high", low)?;
+                let dual = number("dual-clip", 0.0)?;
+                TrustRegion::Ppo { low, high, dual: (dual > 0.0).then_some(dual) }
+            }
+            "gspo" => {
+                let low = number("epsilon", 3e-4)?;
+                TrustRegion::Gspo { low, high: number("epsilon-high", low)? }
+            }
+            "balance" => TrustRegion::Balance,
+            "cispo" => TrustRegion::Cispo { high: number("epsilon-high", 5.0)? },
+            other => {
+                bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo, balance")
+            }
+        };
+        if let TrustRegion::Ppo { low, .. } | TrustRegion::Gspo { low, .. } = region
+            && low >= 1.0
+        {
+            bail!("`epsilon` must be below 1");
+        }
+        Ok(region)
+    }
+}

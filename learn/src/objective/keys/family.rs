@@ -1,0 +1,134 @@
+//! The controlled family `divergence:MEMBER[:WEIGHT]`: objectives that differ in their divergence alone.
+//!
+//! All members share the advantage, the average over tokens, the prompts and one update on each batch, which the
+//! preset's row says; a member adds its divergence. `rehearsal` says whose samples a forward divergence is estimated
+//! on: the same quantity by two estimators, or the divergence from the base's correct answers.
+
+use anyhow::{Result, bail};
+
+use super::Keys;
+
+/// A member: its name, the key that its weight sets, the weight it has, the keys it stands for, and whether `rehearsal`
+/// says how it is estimated.
+type Member = (&'static str, Option<(&'static str, &'static str)>, &'static str, bool);
+
+/// The members. The weights of divergences from the base are alike: small changes of the base cost as much under each,
+/// JS and Hellinger having a quarter of the curvature of either KL.
+const MEMBERS: [Member; 6] = [
+    ("none", None, "", false),
+    ("reverse-kl", Some(("beta", "0.1")), "divergence=reverse-kl estimator=full", false),
+    ("forward-kl", Some(("beta", "0.1")), "divergence=forward-kl", true),
+    ("js", Some(("beta", "0.4")), "divergence=js", true),
+    ("hellinger", Some(("beta", "0.4")), "divergence=hellinger", true),
+    ("alpha-dpg", Some(("alpha", "0.5")), "target=p-star divergence=alpha max-reward=10", false),
+];
+
+/// The samples that a forward divergence is estimated on.
+const REHEARSALS: [(&str, &str); 3] = [
+    ("stored", "sampler=stored estimator=generator"),
+    ("correct", "sampler=filtered estimator=generator"),
+    ("importance", "sampler=policy estimator=score"),
+];
+
+impl Keys {
+    /// Replaces `member`, `weight` and `rehearsal` by the keys that they stand for; a key that the user gave keeps its
+    /// value. A weight or rehearsal that the member does not have stays, to be refused as a key without effect.
+    pub(in crate::objective) fn expand(&mut self) -> Result<()> {
+        let Some(name) = self.take("member") else { return Ok(()) };
+        let name = name.replace('_', "-");
+        let Some((_, weight, keys, is_rehearsed)) = MEMBERS.iter().find(|one| one.0 == name) else {
+            let names: Vec<&str> = MEMBERS.iter().map(|one| one.0).collect();
+            bail!("`member`: `{name}` is not known; choose one of {}", names.join(", "));
+        };
+        self.add(keys);
+        if let Some((key, default)) = weight
+            && !self.values.contains_key(*key)
+        {
+            let own = self.values.remove("weight").unwrap_or(((*default).to_owned(), false));
+            self.values.insert((*key).to_owned(), own);
+        }
+        if *is_rehearsed {
+            let given = self.take("rehearsal").unwrap_or_else(|| REHEARSALS[0].0.to_owned());
+            let Some((_, keys)) = REHEARSALS.iter().find(|(known, _)| *known == given) else {
+                bail!(
+                    "`rehearsal`: `{given}` is not known; choose one of stored, correct, importance"
+                );
+            };
+            self.add(keys);
+        }
+        Ok(())
+    }
+
+    /// Adds keys that the user did not give.
+    fn add(&mut self, keys: &str) {
+        for (key, value) in Keys::of_preset(keys).values {
+            self.values.entry(key).or_insert(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::objective::{Divergence, Estimator, Objective, Plan, SampleSource};
+
+    fn plan(text: &str) -> Plan {
+        text.parse::<Objective>().unwrap_or_else(|error| panic!("{text}: {error:#}")).plan
+    }
+
+    #[test]
+    fn members_differ_in_the_divergence_alone() {
+        let none = plan("divergence:none");
+        assert_eq!(plan("divergence"), none);
+        for text in [
+            "divergence:reverse-kl:0.03",
+            "divergence:forward-kl",
+            "divergence:forward-kl:0.3:rehearsal=importance",
+            "divergence:js:1.2:rehearsal=correct",
+            "divergence:hellinger",
+            "divergence:alpha-dpg:0.25",
+        ] {
+            let member = plan(text);
+            assert_ne!(member.anchor, none.anchor, "{text}");
+            assert_eq!(Plan { anchor: none.anchor.clone(), ..member }, none, "{text}");
+        }
+    }
+
+    #[test]
+    fn weights_and_rehearsal_reach_the_plan() {
+        let forward = plan("divergence:forward-kl:0.3").regulariser().unwrap().clone();
+        assert_eq!((forward.beta, forward.divergence), (0.3, Divergence::ForwardKl));
+        assert_eq!(
+            (forward.sampler, forward.estimator),
+            (SampleSource::Stored, Estimator::Generator)
+        );
+        let weighed = plan("divergence:forward-kl:0.3:rehearsal=importance");
+        let weighed = weighed.regulariser().unwrap();
+        assert_eq!((weighed.sampler, weighed.estimator), (SampleSource::Policy, Estimator::Score));
+        assert_eq!(plan("divergence:alpha-dpg:0.25").matching(), plan("alpha-dpg:0.25").matching());
+        assert_eq!(plan("divergence:reverse-kl").beta(), 0.1);
+        assert_eq!(plan("divergence:js:beta=0.7").beta(), 0.7);
+        let objective: Objective = "divergence:reverse-kl".parse().unwrap();
+        assert_eq!(objective.coefficient(), Some("weight"));
+        let weighed = objective.with_key("weight", "0.01").unwrap();
+        assert_eq!(weighed.to_string(), "divergence:reverse-kl:0.01");
+        assert_eq!(weighed.plan.beta(), 0.01);
+        let words = weighed.resolved();
+        assert!(words.contains("beta=0.01") && words.contains("estimator=full"), "{words}");
+    }
+
+    #[test]
+    fn what_a_member_does_not_have_is_refused() {
+        for (text, reason) in [
+            ("divergence:none:0.1", "`weight` has no effect"),
+            ("divergence:reverse-kl:rehearsal=stored", "`rehearsal` has no effect"),
+            ("divergence:alpha-dpg:rehearsal=stored", "`rehearsal` has no effect"),
+            ("divergence:js:0.1:beta=0.2", "`weight` has no effect"),
+            ("divergence:forward-kl:rehearsal=replay", "stored, correct, importance"),
+            ("divergence:tv", "choose one of none, reverse-kl"),
+            ("grpo:member=js", "`member`"),
+        ] {
+            let error = text.parse::<Objective>().expect_err(text);
+            assert!(format!("{error:#}").contains(reason), "{text}: {error:#}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The objective of training. This module sees aligned tensors and numbers; it knows no model, no
+//! text, no prompt.
+//!
+//! [`Objective`] is a name with settings, [`Plan`] every choice it makes. Of a plan:
+//!
+//! - [`advantages`] turns judged samples of the policy into advantages (rewards, baselines, pseudo-rewards
+//!   of a target, the cost of being far from the base);
+//! - [`Plan::loss`] turns advantages and log-probabilities of packed tokens into a loss, [`Plan::vocabulary_loss`]
+//!   adds the terms that look at full next-token distributions, [`Plan::stored_loss`] is that of the base's own
+//!   completions;
+//! - [`TrustRegion`] bounds how far a batch may move the policy;
+//! - [`PointwiseLoss`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching.
+//!
+//! All divergences come from one definition in `divergence`. To add a divergence, add a variant
+//! there; a rule for advantages, a variant in `estimators`; a named combination, a row in `preset`.
+
+mod advantage;
+mod annealing;
+mod baseline;
+mod catalogue;
+mod correction;
+pub mod demonstration;
+mod estimators;
+mod gate;
+mod group_stats;
+mod keys;
+mod loss;
+mod loss_inputs;
+mod named;
+mod offsets;
+mod patch;
+mod plan;
+mod pointwise;
+mod preset;
+pub mod pstar;
+mod rarity;
+mod sets;
+mod surrogate;
+pub mod target;
+pub mod tokens;
+mod verifier_errors;
+pub mod vocabulary;
+
+pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
+pub use annealing::{Annealing, Coefficients, Shape};
+pub use baseline::Baseline;
+pub use catalogue::{Description, describe, kinds};
+pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
+pub use demonstration::{Demonstration, Teacher, TeacherWeights};
+pub use estimators::AdvantageEstimator;
+pub use gate::Gate;
+pub use group_stats::GroupStats;
+pub use keys::HELP as KEYS;
+pub use loss::Shares;
+pub use loss_inputs::{
+    Completions, Loss, LossInputs, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
+};
+pub use named::Objective;
+pub use offsets::Offsets;
+pub use patch::PlanPatch;
+pub use plan::{
+    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
+};
+pub use pointwise::PointwiseLoss;
+pub use rarity::Exploration;
+pub use sets::{SetBaseline, SetFunction, SetObjective};
+pub use surrogate::{LossType, Normaliser, TrustRegion};
+pub use tealight_divergence::{Divergence, MAX_LOG_RATIO};
+pub use verifier_errors::VerifierErrors;

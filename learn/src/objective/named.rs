@@ -1,0 +1,307 @@
+//! `--objective NAME[:VALUE...][:KEY=VALUE...]`: a preset and what the user changed of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::keys::{Keys, canonical};
+use super::patch::PlanPatch;
+use super::plan::Plan;
+use super::preset::{PRESETS, Preset};
+
+/// A named objective with its resolved plan.
+///
+/// ```
+/// use tealight::learn::objective::Objective;
+///
+/// let objective: Objective = "grpo:baseline=loo:divergence=js:beta=0.2".parse()?;
+/// assert_eq!(objective.name(), "grpo");
+/// assert_eq!(objective.plan.regulariser().map(|penalty| penalty.beta), Some(0.2));
+/// // A key that has no effect on the objective is an error.
+/// assert!("rloo:epsilon=0.1".parse::<Objective>().is_err());
+/// # anyhow::Ok(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objective {
+    name: &'static str,
+    /// The user's settings after the name, canonical, in order.
+    given: Vec<(String, String)>,
+    /// Everything it chooses.
+    pub plan: Plan,
+}
+
+impl Objective {
+    /// The name without what was changed.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether nothing but the name was given.
+    pub fn is_bare(&self) -> bool {
+        self.given.is_empty()
+    }
+
+    /// The objective with changes of its plan, which its name then shows.
+    ///
+    /// # Errors
+    /// A change of a setting to which the objective itself gives another value, a change that has no effect on it or
+    /// makes it impossible.
+    pub fn with(&self, patch: &PlanPatch) -> Result<Self> {
+        let preset = preset(self.name)?;
+        let words = patch.words().into_iter().map(|(key, value)| (key.to_owned(), value));
+        let given = self.given_and(words, preset)?;
+        let has_epsilon_high = preset.keys.contains("epsilon-high=")
+            || given.iter().any(|(key, _)| key == "epsilon-high");
+        let mut plan = self.plan.clone();
+        let applied = patch.apply(&mut plan, has_epsilon_high);
+        applied.with_context(|| format!("objective `{self}`"))?;
+        Ok(Self { name: preset.name, given, plan })
+    }
+
+    /// The objective with one more key of its language, as `NAME@{KEY=VALUE}` gives it.
+    ///
+    /// # Errors
+    /// A key that is not known, to which the objective itself gives another value, that has no effect on it or makes it
+    /// impossible.
+    pub fn with_key(&self, key: &str, value: &str) -> Result<Self> {
+        let preset = preset(self.name)?;
+        let given = self.given_and([(canonical(key), value.to_owned())], preset)?;
+        let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
+        Ok(Self { name: preset.name, given, plan })
+    }
+
+    /// The user's settings and further ones; those that are written without their key stand first.
+    fn given_and(
+        &self,
+        more: impl IntoIterator<Item = (String, String)>,
+        preset: &Preset,
+    ) -> Result<Vec<(String, String)>> {
+        let mut given = self.given.clone();
+        for (key, value) in more {
+            match given.iter().find(|(known, _)| *known == key) {
+                None => given.push((key, value)),
+                Some((_, known)) if *known == value => {}
+                Some((_, known)) => bail!(
+                    "objective `{self}` says {key}={known}, and --{key} says {value}: leave one of them out"
+                ),
+            }
+        }
+        given.sort_by_key(|(key, _)| {
+            preset.positional.iter().position(|known| known == key).unwrap_or(usize::MAX)
+        });
+        Ok(given)
+    }
+
+    /// Whether the user gave this setting, beside the name.
+    pub fn sets(&self, key: &str) -> bool {
+        self.given.iter().any(|(known, _)| known == key)
+    }
+
+    /// The key of the objective's own coefficient: `beta` or `weight` where its name takes one, else the first value it
+    /// takes.
+    pub fn coefficient(&self) -> Option<&'static str> {
+        let positional = preset(self.name).ok()?.positional;
+        let is_weight = |key: &&&str| ["beta", "weight"].contains(*key);
+        positional.iter().find(is_weight).or(positional.first()).copied()
+    }
+
+    /// Every name there is.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|preset| preset.name)
+    }
+
+    /// Every setting that is not left at its default, as `key=value` words: what the name stands for.
+    pub fn resolved(&self) -> String {
+        let keys = preset(self.name).and_then(|preset| keys(preset, self.given.iter()));
+        let Ok(keys) = keys else { return String::new() };
+        let words: Vec<String> =
+            keys.pairs().map(|(key, value)| format!("{key}={value}")).collect();
+        words.join(" ")
+    }
+}
+
+/// The preset of that name.
+pub(super) fn preset(name: &str) -> Result<&'static Preset> {
+    let known = name.replace('_', "-");
+    PRESETS.iter().find(|preset| preset.name == known).with_context(|| {
+        let names: Vec<_> = Objective::names().collect();
+        format!(
+            "objective `{name}` is not known (tealight objectives describes all); choose one of {}",
+            names.join(", ")
+        )
+    })
+}
+
+fn plan<'a>(preset: &Preset, given: impl Iterator<Item = &'a (String, String)>) -> Result<Plan> {
+    keys(preset, given)?.plan()
+}
+
+/// The keys of a preset with those that are given; a member of a family is replaced by its own.
+fn keys<'a>(preset: &Preset, given: impl Iterator<Item = &'a (String, String)>) -> Result<Keys> {
+    let mut keys = Keys::of_preset(preset.keys);
+    given.for_each(|(key, value)| keys.set(key, value));
+    if preset.positional.contains(&"member") {
+        keys.expand()?;
+    }
+    Ok(keys)
+}
+
+impl FromStr for Objective {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parts = text.split(':');
+        let preset = preset(parts.next().unwrap_or_default())?;
+        let mut positional = preset.positional.iter();
+        let mut given: Vec<(String, String)> = Vec::new();
+        for part in parts {
+            let (key, value) = match part.split_once('=') {
+                Some((key, value)) => (canonical(key), value),
+                None => match positional.next() {
+                    Some(key) => ((*key).to_owned(), part),
+                    None => bail!("objective `{text}`: `{part}` needs a name, as in KEY={part}"),
+                },
+            };
+            if given.iter().any(|(known, _)| *known == key) {
+                bail!("objective `{text}`: `{key}` is given twice");
+            }
+            given.push((key, value.to_owned()));
+        }
+        // One message: clap shows no more than the outermost.
+        let plan =
+            plan(preset, given.iter()).map_err(|error| anyhow!("objective `{text}`: {error:#}"))?;
+        Ok(Self { name: preset.name, given, plan })
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        let positional = PRESETS.iter().find(|preset| preset.name == self.name);
+        let mut positional = positional.map_or(&[][..], |preset| preset.positional).iter();
+        let mut is_plain = true;
+        for (key, value) in &self.given {
+            is_plain = is_plain && positional.next() == Some(&key.as_str());
+            if is_plain {
+                write!(f, ":{value}")?;
+            } else {
+                write!(f, ":{key}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Objective {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Objective {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|error: anyhow::Error| D::Error::custom(format!("{error:#}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objective::{Baseline, Divergence, Estimator, SampleSource};
+
+    #[test]
+    fn every_preset_is_a_plan_and_is_printed_back() {
+        for name in Objective::names() {
+            let objective: Objective =
+                name.parse().unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            assert_eq!(objective.to_string(), name);
+        }
+        for text in [
+            "reverse-kl:0.1",
+            "dph-js:2",
+            "dph-alpha:0.3:0.05",
+            "alpha-dpg:0.5:partition=online",
+            "f-dpg:alpha:0.25",
+            "match:p-beta:js:stored:beta=0.2",
+            "grpo:baseline=loo",
+        ] {
+            assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn values_reach_the_plan() {
+        let of = |text: &str| text.parse::<Objective>().unwrap().plan;
+        let dph = of("dph_js:0.4:definition").regulariser().unwrap().clone();
+        assert_eq!(
+            (dph.beta, dph.estimator, dph.sampler),
+            (0.4, Estimator::Definition, SampleSource::Filtered)
+        );
+        // JS is half of each KL to the mean: the paper's .2, at twice JS, is .2 of one of them here too.
+        let plan = of("dph-js:0.4:definition");
+        assert_eq!(plan.rehearsal_loss().unwrap().1, 0.2);
+        assert!((plan.token_loss().unwrap().1 - 0.02).abs() < 1e-15);
+        assert_eq!(of("alpha-dpg:0").matching().unwrap().divergence, Divergence::ForwardKl);
+        assert_eq!(of("dph-f:eta=0.3"), of("dph-f:0.3"));
+        assert_eq!(of("kl-dpg"), of("alpha-dpg:0"));
+        assert!(of("rft").needs_presamples() && !of("rft").is_on_policy());
+        let more = PlanPatch { baseline: Some(Baseline::Loo), ..PlanPatch::default() };
+        let objective: Objective = "grpo".parse().unwrap();
+        let changed = objective.with(&more).unwrap();
+        assert_eq!(
+            (&changed.plan, changed.to_string().as_str()),
+            (&of("grpo:baseline=loo"), "grpo:baseline=loo")
+        );
+        // The same once more changes nothing; another value of the same key is a contradiction.
+        assert_eq!(changed.with(&more).unwrap(), changed);
+        let other = PlanPatch { baseline: Some(Baseline::GroupMean), ..PlanPatch::default() };
+        let message = changed.with(&other).unwrap_err().to_string();
+        assert!(message.contains("leave one of them out"), "{message}");
+        let beta = PlanPatch { beta: Some(0.2), ..PlanPatch::default() };
+        let js: Objective = "js:sampler=stored".parse().unwrap();
+        assert_eq!(js.with(&beta).unwrap().to_string(), "js:0.2:sampler=stored");
+    }
+
+    #[test]
+    fn the_impossible_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("kl", "grpo"),
+            ("none:1", "needs a name"),
+            ("js:x", "not a number"),
+            ("js:0", "above 0"),
+            ("js:-1", "above 0"),
+            ("js:inf", "not between"),
+            ("js:nan", "not between"),
+            ("alpha-dpg:-1", "below 0"),
+            ("alpha-dpg:1", "infinite"),
+            ("alpha-dpg:1.5", "infinite"),
+            ("f-dpg:reverse-kl", "p-beta"),
+            ("f-dpg:reverse-chi2", "infinite"),
+            ("match:p-beta:js", "beta"),
+            ("match:p-beta:js:filtered:beta=0.1", "lack"),
+            ("rft:baseline=loo", "rollouts"),
+            ("rft:trust-region=ppo", "rollouts"),
+            ("kl-k3:divergence=js", "reverse-kl"),
+            ("kl-k3:estimator=k1", "no gradient"),
+            ("dph-f:estimator=definition", "js alone"),
+            ("dph-f:sampler=policy:estimator=generator", "samples of the base"),
+            ("dph-f:estimator=full", "generator or definition"),
+            ("rloo:num-iterations=2", "off-policy"),
+            ("maxrl:baseline=loo", "own baseline"),
+            ("rloo:epsilon=0.1", "no effect"),
+            ("rloo:beta=0.1", "no effect"),
+            ("grpo:epsilon=2", "below 1"),
+            ("grpo:baseline=loo:baseline=loo", "twice"),
+            ("alpha-dpg:rule=maxrl", "plain"),
+            ("f-dpg:divergence=none", "needs a `divergence`"),
+        ] {
+            let error = text.parse::<Objective>().expect_err(text);
+            let message = format!("{error:#}");
+            assert!(message.contains(reason), "{text}: {message}");
+        }
+    }
+}

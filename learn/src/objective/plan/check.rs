@@ -1,0 +1,222 @@
+//! Which choices of a plan exclude each other.
+
+use anyhow::{Result, bail};
+
+use super::{Anchor, Estimator, Matching, Plan, Regulariser, SampleSource};
+use crate::objective::target::Target;
+use crate::objective::{
+    AdvantageEstimator, Baseline, Divergence, Exploration, Gate, SetObjective, TeacherWeights,
+    TrustRegion, VerifierErrors,
+};
+
+impl Plan {
+    /// Refuses combinations that cannot work.
+    pub fn check(&self) -> Result<()> {
+        match &self.anchor {
+            Anchor::None => {}
+            Anchor::Base(regulariser) => self.check_regulariser(regulariser)?,
+            Anchor::Target(matching) => self.check_matching(matching)?,
+        }
+        if self.baseline == Baseline::Greedy && self.matching().is_some() {
+            bail!(
+                "a greedy completion has a reward, and no pseudo-reward of a target: set baseline=loo"
+            );
+        }
+        self.check_rule()?;
+        self.check_weights()?;
+        if self.rule.has_baseline() && self.overlong_buffer > 0.0 {
+            bail!("this rule reads verdicts and no rewards: `overlong-buffer` has no effect on it");
+        }
+        if self.rule.has_baseline() && self.baseline != Baseline::None {
+            bail!("this rule brings its own baseline: leave `baseline` at none");
+        }
+        if let AdvantageEstimator::Pkpo { k: 0 }
+        | AdvantageEstimator::PassAtK { k: 0 }
+        | AdvantageEstimator::Set(SetObjective { k: 0, .. }) = self.rule
+        {
+            bail!("`k` must be at least 1");
+        }
+        if self.num_iterations == 0 || self.steps_per_generation == 0 {
+            bail!("`num-iterations` and `steps-per-generation` must be at least 1");
+        }
+        if self.updates() > 1 && self.is_on_policy() && self.trust_region == TrustRegion::None {
+            bail!(
+                "more than one update on a batch is off-policy, and without a trust region nothing \
+                 corrects for it: set num-iterations=1 and steps-per-generation=1, or trust-region=ppo, gspo \
+                 or cispo"
+            );
+        }
+        self.annealing.check(self)?;
+        if !self.is_on_policy() && self.uses_rollouts() {
+            bail!(
+                "stored samples alone are trained on: baselines, trust regions, several updates a batch, entropy \
+                 control and dynamic sampling belong to rollouts (sampler=policy)"
+            );
+        }
+        if !(0.0..1.0).contains(&self.overlong_buffer) {
+            bail!("`overlong-buffer` must be at least 0 and below 1");
+        }
+        Ok(())
+    }
+
+    /// Checks of gates, corrections and trajectory balance.
+    fn check_weights(&self) -> Result<()> {
+        let is_in_advantages = self.regulariser().is_none_or(|r| r.estimator == Estimator::Score);
+        if self.gate != Gate::All && !(is_in_advantages && self.is_on_policy()) {
+            bail!(
+                "`gate` weighs the advantages of rollouts, and other terms of this loss would stay: set estimator=score or \
+                 divergence=none"
+            );
+        }
+        if let Gate::Gain { k: 0 } = self.gate {
+            bail!("`gate-k` must be at least 1");
+        }
+        if let Some(VerifierErrors { false_positives, false_negatives }) = self.verifier_errors {
+            if false_positives < 0.0
+                || false_negatives < 0.0
+                || false_positives + false_negatives >= 1.0
+            {
+                bail!(
+                    "`false-positives` and `false-negatives` must be at least 0, their sum below 1"
+                );
+            }
+            if self.rule != AdvantageEstimator::Plain || self.matching().is_some() {
+                bail!("error rates correct rewards: `rule` must be plain, and `target` max-reward");
+            }
+            if matches!(self.baseline, Baseline::GroupStd | Baseline::BatchStd | Baseline::Batch) {
+                bail!(
+                    "dividing by a standard deviation undoes the correction of rewards: set baseline=loo"
+                );
+            }
+        }
+        let balances = self.matching().is_some_and(|matching| {
+            matching.target == Target::Tilted
+                && matching.divergence == Divergence::ReverseKl
+                && matching.sampler == SampleSource::Policy
+                && matching.max_reward.is_infinite()
+                && matches!(self.baseline, Baseline::None | Baseline::Loo | Baseline::GroupMean)
+        });
+        if self.trust_region == TrustRegion::Balance && !balances {
+            bail!(
+                "trajectory balance is to p_beta: set target=p-beta, divergence=reverse-kl, sampler=policy, baseline=loo"
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks of single rules.
+    fn check_rule(&self) -> Result<()> {
+        let is_moved_by_penalty = self.regulariser().is_some_and(|r| {
+            let is_exact =
+                matches!(r.estimator, Estimator::Score | Estimator::Full | Estimator::K2);
+            r.divergence == Divergence::ReverseKl && is_exact
+        });
+        let is_on_rollouts = self.regulariser().is_some_and(|r| r.sampler == SampleSource::Policy);
+        match self.rule {
+            AdvantageEstimator::Zero if !is_on_rollouts => bail!(
+                "rule=none leaves a divergence on the policy's own samples alone: set divergence with \
+                 estimator=held, full or score"
+            ),
+            AdvantageEstimator::Mara if !is_moved_by_penalty => bail!(
+                "rule=mara undoes what the KL penalty does between correct answers: set divergence=reverse-kl with \
+                 estimator=score, full or k2"
+            ),
+            AdvantageEstimator::Risk { risk } if risk <= 0.0 => bail!("`risk` must be above 0"),
+            AdvantageEstimator::Rarity { power } if power < 0.0 => {
+                bail!("`power` must be at least 0")
+            }
+            AdvantageEstimator::Explore(Exploration { bonus, repeats }) => {
+                if bonus < 0.0 || repeats < 0.0 || bonus + repeats == 0.0 {
+                    bail!("`bonus` and `repeats` must be at least 0, and one of them above")
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn uses_rollouts(&self) -> bool {
+        self.trust_region != TrustRegion::None
+            || self.baseline != Baseline::None
+            || self.entropy.bonus != 0.0
+            || self.entropy.target.is_some()
+            || self.covariance.is_some()
+            || self.simko.is_some()
+            || self.dynamic_sampling
+            || self.updates() > 1
+    }
+
+    fn check_regulariser(&self, regulariser: &Regulariser) -> Result<()> {
+        let Regulariser { divergence, beta, sampler, estimator, split, teacher } = regulariser;
+        if !(*beta > 0.0 && beta.is_finite()) {
+            bail!(
+                "the coefficient (`beta`) must be above 0; for no divergence use divergence=none"
+            );
+        }
+        if !(0.0..=1.0).contains(&split.pef_threshold) {
+            bail!("`pef-threshold` must be between 0 and 1");
+        }
+        let on_policy = matches!(
+            estimator,
+            Estimator::Score | Estimator::K2 | Estimator::K3 | Estimator::Full | Estimator::Held
+        );
+        match (sampler, on_policy) {
+            (SampleSource::Policy, false) => bail!(
+                "the generator needs samples of the base: set sampler=filtered or stored, or an \
+                 estimator for the policy's own (score, full, held, k2, k3)"
+            ),
+            (SampleSource::Stored | SampleSource::Filtered, true) => {
+                bail!("samples of the base are read by estimator=generator or definition")
+            }
+            _ => {}
+        }
+        let teaches_by_policy = teacher.is_some_and(|t| t.weights == TeacherWeights::Policy);
+        if teaches_by_policy && self.updates() > 1 {
+            bail!(
+                "teacher=policy is the policy of the step's beginning, which later updates of a batch no longer have: set \
+                 num-iterations=1 and steps-per-generation=1, or teacher=base"
+            );
+        }
+        let is_k = matches!(estimator, Estimator::K2 | Estimator::K3);
+        if is_k && *divergence != Divergence::ReverseKl {
+            bail!(
+                "k2 and k3 are estimators of reverse-kl; for {divergence} use estimator=score or full"
+            );
+        }
+        if *estimator == Estimator::Definition && *divergence != Divergence::Js {
+            bail!("the definition form exists for js alone; use estimator=generator");
+        }
+        Ok(())
+    }
+
+    fn check_matching(&self, matching: &Matching) -> Result<()> {
+        let Matching { target, divergence, sampler, beta, max_reward, .. } = matching;
+        match target {
+            Target::Filtered if divergence.at_infinity().is_infinite() => bail!(
+                "{divergence} to p* is infinite for every policy that can be wrong, since p* gives no \
+                 mass to wrong answers: aim at p-beta, or take alpha below 1 (0.999 is nearly reverse \
+                 KL)"
+            ),
+            Target::Tilted if !(*beta > 0.0 && beta.is_finite()) => {
+                bail!("target=p-beta needs a `beta` above 0, or --target-validity")
+            }
+            Target::Tilted if *sampler == SampleSource::Filtered => bail!(
+                "p-beta gives mass to wrong answers, which filtered samples lack: set sampler=stored \
+                 or policy"
+            ),
+            _ => {}
+        }
+        if *max_reward <= 0.0 {
+            bail!("`max-reward` must be above 0");
+        }
+        if self.rule != AdvantageEstimator::Plain {
+            bail!("a target replaces the reward: `rule` must be plain");
+        }
+        if self.overlong_buffer > 0.0 {
+            bail!(
+                "a target has no reward for `overlong-buffer` to shape; truncated answers are wrong"
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! Completions of the base, verified once and kept: what rehearsal and supervised objectives train
+//! on, and what says how hard a prompt is.
+//!
+//! A directory holds `presamples.json` (what was asked of which model) and `presamples.jsonl`, one
+//! line a prompt with every completion's token ids and log-probabilities. An interrupted one is
+//! continued: a sample depends on the seed and its index alone.
+
+mod more;
+mod split;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::Verdict;
+use tealight_eval::population::Trials;
+
+use crate::rollout::{Collector, Encoded, Group, collect};
+use tealight_nn::device::Precision;
+use tealight_nn::generate::RngKey;
+use tealight_system::files::{MAX_LINES, MAX_SMALL, read_text, writable_directory, write_atomic};
+use tealight_system::ranks::Ranks;
+use tealight_system::telemetry::JsonLines;
+
+pub use more::draw_more;
+pub use split::{Split, SplitRule};
+
+/// Keys the randomness of pre-sampling apart from that of training steps.
+const STEP: u64 = u64::MAX;
+
+/// A request for samples of a model; two sets of the same request are interchangeable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PresampleSpec {
+    /// The base's name.
+    pub model: String,
+    /// The dataset's name.
+    pub dataset: String,
+    /// Number of completions for each prompt.
+    pub num_presamples: usize,
+    /// Whether one more was drawn, to confirm prompts that look solved.
+    pub extra_check: bool,
+    /// Sampling temperature; the whole distribution is sampled.
+    pub temperature: f64,
+    /// Maximum new tokens of a completion.
+    pub max_completion_length: usize,
+    /// Seed of the samples.
+    pub seed: u64,
+    /// The precision, which log-probabilities depend on.
+    #[serde(flatten)]
+    pub precision: Precision,
+}
+
+/// One completion of the base.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BaseCompletion {
+    /// The text, without the token that ended it.
+    pub completion: String,
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Whether it ended by itself; one that was cut off counts as incorrect.
+    pub is_finished: bool,
+    /// Token ids, the end-of-sequence token included.
+    pub tokens: Vec<u32>,
+    /// Log-probability of each under the base.
+    pub logp: Vec<f32>,
+}
+
+impl BaseCompletion {
+    /// Correct, and ended by itself.
+    pub fn is_correct(&self) -> bool {
+        self.is_finished && self.verdict.is_correct()
+    }
+}
+
+/// The base's completions of one prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PromptSamples {
+    /// The problem's id.
+    pub problem: String,
+    /// The prompt's token ids.
+    pub prompt: Vec<u32>,
+    /// The completions that estimates are made from; more than were asked for where [`draw_more`] added some.
+    pub samples: Vec<BaseCompletion>,
+    /// One more, where [`PresampleSpec::extra_check`] asks for it.
+    pub check: Option<BaseCompletion>,
+}
+
+impl PromptSamples {
+    /// Right completions.
+    pub fn correct(&self) -> usize {
+        self.samples.iter().filter(|sample| sample.is_correct()).count()
+    }
+
+    /// Correct completions among all: the data of estimates of the base's validity
+    /// ([`crate::base_validity`]).
+    pub fn trials(&self) -> Trials {
+        self.first_trials(self.samples.len())
+    }
+
+    /// The same of the first `count` completions.
+    pub fn first_trials(&self, count: usize) -> Trials {
+        let samples = &self.samples[..count.min(self.samples.len())];
+        let correct = samples.iter().filter(|sample| sample.is_correct()).count();
+        Trials { correct, drawn: samples.len() }
+    }
+
+    /// The normaliser Z of a target on this prompt, `(c + 1/2) / (n + 1)`: never 0 or 1. It scales what the prompt
+    /// counts and no more, and is bounded; it is no estimate of the base's validity.
+    pub fn solve_rate(&self) -> f64 {
+        (self.correct() as f64 + 0.5) / (self.samples.len() as f64 + 1.0)
+    }
+}
+
+/// The base's completions of every prompt of a dataset, in its order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Presamples {
+    /// The request.
+    pub request: PresampleSpec,
+    /// One entry a prompt.
+    pub prompts: Vec<PromptSamples>,
+}
+
+/// Draws what is missing of `request` in `directory` and returns all of it. `progress` is called
+/// once a prompt. Of ranks that collect together the first reads and writes the directory.
+///
+/// # Errors
+/// A directory that holds another request's samples, an error of the sampler, a full disk.
+pub fn presample(
+    collector: &Collector<'_>,
+    problems: &[Encoded<'_>],
+    request: &PresampleSpec,
+    directory: &Path,
+    ranks: &Ranks,
+    progress: &mut dyn FnMut() -> Result<()>,
+) -> Result<Presamples> {
+    let mut lines = None;
+    let mut known = ranks.first(|| {
+        writable_directory(directory)?;
+        let header = directory.join("presamples.json");
+        let known = if header.exists() { read(directory, request)? } else { BTreeMap::new() };
+        write_atomic(&header, serde_json::to_string_pretty(request)?.as_bytes())?;
+        lines = Some(JsonLines::append(&directory.join("presamples.jsonl"))?);
+        Ok(known)
+    })?;
+    let missing: Vec<usize> =
+        (0..problems.len()).filter(|i| !known.contains_key(&problems[*i].problem.id)).collect();
+    for _ in 0..problems.len() - missing.len() {
+        progress()?;
+    }
+    let count = request.num_presamples + usize::from(request.extra_check);
+    let rng_key = RngKey { seed: request.seed, step: STEP };
+    collect(collector, problems, &missing, 0..count, rng_key, &mut |group| {
+        let entry = entry(&problems[group.problem], group, request);
+        lines.as_mut().map_or(Ok(()), |lines| lines.write(&entry))?;
+        known.insert(entry.problem.clone(), entry);
+        progress()
+    })?;
+    assemble(known, problems, request.clone())
+}
+
+/// The request of the samples in `directory`.
+pub fn stored_request(directory: &Path) -> Result<PresampleSpec> {
+    let header = directory.join("presamples.json");
+    let text = read_text(&header, MAX_SMALL)
+        .with_context(|| format!("{}: no pre-samples here", header.display()))?;
+    serde_json::from_str(&text).with_context(|| header.display().to_string())
+}
+
+/// Reads the samples that `tealight presample` stored, for these problems.
+///
+/// # Errors
+/// Samples of another model, dataset or length limit; prompts that are missing.
+pub fn load(
+    directory: &Path,
+    problems: &[Encoded<'_>],
+    request: &PresampleSpec,
+) -> Result<Presamples> {
+    let stored = stored_request(directory)?;
+    // How many there are, of which seed, is for whoever drew them to say.
+    let expected = PresampleSpec {
+        num_presamples: stored.num_presamples,
+        extra_check: stored.extra_check,
+        seed: stored.seed,
+        ..request.clone()
+    };
+    assemble(read(directory, &expected)?, problems, stored)
+        .with_context(|| directory.display().to_string())
+}
+
+fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, PromptSamples>> {
+    let difference = difference(&stored_request(directory)?, request);
+    if !difference.is_empty() {
+        bail!(
+            "{}: these pre-samples were drawn otherwise: {}; choose another directory",
+            directory.display(),
+            difference.join(", ")
+        );
+    }
+    let path = directory.join("presamples.jsonl");
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let text = read_text(&path, MAX_LINES)?;
+    let mut known = BTreeMap::new();
+    let mut complete = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        // A line that the last run was writing when it ended has no newline; it is drawn again.
+        if !line.ends_with('\n') {
+            break;
+        }
+        complete += line.len();
+        let entry: PromptSamples = serde_json::from_str(line)
+            .with_context(|| format!("{}:{}: not a pre-sample", path.display(), number + 1))?;
+        known.insert(entry.problem.clone(), entry);
+    }
+    if complete < text.len() {
+        write_atomic(&path, &text.as_bytes()[..complete])?;
+    }
+    Ok(known)
+}
+
+fn difference(stored: &PresampleSpec, request: &PresampleSpec) -> Vec<String> {
+    let (stored, request) = (serde_json::json!(stored), serde_json::json!(request));
+    let fields = stored.as_object().into_iter().flatten();
+    fields
+        .filter(|(key, value)| request[key.as_str()] != **value)
+        .map(|(key, value)| format!("{key} was {value}, is {}", request[key.as_str()]))
+        .collect()
+}
+
+fn assemble(
+    mut known: BTreeMap<String, PromptSamples>,
+    problems: &[Encoded<'_>],
+    request: PresampleSpec,
+) -> Result<Presamples> {
+    let prompts = problems
+        .iter()
+        .map(|problem| {
+            let id = &problem.problem.id;
+            let entry = known.remove(id).with_context(|| {
+                format!("problem `{id}` was not pre-sampled; draw it with `tealight presample`")
+            })?;
+            if entry.prompt != problem.prompt {
+                bail!("problem `{id}`: its prompt is not the one that was pre-sampled; draw again");
+            }
+            Ok(entry)
+        })
+        .collect::<Result<_>>()?;
+    Ok(Presamples { request, prompts })
+}
+
+fn entry(problem: &Encoded<'_>, group: Group, request: &PresampleSpec) -> PromptSamples {
+    let mut samples: Vec<BaseCompletion> =
+        group.rollouts.into_iter().map(BaseCompletion::from).collect();
+    let check = if request.extra_check { samples.pop() } else { None };
+    let (problem, prompt) = (problem.problem.id.clone(), problem.prompt.clone());
+    PromptSamples { problem, prompt, samples, check }
+}
+
+impl Presamples {
+    /// Completions that were drawn, extra ones included.
+    pub fn completions(&self) -> usize {
+        self.every().count()
+    }
+
+    /// Tokens that were drawn.
+    pub fn tokens(&self) -> usize {
+        self.every().map(|sample| sample.tokens.len()).sum()
+    }
+
+    fn every(&self) -> impl Iterator<Item = &BaseCompletion> {
+        self.prompts.iter().flat_map(|prompt| prompt.samples.iter().chain(&prompt.check))
+    }
+
+    /// Prompts with at least one correct completion.
+    pub fn solved(&self) -> usize {
+        self.prompts.iter().filter(|prompt| prompt.correct() > 0).count()
+    }
+
+    /// Mean solve rate of the base over prompts, each `c / n`.
+    pub fn mean_solve_rate(&self) -> f64 {
+        let share = |prompt: &PromptSamples| prompt.correct() as f64 / prompt.samples.len() as f64;
+        self.prompts.iter().map(share).sum::<f64>() / self.prompts.len() as f64
+    }
+}

@@ -1,0 +1,391 @@
+//! A run's state on disk: `checkpoint-N/` with the model or adapter in Hub layout, the optimizer, the step,
+//! the metrics so far and the settings.
+//!
+//! A checkpoint is written to a temporary directory, synced and renamed, so it is whole or absent; `latest`
+//! names the newest. Its `trainer_state.json` holds the size and checksum of every other file. What is sampled
+//! and in which order is a function of seed and step, so there is no generator to save.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use candle_core::Device;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tealight_datasets::names;
+
+use super::AdamW;
+use super::moments::SavedMoments;
+use super::trials::PromptTrials;
+use tealight_formats::adapter::Adapter;
+use tealight_formats::pretrained::Pretrained;
+use tealight_nn::device::Precision;
+use tealight_nn::model::weights::{self, Weights};
+use tealight_system::files::{
+    MAX_LINES, MAX_SMALL, open_regular, own_file, read_limited, read_text, sync_directory,
+    write_atomic,
+};
+use tealight_system::ranks::Ranks;
+
+/// The file with a checkpoint's state; written last.
+const STATE: &str = "trainer_state.json";
+const MOMENTS: &str = "optimizer.safetensors";
+const METRICS: &str = "metrics.jsonl";
+/// The file in a run's directory that names its newest checkpoint.
+const LATEST: &str = "latest";
+
+/// The state of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Steps done; step numbers count from 0.
+    pub global_step: usize,
+    /// Optimizer steps done: several a step where batches are split, fewer where gradients were not finite.
+    pub optimizer_steps: usize,
+    /// Optimizer steps that were left out because the loss or the gradient was not finite.
+    #[serde(default)]
+    pub skipped_steps: usize,
+    /// Length of the last streak of them.
+    #[serde(default)]
+    pub skipped_in_a_row: usize,
+    /// Tokens sampled so far, those of the base included.
+    pub num_tokens: usize,
+    /// Completions sampled so far, those of the base included.
+    pub num_completions: usize,
+    /// Completions that went through a backward pass so far, stored ones included.
+    #[serde(default)]
+    pub num_gradients: usize,
+    /// Stored ones among them.
+    #[serde(default)]
+    pub num_rehearsed: usize,
+    /// Rounds of prompts drawn: the steps, and more where dynamic sampling asked for more.
+    #[serde(default)]
+    pub rounds: usize,
+    /// Weight of the entropy bonus where it adapts.
+    #[serde(default)]
+    pub entropy_bonus: f64,
+    /// Whether entropy was above its target in the last step, which switches the bonus off.
+    #[serde(default)]
+    pub is_above_entropy: bool,
+    /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
+    #[serde(default)]
+    pub partition: BTreeMap<String, (f64, usize)>,
+    /// How prompts were solved so far, where that allocates or weighs them.
+    #[serde(default)]
+    pub prompt_trials: PromptTrials,
+    /// How often the run has seen each final answer, by problem id, where that earns less.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub seen: BTreeMap<String, Vec<(u64, u64)>>,
+    /// Sum and number, since the last checkpoint, of what tells which checkpoint is best.
+    #[serde(default)]
+    pub since_save: (f64, usize),
+    /// The step of the best checkpoint and its mean since the one before it.
+    #[serde(default)]
+    pub best: Option<(usize, f64)>,
+    /// A checksum of the base's samples, where the run has any.
+    #[serde(default)]
+    pub presamples: String,
+    /// Tokens in one forward and backward pass, as they were resolved.
+    #[serde(default)]
+    pub micro_batch_tokens: usize,
+}
+
+/// The contents of `trainer_state.json`.
+#[derive(Serialize, Deserialize)]
+struct TrainerState {
+    #[serde(flatten)]
+    state: State,
+    /// Of the settings that must not differ.
+    config_hash: String,
+    config: Value,
+    /// Size and CRC-32 of every other file.
+    files: BTreeMap<String, (u64, u32)>,
+}
+
+/// The checkpoints of one run.
+pub struct Checkpoints<'a> {
+    /// The run's directory.
+    pub output: &'a Path,
+    /// The model that was trained.
+    pub model: &'a Pretrained,
+    /// The adapter that is trained in its place.
+    pub adapter: Option<&'a Adapter>,
+    /// All that the result depends on.
+    pub config: &'a Value,
+    /// Number of the newest to keep; 0 keeps all. The best is never removed.
+    pub limit: usize,
+    /// The processes that train together, of which the first writes.
+    pub ranks: &'a Ranks,
+}
+
+/// A checkpoint that was read.
+pub struct Checkpoint {
+    /// The state of the run.
+    pub state: State,
+    /// The trained weights: the policy's, or the adapter's.
+    pub weights: Weights,
+    /// The file of the optimizer's moments, with the checksum that it was written with.
+    pub moments: PathBuf,
+    /// The rows of `metrics.jsonl` so far.
+    pub metrics: Vec<u8>,
+}
+
+impl Checkpoints<'_> {
+    /// Writes `checkpoint-N`, points `latest` at it and removes those beyond the limit.
+    ///
+    /// # Errors
+    /// A directory that cannot be written, a full disk; no half checkpoint is left, and those that were there
+    /// still are.
+    pub fn save(&self, tensors: &Weights, optimizer: &AdamW, state: &mut State) -> Result<PathBuf> {
+        let mut next = state.clone();
+        let (sum, count) = std::mem::take(&mut next.since_save);
+        let mean = sum / count as f64;
+        if count > 0 && next.best.is_none_or(|(_, best)| mean > best) {
+            next.best = Some((next.global_step, mean));
+        }
+        let name = format!("checkpoint-{}", next.global_step);
+        let path = self.output.join(&name);
+        let moments = SavedMoments::new(optimizer);
+        // Other ranks send their shards of the moments while the first writes.
+        let written = self.ranks.is_first().then(|| self.write(&path, tensors, &moments, &next));
+        moments.finish()?;
+        self.ranks.first(|| {
+            written.transpose().with_context(|| self.where_it_stands(&name))?;
+            write_atomic(&self.output.join(LATEST), format!("{name}\n").as_bytes())?;
+            self.prune(&next)
+        })?;
+        *state = next;
+        Ok(path)
+    }
+
+    fn write(
+        &self,
+        path: &Path,
+        tensors: &Weights,
+        moments: &SavedMoments<'_>,
+        state: &State,
+    ) -> Result<()> {
+        let temporary = tealight_system::files::readable_folder()
+            .prefix(".checkpoint-")
+            .tempdir_in(self.output)?;
+        let folder = temporary.path();
+        self.model.save_trained(self.adapter, tensors, folder)?;
+        moments.write(&folder.join(MOMENTS))?;
+        let metrics = std::fs::read(self.output.join(METRICS)).unwrap_or_default();
+        write_atomic(&folder.join(METRICS), &metrics)?;
+        let saved = TrainerState {
+            state: state.clone(),
+            config_hash: hash(self.config),
+            config: self.config.clone(),
+            files: inventory(folder)?,
+        };
+        write_atomic(&folder.join(STATE), serde_json::to_string_pretty(&saved)?.as_bytes())?;
+        if path.exists() {
+            std::fs::remove_dir_all(path)?;
+        }
+        std::fs::rename(folder, path)?;
+        // Renamed: there is nothing left to remove.
+        let _ = temporary.keep();
+        sync_directory(self.output)
+    }
+
+    /// The remedy for a full disk.
+    fn where_it_stands(&self, name: &str) -> String {
+        let state = match newest(self.output) {
+            Some(path) => format!("{} is whole", path.display()),
+            None => "there is no earlier one".to_owned(),
+        };
+        format!(
+            "{}: {name} cannot be written; {state}: make room, then continue with --resume",
+            self.output.display()
+        )
+    }
+
+    /// Removes what is beyond the limit, the oldest first.
+    fn prune(&self, state: &State) -> Result<()> {
+        if self.limit == 0 {
+            return Ok(());
+        }
+        let best = state.best.map(|(step, _)| step);
+        for (step, path) in all(self.output).into_iter().skip(self.limit) {
+            if Some(step) != best {
+                std::fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the checkpoint in `path`.
+    ///
+    /// # Errors
+    /// A file that is missing, truncated or changed, settings that differ: the message lists them and names an
+    /// earlier checkpoint that can be continued.
+    pub fn load(&self, path: &Path, device: &Device) -> Result<Checkpoint> {
+        let saved = self.verified(path).map_err(|error| {
+            let others = all(self.output).into_iter().filter(|(_, other)| other != path);
+            match others.into_iter().find(|(_, other)| self.verified(other).is_ok()) {
+                None => error,
+                Some((step, _)) => {
+                    let fix = format!("checkpoint-{step} is whole: --resume checkpoint-{step}");
+                    anyhow::anyhow!("{error:#}; {fix}")
+                }
+            }
+        })?;
+        let weights = match self.adapter {
+            Some(_) => Adapter::load(path, &self.model.architecture, device)?.weights,
+            None => {
+                let placement = Precision::default().placement(device)?;
+                weights::load(path, &self.model.architecture, placement)?
+            }
+        };
+        let moments = path.join(MOMENTS);
+        let metrics = read_limited(&path.join(METRICS), MAX_LINES)?;
+        Ok(Checkpoint { state: saved.state, weights, moments, metrics })
+    }
+
+    fn verified(&self, path: &Path) -> Result<TrainerState> {
+        // One of this run's is in its folder; another the user has named.
+        if path.starts_with(self.output) {
+            own_file(self.output, path)?;
+        }
+        for entry in std::fs::read_dir(path).with_context(|| path.display().to_string())? {
+            own_file(path, &entry?.path())?;
+        }
+        let file = path.join(STATE);
+        let text = read_text(&file, MAX_SMALL)
+            .with_context(|| format!("{}: not a checkpoint", file.display()))?;
+        let saved: TrainerState = serde_json::from_str(&text)
+            .with_context(|| format!("{}: truncated, or of another version", file.display()))?;
+        if saved.config_hash != hash(&saved.config) {
+            bail!("{}: its settings are not those that were written", file.display());
+        }
+        let differences = differences(&saved.config, self.config);
+        if !differences.is_empty() {
+            bail!(
+                "{} was made with other settings: {}; continue with those, or choose another --output",
+                path.display(),
+                differences.join(", ")
+            );
+        }
+        for (name, (bytes, crc)) in &saved.files {
+            let file = names::inside(path, name)?;
+            let (size, checksum) =
+                checksum(&file).with_context(|| format!("{}: missing", file.display()))?;
+            if size != *bytes {
+                bail!("{}: has {size} bytes of the {bytes} that were written", file.display());
+            }
+            if checksum != *crc {
+                bail!("{}: is not what was written (its checksum differs)", file.display());
+            }
+        }
+        Ok(saved)
+    }
+}
+
+/// The checkpoint that `--resume WHICH` means: a name in `output` or a path; the newest where `which` is empty.
+pub fn find(output: &Path, which: &str) -> Result<Option<PathBuf>> {
+    if which.is_empty() {
+        return Ok(newest(output));
+    }
+    let candidates = [output.join(which), PathBuf::from(which)];
+    match candidates.into_iter().find(|path| path.join(STATE).exists()) {
+        Some(path) => Ok(Some(path)),
+        None => {
+            let names: Vec<String> =
+                all(output).iter().map(|(step, _)| format!("checkpoint-{step}")).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            bail!("{}: no checkpoint `{which}`; there are {names}", output.display())
+        }
+    }
+}
+
+/// Removes what a run that was killed while writing left behind.
+pub fn clean(output: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(output)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(".checkpoint-") {
+            std::fs::remove_dir_all(entry.path())
+                .with_context(|| entry.path().display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes all checkpoints of a run that has ended.
+pub fn discard(output: &Path) -> Result<()> {
+    clean(output)?;
+    for (_, path) in all(output) {
+        std::fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+    }
+    let latest = output.join(LATEST);
+    match latest.exists() {
+        true => std::fs::remove_file(&latest).with_context(|| latest.display().to_string()),
+        false => Ok(()),
+    }
+}
+
+/// The checkpoint that `latest` names, or else the one of the last step.
+fn newest(output: &Path) -> Option<PathBuf> {
+    let pointed = read_text(&output.join(LATEST), MAX_SMALL).ok();
+    let pointed = pointed.and_then(|name| names::inside(output, name.trim()).ok());
+    let pointed = pointed.filter(|path| path.exists());
+    pointed.or_else(|| all(output).into_iter().next().map(|(_, path)| path))
+}
+
+/// Steps and paths of all checkpoints, the newest first.
+fn all(output: &Path) -> Vec<(usize, PathBuf)> {
+    let step = |path: &Path| -> Option<usize> {
+        path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
+    };
+    let entries = std::fs::read_dir(output).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut checkpoints: Vec<_> = paths.filter_map(|path| Some((step(&path)?, path))).collect();
+    checkpoints.sort_by(|a, b| b.cmp(a));
+    checkpoints
+}
+
+/// Size and checksum of every file in `folder`.
+fn inventory(folder: &Path) -> Result<BTreeMap<String, (u64, u32)>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        files.insert(entry.file_name().to_string_lossy().into_owned(), checksum(&entry.path())?);
+    }
+    Ok(files)
+}
+
+fn checksum(path: &Path) -> Result<(u64, u32)> {
+    let mut file = open_regular(path)?;
+    let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0u8; 1 << 20]);
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok((bytes, hasher.finalize())),
+            count => {
+                hasher.update(&buffer[..count]);
+                bytes += count as u64;
+            }
+        }
+    }
+}
+
+/// Of all that the result depends on, sorted by name.
+fn hash(config: &Value) -> String {
+    let fields: BTreeMap<&String, &Value> = config.as_object().into_iter().flatten().collect();
+    let text: String = fields.into_iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    format!("{:016x}", tealight_datasets::fnv(text.bytes()))
+}
+
+fn differences(old: &Value, new: &Value) -> Vec<String> {
+    let empty = serde_json::Map::new();
+    let (old_map, new_map) = (old.as_object().unwrap_or(&empty), new.as_object().unwrap_or(&empty));
+    let mut keys: Vec<_> = old_map.keys().chain(new_map.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    keys.into_iter()
+        .filter(|key| old_map.get(*key) != new_map.get(*key))
+        .map(|key| {
+            let shown = |value: Option<&Value>| value.map_or("unset".to_owned(), Value::to_string);
+            format!("{key} was {}, is {}", shown(old_map.get(key)), shown(new_map.get(key)))
+        })
+        .collect()
+}

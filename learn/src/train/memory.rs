@@ -1,0 +1,250 @@
+//! The memory of a training run, on the CPU or a GPU, by part, before it begins.
+
+use candle_core::{DType, Device};
+use serde::Serialize;
+
+use tealight_nn::backend::cpu::key_layout::{KeyLayout, held};
+use tealight_nn::backend::gpu::most_logits;
+use tealight_nn::backend::int8;
+use tealight_nn::device::Precision;
+use tealight_nn::generate::PREFILL_TOKENS;
+use tealight_nn::model::{
+    Architecture, BackendKind, Fusion, LayerKind, NormPlacement, QkNorm, prefill_bytes, row_bytes,
+    step_bytes,
+};
+
+/// The sizes that memory depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// Sequences that are sampled at a time.
+    pub rows: usize,
+    /// Prompts of a step.
+    pub prompts: usize,
+    /// Tokens of the longest sequence, prompt and completion.
+    pub longest: usize,
+    /// Most tokens of a completion.
+    pub completion: usize,
+    /// Tokens in one forward and backward pass.
+    pub micro_batch: usize,
+    /// Whether layers are computed again in the backward pass.
+    pub recomputes: bool,
+    /// Weights that are trained; `None` where all are.
+    pub trained: Option<usize>,
+    /// Ranks among which the optimizer's moments are divided; 1 where each holds all.
+    pub optimizer_ranks: usize,
+    /// Whether the base is in blocks of 8 bits.
+    pub is_int8: bool,
+    /// Whether the base is held beside a policy of all weights; an adapter stands on it always.
+    pub holds_base: bool,
+    /// Completion tokens of a step whose whole distributions are compared with the base's.
+    pub compared: usize,
+}
+
+/// The processor of a run: its memory depends on it.
+#[derive(Debug, Clone)]
+pub enum Hardware {
+    /// The CPU, in f32.
+    Cpu,
+    /// A GPU, with weights and activations of this type.
+    Gpu(DType, Device),
+}
+
+impl Hardware {
+    /// That of a device and a precision.
+    ///
+    /// # Errors
+    /// A type that the device does not compute in.
+    pub fn of(device: &Device, precision: Precision) -> anyhow::Result<Self> {
+        Ok(match BackendKind::of(device) {
+            BackendKind::Cpu => Self::Cpu,
+            BackendKind::Gpu => Self::Gpu(precision.dtype.storage(device)?, device.clone()),
+        })
+    }
+}
+
+/// Bytes by part. What lasts is there all the time; of a rollout and a training step only one is.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct MemoryPlan {
+    /// The base's weights, which are the reference; 0 where the policy took them over because nothing reads them.
+    pub base: u64,
+    /// The policy's.
+    pub policy: u64,
+    /// The optimizer's two moments, or this rank's shard of them.
+    pub optimizer: u64,
+    /// Activations that layers keep for the backward pass, and their scratch; they stay for the next step.
+    pub activations: u64,
+    /// In a rollout: weights packed for decoding.
+    pub packed: u64,
+    /// In a rollout: keys and values, and the logits of a step; on a GPU also what else a step computes in, which is
+    /// freed with the cache.
+    pub cache: u64,
+    /// In a training step: the gradients of all weights.
+    pub gradients: u64,
+    /// In a training step: a block of logits; where distributions are compared one more, and what is kept of the base.
+    pub logits: u64,
+}
+
+impl MemoryPlan {
+    /// Of a run at this place.
+    pub fn at(architecture: &Architecture, sizes: Sizes, place: &Hardware) -> Self {
+        match place {
+            Hardware::Cpu => Self::of(architecture, sizes),
+            Hardware::Gpu(dtype, device) => Self::on_gpu(architecture, sizes, (*dtype, device)),
+        }
+    }
+
+    /// Of a run on the CPU in f32; `sizes` may be larger than what is met.
+    pub fn of(architecture: &Architecture, sizes: Sizes) -> Self {
+        let a = architecture;
+        let keys = a.num_kv_heads * a.head_dim;
+        let all = a.parameters();
+        // An adapter stands on the base itself.
+        let trained = sizes.trained.map_or(all, |count| count as u64);
+        let bytes = |shape: &[usize]| {
+            let count = shape.iter().product::<usize>() as u64;
+            let is_int8 = sizes.is_int8 && int8::fits(shape);
+            if is_int8 { count / int8::BLOCK * int8::BLOCK_BYTES } else { 4 * count }
+        };
+        let lookup = 4 * (a.vocab_size * a.hidden_size) as u64;
+        let packed = match sizes.is_int8 {
+            // Products widen it as they read it.
+            true => 0,
+            false if a.tied_embeddings => 4 * all,
+            false => 4 * all - lookup,
+        };
+        let block = 2048;
+        let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
+        let in_block = sizes.micro_batch.min(block) * a.vocab_size.min(block);
+        let blocks = if sizes.compared > 0 { 2 } else { 1 };
+        Self {
+            base: match sizes.holds_base || sizes.trained.is_some() {
+                true => a.tensors().iter().map(|(_, shape)| bytes(shape)).sum(),
+                false => 0,
+            },
+            policy: 4 * trained,
+            optimizer: 8 * trained.div_ceil(sizes.optimizer_ranks as u64),
+            activations: 4 * activations(a, sizes),
+            packed,
+            cache: (4 * cached(a, &sizes, keys) + 8 * columns) as u64,
+            gradients: 4 * trained,
+            logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
+        }
+    }
+
+    /// Of a run on a GPU with weights and activations of this type; what is trained is in f32. The cache is that of
+    /// rows which all grow to their end.
+    fn on_gpu(
+        architecture: &Architecture,
+        sizes: Sizes,
+        (dtype, device): (DType, &Device),
+    ) -> Self {
+        let a = architecture;
+        let width = dtype.size_in_bytes() as u64;
+        let all = a.parameters();
+        let trained = sizes.trained.map_or(all, |count| count as u64);
+        let is_half = dtype == DType::BF16;
+        let head = (a.vocab_size * a.hidden_size) as u64;
+        let prompt = sizes.longest - sizes.completion;
+        let prompts = (sizes.prompts * prompt).min(PREFILL_TOKENS.max(prompt));
+        let logits = (sizes.micro_batch * a.vocab_size).min(most_logits(device)) as u64;
+        let compared = sizes.compared * (a.hidden_size * dtype.size_in_bytes() + 4);
+        Self {
+            base: if sizes.holds_base || sizes.trained.is_some() { width * all } else { 0 },
+            // The copy that samples are drawn from.
+            policy: 4 * trained + if is_half { width * trained } else { 0 },
+            optimizer: 8 * trained.div_ceil(sizes.optimizer_ranks as u64),
+            activations: width * activations(a, sizes),
+            packed: if is_half && !tealight_gpu::multiplies_halves(device) { 4 * head } else { 0 },
+            cache: sizes.rows as u64
+                * (row_bytes(a, sizes.longest, dtype)
+                    + 8 * a.vocab_size as u64
+                    + step_bytes(a, dtype))
+                + prefill_bytes(a, prompts, dtype),
+            gradients: 4 * trained,
+            logits: 2 * 4 * logits + compared as u64,
+        }
+    }
+
+    /// Most bytes at one time.
+    pub fn peak(&self) -> u64 {
+        let lasting = self.base + self.policy + self.optimizer + self.activations;
+        lasting + (self.packed + self.cache).max(self.gradients + self.logits)
+    }
+
+    /// Part after part, for the user to see.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |name: &str, bytes: u64| format!("{name:34} {:9.1} MB", bytes as f64 / 1e6);
+        vec![
+            line("weights of the base", self.base),
+            line("weights of the policy", self.policy),
+            line("moments of the optimizer", self.optimizer),
+            line("activations of a micro-batch", self.activations),
+            line("rollout: packed weights", self.packed),
+            line("rollout: keys, values, logits", self.cache),
+            line("step: gradients", self.gradients),
+            line("step: blocks of logits", self.logits),
+            line("at most, at one time", self.peak()),
+        ]
+    }
+}
+
+/// Values that layers keep of a micro-batch for its backward pass, and their scratch.
+fn activations(a: &Architecture, sizes: Sizes) -> u64 {
+    let (queries, keys) = (a.num_heads * a.head_dim, a.num_kv_heads * a.head_dim);
+    let qkv = queries + 2 * keys;
+    let raw = if a.qk_norm == QkNorm::No { 0 } else { qkv };
+    // The inputs of norms after blocks, and copies of fused projections.
+    let results = if a.norms == NormPlacement::Before { 0 } else { 2 * a.hidden_size };
+    let gates = 2 * a.intermediate_size;
+    let fused = match a.fusion {
+        Fusion::No => 0,
+        Fusion::GateUp => gates,
+        Fusion::All => qkv + gates,
+    };
+    let rest = results + a.hidden_size + 2 * a.intermediate_size;
+    // Gates of attention's output, and the queries once more.
+    let gated = if a.output_gate { 2 * queries } else { 0 };
+    let attention = qkv + raw + queries + gated + rest;
+    // The delta rule's: before and after the convolution, gates, `b` and `a`, results.
+    let delta = a.delta.map_or(0, |d| 2 * d.mixed() + 2 * d.values() + 2 * d.value_heads + rest);
+    let inner = |kind: &LayerKind| match kind {
+        LayerKind::Attention { .. } => attention,
+        LayerKind::Delta => delta,
+    };
+    let largest = a.layers.iter().map(inner).max().unwrap_or(0);
+    // Of the layer in hand: its norms, what is projected down, gradients, keys and values; and once more
+    // for the reference, which keeps nothing but its own scratch. The delta rule's gradients are by head at first.
+    let of_delta = a.delta.map_or(0, |d| {
+        let by_head = d.value_heads * (2 * d.key_dim + d.value_dim + 2);
+        by_head + 4 * d.mixed() + 3 * d.values()
+    });
+    let mixing = (2 * qkv + 2 * keys + 2 * gated).max(of_delta);
+    let scratch = 7 * a.hidden_size + fused + 2 * a.intermediate_size + mixing;
+    let reference = largest + 3 * a.hidden_size + a.intermediate_size + 2 * keys;
+    let scratch = scratch + reference;
+    let saved_tensors = match sizes.recomputes {
+        true => a.num_layers * a.hidden_size + largest,
+        false => a.layers.iter().map(|kind| a.hidden_size + inner(kind)).sum(),
+    };
+    (sizes.micro_batch * (saved_tensors + scratch)) as u64
+}
+
+/// Numbers in the key-value cache of a rollout.
+fn cached(a: &Architecture, sizes: &Sizes, keys: usize) -> usize {
+    let Sizes { longest, completion, .. } = *sizes;
+    let state = a.delta.map_or(0, |d| d.state().iter().sum());
+    let of = |layer: &LayerKind| match layer {
+        LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
+        // Earlier positions are read where the prompt was computed.
+        LayerKind::Attention { window: None, .. } => {
+            2 * keys * KeyLayout::after_others(completion).min(longest)
+        }
+        LayerKind::Delta => state,
+    };
+    let of_prompt = |layer: &LayerKind| match layer {
+        LayerKind::Attention { .. } => 2 * keys * (longest - completion),
+        LayerKind::Delta => state,
+    };
+    sizes.rows * a.layers.iter().map(of).sum::<usize>()
+        + sizes.prompts * a.layers.iter().map(of_prompt).sum::<usize>()
+}

@@ -1,0 +1,345 @@
+//! Scored groups to the batch of one step: advantages token by token, weights, and the tokens that are treated apart.
+
+use std::ops::Range;
+
+use anyhow::Result;
+
+use super::columns::Columns;
+use super::deferred::{Deferred, MicroBatch, PassOutputs};
+use super::scored::ScoredGroups;
+use super::scorer::widened;
+use crate::objective::tokens::{Covariance, select_tokens};
+use crate::objective::{
+    ImportanceCorrection, Normaliser, Offsets, Plan, advantages, subtract_penalty_to_go,
+};
+use tealight_nn::generate::RngKey;
+use tealight_nn::policy::{Distributions, Sequence};
+
+/// Keys the randomness of Clip-Cov apart from that of samples.
+const COVARIANCE: u64 = u64::MAX - 3;
+
+/// The completions of one step with flat columns of their tokens. Only [`TokenBatch::finish`] gives them to the loss.
+pub(super) struct TokenBatch {
+    pub(super) sequences: Vec<Sequence>,
+    /// The base's distributions at every completion's tokens, where the loss compares with them and this rank has them.
+    pub(super) base: Option<Vec<Distributions>>,
+    /// The completions as the teacher of self-distillation sees them, where there is one.
+    pub(super) teacher: Option<Vec<Sequence>>,
+    /// The completions of each mini-batch, one optimizer step each.
+    pub(super) mini_batches: Vec<Range<usize>>,
+    columns: Columns,
+    deferred: Deferred,
+}
+
+/// The settings that a batch depends on beside its plan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchSettings {
+    pub(super) seed: u64,
+    pub(super) step: usize,
+    pub(super) max_completion_length: usize,
+    /// The importance correction of samples of another model.
+    pub(super) correction: Option<ImportanceCorrection>,
+}
+
+impl TokenBatch {
+    /// The batch of a step.
+    pub(super) fn new(plan: &Plan, scored: ScoredGroups, settings: &BatchSettings) -> Self {
+        let ScoredGroups { offsets, groups, stats, counts, behavior_logp, deferral, .. } = scored;
+        let (teacher, is_shown) =
+            scored.teacher.map(|rows| (rows.sequences, rows.is_shown)).unzip();
+        let mut advantage = offsets.spread(&advantages(plan, &stats).concat());
+        let betas = stats.iter().map(|stats| stats.beta);
+        if let Some(costs) = &scored.costs {
+            for (group, beta) in groups.iter().cloned().zip(betas.clone()) {
+                let span = offsets.span(group.clone());
+                let (offsets, costs) = (offsets.slice(group), &costs[span.clone()]);
+                subtract_penalty_to_go(&offsets, costs, beta, &mut advantage[span], None);
+            }
+        }
+        let mini_batches = mini_batches(&groups, plan.steps_per_generation);
+        let weights = |part| completion_weights(plan, &offsets, &counts, part, settings);
+        let weights: Vec<f64> = mini_batches.iter().flat_map(weights).collect();
+        let mut weight = offsets.spread(&weights);
+        if let Some(importance) = &scored.importance {
+            weight.iter_mut().zip(importance).for_each(|(weight, x)| *weight *= x);
+        }
+        let kl_cov_mask = apply_covariance(plan, &mut advantage, &behavior_logp, settings);
+        let is_correct: Vec<bool> = stats.iter().flat_map(|stats| stats.is_correct()).collect();
+        let simko = plan.simko.zip(scored.entropy.as_ref());
+        let simko = simko.map(|(simko, entropy)| {
+            simko.columns(entropy, &advantage, &offsets.spread(&is_correct))
+        });
+        let costs = groups.iter().cloned().zip(betas.clone());
+        let deferred = Deferred {
+            importance: settings.correction.filter(|_| deferral.importance),
+            costs: if deferral.costs { costs.collect() } else { Vec::new() },
+            simko: plan.simko.filter(|_| deferral.entropy),
+        };
+        let beta = groups.iter().zip(betas);
+        let mut beta: Vec<f64> = beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect();
+        for (beta, is_shown) in beta.iter_mut().zip(is_shown.iter().flatten()) {
+            *beta = if *is_shown { *beta } else { 0.0 };
+        }
+        Self {
+            sequences: scored.sequences,
+            base: scored.base,
+            teacher,
+            mini_batches,
+            columns: Columns {
+                beta,
+                offsets,
+                behavior_logp,
+                base_logp: scored.base_logp,
+                advantage,
+                weight,
+                kl_cov_mask,
+                simko,
+                is_correct,
+            },
+            deferred,
+        }
+    }
+
+    /// Some completions with all that their loss reads, given what the pass over them computed.
+    pub(super) fn finish(
+        &self,
+        completions: &[usize],
+        pass: &PassOutputs<'_>,
+    ) -> Result<MicroBatch> {
+        self.deferred.finish(completions, self.columns.gather(completions), pass)
+    }
+
+    /// Whether the gradient of a completion is zero under `plan`: its tokens have no weight, or no advantage where the
+    /// loss has no other term.
+    pub(super) fn is_zero_gradient(&self, completion: usize, plan: &Plan) -> bool {
+        let is_zero =
+            |column: &[f64]| self.columns.of(column, completion).iter().all(|x| *x == 0.0);
+        let is_penalised = self.columns.kl_cov_mask.as_deref().is_some_and(|mask| !is_zero(mask));
+        is_zero(&self.columns.weight)
+            || (plan.is_policy_gradient_alone()
+                && !is_penalised
+                && is_zero(&self.columns.advantage))
+    }
+
+    /// Tokens and completions of a mini-batch that have a weight.
+    pub(super) fn weighted(&self, mini_batch: usize) -> (usize, usize) {
+        let mut totals = (0, 0);
+        for completion in self.mini_batches[mini_batch].clone() {
+            let weights = self.columns.of(&self.columns.weight, completion);
+            if weights.iter().any(|weight| *weight != 0.0) {
+                totals = (totals.0 + weights.len(), totals.1 + 1);
+            }
+        }
+        totals
+    }
+
+    /// Tokens of consecutive completions.
+    pub(super) fn tokens(&self, completions: Range<usize>) -> usize {
+        self.columns.offsets.span(completions).len()
+    }
+
+    /// Log-probabilities of consecutive completions before the step, and under the base.
+    pub(super) fn logp(&self, completions: Range<usize>) -> (&[f32], Option<&[f32]>) {
+        let span = self.columns.offsets.span(completions);
+        let base_logp = self.columns.base_logp.as_ref().map(|logp| &logp[span.clone()]);
+        (&self.columns.behavior_logp[span], base_logp)
+    }
+
+    /// The advantage of each completion's first token.
+    pub(super) fn first_advantages(&self) -> Vec<f64> {
+        first_values(&self.columns.offsets, &self.columns.advantage)
+    }
+}
+
+/// The value of each completion's first token; 0 where it has none.
+pub(super) fn first_values(offsets: &Offsets, column: &[f64]) -> Vec<f64> {
+    offsets.split(column).map(|values| values.first().copied().unwrap_or(0.0)).collect()
+}
+
+/// The completions of each mini-batch: whole groups, as evenly as they divide.
+fn mini_batches(groups: &[Range<usize>], count: usize) -> Vec<Range<usize>> {
+    let count = count.min(groups.len().max(1));
+    let end = |group: usize| group.checked_sub(1).map_or(0, |last| groups[last].end);
+    let part = |number: usize| groups.len() * number / count;
+    (0..count).map(|number| end(part(number))..end(part(number + 1))).collect()
+}
+
+/// The weight of each token of the completions of a mini-batch in the mini-batch's own loss.
+fn completion_weights(
+    plan: &Plan,
+    offsets: &Offsets,
+    counts: &[bool],
+    part: &Range<usize>,
+    settings: &BatchSettings,
+) -> Vec<f64> {
+    let (lengths, counts) = (offsets.slice(part.clone()).lengths(), &counts[part.clone()]);
+    let counted = || lengths.iter().zip(counts).filter(|(_, counts)| **counts);
+    let normaliser = Normaliser {
+        tokens: counted().map(|(length, _)| length).sum::<usize>().max(1),
+        sequences: counted().count().max(1),
+        max_completion_length: settings.max_completion_length,
+    };
+    let weight = |(length, counts): (&usize, &bool)| match counts {
+        true => plan.loss_type.weight(*length, &normaliser),
+        false => 0.0,
+    };
+    lengths.iter().zip(counts).map(weight).collect()
+}
+
+/// Cuts the advantage of the tokens that Clip-Cov picks; returns the mask of those that KL-Cov penalises.
+fn apply_covariance(
+    plan: &Plan,
+    advantage: &mut [f64],
+    behavior_logp: &[f32],
+    settings: &BatchSettings,
+) -> Option<Vec<f64>> {
+    let covariance = plan.covariance?;
+    let rng_key = RngKey { seed: settings.seed, step: COVARIANCE };
+    let mut stream = rng_key.stream(settings.step as u64, 0);
+    let tokens = select_tokens(covariance, advantage, &widened(behavior_logp), || stream.uniform());
+    match covariance {
+        Covariance::Clip { .. } => {
+            tokens.into_iter().for_each(|token| advantage[token] = 0.0);
+            None
+        }
+        Covariance::Kl { .. } => {
+            let mut mask = vec![0.0; advantage.len()];
+            tokens.into_iter().for_each(|token| mask[token] = 1.0);
+            Some(mask)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{Device, Tensor};
+
+    use super::super::deferred::Deferral;
+    use super::super::scorer::log_ratios;
+    use super::*;
+    use crate::objective::{GroupStats, Objective};
+
+    const LENGTHS: [usize; 4] = [2, 1, 3, 2];
+    const SETTINGS: BatchSettings = BatchSettings {
+        seed: 1,
+        step: 3,
+        max_completion_length: 4,
+        correction: Some(ImportanceCorrection::TokenTruncate(2.0)),
+    };
+
+    fn plan(text: &str) -> Plan {
+        text.parse::<Objective>().unwrap().plan
+    }
+
+    /// Two groups of two completions, the first of each correct.
+    fn scored() -> ScoredGroups {
+        let stats = GroupStats {
+            rewards: vec![1.0, 0.0],
+            classes: vec![Some(0), None],
+            policy_logp: vec![-1.0; 2],
+            reference_logp: vec![-1.0; 2],
+            lengths: vec![2; 2],
+            solve_rate: 0.5,
+            beta: 0.25,
+            ..GroupStats::default()
+        };
+        let sequence = |length| Sequence { prompt: vec![1], completion: vec![2; length] };
+        ScoredGroups {
+            sequences: LENGTHS.map(sequence).into(),
+            offsets: Offsets::new(LENGTHS),
+            groups: vec![0..2, 2..4],
+            stats: vec![stats.clone(), stats],
+            counts: vec![true; 4],
+            behavior_logp: (1..=8).map(|token| -0.25 * token as f32).collect(),
+            base_logp: None,
+            base: None,
+            teacher: None,
+            importance: None,
+            costs: None,
+            entropy: None,
+            deferral: Deferral::default(),
+        }
+    }
+
+    fn tensor(values: &[f64]) -> Tensor {
+        let values: Vec<f32> = values.iter().map(|x| *x as f32).collect();
+        Tensor::from_slice(&values, values.len(), &Device::Cpu).unwrap()
+    }
+
+    /// The columns of all completions after a pass with these outputs.
+    fn finished(batch: &TokenBatch, outputs: [&[f64]; 3]) -> Columns {
+        let [logp, entropy, divergence] = outputs.map(tensor);
+        let pass = PassOutputs { logp: &logp, entropy: &entropy, divergence: Some(&divergence) };
+        batch.finish(&[0, 1, 2, 3], &pass).unwrap().columns().clone()
+    }
+
+    #[test]
+    fn advantages_and_weights_stand_at_every_token() {
+        let plan = plan("rloo:loss-type=dapo:steps-per-generation=2:trust-region=ppo");
+        let mut groups = scored();
+        groups.counts[2] = false;
+        let batch = TokenBatch::new(&plan, groups, &SETTINGS);
+        assert_eq!(batch.mini_batches, [0..2, 2..4]);
+        assert_eq!(batch.columns.advantage, [1.0, 1.0, -1.0, 1.0, 1.0, 1.0, -1.0, -1.0]);
+        let third = 1.0 / 3.0;
+        assert_eq!(batch.columns.weight, [third, third, third, 0.0, 0.0, 0.0, 0.5, 0.5]);
+        assert_eq!((batch.weighted(0), batch.weighted(1)), ((3, 2), (2, 1)));
+        let zero: Vec<usize> = (0..4).filter(|row| batch.is_zero_gradient(*row, &plan)).collect();
+        assert_eq!(zero, [2]);
+        assert_eq!(batch.first_advantages(), [1.0, -1.0, 1.0, -1.0]);
+    }
+
+    #[test]
+    fn kl_cov_marks_tokens_and_clip_cov_cuts_them() {
+        let batch = TokenBatch::new(&plan("kl-cov"), scored(), &SETTINGS);
+        let mask = batch.columns.kl_cov_mask.unwrap();
+        assert_eq!(mask.iter().sum::<f64>(), 1.0, "one token of eight");
+        let cut = TokenBatch::new(&plan("clip-cov"), scored(), &SETTINGS).columns;
+        assert!(cut.kl_cov_mask.is_none());
+    }
+
+    /// A pass before the step and the training pass give the same columns.
+    #[test]
+    fn deferred_columns_are_those_that_were_scored_before() {
+        let outputs: [&[f64]; 3] = [
+            &[-0.5, -0.25, -1.0, -0.5, -2.0, -1.0, -0.75, -0.125],
+            &[0.5, 2.0, 1.0, 0.25, 0.75, 3.0, 1.5, 0.125],
+            &[0.25, 0.5, 1.0, 2.0, 0.125, 0.75, 0.5, 0.25],
+        ];
+        let [logp, entropy, divergence] = outputs;
+        let policy_logp: Vec<f32> = logp.iter().map(|x| *x as f32).collect();
+        let sampler_logp = scored().behavior_logp;
+        let ratios = log_ratios(&policy_logp, &sampler_logp);
+        let importance = SETTINGS.correction.unwrap().weigh(&Offsets::new(LENGTHS), &ratios);
+        let known = [
+            (
+                "rloo",
+                ScoredGroups {
+                    importance: Some(importance.factor),
+                    behavior_logp: policy_logp,
+                    ..scored()
+                },
+            ),
+            ("kl-full:0.25", ScoredGroups { costs: Some(divergence.to_vec()), ..scored() }),
+            ("simko", ScoredGroups { entropy: Some(entropy.to_vec()), ..scored() }),
+        ];
+        for (number, (text, known)) in known.into_iter().enumerate() {
+            let deferral =
+                Deferral { importance: number == 0, costs: number == 1, entropy: number == 2 };
+            let (plan, late) = (plan(text), ScoredGroups { deferral, ..scored() });
+            let known = TokenBatch::new(&plan, known, &SETTINGS);
+            let late = TokenBatch::new(&plan, late, &SETTINGS);
+            assert_ne!(late.columns, known.columns, "{text}: nothing was deferred");
+            assert_eq!(finished(&late, outputs), finished(&known, outputs), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_gather_of_a_batch_is_the_columns_of_its_completions() {
+        let batch = TokenBatch::new(&plan("grpo"), scored(), &SETTINGS);
+        let part = batch.columns.gather(&[2, 0]);
+        assert_eq!(part.offsets, Offsets::new([3, 2]));
+        assert_eq!(part.behavior_logp, [-1.0, -1.25, -1.5, -0.25, -0.5]);
+        assert_eq!((part.beta, part.is_correct), (vec![0.25; 2], vec![true; 2]));
+    }
+}

@@ -1,0 +1,156 @@
+//! The settings of a run, and which of them contradict each other.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{Explore, LogKl, RehearsalSamples, Settings};
+use crate::objective::{
+    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
+};
+
+/// One run: an objective, a seed, and everything else.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct RlvrConfig {
+    /// Objective: `NAME[:VALUE...][:KEY=VALUE...]`, such as grpo, kl-full:0.1, dph-js:0.4 or
+    /// f-dpg:hellinger:baseline=group-mean. `tealight objectives` describes every name and key.
+    #[arg(long, default_value = "grpo")]
+    pub objective: Objective,
+    /// Seed of the samples and of the order of prompts.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Everything else.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub settings: Settings,
+}
+
+impl RlvrConfig {
+    /// The objective with the overrides of the settings.
+    ///
+    /// # Errors
+    /// An override that has no effect or makes the objective impossible; a target validity that
+    /// nothing can be computed from.
+    pub fn plan(&self) -> Result<Plan> {
+        let settings = &self.settings;
+        if settings.target_validity.is_some() {
+            check_target_validity(&self.objective, settings)?;
+        }
+        let mut plan = self.resolved()?.plan;
+        if let Some(validity) = settings.target_validity {
+            if plan.annealing.beta_end.is_some() {
+                bail!("--target-validity sets one beta: leave `beta-end` out");
+            }
+            // Any base below the target will do until the base is measured.
+            plan.set_beta(target::beta_for(validity / 2.0, validity)?);
+        }
+        if settings.target_validity.is_some()
+            && matches!(plan.anchor, Anchor::Base(_))
+            && matches!(plan.baseline, Baseline::GroupStd | Baseline::BatchStd | Baseline::Batch)
+        {
+            bail!(
+                "--target-validity needs rewards at their own scale, which dividing by a standard \
+                 deviation changes: add --baseline loo"
+            );
+        }
+        if plan.is_on_policy() && plan.steps_per_generation > settings.prompts_per_step {
+            bail!(
+                "objective `{}`: {} mini-batches of whole prompts need as many --prompts-per-step, not {}: raise it, or \
+                 lower --steps-per-generation",
+                self.objective,
+                plan.steps_per_generation,
+                settings.prompts_per_step
+            );
+        }
+        let needs_group = !matches!(plan.baseline, Baseline::None | Baseline::Greedy);
+        if settings.num_generations < 2 && plan.is_on_policy() && needs_group {
+            bail!("num-generations must be at least 2: a group of one has no baseline");
+        }
+        let smallest = plan.smallest_group();
+        if plan.is_on_policy() && settings.num_generations < smallest {
+            bail!(
+                "objective `{}`: it needs at least {smallest} --num-generations, not {}",
+                self.objective,
+                settings.num_generations
+            );
+        }
+        Ok(plan)
+    }
+
+    /// The objective with the overrides of the settings, which its name then shows.
+    ///
+    /// # Errors
+    /// An override that contradicts the objective, has no effect or makes it impossible.
+    pub fn resolved(&self) -> Result<Objective> {
+        self.objective.with(&self.overrides())
+    }
+
+    /// The objective with its overrides, in words.
+    pub fn resolved_objective(&self) -> Result<String> {
+        let text = self.resolved()?.resolved();
+        let Some(validity) = self.settings.target_validity else { return Ok(text) };
+        // The beta there stands in until the base has been measured.
+        let word = |word: &str| match word.starts_with("beta=") {
+            true => format!("beta=(for validity {validity})"),
+            false => word.to_owned(),
+        };
+        Ok(text.split(' ').map(word).collect::<Vec<_>>().join(" "))
+    }
+
+    /// The settings that override the objective's. Studies give settings to objectives of every kind: those that split
+    /// rollouts, or say what is rehearsed, are left out where the objective does not do it.
+    fn overrides(&self) -> PlanPatch {
+        let (settings, plan) = (&self.settings, &self.objective.plan);
+        let (is_on_policy, rehearses) = (plan.is_on_policy(), plan.rehearses());
+        PlanPatch {
+            baseline: settings.baseline,
+            loss_type: settings.loss_type,
+            epsilon: settings.epsilon,
+            epsilon_high: settings.epsilon_high,
+            num_iterations: settings.num_iterations,
+            beta: settings.beta,
+            steps_per_generation: settings.steps_per_generation.filter(|_| is_on_policy),
+            pef_threshold: settings.pef_threshold.filter(|_| rehearses),
+            extra_check: settings.extra_check.filter(|_| rehearses),
+            explore_all: settings.explore.filter(|_| rehearses).map(|it| it == Explore::All),
+            drop_unsolved: settings.drop_unsolved.filter(|_| rehearses),
+            one_sample: settings
+                .rehearsal_samples
+                .filter(|_| rehearses)
+                .map(|it| it == RehearsalSamples::One),
+        }
+    }
+}
+
+fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<()> {
+    let plan = &objective.plan;
+    let names_one = objective.sets("beta") && matches!(plan.anchor, Anchor::Base(_));
+    if settings.beta.is_some() || names_one {
+        bail!("--target-validity sets beta: leave --beta and the objective's own out");
+    }
+    let is_linked = match &plan.anchor {
+        Anchor::None => false,
+        Anchor::Target(matching) => matching.target == target::Target::Tilted,
+        Anchor::Base(regulariser) => {
+            regulariser.divergence == Divergence::ReverseKl
+                && !matches!(regulariser.estimator, Estimator::K3 | Estimator::Held)
+                // MARA's optimum is another.
+                && plan.rule == AdvantageEstimator::Plain
+        }
+    };
+    if !is_linked {
+        bail!(
+            "--target-validity is the closed form of reverse KL to the base: use kl-reward, kl-full or kl-k2, or a \
+             target p-beta"
+        );
+    }
+    Ok(())
+}
+
+/// Whether a run reads the base once it trains: its objective does, or what it logs. Before the first step every run
+/// does, when the policy is the base.
+pub fn reads_base(config: &RlvrConfig, plan: &Plan) -> bool {
+    let settings = &config.settings;
+    let logs = settings.log_kl != LogKl::Off || settings.log_divergences > 0;
+    plan.needs_reference() || plan.teaches_by_base() || (plan.is_on_policy() && logs)
+}

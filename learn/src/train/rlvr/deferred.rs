@@ -1,0 +1,174 @@
+//! Columns that the training pass itself completes. Where each completion passes through the model once, as it was
+//! sampled, that pass computes what a pass of its own would: [`Deferred::finish`] puts it in. The loss reads a
+//! [`MicroBatch`], which nothing else makes.
+
+use std::ops::Range;
+
+use anyhow::{Context, Result};
+use candle_core::Tensor;
+
+use super::columns::Columns;
+use super::kl::compares_with_base;
+use super::run::Run;
+use super::scorer::{log_ratios, widened};
+use crate::objective::tokens::SimKo;
+use crate::objective::{ImportanceCorrection, Mismatch, Offsets, subtract_penalty_to_go};
+use crate::train::step::micro_batches;
+use tealight_nn::policy::{Forward, Sequence, TokenLogp, on_host};
+
+/// Which columns of a step are left to the training pass.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Deferral {
+    /// Importance weights, and the log-probabilities that they are ratios of.
+    pub(super) importance: bool,
+    /// The regulariser's cost at every position.
+    pub(super) costs: bool,
+    /// Entropies for SimKO.
+    pub(super) entropy: bool,
+}
+
+impl Deferral {
+    /// Of a step with these completions and groups. Importance weights of the first step are not deferred: the checks
+    /// at a run's start read them.
+    pub(super) fn of(
+        run: &Run<'_>,
+        step: usize,
+        sequences: &[Sequence],
+        groups: &[Range<usize>],
+    ) -> Self {
+        let plan = run.plan;
+        let has_dropout = run.config.settings.lora.lora_dropout > 0.0;
+        if plan.updates() > 1 || run.ranks.size() > 1 || has_dropout {
+            return Self::default();
+        }
+        let passes = || micro_batches(sequences, run.config.settings.micro_batch_tokens);
+        let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
+            passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
+        };
+        let is_summed_later =
+            plan.penalty_to_go().is_some() && plan.vocabulary_regulariser().is_some();
+        let reads_advantages = plan.covariance.is_some() || plan.simko.is_some();
+        Self {
+            importance: run.correction.is_some()
+                && step > 0
+                && !compares_with_base(run, step)
+                && !plan.reads_policy_first(),
+            costs: is_summed_later && !reads_advantages && {
+                let passes = passes();
+                groups.iter().all(|group| is_in_one_pass(&passes, group))
+            },
+            entropy: plan.simko.is_some() && passes().len() == 1,
+        }
+    }
+}
+
+/// The columns that the training pass completes, and by which rule.
+pub(super) struct Deferred {
+    /// The importance correction of tokens that another model sampled.
+    pub(super) importance: Option<ImportanceCorrection>,
+    /// The completions of the groups whose penalty-to-go is still to be subtracted from advantages, with their penalty
+    /// coefficients.
+    pub(super) costs: Vec<(Range<usize>, f64)>,
+    /// The rule that finds uncertain tokens.
+    pub(super) simko: Option<SimKo>,
+}
+
+/// Outputs of a forward pass over completion tokens, `[N]` each.
+pub(super) struct PassOutputs<'a> {
+    pub(super) logp: &'a Tensor,
+    pub(super) entropy: &'a Tensor,
+    /// Divergences from the base, where the pass compared with it.
+    pub(super) divergence: Option<&'a Tensor>,
+}
+
+impl<'a> From<&'a Forward> for PassOutputs<'a> {
+    fn from(pass: &'a Forward) -> Self {
+        Self { logp: pass.logp(), entropy: pass.entropy(), divergence: pass.divergence() }
+    }
+}
+
+impl<'a> From<&'a TokenLogp> for PassOutputs<'a> {
+    fn from(pass: &'a TokenLogp) -> Self {
+        Self { logp: &pass.logp, entropy: &pass.entropy, divergence: None }
+    }
+}
+
+/// The completions of one pass with every column that their loss reads.
+pub(super) struct MicroBatch {
+    columns: Columns,
+    ratios: Option<SamplerRatios>,
+}
+
+/// `log(pi / b)` of tokens that another model sampled.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct SamplerRatios {
+    lengths: Vec<usize>,
+    log_ratios: Vec<f64>,
+    counts: Vec<bool>,
+}
+
+impl SamplerRatios {
+    /// Takes in those of a further pass.
+    pub(super) fn extend(&mut self, more: &Self) {
+        self.lengths.extend(&more.lengths);
+        self.log_ratios.extend(&more.log_ratios);
+        self.counts.extend(&more.counts);
+    }
+
+    /// The distance of the model that sampled from the policy.
+    pub(super) fn mismatch(&self) -> Mismatch {
+        Mismatch::of(&Offsets::new(self.lengths.iter().copied()), &self.log_ratios, &self.counts)
+    }
+}
+
+impl MicroBatch {
+    pub(super) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// The ratios that the pass found, where importance weights were deferred.
+    pub(super) fn ratios(&self) -> Option<&SamplerRatios> {
+        self.ratios.as_ref()
+    }
+}
+
+impl Deferred {
+    /// Completes `columns`, those of `completions`, with what the pass over these computed.
+    pub(super) fn finish(
+        &self,
+        completions: &[usize],
+        mut columns: Columns,
+        pass: &PassOutputs<'_>,
+    ) -> Result<MicroBatch> {
+        let ratios = match self.importance {
+            None => None,
+            Some(correction) => {
+                let policy_logp = on_host(&pass.logp.detach())?;
+                let log_ratios = log_ratios(&policy_logp, &columns.behavior_logp);
+                let corrected = correction.weigh(&columns.offsets, &log_ratios);
+                columns.behavior_logp = policy_logp;
+                let weights = columns.weight.iter_mut().zip(&corrected.factor);
+                weights.for_each(|(weight, factor)| *weight *= factor);
+                let (lengths, counts) = (columns.offsets.lengths(), corrected.counts);
+                Some(SamplerRatios { lengths, log_ratios, counts })
+            }
+        };
+        for (group, beta) in &self.costs {
+            let Some(first) = completions.iter().position(|row| *row == group.start) else {
+                continue;
+            };
+            let costs = pass.divergence.context("no divergences in the pass; this is a bug")?;
+            let (costs, local) = (widened(&on_host(&costs.detach())?), first..first + group.len());
+            let (span, offsets) =
+                (columns.offsets.span(local.clone()), columns.offsets.slice(local));
+            let advantage = &mut columns.advantage[span.clone()];
+            subtract_penalty_to_go(&offsets, &costs[span], *beta, advantage, None);
+        }
+        if let Some(simko) = &self.simko {
+            let entropy = widened(&on_host(&pass.entropy.detach())?);
+            let is_correct = columns.offsets.spread(&columns.is_correct);
+            columns.simko = Some(simko.columns(&entropy, &columns.advantage, &is_correct));
+        }
+        Ok(MicroBatch { columns, ratios })
+    }
+}

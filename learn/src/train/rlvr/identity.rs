@@ -1,0 +1,47 @@
+//! Which settings the result of a run depends on: a run may go on with others, but not with these.
+
+use super::config::RlvrConfig;
+use super::settings::{LogKl, ReportTo};
+use crate::train::Scheduler;
+use crate::train::sft::SftConfig;
+
+impl RlvrConfig {
+    /// These settings with what the result does not depend on left at nothing: how long to go on, what to save and to
+    /// log, how work is split up.
+    pub fn identity(&self) -> Self {
+        let mut identity = self.clone();
+        let settings = &mut identity.settings;
+        // A rate or a coefficient that falls over the run depends on its length.
+        let is_constant = settings.schedule.lr_scheduler_type == Scheduler::Constant;
+        let has_ends = self.objective.plan.annealing.has_ends();
+        if is_constant && !has_ends {
+            settings.max_steps = 0;
+        }
+        (settings.max_completions, settings.max_tokens) = (None, None);
+        (settings.save_steps, settings.save_total_limit) = (0, 0);
+        (settings.max_num_seqs, settings.micro_batch_tokens) = (0, 0);
+        settings.gradient_checkpointing = false;
+        settings.log_completions = 0;
+        (settings.log_kl, settings.log_divergences) = (LogKl::Off, 0);
+        settings.log_interference = 0;
+        settings.max_skipped_steps = 0;
+        settings.presamples = None;
+        settings.report_to = vec![ReportTo::Tensorboard];
+        settings.strict = false;
+        identity
+    }
+}
+
+impl SftConfig {
+    /// The same of supervised training.
+    pub fn identity(&self) -> Self {
+        let is_constant = self.schedule.lr_scheduler_type == Scheduler::Constant;
+        Self {
+            max_steps: if is_constant { 0 } else { self.max_steps },
+            save_steps: 0,
+            save_total_limit: 0,
+            micro_batch_tokens: 0,
+            ..self.clone()
+        }
+    }
+}

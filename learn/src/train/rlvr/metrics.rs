@@ -1,0 +1,302 @@
+//! The metrics of each step.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tealight_datasets::Verdict;
+use tealight_datasets::turns::end_of_turn;
+
+use super::interference::PromptInterference;
+use super::rewarding::Rewarding;
+use super::update::{Update, UpdateStats};
+use crate::objective::Mismatch;
+use crate::objective::pstar::PstarDistances;
+use crate::rollout::{Group, Rollout};
+use crate::train::StepTaken;
+use crate::train::checkpoint::State;
+use tealight_nn::generate::Finish;
+
+/// One row of `metrics.jsonl`; names are TRL's.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Metrics {
+    /// Steps done.
+    pub step: usize,
+    /// Policy loss plus weighted divergence.
+    pub loss: f64,
+    /// Mean reward.
+    pub reward: f64,
+    /// Mean over groups of the standard deviation of rewards.
+    pub reward_std: f64,
+    /// Share of zero-variance groups: rewards are all equal, and so is the gradient of their policy loss to zero.
+    pub frac_reward_zero_std: f64,
+    /// The metrics of graded rewards by [`super::Rewarding`].
+    #[serde(flatten)]
+    pub rewards: BTreeMap<String, f64>,
+    /// Shares of the step's groups by their pass rate.
+    #[serde(flatten)]
+    pub pass_rates: PassRates,
+    /// Mean entropy of the policy at sampled tokens, in nats.
+    pub entropy: f64,
+    /// Estimate of `KL(policy || base)` per completion, in nats, by its log-ratio; null where not logged.
+    pub kl: Option<f64>,
+    /// Standard error of `kl` over the completions of the step.
+    pub kl_stderr: Option<f64>,
+    /// The divergence on the base's correct answers, per token; null where not rehearsed.
+    pub rehearsal_divergence: Option<f64>,
+    /// Mean log-probability of a stored token under the policy; falls where the base's answers are
+    /// forgotten, nears 0 where they are learned by heart.
+    pub rehearsal_logp: Option<f64>,
+    /// Share of stored tokens or completions whose log-ratio was cut (see `PointwiseLoss`).
+    pub rehearsal_clamped: Option<f64>,
+    /// Mean divergence of a token's distribution from the teacher's, over the completions for which the teacher is
+    /// shown a solution, before the step's first update; nothing without a teacher, or where nothing was shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teacher_divergence: Option<f64>,
+    /// Share of completions for which the teacher is shown a solution; nothing without a teacher.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demonstrated: Option<f64>,
+    /// Share of correct completions whose pseudo-reward was cut at `max-reward`; null without a target.
+    pub max_reward_ratio: Option<f64>,
+    /// Weight of the entropy bonus; null where it does not adapt.
+    pub entropy_bonus: Option<f64>,
+    /// The regulariser's coefficient, or the target's beta; null where there is none, or one a prompt.
+    pub coefficient: Option<f64>,
+    /// Norm of the gradient before clipping, of the last update of the step.
+    pub grad_norm: f64,
+    /// Learning rate of the step.
+    pub learning_rate: f64,
+    /// Mean tokens in a completion.
+    #[serde(rename = "completions/mean_length")]
+    pub mean_length: f64,
+    /// Tokens in the shortest completion.
+    #[serde(rename = "completions/min_length")]
+    pub min_length: f64,
+    /// Tokens in the longest completion.
+    #[serde(rename = "completions/max_length")]
+    pub max_length: f64,
+    /// Mean tokens in a completion that ended by itself; null where none did.
+    #[serde(rename = "completions/mean_terminated_length")]
+    pub mean_terminated_length: f64,
+    /// Share of completions cut off by the length limit.
+    #[serde(rename = "completions/clipped_ratio")]
+    pub clipped_ratio: f64,
+    /// Share of completions in which no answer was found, or none that could be read.
+    #[serde(rename = "completions/no_answer_ratio")]
+    pub no_answer_ratio: f64,
+    /// Share of tokens whose ratio was clipped.
+    #[serde(rename = "clip_ratio/region_mean")]
+    pub clip_region: f64,
+    /// Largest difference of log-probabilities between rollout and training.
+    #[serde(rename = "sampling/sampling_logp_difference/max")]
+    pub logp_difference: f64,
+    /// Steps that the weights which sampled are behind; null where this process samples.
+    #[serde(rename = "sampling/staleness")]
+    pub staleness: Option<usize>,
+    /// How far what sampled is from the policy; nothing where that is the policy itself.
+    #[serde(flatten)]
+    pub mismatch: Option<Mismatch>,
+    /// How far the policy is from p*, of steps that log it.
+    #[serde(flatten)]
+    pub pstar: Option<PstarDistances>,
+    /// Whether steps for single prompts help or hurt each other, of steps that log it.
+    #[serde(flatten)]
+    pub interference: Option<PromptInterference>,
+    /// Steps skipped so far because the gradient was not finite.
+    pub skipped_steps: usize,
+    /// Tokens sampled so far.
+    pub num_tokens: usize,
+    /// Completions sampled so far, those of the base included.
+    pub num_completions: usize,
+    /// Optimizer steps so far.
+    pub num_updates: usize,
+    /// Completions that went through a backward pass so far, stored ones of the base included.
+    pub num_gradients: usize,
+    /// Stored ones among them.
+    pub num_rehearsed: usize,
+    /// Whether this step is one of them.
+    #[serde(skip)]
+    pub skipped_now: bool,
+    /// Completions of the step that went through a backward pass: rollouts, and stored ones.
+    #[serde(skip)]
+    pub step_gradients: (usize, usize),
+    /// The end of turn after which most truncated completions of the step went on.
+    #[serde(skip)]
+    pub unnoticed_end: Option<&'static str>,
+    /// Tokens sampled in the step.
+    #[serde(skip)]
+    pub step_tokens: usize,
+    /// Seconds the step took.
+    pub step_time: f64,
+    /// Seconds of it until its rollouts were there, judged.
+    #[serde(rename = "time/sampling")]
+    pub sampling_time: f64,
+    /// Seconds in which gradients were summed over ranks, and weights gathered where the optimizer's state is sharded,
+    /// waiting for the slowest included; null where one trains.
+    #[serde(rename = "time/reduction")]
+    pub reduction_time: Option<f64>,
+}
+
+/// A histogram of pass rates over groups, which says what a rule of allocation brings; nothing without rollouts.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PassRates {
+    /// None of a group's completions is correct.
+    #[serde(rename = "pass_rate/0")]
+    pub none: Option<f64>,
+    /// Some are, at most a third.
+    #[serde(rename = "pass_rate/0-33")]
+    pub few: Option<f64>,
+    /// More, up to two thirds.
+    #[serde(rename = "pass_rate/33-67")]
+    pub half: Option<f64>,
+    /// More, but not all.
+    #[serde(rename = "pass_rate/67-100")]
+    pub most: Option<f64>,
+    /// All.
+    #[serde(rename = "pass_rate/100")]
+    pub all: Option<f64>,
+}
+
+impl PassRates {
+    fn of(groups: &[Group]) -> Self {
+        let rate = |group: &Group| {
+            let correct = group.rollouts.iter().filter(|rollout| rollout.is_correct());
+            correct.count() as f64 / group.rollouts.len() as f64
+        };
+        let rates: Vec<f64> = groups.iter().map(rate).collect();
+        let share = |holds: &dyn Fn(f64) -> bool| {
+            let count = rates.iter().filter(|rate| holds(**rate)).count();
+            Some(count as f64 / rates.len() as f64)
+        };
+        let (low, high) = (1.0 / 3.0, 2.0 / 3.0);
+        Self {
+            none: share(&|rate| rate == 0.0),
+            few: share(&|rate| rate > 0.0 && rate <= low),
+            half: share(&|rate| rate > low && rate <= high),
+            most: share(&|rate| rate > high && rate < 1.0),
+            all: share(&|rate| rate == 1.0),
+        }
+    }
+}
+
+impl Metrics {
+    /// Of a step without rollouts: what only rollouts have is not a number, null in the log.
+    pub(super) fn supervised() -> Self {
+        Self {
+            reward: f64::NAN,
+            reward_std: f64::NAN,
+            frac_reward_zero_std: f64::NAN,
+            entropy: f64::NAN,
+            mean_length: f64::NAN,
+            min_length: f64::NAN,
+            max_length: f64::NAN,
+            mean_terminated_length: f64::NAN,
+            clipped_ratio: f64::NAN,
+            no_answer_ratio: f64::NAN,
+            clip_region: f64::NAN,
+            logp_difference: f64::NAN,
+            ..Self::default()
+        }
+    }
+
+    /// Takes over the counters of the run after the step.
+    pub(super) fn count(&mut self, state: &State) {
+        self.step = state.global_step;
+        self.num_tokens = state.num_tokens;
+        self.num_completions = state.num_completions;
+        self.skipped_steps = state.skipped_steps;
+        self.num_gradients = state.num_gradients;
+        self.num_rehearsed = state.num_rehearsed;
+        self.num_updates = state.optimizer_steps;
+    }
+
+    /// Takes in what an update measured; means over the updates of the step.
+    pub(super) fn add(&mut self, stats: &UpdateStats, update: Update) {
+        let share = 1.0 / update.of as f64;
+        self.loss += share * stats.loss;
+        if let Some(seconds) = stats.reduction_time {
+            *self.reduction_time.get_or_insert(0.0) += seconds;
+        }
+        self.mismatch = stats.mismatch.or(self.mismatch);
+        if let Some(rollouts) = &stats.rollouts {
+            self.step_gradients.0 += rollouts.count;
+            self.entropy += rollouts.entropy;
+            self.clip_region += rollouts.clipped;
+            let (sum, tokens) = rollouts.teacher;
+            if tokens > 0.0 {
+                self.teacher_divergence = Some(sum / tokens);
+            }
+            self.logp_difference = self.logp_difference.max(rollouts.logp_difference);
+        }
+        if let Some(stored) = &stats.stored {
+            self.step_gradients.1 += stored.count;
+            if stored.count > 0 {
+                *self.rehearsal_logp.get_or_insert(0.0) += stored.logp;
+                *self.rehearsal_clamped.get_or_insert(0.0) += stored.clamped;
+            }
+            if stats.is_rehearsal {
+                *self.rehearsal_divergence.get_or_insert(0.0) += share * stored.value;
+            }
+        }
+    }
+
+    /// Takes in an optimizer step.
+    pub(super) fn take(&mut self, step: &StepTaken) {
+        self.grad_norm = step.grad_norm;
+        if let Some(seconds) = &mut self.reduction_time {
+            *seconds += step.gathering_time;
+        }
+    }
+
+    /// Metrics of the rewards and lengths of a step's groups.
+    pub(super) fn of(groups: &[Group], rewarding: &Rewarding) -> Self {
+        let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();
+        let count = all.len() as f64;
+        let deviations: Vec<f64> = groups
+            .iter()
+            .map(|group| {
+                let rewards = group.rewards();
+                // Equal rewards differ from their rounded mean.
+                if rewards.len() > 1 && rewards.iter().all(|reward| *reward == rewards[0]) {
+                    return 0.0;
+                }
+                let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
+                let squares: f64 = rewards.iter().map(|r| (r - mean) * (r - mean)).sum();
+                (squares / (rewards.len() as f64 - 1.0)).sqrt()
+            })
+            .collect();
+        let of_groups = groups.len() as f64;
+        let no_answer = |verdict: &Verdict| {
+            f64::from(matches!(verdict, Verdict::NoAnswer | Verdict::Unparsable { .. }))
+        };
+        let length = |rollout: &&Rollout| rollout.completion.tokens.len() as f64;
+        let lengths: Vec<f64> = all.iter().map(length).collect();
+        let has_ended = |rollout: &&&Rollout| rollout.completion.finish == Finish::Stop;
+        let ended: Vec<f64> = all.iter().filter(has_ended).map(length).collect();
+        let truncated = |finish| f64::from(finish == Finish::Length);
+        Self {
+            reward: all.iter().map(|rollout| rollout.reward()).sum::<f64>() / count,
+            reward_std: deviations.iter().sum::<f64>() / of_groups,
+            rewards: rewarding.logged(groups),
+            frac_reward_zero_std: deviations.iter().filter(|d| **d == 0.0).count() as f64
+                / of_groups,
+            pass_rates: PassRates::of(groups),
+            min_length: lengths.iter().copied().fold(f64::INFINITY, f64::min),
+            max_length: lengths.iter().copied().fold(0.0, f64::max),
+            mean_terminated_length: ended.iter().sum::<f64>() / ended.len() as f64,
+            mean_length: all.iter().map(|r| r.completion.tokens.len()).sum::<usize>() as f64
+                / count,
+            no_answer_ratio: all.iter().map(|r| no_answer(&r.verdict)).sum::<f64>() / count,
+            unnoticed_end: unnoticed_end(&all),
+            clipped_ratio: all.iter().map(|r| truncated(r.completion.finish)).sum::<f64>() / count,
+            ..Self::default()
+        }
+    }
+}
+
+/// The end of turn after which most of the truncated completions went on.
+fn unnoticed_end(rollouts: &[&Rollout]) -> Option<&'static str> {
+    let is_truncated = |rollout: &&&Rollout| rollout.completion.finish == Finish::Length;
+    let truncated: Vec<_> = rollouts.iter().filter(is_truncated).collect();
+    let ends: Vec<_> = truncated.iter().filter_map(|rollout| end_of_turn(&rollout.text)).collect();
+    ends.first().copied().filter(|_| 2 * ends.len() > truncated.len())
+}

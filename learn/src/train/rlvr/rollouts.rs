@@ -1,0 +1,107 @@
+//! Prompts to the judged groups of one step.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::run::Run;
+use crate::objective::Baseline;
+use crate::rollout::{Collector, Group, collect};
+use crate::train::{Known, PromptTrials};
+use tealight_nn::generate::{LocalSampler, RngKey, Sampler, SamplingParams};
+
+/// Rounds of prompts that dynamic sampling draws at most for one step.
+const MAX_ROUNDS: usize = 10;
+
+/// The rollouts of a step.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Rollouts {
+    /// The groups of the batch.
+    pub(super) groups: Vec<Group>,
+    /// All that was sampled for it.
+    pub(super) sampled: Vec<Group>,
+    /// The number of the next round of prompts.
+    pub(super) rounds: usize,
+    /// Policy lag: optimizer steps between the weights that sampled and those that are trained.
+    pub(super) staleness: usize,
+}
+
+/// Samples the rollouts of a step: rounds of prompts from `round` on, until enough groups are kept. `trials` are those
+/// of the steps before.
+pub(super) fn sample(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Result<Rollouts> {
+    let group_count = run.config.settings.prompts_per_step.min(run.data.explore.len());
+    let (mut groups, mut sampled): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
+    let mut rounds = round;
+    for _ in 0..MAX_ROUNDS {
+        let round = sample_round(run, rounds, trials)?;
+        rounds += 1;
+        let is_kept = |group: &&Group| !run.plan.dynamic_sampling || is_mixed(group);
+        groups.extend(round.iter().filter(is_kept).cloned());
+        sampled.extend(round);
+        if groups.len() >= group_count {
+            break;
+        }
+    }
+    groups.truncate(group_count);
+    if groups.is_empty() {
+        // All groups have zero variance: those of the last round have advantages of zero, and the metrics show it.
+        groups = sampled[sampled.len() - group_count..].to_vec();
+    }
+    Ok(Rollouts { groups, sampled, rounds, staleness: 0 })
+}
+
+/// Whether the completions of a group earn different rewards.
+fn is_mixed(group: &Group) -> bool {
+    let rewards = group.rewards();
+    rewards.iter().any(|reward| *reward != rewards[0])
+}
+
+/// The judged groups of a round of prompts, in the order they were chosen in, which is random: neither mini-batches
+/// nor what dynamic sampling has too many of then depend on a problem's index or on which ended first.
+fn sample_round(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Result<Vec<Group>> {
+    let settings = &run.config.settings;
+    let engine = run.engine.as_ref().map(|rollouts| rollouts.engine);
+    let (decoder, local);
+    let sampler: &dyn Sampler = match engine {
+        Some(engine) => engine.context("another rank has the engine")?,
+        None => {
+            decoder = run.policy.decoder().prepacked(run.rollout_dtype)?;
+            local = LocalSampler { decoder: &decoder, max_rows: settings.max_num_seqs };
+            &local
+        }
+    };
+    let count = settings.prompts_per_step.min(run.data.explore.len());
+    let at = (round, run.config.seed);
+    let known = Known { explore: &run.data.explore, base: &run.data.base_trials, trials };
+    let chosen = settings.prompt_allocation.choose(known, count, at, |problem| run.id(problem));
+    let position: HashMap<usize, usize> = chosen.iter().copied().zip(0..).collect();
+    let rng_key = RngKey { seed: run.config.seed, step: round as u64 };
+    let collect_all = |params: &SamplingParams,
+                       numbers: Range<usize>,
+                       sink: &mut dyn FnMut(Group) -> Result<()>| {
+        let mut collector = Collector::new(sampler, run.tokenizer, run.verifier, params)
+            .using(run.rewarding.reward_use())
+            .counting(settings.truncated);
+        if engine.is_none() {
+            collector = collector.among(run.ranks);
+        }
+        collect(&collector, run.problems, &chosen, numbers, rng_key, sink)
+    };
+    let params = settings.sampling(run.tokenizer);
+    let mut groups = Vec::with_capacity(count);
+    collect_all(&params, 0..settings.num_generations, &mut |group| {
+        groups.push(group);
+        Ok(())
+    })?;
+    groups.sort_by_key(|group| position[&group.problem]);
+    if run.plan.baseline == Baseline::Greedy {
+        let params = SamplingParams { temperature: 0.0, ..params };
+        collect_all(&params, 0..1, &mut |group| {
+            groups[position[&group.problem]].greedy = group.rollouts.into_iter().next();
+            Ok(())
+        })?;
+    }
+    Ok(groups)
+}

@@ -1,0 +1,134 @@
+//! The state of a run while it trains: settings, models, prompts, and where its samples come from.
+
+use anyhow::{Result, bail};
+use candle_core::Device;
+use tealight_datasets::Verifier;
+
+use super::config::RlvrConfig;
+use super::rewarding::Rewarding;
+use super::scorer::Scorer;
+use super::training_data::TrainingData;
+use crate::objective::{Coefficients, ImportanceCorrection, Plan};
+use crate::presample::Presamples;
+use crate::rollout::Encoded;
+use crate::train::DeviceLink;
+use crate::train::checkpoint::State;
+use tealight_nn::generate::Engine;
+use tealight_nn::model::{Decoder, RolloutDtype};
+use tealight_nn::policy::Policy;
+use tealight_nn::tokenizer::Tokenizer;
+use tealight_system::ranks::Ranks;
+
+/// A run: its models, prompts and settings. Only the weights of the policy change.
+pub struct Run<'a> {
+    /// The settings, checked.
+    pub config: &'a RlvrConfig,
+    /// The plan of the settings.
+    pub plan: &'a Plan,
+    /// The model that changes.
+    pub policy: &'a Policy,
+    /// The base, which does not; none where nothing reads it ([`super::reads_base`]) and its weights are not held.
+    pub reference: Option<&'a Decoder>,
+    /// The prompts.
+    pub problems: &'a [Encoded<'a>],
+    /// Statistics of the prompts, and stored completions.
+    pub data: &'a TrainingData,
+    /// The base's completions of all problems, where there are some, that the log reads.
+    pub presamples: Option<&'a Presamples>,
+    /// Decodes completions.
+    pub tokenizer: &'a dyn Tokenizer,
+    /// Judges them.
+    pub verifier: &'a dyn Verifier,
+    /// How their rewards are used and logged.
+    pub rewarding: &'a Rewarding,
+    /// The engine that samples in place of this process.
+    pub engine: Option<RolloutEngine<'a>>,
+    /// The type that the policy is rounded to where this process samples.
+    pub rollout_dtype: Option<RolloutDtype>,
+    /// The importance correction of samples of another model than the policy: a server's, or the rounded policy's.
+    pub correction: Option<ImportanceCorrection>,
+    /// The processes that train together.
+    pub ranks: &'a Ranks,
+    /// The link between their GPUs over which gradients are summed; over that of the processes where there is none.
+    pub device_link: Option<&'a dyn DeviceLink>,
+}
+
+/// An engine outside this process.
+pub struct RolloutEngine<'a> {
+    /// The engine; none on ranks for which the first asks it.
+    pub engine: Option<&'a dyn Engine>,
+    /// Steps that it may be ahead of training: 0 waits for every step's weights.
+    pub max_staleness: usize,
+}
+
+impl Run<'_> {
+    /// The id of a problem.
+    pub(super) fn id(&self, problem: usize) -> &str {
+        &self.problems[problem].problem.id
+    }
+
+    /// Refuses prompts by their pass rates where they are sampled before those are known.
+    pub(super) fn check_allocation(&self) -> Result<()> {
+        let is_ahead = self.engine.as_ref().is_some_and(|engine| engine.max_staleness > 0);
+        let rule = self.config.settings.prompt_allocation;
+        if is_ahead && rule.is_adaptive() {
+            bail!(
+                "--prompt-allocation {rule} goes by the steps before, which are not known where steps are sampled ahead: \
+                 use --max-staleness 0 or --prompt-allocation uniform"
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether there is a further step to do.
+    pub fn goes_on(&self, state: &State) -> bool {
+        let settings = &self.config.settings;
+        let has_budget = settings.max_completions.is_none_or(|most| state.num_completions < most);
+        let has_tokens = settings.max_tokens.is_none_or(|most| state.num_tokens < most);
+        state.global_step < settings.max_steps && has_budget && has_tokens
+    }
+
+    /// The models, as they score completions.
+    pub(super) fn scorer(&self) -> Scorer<'_> {
+        Scorer {
+            policy: self.policy,
+            base: self.reference,
+            temperature: self.config.settings.temperature,
+            micro_batch_tokens: self.config.settings.micro_batch_tokens,
+            ranks: self.ranks,
+        }
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        self.policy.decoder().device()
+    }
+
+    /// The coefficients of a step.
+    pub(super) fn coefficients(&self, step: usize) -> Coefficients {
+        self.plan.coefficients(step, self.config.settings.max_steps)
+    }
+
+    /// The coefficient of a problem at a step.
+    pub(super) fn beta(&self, problem: usize, step: usize) -> f64 {
+        self.data.beta[problem] * self.coefficients(step).beta
+    }
+
+    /// The regulariser's coefficient, or the target's beta, at a step; none where there is neither or prompts have
+    /// their own.
+    pub(super) fn common_beta(&self, step: usize) -> Option<f64> {
+        let first = *self.data.beta.first()?;
+        let is_one = first > 0.0 && self.data.beta.iter().all(|beta| *beta == first);
+        is_one.then(|| self.beta(0, step))
+    }
+
+    /// The weight of the entropy bonus: where it adapts, none while entropy is above its target.
+    pub(super) fn entropy_bonus(&self, state: &State) -> f64 {
+        let fixed = self.coefficients(state.global_step).entropy;
+        match self.plan.entropy.target {
+            None => fixed,
+            Some(_) if state.is_above_entropy => 0.0,
+            Some(_) if state.entropy_bonus > 0.0 => state.entropy_bonus,
+            Some(_) => fixed,
+        }
+    }
+}

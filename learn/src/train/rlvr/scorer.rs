@@ -1,0 +1,165 @@
+//! Completions to flat columns of log-probabilities, entropies and divergences under policy and base. Each rank scores
+//! a share of the completions, and all ranks have the result.
+
+use std::borrow::Borrow;
+use std::ops::Range;
+
+use anyhow::{Context, Result};
+
+use crate::objective::Plan;
+use crate::train::shared::token_column;
+use crate::train::step::{lengths, micro_batches};
+use tealight_nn::model::Decoder;
+use tealight_nn::policy::{
+    Base, Distributions, FullVocabulary, Policy, Sequence, on_host, token_divergence, token_logp,
+};
+use tealight_system::ranks::Ranks;
+
+/// The models of a run, as they score completions.
+#[derive(Clone, Copy)]
+pub(super) struct Scorer<'a> {
+    pub(super) policy: &'a Policy,
+    /// The base; none where its weights are not held.
+    pub(super) base: Option<&'a Decoder>,
+    pub(super) temperature: f64,
+    pub(super) micro_batch_tokens: usize,
+    pub(super) ranks: &'a Ranks,
+}
+
+/// Scores of completions under the base.
+pub(super) struct BaseScores {
+    /// Log-probabilities of their tokens.
+    pub(super) logp: Vec<f32>,
+    /// The distributions that these are from, completion by completion, where later passes compare with them and this
+    /// rank has them all.
+    pub(super) distributions: Option<Vec<Distributions>>,
+}
+
+impl<'a> Scorer<'a> {
+    /// The base's decoder.
+    pub(super) fn base(&self) -> Result<&'a Decoder> {
+        self.base.context("the base was not held, and something reads it; this is a bug")
+    }
+
+    pub(super) fn policy_logp<S: Borrow<Sequence>>(&self, rows: &[S]) -> Result<Vec<f32>> {
+        self.logp(self.policy.decoder(), rows)
+    }
+
+    pub(super) fn base_logp<S: Borrow<Sequence>>(&self, rows: &[S]) -> Result<Vec<f32>> {
+        self.logp(self.base()?, rows)
+    }
+
+    /// Log-probabilities under a model.
+    pub(super) fn logp<S: Borrow<Sequence>>(
+        &self,
+        decoder: &Decoder,
+        rows: &[S],
+    ) -> Result<Vec<f32>> {
+        self.column(rows, |part, _| {
+            Ok(on_host(&token_logp(decoder, part, self.temperature)?.logp)?)
+        })
+    }
+
+    /// Log-probabilities under the base, with its distributions.
+    pub(super) fn base_distributions(&self, rows: &[Sequence]) -> Result<BaseScores> {
+        let mut distributions = Vec::with_capacity(rows.len());
+        let logp = self.column(rows, |part, _| {
+            let scores = token_logp(self.base()?, part, self.temperature)?;
+            distributions.extend(scores.distributions.split(lengths(part).into_iter())?);
+            Ok(on_host(&scores.logp)?)
+        })?;
+        Ok(BaseScores { logp, distributions: Some(distributions) })
+    }
+
+    /// Entropies of the policy's next-token distributions.
+    pub(super) fn entropies(&self, rows: &[Sequence]) -> Result<Vec<f64>> {
+        let entropy = self.column(rows, |part, _| {
+            Ok(on_host(&token_logp(self.policy.decoder(), part, self.temperature)?.entropy)?)
+        })?;
+        Ok(widened(&entropy))
+    }
+
+    /// Divergences of the policy's next-token distributions from the base's, which `base` has where it was computed.
+    pub(super) fn divergences(
+        &self,
+        plan: &Plan,
+        rows: &[Sequence],
+        base: Option<&[Distributions]>,
+    ) -> Result<Vec<f64>> {
+        let divergence = self.column(rows, |part, range| {
+            let base = base.map(|base| base[range].iter().collect());
+            let Some(base) = self.full_vocabulary(plan, part, base)?.base else {
+                return Ok(vec![]);
+            };
+            let decoder = self.policy.decoder();
+            Ok(on_host(&token_divergence(decoder, part, self.temperature, &base)?)?)
+        })?;
+        Ok(widened(&divergence))
+    }
+
+    /// The full-vocabulary outputs of a pass over some completions, which `rows` are as the base or the teacher sees
+    /// them; `base` has the base's distributions of all of them, where they were computed before.
+    pub(super) fn full_vocabulary<S: Borrow<Sequence>>(
+        &self,
+        plan: &Plan,
+        rows: &[S],
+        base: Option<Vec<&Distributions>>,
+    ) -> Result<FullVocabulary<'a>> {
+        let likeliest = plan.simko.map_or(0, |simko| simko.top);
+        let Some(regulariser) = plan.vocabulary_regulariser() else {
+            return Ok(FullVocabulary { likeliest, base: None });
+        };
+        let distributions = match base {
+            Some(base) => Distributions::joined(&base)?,
+            None => self.distributions(self.compared(plan)?, rows)?,
+        };
+        let divergence = regulariser.divergence;
+        let base = Base { decoder: self.compared(plan)?, distributions, divergence };
+        Ok(FullVocabulary { likeliest, base: Some(base) })
+    }
+
+    /// The model that next-token distributions are compared with.
+    fn compared(&self, plan: &Plan) -> Result<&'a Decoder> {
+        match plan.teacher() {
+            Some(_) if !plan.teaches_by_base() => Ok(self.policy.decoder()),
+            _ => self.base(),
+        }
+    }
+
+    /// The distributions of some completions in passes of the usual size: demonstrations make prompts longer.
+    fn distributions<S: Borrow<Sequence>>(
+        &self,
+        decoder: &Decoder,
+        rows: &[S],
+    ) -> Result<Distributions> {
+        let passes = micro_batches(rows, self.micro_batch_tokens).into_iter();
+        let of = |pass: Range<usize>| {
+            Ok(token_logp(decoder, &rows[pass], self.temperature)?.distributions)
+        };
+        let parts: Vec<Distributions> = passes.map(of).collect::<Result<_>>()?;
+        Ok(Distributions::joined(&parts.iter().collect::<Vec<_>>())?)
+    }
+
+    fn column<S: Borrow<Sequence>>(
+        &self,
+        rows: &[S],
+        compute: impl FnMut(&[S], Range<usize>) -> Result<Vec<f32>>,
+    ) -> Result<Vec<f32>> {
+        token_column(rows, self.micro_batch_tokens, self.ranks, compute)
+    }
+}
+
+/// The same numbers in f64.
+pub(super) fn widened(column: &[f32]) -> Vec<f64> {
+    column.iter().map(|x| f64::from(*x)).collect()
+}
+
+/// `log(pi / a)` of every token.
+pub(super) fn log_ratios(policy: &[f32], base: &[f32]) -> Vec<f64> {
+    policy.iter().zip(base).map(|(p, a)| f64::from(*p) - f64::from(*a)).collect()
+}
+
+/// The log-probability of a completion, of those of its tokens.
+pub(super) fn sum(logp: &[f32]) -> f64 {
+    logp.iter().map(|x| f64::from(*x)).sum()
+}

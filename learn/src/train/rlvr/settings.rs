@@ -1,0 +1,311 @@
+//! The settings that the runs of a study share.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use tealight_eval::Truncated;
+
+use crate::objective::{Baseline, LossType};
+use crate::train::{AdamWConfig, PromptAllocation, Schedule};
+use tealight_formats::adapter::LoraOptions;
+use tealight_nn::generate::{Filters, SamplingParams};
+use tealight_nn::tokenizer::Tokenizer;
+use tealight_system::choices::choice;
+use tealight_system::one_or_many;
+
+/// Maximum new tokens of a completion where nobody says and the context leaves more.
+pub const LENGTH: usize = 512;
+
+/// The settings that the runs of a study share; names are TRL's where TRL has one.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct Settings {
+    /// Override the objective's baseline.
+    #[arg(long, value_enum, alias = "advantage")]
+    pub baseline: Option<Baseline>,
+    /// Override the objective's mean of the loss: grpo (over tokens of a completion, then completions), dapo (over all
+    /// tokens), dr_grpo (sum of tokens over the maximum length).
+    #[arg(long, value_enum)]
+    pub loss_type: Option<LossType>,
+    /// Override the objective's clip range: importance ratios are clipped from below at 1 - EPSILON.
+    #[arg(long)]
+    pub epsilon: Option<f64>,
+    /// Override the objective's clip range: importance ratios are clipped from above at 1 + EPSILON_HIGH.
+    #[arg(long)]
+    pub epsilon_high: Option<f64>,
+    /// Override the objective's KL (or other) penalty coefficient, or the temperature of its target p_beta. Larger
+    /// values retain more of the base's answers.
+    #[arg(long)]
+    pub beta: Option<f64>,
+    /// Override the objective's number of passes over each batch of rollouts.
+    #[arg(long)]
+    pub num_iterations: Option<usize>,
+    /// Override the number of mini-batches, each with its own optimizer step, that a batch of rollouts is split into. A
+    /// trust region acts only with more than one update a batch.
+    #[arg(long)]
+    #[serde(default)]
+    pub steps_per_generation: Option<usize>,
+    /// Choose beta such that the objective's optimum is correct with this probability, on average over prompts.
+    #[arg(long)]
+    pub target_validity: Option<f64>,
+    /// Whether --target-validity sets one beta for the run or one for each prompt.
+    #[arg(long, value_enum, default_value_t = BetaPer::Run)]
+    pub beta_per: BetaPer,
+    /// Number of completions for each prompt of a step.
+    #[arg(long, default_value_t = 8)]
+    pub num_generations: usize,
+    /// Number of prompts in a step.
+    #[arg(long, default_value_t = 8)]
+    pub prompts_per_step: usize,
+    /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
+    /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5), inverse-success (weights inverse
+    /// to the pass rate), unsolved (never solved so far), curverl (weights by rank and density of the pass rate). Pass
+    /// rates are counted in this run, from the base's pre-samples on; each time a prompt is sampled, its earlier counts
+    /// are halved.
+    #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE")]
+    #[serde(default)]
+    pub prompt_allocation: PromptAllocation,
+    /// Number of training steps; each step samples its own rollouts.
+    #[arg(long, default_value_t = 100)]
+    pub max_steps: usize,
+    /// Stop when this many completions have been sampled, those of the base included.
+    #[arg(long)]
+    pub max_completions: Option<usize>,
+    /// Stop when this many tokens have been sampled, those of the base included.
+    #[arg(long)]
+    #[serde(default)]
+    pub max_tokens: Option<usize>,
+    /// Maximum new tokens of a completion; --truncated says what a truncated completion earns. Default: the room that
+    /// the context leaves, up to 512.
+    #[arg(long)]
+    pub max_completion_length: Option<usize>,
+    /// Leave truncated completions out of the loss instead of counting them as incorrect.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    pub mask_truncated_completions: bool,
+    /// Rule for completions that were truncated at the length limit, in rollouts and in evaluations of the run: wrong
+    /// (no reward, so that the policy learns to end), or judged (the verifier decides). Stored samples of the base
+    /// always count by `wrong`.
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
+    #[serde(default)]
+    pub truncated: Truncated,
+    /// Temperature of rollouts and of log-probabilities.
+    #[arg(long, default_value_t = 1.0)]
+    pub temperature: f64,
+    /// Number of completions of the base for each prompt, if the objective needs them.
+    #[arg(long, default_value_t = 16)]
+    pub num_presamples: usize,
+    /// Take the base's completions from this directory, made by `tealight presample`.
+    #[arg(long)]
+    pub presamples: Option<PathBuf>,
+    /// Prompt of the teacher of self-distillation, a template with {{ prompt }} and {{ solution }}. Default: the
+    /// solution as a worked example before the prompt, and in a chat below the last question.
+    #[arg(long, value_name = "TEMPLATE")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demonstration_template: Option<String>,
+    /// Override the objective's threshold for rehearsal: a prompt is rehearsed if at least this share of the base's
+    /// samples is correct (DPH-RL's D_pef).
+    #[arg(long)]
+    pub pef_threshold: Option<f64>,
+    /// Override whether a prompt is rehearsed only if one further sample of the base is correct too.
+    #[arg(long)]
+    pub extra_check: Option<bool>,
+    /// Override the prompts whose rollouts an objective with rehearsal samples: those that are not rehearsed (rest;
+    /// DPH-RL's D_exp), or all.
+    #[arg(long, value_enum)]
+    pub explore: Option<Explore>,
+    /// Override whether an objective with rehearsal leaves out prompts that the base never solved.
+    #[arg(long)]
+    pub drop_unsolved: Option<bool>,
+    /// Override how many correct completions of each rehearsed prompt are stored: all, or one (as in DPH-RL).
+    #[arg(long, value_enum)]
+    #[serde(default)]
+    pub rehearsal_samples: Option<RehearsalSamples>,
+    /// Number of stored completions of the base in each step, if the objective trains on them.
+    #[arg(long, default_value_t = 64)]
+    pub rehearsal_batch_size: usize,
+    /// How to log the KL to the base for objectives that do not compute it: estimate uses 32 completions of every
+    /// fifth step, all uses all completions, off disables it. true stands for all, false for off.
+    #[arg(long, value_enum, default_value_t = LogKl::Estimate)]
+    pub log_kl: LogKl,
+    /// Steps between logged estimates of the distance from p*, the base conditioned on a correct answer; 0 disables
+    /// them. With --presamples the estimates include answers that the policy has lost.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
+    #[serde(default)]
+    pub log_divergences: usize,
+    /// Steps between logged inner products of the gradients of the step's prompts (prompt interference); 0 disables
+    /// them. An estimate costs a forward and a backward pass of at most 8 groups, and 4 MB a group.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
+    #[serde(default)]
+    pub log_interference: usize,
+    /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
+    #[arg(long, default_value_t = 4096)]
+    pub micro_batch_tokens: usize,
+    /// Keep only the input of each layer for the backward pass and recompute the rest: a third more arithmetic, a
+    /// fraction of the memory, the same result.
+    #[arg(long)]
+    #[serde(default)]
+    pub gradient_checkpointing: bool,
+    /// Maximum number of sequences in one decoding batch.
+    #[arg(long, default_value_t = 256)]
+    pub max_num_seqs: usize,
+    /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
+    #[arg(long, default_value_t = 50)]
+    pub save_steps: usize,
+    /// Number of the newest checkpoints to keep, besides the best by mean reward; 0 keeps all.
+    #[arg(long, default_value_t = 3)]
+    #[serde(default)]
+    pub save_total_limit: usize,
+    /// Stop after this many optimizer steps in a row were skipped because the loss or the gradient was not finite.
+    #[arg(long, default_value_t = 5)]
+    #[serde(default)]
+    pub max_skipped_steps: usize,
+    /// Steps between files of completions, completions/*.parquet; 0 writes none.
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1")]
+    #[serde(default)]
+    pub log_completions: usize,
+    /// Where to log metrics besides metrics.jsonl: tensorboard (event files), wandb or trackio (by the Python package
+    /// of that name, with python3 or TEALIGHT_PYTHON), or none. Separate several by commas.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "tensorboard")]
+    #[serde(default = "tensorboard", with = "one_or_many")]
+    pub report_to: Vec<ReportTo>,
+    /// Save a checkpoint and stop, instead of only warning, when a run learns nothing.
+    #[arg(long)]
+    #[serde(default)]
+    pub strict: bool,
+    /// The adapter, where one is trained.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub lora: LoraOptions,
+    /// See the optimizer's settings.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub schedule: Schedule,
+    /// See the optimizer's settings.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub adamw: AdamWConfig,
+}
+
+fn tensorboard() -> Vec<ReportTo> {
+    vec![ReportTo::Tensorboard]
+}
+
+/// Where metrics go besides `metrics.jsonl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportTo {
+    /// Event files in `tensorboard/`, which trackio imports too.
+    Tensorboard,
+    /// Weights & Biases, by its Python package; `WANDB_MODE=offline` keeps the run on this machine.
+    Wandb,
+    /// Trackio, by its Python package.
+    Trackio,
+    /// No further format.
+    None,
+}
+
+/// The coefficient that a target validity sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BetaPer {
+    /// One beta for the run, from the base's validity on all prompts.
+    Run,
+    /// One beta for each prompt, from the base's validity on that prompt; prompts at the target already are left out.
+    Prompt,
+}
+
+/// How many of a prompt's stored completions are rehearsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RehearsalSamples {
+    /// All correct completions.
+    All,
+    /// The first correct completion.
+    One,
+}
+
+/// Which prompts are explored where others are rehearsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Explore {
+    /// Prompts that are not rehearsed.
+    Rest,
+    /// All prompts.
+    All,
+}
+
+/// Of which completions the KL to the base is logged, where the objective does not compare them all with it anyway.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogKl {
+    /// 32 completions of every fifth step.
+    #[default]
+    Estimate,
+    /// All completions of every step, with a further forward pass of each.
+    #[value(alias = "true")]
+    All,
+    /// No completions.
+    #[value(alias = "false")]
+    Off,
+}
+
+impl Settings {
+    /// The same settings, of which nothing is read for the log alone.
+    pub fn unlogged(&self) -> Self {
+        Self { log_kl: LogKl::Off, log_divergences: 0, log_interference: 0, ..self.clone() }
+    }
+
+    /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.
+    pub fn length(&self) -> usize {
+        self.max_completion_length.unwrap_or(LENGTH)
+    }
+
+    /// Whether anything is said about which prompts to rehearse.
+    pub fn splits(&self) -> bool {
+        self.pef_threshold.is_some()
+            || self.extra_check.is_some()
+            || self.explore.is_some()
+            || self.drop_unsolved.is_some()
+            || self.rehearsal_samples.is_some()
+    }
+
+    /// How rollouts are sampled: the whole distribution, since log-probabilities are those of the
+    /// full softmax.
+    pub fn sampling(&self, tokenizer: &dyn Tokenizer) -> SamplingParams {
+        SamplingParams {
+            temperature: self.temperature,
+            filters: Filters::default(),
+            max_new_tokens: self.length(),
+            eos: tokenizer.eos().to_vec(),
+        }
+    }
+
+    /// Refuses settings that contradict each other or cannot train.
+    pub fn check(&self) -> Result<()> {
+        let count = |one: ReportTo| self.report_to.iter().filter(|other| **other == one).count();
+        let is_twice = self.report_to.iter().any(|one| count(*one) > 1);
+        let is_mixed = count(ReportTo::None) > 0 && self.report_to.len() > 1;
+        if self.report_to.is_empty() || is_twice || is_mixed {
+            bail!("--report-to takes tensorboard, wandb and trackio, each once, or none alone");
+        }
+        for (name, value) in [
+            ("prompts-per-step", self.prompts_per_step),
+            ("num-generations", self.num_generations),
+            ("max-completion-length", self.length()),
+            ("max-num-seqs", self.max_num_seqs),
+            ("num-presamples", self.num_presamples),
+            ("rehearsal-batch-size", self.rehearsal_batch_size),
+            ("max-skipped-steps", self.max_skipped_steps),
+        ] {
+            if value == 0 {
+                bail!("{name} must be at least 1");
+            }
+        }
+        self.lora.check()?;
+        if !(self.temperature > 0.0 && self.temperature.is_finite()) {
+            bail!("temperature must be above 0 in training, not {}", self.temperature);
+        }
+        Ok(())
+    }
+}

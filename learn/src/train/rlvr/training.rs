@@ -1,0 +1,224 @@
+//! The loop over optimizer steps: rollouts to scored groups to a batch of tokens to updates.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::batch::{BatchSettings, TokenBatch};
+use super::demonstrations;
+use super::gradients::gradients;
+use super::metrics::Metrics;
+use super::pstar::{distances_without_rollouts, logs_divergences};
+use super::run::Run;
+use super::scored::score;
+use super::self_check::{check_ends, check_start};
+use super::source::{Source, with_rollouts};
+use super::update::Update;
+use crate::objective::Gate;
+use crate::rollout::Group;
+use crate::train::checkpoint::State;
+use crate::train::step::DropoutCounter;
+use crate::train::{AdamW, shared};
+use tealight_nn::generate::EngineLost;
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::phase;
+
+/// Ranks compare their weights after the first of every so many steps, and at the end.
+const CHECKED: usize = 50;
+/// Change of an adaptive entropy bonus in a step (TRL's default).
+const ENTROPY_STEP: f64 = 0.005;
+
+/// The results of a step, to log and to save.
+pub struct Step<'a> {
+    /// Its metrics.
+    pub metrics: &'a Metrics,
+    /// The state of the run after it.
+    pub state: &'a mut State,
+    /// The optimizer after it.
+    pub optimizer: &'a AdamW,
+    /// Its completions; none where the objective samples none.
+    pub groups: &'a [Group],
+    /// The advantage of each completion's first token, in their order.
+    pub advantage: &'a [f64],
+}
+
+/// Called after every step; a reason ends the run.
+pub type Report<'a> = dyn FnMut(Step<'_>) -> Result<Option<String>> + 'a;
+
+/// The end of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// All steps are done.
+    Done,
+    /// Someone asked it to stop.
+    Stopped,
+    /// It cannot go on, or was told not to; the state is whole.
+    GaveUp(String),
+}
+
+/// Trains from `state` on and leaves the state of the run in it.
+///
+/// # Errors
+/// A failed self-check, an objective that the data cannot train, a device without memory.
+pub fn train(
+    run: &Run<'_>,
+    state: &mut State,
+    optimizer: &mut AdamW,
+    stop: &Stop,
+    report: &mut Report<'_>,
+) -> Result<End> {
+    run.check_allocation()?;
+    demonstrations::check(run)?;
+    let begin = (state.global_step, state.rounds);
+    with_rollouts(run, begin, |source| steps(run, state, optimizer, stop, source, report))
+}
+
+/// The steps, with rollouts from `source`.
+fn steps(
+    run: &Run<'_>,
+    state: &mut State,
+    optimizer: &mut AdamW,
+    stop: &Stop,
+    source: &mut Source<'_>,
+    report: &mut Report<'_>,
+) -> Result<End> {
+    while run.goes_on(state) {
+        if run.ranks.first(|| Ok(stop.is_requested()))? {
+            return Ok(End::Stopped);
+        }
+        let (metrics, groups, advantages) = match step(run, state, optimizer, source) {
+            Ok(done) => done,
+            Err(error) if error.is::<EngineLost>() => {
+                return Ok(End::GaveUp(format!("{error:#}; --resume goes on from here")));
+            }
+            Err(error) => return Err(error),
+        };
+        let (metrics, groups, advantage) = (&metrics, &groups[..], &advantages[..]);
+        if let Some(reason) = report(Step { metrics, state, optimizer, groups, advantage })? {
+            return Ok(End::GaveUp(reason));
+        }
+        if state.skipped_in_a_row >= run.config.settings.max_skipped_steps {
+            return Ok(End::GaveUp(format!(
+                "step {}: the loss or the gradient was not finite {} times in a row; lower --learning-rate",
+                state.global_step, state.skipped_in_a_row
+            )));
+        }
+    }
+    Ok(End::Done)
+}
+
+/// One step: its metrics, its groups, and the advantage of each completion's first token.
+fn step(
+    run: &Run<'_>,
+    state: &mut State,
+    optimizer: &mut AdamW,
+    source: &mut Source<'_>,
+) -> Result<(Metrics, Vec<Group>, Vec<f64>)> {
+    let settings = &run.config.settings;
+    let (started, step, tokens) = (Instant::now(), state.global_step, state.num_tokens);
+    let mut metrics = Metrics::supervised();
+    phase("sampling");
+    let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
+    if batch.is_none() && logs_divergences(run, step) {
+        metrics.pstar = Some(distances_without_rollouts(run)?);
+    }
+    phase("updating");
+    let mut dropout_counter = DropoutCounter::of_step(run.config.seed, step);
+    if step == 0 {
+        check_start(run, batch.as_ref(), &mut dropout_counter)?;
+    }
+    metrics.entropy_bonus = run.plan.entropy.target.map(|_| run.entropy_bonus(state));
+    metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
+    metrics.coefficient = run.common_beta(step);
+    let mut advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
+    for update in updates(run, batch.as_ref()) {
+        let (gradients, stats) =
+            gradients(run, batch.as_ref(), update, (&*state, &*optimizer), &mut dropout_counter)?;
+        metrics.add(&stats, update);
+        stats.advantages.iter().for_each(|(row, advantage)| advantages[*row] = *advantage);
+        metrics.grad_norm = f64::NAN;
+        if metrics.loss.is_finite() {
+            metrics.take(&optimizer.step(run.policy, &gradients, metrics.learning_rate)?);
+        }
+        metrics.skipped_now |= !count_update(state, metrics.grad_norm);
+    }
+    adapt_entropy(run, state, &metrics);
+    state.global_step += 1;
+    if state.global_step % CHECKED == 1 || !run.goes_on(state) {
+        shared::check_weights(run.policy.weights(), run.ranks)?;
+    }
+    let (rollouts, stored) = metrics.step_gradients;
+    state.num_gradients += rollouts + stored;
+    state.num_rehearsed += stored;
+    metrics.count(state);
+    metrics.step_tokens = state.num_tokens - tokens;
+    metrics.step_time = started.elapsed().as_secs_f64();
+    Ok((metrics, groups.unwrap_or_default(), advantages))
+}
+
+/// The rollouts of a step as a batch, with their groups; `None` for supervised objectives.
+fn sample(
+    run: &Run<'_>,
+    state: &mut State,
+    metrics: &mut Metrics,
+    source: &mut Source<'_>,
+) -> Result<Option<(TokenBatch, Vec<Group>)>> {
+    if !run.plan.is_on_policy() {
+        return Ok(None);
+    }
+    let failed = || format!("step {}: the rollouts failed", state.global_step + 1);
+    let started = Instant::now();
+    let rollouts = source(state).with_context(failed)?;
+    let sampling_time = started.elapsed().as_secs_f64();
+    state.rounds = rollouts.rounds;
+    // Greedy completions cost as much as others.
+    let sampled = rollouts.sampled.iter();
+    let sampled = || sampled.clone().flat_map(|group| group.rollouts.iter().chain(&group.greedy));
+    state.num_completions += sampled().count();
+    state.num_tokens += sampled().map(|r| r.completion.tokens.len()).sum::<usize>();
+    if state.global_step == 0 {
+        check_ends(run, &rollouts.sampled)?;
+    }
+    *metrics = Metrics { sampling_time, ..Metrics::of(&rollouts.sampled, run.rewarding) };
+    metrics.staleness = run.engine.as_ref().map(|_| rollouts.staleness);
+    let settings = BatchSettings {
+        seed: run.config.seed,
+        step: state.global_step,
+        max_completion_length: run.config.settings.length(),
+        correction: run.correction,
+    };
+    let scored = score(run, &rollouts.groups, state, metrics)?;
+    // After the gate has read those of earlier steps.
+    if run.config.settings.prompt_allocation.is_adaptive() || run.plan.gate != Gate::All {
+        state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
+    }
+    Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
+}
+
+/// The optimizer steps on a batch: every mini-batch, as often as the batch is passed over.
+fn updates(run: &Run<'_>, batch: Option<&TokenBatch>) -> impl Iterator<Item = Update> + use<> {
+    let parts = batch.map_or(1, |batch| batch.mini_batches.len());
+    let of = run.plan.num_iterations * parts;
+    (0..of).map(move |number| Update { number, of, part: number % parts })
+}
+
+/// Counts an optimizer step, or one that was left out; returns whether it was taken.
+fn count_update(state: &mut State, grad_norm: f64) -> bool {
+    if grad_norm.is_finite() {
+        state.optimizer_steps += 1;
+        state.skipped_in_a_row = 0;
+    } else {
+        state.skipped_steps += 1;
+        state.skipped_in_a_row += 1;
+    }
+    grad_norm.is_finite()
+}
+
+/// Raises the weight of the entropy bonus while entropy is at most its target and lowers it above, where the bonus is
+/// off whatever its weight (Skywork-OR1).
+fn adapt_entropy(run: &Run<'_>, state: &mut State, metrics: &Metrics) {
+    let Some(target) = run.plan.entropy.target else { return };
+    state.is_above_entropy = metrics.entropy > target;
+    let change = if state.is_above_entropy { -ENTROPY_STEP } else { ENTROPY_STEP };
+    state.entropy_bonus = (state.entropy_bonus + change).max(0.0);
+}

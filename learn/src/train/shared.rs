@@ -1,0 +1,162 @@
+//! A step divided among ranks: the micro-batches of each, and the sum of their gradients.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use anyhow::{Context, Result};
+use bytemuck::Pod;
+use candle_core::{DType, Var};
+
+use super::device_link::{self, DeviceLink};
+use super::shards::Shards;
+use super::step::{DropoutCounter, micro_batches};
+use tealight_nn::policy::{GradAccumulator, Sequence};
+use tealight_system::ranks::Ranks;
+
+/// Consecutive rows for each of so many ranks, of about as many tokens; some have none where rows are few.
+fn shares<S: Borrow<Sequence>>(rows: &[S], ranks: usize) -> Vec<Range<usize>> {
+    let rows: Vec<&Sequence> = rows.iter().map(S::borrow).collect();
+    let mut sum = 0;
+    let ends = rows.iter().enumerate().map(|(index, row)| {
+        let shares = index > 0 && rows[index - 1].prompt == row.prompt;
+        sum += row.completion.len() + if shares { 0 } else { row.prompt.len() };
+        sum
+    });
+    let ends: Vec<usize> = ends.collect();
+    // The first row that begins at or after a share's part of all tokens is the next one's.
+    let begin = |rank: usize| ends.partition_point(|end| end * ranks <= sum * rank);
+    (0..ranks)
+        .map(|rank| begin(rank)..if rank + 1 == ranks { rows.len() } else { begin(rank + 1) })
+        .collect()
+}
+
+/// The micro-batches of this rank's rows, each with its dropout counter, which no other rank has.
+pub(super) fn rank_passes<S: Borrow<Sequence>>(
+    rows: &[S],
+    tokens: usize,
+    ranks: &Ranks,
+    dropout_counter: &mut DropoutCounter,
+) -> Vec<(Range<usize>, Option<u64>)> {
+    let mut passes = Vec::new();
+    for (rank, share) in shares(rows, ranks.size()).into_iter().enumerate() {
+        for range in micro_batches(&rows[share.clone()], tokens) {
+            let pass = dropout_counter.next();
+            if rank == ranks.rank() {
+                passes.push((share.start + range.start..share.start + range.end, pass));
+            }
+        }
+    }
+    passes
+}
+
+/// A flat column of numbers of every completion token: each rank computes those of its own rows, whose range `compute`
+/// is told, and all ranks have all of them.
+pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
+    rows: &[S],
+    tokens: usize,
+    ranks: &Ranks,
+    mut compute: impl FnMut(&[S], Range<usize>) -> Result<Vec<T>>,
+) -> Result<Vec<T>> {
+    let mut column = Vec::new();
+    let share = shares(rows, ranks.size()).swap_remove(ranks.rank());
+    for range in micro_batches(&rows[share.clone()], tokens) {
+        let range = share.start + range.start..share.start + range.end;
+        column.extend(compute(&rows[range.clone()], range)?);
+    }
+    match ranks.size() {
+        1 => Ok(column),
+        _ => Ok(ranks.gather_numbers(column)?.concat()),
+    }
+}
+
+/// Replaces gradients by their sums over all ranks; a rank without a gradient of a weight adds nothing to the sum.
+/// Where `shards` are several, this rank has the sums of its own alone. With a link between the ranks' GPUs they are
+/// summed there.
+pub(super) fn sum_gradients(
+    grads: &mut GradAccumulator,
+    weights: &BTreeMap<String, Var>,
+    (ranks, link): (&Ranks, Option<&dyn DeviceLink>),
+    shards: &Shards,
+) -> Result<()> {
+    let has: Vec<u8> = weights.keys().map(|name| u8::from(grads.get(name).is_some())).collect();
+    let all = ranks.gather_numbers(has)?;
+    let is_given = |place: usize| all.iter().any(|has| has[place] == 1);
+    let given = weights.iter().enumerate().filter(|(place, _)| is_given(*place));
+    let given: Vec<(&str, &Var)> =
+        given.map(|(_, (name, weight))| (name.as_str(), weight)).collect();
+    match (shards.are_several(), link) {
+        (true, _) => shards.reduce(grads, &given),
+        (false, Some(link)) => {
+            grads.change_on_gpu(&given, &mut |sums| device_link::sum(link, sums))
+        }
+        (false, None) => grads.change(&given, &mut |sums| ranks.sum(sums)),
+    }
+}
+
+/// Fails where the ranks' weights differ: they have taken the same steps from the same start.
+pub(super) fn check_weights(weights: &BTreeMap<String, Var>, ranks: &Ranks) -> Result<()> {
+    if ranks.size() == 1 {
+        return Ok(());
+    }
+    let mut sum = 0;
+    for weight in weights.values() {
+        let values: Vec<f32> = weight.flatten_all()?.to_dtype(DType::F32)?.to_vec1()?;
+        sum = crc32c::crc32c_append(sum, bytemuck::cast_slice(&values));
+    }
+    ranks.agree(sum.into(), "weights").context(
+        "ranks have drifted apart: they must run on processors of one kind, or GPUs of one kind",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(lengths: &[(u32, usize)]) -> Vec<Sequence> {
+        let row = |(prompt, length): &(u32, usize)| Sequence {
+            prompt: vec![*prompt; 3],
+            completion: vec![1; *length],
+        };
+        lengths.iter().map(row).collect()
+    }
+
+    #[test]
+    fn shares_cover_all_rows_in_order_and_are_about_equal() {
+        let all: Vec<(u32, usize)> = (0..24).map(|i| (i / 4, 5 + (i as usize * 7) % 11)).collect();
+        let rows = rows(&all);
+        for ranks in [1, 2, 3, 5, 30] {
+            let shares = shares(&rows, ranks);
+            assert_eq!(shares.len(), ranks);
+            assert_eq!((shares[0].start, shares[ranks - 1].end), (0, 24));
+            assert!(shares.windows(2).all(|two| two[0].end == two[1].start));
+            if ranks <= 5 {
+                let tokens = |share: &Range<usize>| -> usize {
+                    rows[share.clone()].iter().map(|row| row.completion.len()).sum()
+                };
+                let counts: Vec<usize> = shares.iter().map(tokens).collect();
+                let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+                assert!(most - least <= 30, "{counts:?}");
+            }
+        }
+        assert_eq!(super::shares::<Sequence>(&[], 2), [0..0, 0..0]);
+    }
+
+    #[test]
+    fn every_row_is_passed_once_with_a_number_of_its_own() {
+        let rows = rows(&[(1, 4), (1, 9), (2, 2), (2, 6), (3, 8), (4, 1)]);
+        let (mut seen, mut numbers) = (vec![0; rows.len()], Vec::new());
+        for ranks in tealight_system::ranks::threads(3) {
+            let mut dropout_counter = DropoutCounter::of_step(1, 2);
+            for (range, number) in rank_passes(&rows, 12, &ranks, &mut dropout_counter) {
+                range.for_each(|row| seen[row] += 1);
+                numbers.push(number);
+            }
+        }
+        assert_eq!(seen, [1; 6]);
+        let count = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), count);
+    }
+}

@@ -1,0 +1,260 @@
+//! Full-vocabulary terms of losses, a block of the vocabulary at a time: divergences of rows from another model's,
+//! entropies, likeliest tokens, and the gradients of all of them in the logits.
+//!
+//! N tokens, V vocabulary.
+
+use rayon::prelude::*;
+use tealight_matmul::vectorized;
+
+use super::math::{LANES, exp, fold, max};
+use super::vocabulary::{Block, Head, Layer, RowSums, blocks};
+use tealight_divergence::elementary::ln;
+use tealight_divergence::{Divergence, MAX_LOG_RATIO, MIN_LOG_RATIO};
+
+/// Another model at the same positions.
+#[derive(Clone, Copy)]
+pub(crate) struct Base<'a> {
+    pub(super) layer: Layer<'a>,
+    /// The logarithm of the sum of `exp(x / temperature)`, `[N]`.
+    pub(super) log_mass: &'a [f32],
+    pub(super) divergence: Divergence,
+}
+
+/// The gradient of the divergence from it.
+#[derive(Clone, Copy)]
+pub(crate) struct DivergenceTerm<'a> {
+    pub(super) base: Base<'a>,
+    /// Sums `[N]` over the vocabulary of `a u f'(u)`.
+    pub(super) slopes: &'a [f32],
+    /// `[N]`.
+    pub(super) grad: &'a [f32],
+}
+
+/// The gradients of what was found of every row.
+pub(crate) struct Pulls<'a> {
+    /// Of the log-probability of the target, `[N]`.
+    pub(super) logp: &'a [f32],
+    /// Of the entropy, `[N]`.
+    pub(super) entropy: Option<&'a [f32]>,
+    /// Of the divergence from another model.
+    pub(super) divergence: Option<DivergenceTerm<'a>>,
+    /// Of the log-probabilities of the likeliest tokens, `[N, K]`, with these.
+    pub(super) largest: Option<(&'a [f32], &'a [u32])>,
+}
+
+/// Keeps the largest logits, of which `kept` are those of the tokens before `first`, in falling order; of equal ones
+/// the first.
+pub(super) fn keep_largest(logits: &[f32], first: usize, kept: &mut [(f32, u32)]) {
+    const PART: usize = 64;
+    for (part, logits) in logits.chunks(PART).enumerate() {
+        let least = kept[kept.len() - 1].0;
+        let best = vectorized(
+            #[inline(always)]
+            || max(logits),
+        );
+        if best <= least {
+            continue;
+        }
+        for (index, logit) in logits.iter().enumerate() {
+            let at = kept.partition_point(|(other, _)| other >= logit);
+            if at < kept.len() {
+                kept[at..].rotate_right(1);
+                kept[at] = (*logit, (first + part * PART + index) as u32);
+            }
+        }
+    }
+}
+
+impl Head<'_> {
+    /// `D_f` `[N]` of every row from another model's, and the sums of `a u f'(u)` that its gradient reads.
+    pub(super) fn divergences(&self, sums: &[RowSums], base: Base<'_>) -> (Vec<f32>, Vec<f32>) {
+        let rows = self.targets.len();
+        let (mut values, mut slopes) = (vec![0f32; rows], vec![0f32; rows]);
+        blocks([self.layer, base.layer], rows, |block, [logits, others]| {
+            let Block { row, count, .. } = block;
+            let totals = values[row..].par_iter_mut().zip(&mut slopes[row..]);
+            let rows = logits.par_chunks(count).zip(others.par_chunks(count));
+            let known = sums[row..].par_iter().zip(&base.log_mass[row..]);
+            let all = rows.zip(known).zip(totals).with_min_len(1 + 4096 / count);
+            all.for_each(|(((logits, others), (sums, log_mass)), (value, slope))| {
+                let row = Row::new(sums, self.inverse, *log_mass);
+                let [more, steeper] = base.divergence.constant(
+                    #[inline(always)]
+                    |divergence| {
+                        vectorized(
+                            #[inline(always)]
+                            || row.sums(divergence, logits, others),
+                        )
+                    },
+                );
+                *value += more;
+                *slope += steeper;
+            });
+        });
+        (values, slopes)
+    }
+}
+
+/// The sums that turn logits of a row, and of another model's, into log-probabilities.
+#[derive(Clone, Copy)]
+struct Row {
+    top: f32,
+    log_mass: f32,
+    other_log_mass: f32,
+    inverse: f32,
+}
+
+impl Row {
+    fn new(sums: &RowSums, inverse: f32, other_log_mass: f32) -> Self {
+        Self { top: sums.top, log_mass: ln(sums.mass), other_log_mass, inverse }
+    }
+
+    #[inline(always)]
+    fn logp(&self, logit: f32) -> f32 {
+        (logit - self.top) * self.inverse - self.log_mass
+    }
+
+    #[inline(always)]
+    fn other_logp(&self, logit: f32) -> f32 {
+        logit.mul_add(self.inverse, -self.other_log_mass)
+    }
+
+    /// `a f(u)` and `a u f'(u)` at a token.
+    #[inline(always)]
+    fn terms(&self, divergence: Divergence, logit: f32, other: f32) -> [f32; 2] {
+        let other = self.other_logp(other);
+        let (ratio, share) = (self.logp(logit) - other, exp(other));
+        let cut = ratio.clamp(MIN_LOG_RATIO, MAX_LOG_RATIO as f32);
+        let slope = if ratio > MAX_LOG_RATIO as f32 { 0.0 } else { share * divergence.slope(cut) };
+        [share * divergence.f(cut), slope]
+    }
+
+    /// The sums of both.
+    #[inline(always)]
+    fn sums(&self, divergence: Divergence, logits: &[f32], others: &[f32]) -> [f32; 2] {
+        let (mut values, mut slopes) = ([0f32; LANES], [0f32; LANES]);
+        let (blocks, other_blocks) = (logits.chunks_exact(LANES), others.chunks_exact(LANES));
+        let tail = blocks.remainder().iter().zip(other_blocks.remainder());
+        for (block, others) in blocks.zip(other_blocks) {
+            for lane in 0..LANES {
+                let [value, slope] = self.terms(divergence, block[lane], others[lane]);
+                values[lane] += value;
+                slopes[lane] += slope;
+            }
+        }
+        for (logit, other) in tail {
+            let [value, slope] = self.terms(divergence, *logit, *other);
+            values[0] += value;
+            slopes[0] += slope;
+        }
+        [fold(values), fold(slopes)]
+    }
+}
+
+impl Pulls<'_> {
+    /// Puts in place of the logits of a block their gradient, where nothing is compared.
+    pub(super) fn slopes(
+        &self,
+        head: &Head<'_>,
+        sums: &[RowSums],
+        block: Block,
+        logits: &mut [f32],
+    ) {
+        let rows = logits.par_chunks_mut(block.count).zip(&sums[block.row..]).enumerate();
+        rows.with_min_len(1 + 4096 / block.count).for_each(|(index, (logits, sums))| {
+            let row = block.row + index;
+            let pull = self.logp[row] + self.of_largest(row);
+            vectorized(
+                #[inline(always)]
+                || {
+                    // (onehot - p) grad / temperature.
+                    let scale = -pull * head.inverse / sums.mass;
+                    match self.entropy {
+                        None => {
+                            for x in logits.iter_mut() {
+                                *x = exp((*x - sums.top) * head.inverse) * scale;
+                            }
+                        }
+                        // And -p (log p + entropy) grad / temperature.
+                        Some(entropy) => {
+                            let more = entropy[row] * (-head.inverse / sums.mass);
+                            let rest = sums.entropy() - ln(sums.mass);
+                            for x in logits.iter_mut() {
+                                let scaled = (*x - sums.top) * head.inverse;
+                                *x = exp(scaled) * more.mul_add(scaled + rest, scale);
+                            }
+                        }
+                    }
+                },
+            );
+            self.at_tokens(head, row, block.token, logits);
+        });
+    }
+
+    /// The same where rows are compared with another model's.
+    pub(super) fn slopes_from(
+        &self,
+        head: &Head<'_>,
+        sums: &[RowSums],
+        apart: DivergenceTerm<'_>,
+        block: Block,
+        (logits, others): (&mut [f32], &[f32]),
+    ) {
+        let rows = logits.par_chunks_mut(block.count).zip(others.par_chunks(block.count));
+        let rows = rows.zip(&sums[block.row..]).enumerate().with_min_len(1 + 4096 / block.count);
+        rows.for_each(|(index, ((logits, others), sums))| {
+            let row = block.row + index;
+            let policy = Row::new(sums, head.inverse, apart.base.log_mass[row]);
+            let far = apart.grad[row];
+            let pull = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
+            let (more, entropy) = (self.entropy.map_or(0.0, |grad| grad[row]), sums.entropy());
+            apart.base.divergence.constant(
+                #[inline(always)]
+                |divergence| {
+                    vectorized(
+                        #[inline(always)]
+                        || {
+                            for (x, other) in logits.iter_mut().zip(others) {
+                                let [_, slope] = policy.terms(divergence, *x, *other);
+                                let logp = policy.logp(*x);
+                                let pull = more.mul_add(logp + entropy, pull);
+                                *x = head.inverse * (far * slope - exp(logp) * pull);
+                            }
+                        },
+                    );
+                },
+            );
+            self.at_tokens(head, row, block.token, logits);
+        });
+    }
+
+    /// The sum of a row's gradients of its likeliest tokens.
+    fn of_largest(&self, row: usize) -> f32 {
+        self.largest_of(row).map(|(grad, _)| grad).sum()
+    }
+
+    /// The gradients of a row's likeliest tokens, and these.
+    fn largest_of(&self, row: usize) -> impl Iterator<Item = (f32, u32)> {
+        let of = |(grads, tokens): (&[f32], &[u32])| {
+            let count = grads.len() / self.logp.len();
+            let range = row * count..(row + 1) * count;
+            grads[range.clone()]
+                .iter()
+                .copied()
+                .zip(tokens[range].iter().copied())
+                .collect::<Vec<_>>()
+        };
+        self.largest.map(of).into_iter().flatten()
+    }
+
+    /// Adds what pulls at single tokens to a row's gradient.
+    fn at_tokens(&self, head: &Head<'_>, row: usize, first: usize, slopes: &mut [f32]) {
+        let target = (self.logp[row], head.targets[row]);
+        for (grad, token) in std::iter::once(target).chain(self.largest_of(row)) {
+            let at = (token as usize).checked_sub(first);
+            if let Some(slope) = at.and_then(|at| slopes.get_mut(at)) {
+                *slope += grad * head.inverse;
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Next-token distributions as losses use them, and their gradients.
+//!
+//! N tokens of a pass, D hidden size, V vocabulary, K likeliest tokens.
+
+use candle_core::Tensor;
+
+use super::Parameter;
+use tealight_divergence::Divergence;
+
+/// Results of next-token distributions, and the values that their gradient needs.
+pub(crate) struct TokenLogp<S> {
+    /// Natural log-probability of each target, `[N]`.
+    pub(crate) logp: Tensor,
+    /// Entropy in nats of the distribution it is from, `[N]`.
+    pub(crate) entropy: Tensor,
+    /// The logarithm of the sum of `exp(logit / temperature)`, `[N]`.
+    pub(crate) log_mass: Tensor,
+    /// The likeliest tokens, where they were asked for.
+    pub(crate) likeliest: Option<Likeliest>,
+    /// For [`Backend::logp_backward`].
+    pub(crate) saved: S,
+}
+
+impl<S> TokenLogp<S> {
+    /// The same with another trace.
+    pub(crate) fn map<T>(self, trace: impl FnOnce(S) -> T) -> TokenLogp<T> {
+        let Self { logp, entropy, log_mass, likeliest, saved } = self;
+        TokenLogp { logp, entropy, log_mass, likeliest, saved: trace(saved) }
+    }
+}
+
+/// The K likeliest tokens of every place, the likeliest first.
+pub(crate) struct Likeliest {
+    /// N times K of them.
+    pub(crate) tokens: Vec<u32>,
+    /// Natural log-probabilities `[N, K]`.
+    pub(crate) logp: Tensor,
+}
+
+/// Another model's distributions at the same positions, and how distances from them are measured.
+#[derive(Clone)]
+pub(crate) struct Anchor {
+    /// Its output layer.
+    pub(crate) head: Parameter,
+    /// `[N, D]`.
+    pub(crate) hidden: Tensor,
+    /// The logarithm of the sum of `exp(logit / temperature)`, `[N]`.
+    pub(crate) log_mass: Tensor,
+    pub(crate) divergence: Divergence,
+}
+
+/// Distances `[N]` from an anchor.
+#[derive(Clone)]
+pub(crate) struct Divergences {
+    /// `sum_v a_v f(u_v)`.
+    pub(crate) values: Tensor,
+    /// `sum_v a_v u_v f'(u_v)`, for the gradient.
+    pub(crate) slopes: Tensor,
+}
+
+/// The gradients of what was found of next-token distributions.
+pub(crate) struct LogpGrads<'a> {
+    /// Of the targets' log-probabilities, `[N]`.
+    pub(crate) logp: &'a Tensor,
+    /// Of the entropies, `[N]`.
+    pub(crate) entropy: Option<&'a Tensor>,
+    /// The anchor, the distances from it and their gradient `[N]`.
+    pub(crate) divergence: Option<(&'a Anchor, &'a Divergences, &'a Tensor)>,
+    /// The likeliest tokens and the gradient `[N, K]` of their log-probabilities.
+    pub(crate) likeliest: Option<(&'a [u32], &'a Tensor)>,
+}

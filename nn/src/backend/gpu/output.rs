@@ -1,0 +1,198 @@
+//! Log-probabilities of targets, some rows of logits at a time.
+
+use candle_core::{DType, Device, Result, Tensor, bail};
+use tealight_gpu::counts::{download, made};
+use tealight_gpu::workspace::{Array, Operand};
+use tealight_gpu::{kernels, products};
+
+use super::super::{
+    Anchor, Divergences, GradAccumulator, Likeliest, LogpGrads, Parameter, Prepacked, TokenLogp,
+    check_tokens,
+};
+use super::{Gpu, sums_of};
+use tealight_divergence::{Divergence, MAX_LOG_RATIO, OnDevice};
+
+/// Values of logits that exist at once: 1 GiB in f32, 64 MiB where the CPU emulates a GPU.
+pub fn most_logits(device: &Device) -> usize {
+    if device.is_cpu() { 16 << 20 } else { 256 << 20 }
+}
+
+impl Gpu {
+    /// `(start, length)` of the parts in which logits of `rows` rows are computed.
+    fn parts(&self, rows: usize, vocabulary: usize) -> impl Iterator<Item = (usize, usize)> {
+        let length = (most_logits(&self.device) / vocabulary).max(1);
+        (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
+    }
+
+    /// The output layer's weight as products to f32 read it: in f32, or in bf16 where the device multiplies that.
+    pub(super) fn wide(&self, head: &Parameter) -> Result<Tensor> {
+        match &head.prepacked {
+            Some(Prepacked::Gpu(wide)) => Ok(wide.clone()),
+            _ if tealight_gpu::multiplies_halves(&self.device) => head.used(),
+            _ => head.used()?.to_dtype(DType::F32),
+        }
+    }
+
+    pub(super) fn logits_of(&self, hidden: &dyn Operand, wide: &Tensor) -> Result<Array> {
+        products::wide_product(hidden, wide)
+    }
+
+    /// Logits `[N, V]` in f32 of hidden states that were not read outside.
+    pub(crate) fn logits_of_array(&self, hidden: &Array, head: &Parameter) -> Result<Array> {
+        self.logits_of(hidden, &self.wide(head)?)
+    }
+
+    pub(super) fn token_logp(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        (targets, temperature): (&[u32], f64),
+        likeliest: usize,
+    ) -> Result<TokenLogp<Tensor>> {
+        let (vocabulary, _) = head.dims2()?;
+        check_tokens(targets, vocabulary)?;
+        let (wide, targets) = (self.wide(head)?, self.table(targets)?.into_tensor());
+        let (mut logp, mut entropy, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tokens, mut of_tokens) = (Vec::new(), Vec::new());
+        let count = likeliest.min(vocabulary);
+        for (start, length) in self.parts(hidden.dim(0)?, vocabulary) {
+            let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?.into_tensor();
+            let rows = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
+            if count > 0 {
+                let (ids, of_ids) = kernels::likeliest(&logits, &rows.sums, count, temperature)?;
+                of_tokens.push(of_ids);
+                tokens.extend(download::<u32>(&ids)?);
+            }
+            logp.push(rows.logp);
+            entropy.push(rows.entropy);
+            sums.push(rows.sums);
+        }
+        if tokens.contains(&u32::MAX) {
+            bail!("the model's logits are not finite: its weights have overflowed or are damaged");
+        }
+        let [logp, entropy, saved] =
+            [logp, entropy, sums].map(|all| Tensor::cat(&all, 0).map(made));
+        let likeliest = match count {
+            0 => None,
+            _ => Some(Likeliest { tokens, logp: Tensor::cat(&of_tokens, 0)? }),
+        };
+        let (logp, entropy, saved) = (logp?, entropy?, saved?);
+        Ok(TokenLogp { logp, entropy, log_mass: saved.clone(), likeliest, saved })
+    }
+
+    pub(super) fn distances(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        temperature: f64,
+        saved: &Tensor,
+        anchor: &Anchor,
+    ) -> Result<Divergences> {
+        let (head_weight, other) = (self.wide(head)?, self.wide(&anchor.head)?);
+        let (mut values, mut slopes) = (Vec::new(), Vec::new());
+        // Twice the logits, and what is computed of them.
+        for (start, length) in self.parts(hidden.dim(0)?, head.dims2()?.0 * 4) {
+            let of = |x: &Tensor| x.narrow(0, start, length);
+            let logits = self.logits_of(&of(hidden)?, &head_weight)?.into_tensor();
+            let logp = normalised(&logits, temperature, &of(saved)?)?;
+            let logits = self.logits_of(&of(&anchor.hidden)?, &other)?.into_tensor();
+            let base = normalised(&logits, temperature, &of(&anchor.log_mass)?)?;
+            let (ratio, share) = (log_ratio(&logp, &base)?, base.exp()?);
+            values.push((anchor.divergence.f(ratio).tensor()? * &share)?.sum(1)?);
+            slopes.push(pulled(anchor.divergence, &logp, &base)?.sum(1)?);
+        }
+        Ok(Divergences { values: Tensor::cat(&values, 0)?, slopes: Tensor::cat(&slopes, 0)? })
+    }
+
+    pub(super) fn token_logp_backward(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        (targets, temperature): (&[u32], f64),
+        (saved, grad): (&Tensor, &LogpGrads<'_>),
+        grads: &mut GradAccumulator,
+    ) -> Result<Tensor> {
+        let (wide, targets) = (self.wide(head)?, self.table(targets)?.into_tensor());
+        let other = grad.divergence.map(|(anchor, ..)| self.wide(&anchor.head)).transpose()?;
+        let is_plain = grad.entropy.is_none() && other.is_none() && grad.likeliest.is_none();
+        let sums = sums_of(head, grads)?;
+        let mut d_hidden = Vec::new();
+        let vocabulary = head.dims2()?.0;
+        let width = if is_plain { vocabulary } else { vocabulary * 4 };
+        for (start, length) in self.parts(hidden.dim(0)?, width) {
+            let of = |x: &Tensor| x.narrow(0, start, length);
+            let hidden = of(hidden)?;
+            let logits = self.logits_of(&hidden, &wide)?.into_tensor();
+            let known = (&of(saved)?, &of(grad.logp)?);
+            // Further terms are of f32.
+            let dtype = if is_plain { hidden.dtype() } else { DType::F32 };
+            let targets = of(&targets)?;
+            let mut d_logits = kernels::logits_grad(&logits, &targets, known, temperature, dtype)?;
+            if !is_plain {
+                let logp = normalised(&logits, temperature, &of(saved)?)?;
+                let base = match (grad.divergence, &other) {
+                    (Some((anchor, ..)), Some(other)) => {
+                        let logits = self.logits_of(&of(&anchor.hidden)?, other)?.into_tensor();
+                        Some(normalised(&logits, temperature, &of(&anchor.log_mass)?)?)
+                    }
+                    _ => None,
+                };
+                let of_logp = self.pulls(&logp, base.as_ref(), grad, start)?;
+                let all = of_logp.sum_keepdim(1)?;
+                let more = (of_logp - logp.exp()?.broadcast_mul(&all)?)?;
+                d_logits = (d_logits + (more / temperature)?)?.to_dtype(hidden.dtype())?;
+            }
+            d_hidden.push(made(d_logits.matmul(&head.used()?)?));
+            if let Some(sums) = &sums {
+                kernels::add_to(&head.used_of(sums)?, &made(d_logits.t()?.matmul(&hidden)?))?;
+            }
+        }
+        Tensor::cat(&d_hidden, 0).map(made)
+    }
+
+    /// The gradients of entropies, divergences and likeliest tokens in the log-probabilities `[n, V]` of the rows from
+    /// `start` on; `base` are the anchor's.
+    fn pulls(
+        &self,
+        logp: &Tensor,
+        base: Option<&Tensor>,
+        grad: &LogpGrads<'_>,
+        start: usize,
+    ) -> Result<Tensor> {
+        let length = logp.dim(0)?;
+        let of = |grad: &Tensor| grad.narrow(0, start, length)?.unsqueeze(1);
+        let mut pulls = logp.zeros_like()?;
+        if let Some(grad) = grad.entropy {
+            let slope = (logp.exp()? * logp.affine(-1.0, -1.0)?)?;
+            pulls = (pulls + slope.broadcast_mul(&of(grad)?)?)?;
+        }
+        if let (Some((anchor, _, grad)), Some(base)) = (grad.divergence, base) {
+            let slope = pulled(anchor.divergence, logp, base)?;
+            pulls = (pulls + slope.broadcast_mul(&of(grad)?)?)?;
+        }
+        if let Some((tokens, grad)) = grad.likeliest {
+            let count = grad.dim(1)?;
+            let tokens = &tokens[start * count..(start + length) * count];
+            let tokens = self.table(tokens)?.into_tensor().reshape((length, count))?;
+            let grad = grad.narrow(0, start, length)?.contiguous()?;
+            pulls = pulls.scatter_add(&tokens, &grad, 1)?;
+        }
+        Ok(pulls)
+    }
+}
+
+/// Log-probabilities `[n, V]` of logits, for the logarithms `[n]` of what they add up to.
+fn normalised(logits: &Tensor, temperature: f64, log_mass: &Tensor) -> Result<Tensor> {
+    (logits / temperature)?.broadcast_sub(&log_mass.unsqueeze(1)?)
+}
+
+fn log_ratio(logp: &Tensor, base: &Tensor) -> Result<OnDevice> {
+    Ok(OnDevice::log_ratios(&(logp - base)?, MAX_LOG_RATIO))
+}
+
+/// `a u f'(u)` `[n, V]`, 0 where the ratio is beyond what counts.
+fn pulled(divergence: Divergence, logp: &Tensor, base: &Tensor) -> Result<Tensor> {
+    let inside = (logp - base)?.le(MAX_LOG_RATIO)?.to_dtype(DType::F32)?;
+    let slope = divergence.slope(log_ratio(logp, base)?).tensor()?;
+    (slope * base.exp()?)? * inside
+}

@@ -1,0 +1,66 @@
+//! Logits where they were computed, and tokens drawn from them there.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use candle_core::Tensor;
+use rayon::prelude::*;
+use tealight_gpu::workspace::Array;
+
+use super::SamplingParams;
+use super::drawn::Drawn;
+use super::rng::RandomStream;
+use crate::backend::Buffer;
+use crate::model::Decoder;
+
+/// Rows of logits `[B, V]`.
+#[derive(Clone)]
+pub(super) enum Logits {
+    Cpu {
+        values: Arc<Buffer>,
+        vocabulary: usize,
+    },
+    /// On a GPU, from which tokens are drawn by a kernel.
+    Gpu(Array),
+}
+
+impl Logits {
+    /// Of hidden states `[B, D]`.
+    pub(super) fn of(decoder: &Decoder, hidden: &Tensor) -> Result<Self> {
+        Ok(match decoder.logits_on_cpu(hidden)? {
+            None => Self::Gpu(decoder.logits(hidden)?.into()),
+            Some(values) => {
+                let vocabulary = decoder.architecture().output_size;
+                Self::Cpu { values: Arc::new(values), vocabulary }
+            }
+        })
+    }
+
+    /// A copy of the rows of a tensor `[B, V]`.
+    pub(super) fn of_rows(rows: &Tensor) -> Result<Self> {
+        let values = Arc::new(rows.flatten_all()?.to_vec1()?.into());
+        Ok(Self::Cpu { values, vocabulary: rows.dim(1)? })
+    }
+
+    /// Draws a token for each pair of a row and a stream: its id and log-probability.
+    pub(super) fn draw(
+        &self,
+        picks: &mut [(usize, &mut RandomStream)],
+        params: &SamplingParams,
+    ) -> Result<Vec<(u32, f32)>> {
+        match self {
+            Self::Cpu { values, vocabulary } => {
+                let row = |row: usize| &values[row * vocabulary..][..*vocabulary];
+                let drawn = picks.par_iter_mut();
+                drawn.map(|(index, stream)| params.draw(row(*index), stream)).collect()
+            }
+            Self::Gpu(logits) => {
+                let rows: Vec<u32> = picks.iter().map(|(row, _)| *row as u32).collect();
+                let uniform = picks.iter_mut().map(|(_, stream)| stream.uniform()).collect();
+                let drawn = Drawn::new(uniform, logits.device().into())?;
+                drawn.draw(logits, Some(&rows), 0..rows.len(), params)?;
+                drawn.read()
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! `config.json` to an [`Architecture`], by the choices of its family.
+//!
+//! Both layouts are read: that of models on the Hub (`rope_theta`, `rope_scaling`, `torch_dtype`)
+//! and that of transformers 5 (`rope_parameters`, `dtype`). What is not supported is refused here.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::architecture::{Activation, Architecture, DeltaSizes, LayerKind, Rope};
+use super::family::{FAMILIES, Family, Scales, Windows, family};
+use super::keys::Keys;
+use super::layer_kinds::layers;
+use super::text_part;
+use tealight_system::files::{MAX_CONFIG, read_json};
+
+/// The most parameters of a model.
+const MAX_PARAMETERS: u64 = 1 << 40;
+
+impl Architecture {
+    /// Whether models of this `model_type`, or their text part, can be trained.
+    pub fn knows(model_type: &str) -> bool {
+        family(model_type).is_some() || text_part::knows(model_type)
+    }
+
+    /// Reads `config.json`, of a model of text and images its text part.
+    ///
+    /// # Errors
+    /// A missing or malformed file or key, an architecture or option that is not supported.
+    pub fn read(path: &Path) -> Result<(Self, Value)> {
+        if !path.exists() {
+            bail!("{}: a model directory needs a config.json", path.display());
+        }
+        let at = || path.display().to_string();
+        let config = text_part::of_config(read_json(path, MAX_CONFIG)?).with_context(at)?;
+        let architecture = Self::from_config(&config).with_context(at)?;
+        Ok((architecture, config))
+    }
+
+    /// The choices of a parsed `config.json`.
+    pub fn from_config(config: &Value) -> Result<Self> {
+        let keys = Keys(config);
+        let name = keys.text("model_type")?;
+        let Some(family) = family(name) else {
+            bail!(
+                "architecture `{name}` is not supported; supported are {FAMILIES} (and candle-transformers' for eval, \
+                 generate and batch)"
+            );
+        };
+        refuse_unsupported(&keys, &family)?;
+        let attention_bias = keys.flag("attention_bias", false)?;
+        let (hidden_size, num_heads) =
+            (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
+        let usual = family.head_dim.unwrap_or(hidden_size / num_heads);
+        let head_dim = keys.size_or("head_dim", usual)?;
+        let num_layers = keys.size("num_hidden_layers")?;
+        let rotary_dim = rotary_dim(&keys, &family, head_dim)?;
+        let (mut ropes, original) = keys.ropes(family.theta, family.window_rope, rotary_dim)?;
+        let layers = layers(&keys, &family, num_layers, ropes.len())?;
+        let growth = if family.queries_grow { keys.growth()? } else { None };
+        let query_rope = growth.map(|_| ropes.len());
+        if let Some(growth) = growth {
+            if rotary_dim != head_dim || layers.iter().any(|kind| !kind.turns()) {
+                bail!(
+                    "llama_4_scaling_beta where positions do not turn whole heads is not supported"
+                );
+            }
+            ropes.push(Rope { growth: Some(growth), ..ropes[0].clone() });
+        }
+        let factors = Factors::read(&keys, family.scales, (hidden_size, head_dim))?;
+        let max_positions = keys.size("max_position_embeddings")?;
+        let vocab_size = keys.size("vocab_size")?;
+        let architecture = Self {
+            vocab_size,
+            output_size: vocab_size,
+            hidden_size,
+            intermediate_size: keys.size(family.width)?,
+            num_layers,
+            num_heads,
+            num_kv_heads: keys.size_or("num_key_value_heads", num_heads)?,
+            head_dim,
+            rotary_dim,
+            max_positions: original.map_or(max_positions, |original| max_positions.min(original)),
+            rms_norm_eps: keys.number_or("rms_norm_eps", 1e-6)?,
+            norm_offset: family.norm_offset,
+            norms: family.norms,
+            qk_norm: family.qk_norm,
+            activation: activation(&keys, family.activation)?,
+            delta: layers.contains(&LayerKind::Delta).then(|| delta(&keys)).transpose()?,
+            output_gate: family.windows == Windows::Delta,
+            layers,
+            ropes,
+            query_rope,
+            qkv_bias: family.qkv_bias || attention_bias,
+            output_bias: family.has_output_bias && attention_bias,
+            fusion: family.fusion,
+            tied_embeddings: keys.flag("tie_word_embeddings", family.ties)?,
+            embedding_scale: factors.embeddings,
+            residual_scale: factors.residuals,
+            attention_scale: factors.attention,
+            logits_scale: factors.logits,
+            initializer_range: keys.number_or("initializer_range", 0.02)?,
+        };
+        architecture.check()?;
+        Ok(architecture)
+    }
+
+    /// Refuses what makes no model.
+    fn check(&self) -> Result<()> {
+        if !self.num_heads.is_multiple_of(self.num_kv_heads) {
+            bail!(
+                "num_attention_heads = {} is not a multiple of num_key_value_heads = {}",
+                self.num_heads,
+                self.num_kv_heads
+            );
+        }
+        if !self.head_dim.is_multiple_of(2) {
+            bail!("head_dim = {} must be even", self.head_dim);
+        }
+        let numbers = [
+            ("rms_norm_eps", self.rms_norm_eps),
+            ("initializer_range", self.initializer_range),
+            ("the multiplier of embeddings", self.embedding_scale),
+            ("the multiplier of residuals", self.residual_scale),
+            ("the multiplier of attention", self.attention_scale),
+            ("the multiplier of logits", self.logits_scale),
+        ];
+        let thetas = self.ropes.iter().map(|rope| ("rope_theta", rope.theta));
+        for (name, number) in numbers.into_iter().chain(thetas) {
+            let may_be_zero = ["rms_norm_eps", "initializer_range"].contains(&name);
+            if !number.is_finite() || number < 0.0 || (number == 0.0 && !may_be_zero) {
+                bail!("{name} is {number}, which is no number for it");
+            }
+        }
+        let parameters = self.parameters();
+        if parameters > MAX_PARAMETERS {
+            bail!(
+                "these sizes make {parameters} parameters; more than {MAX_PARAMETERS} are not supported"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Refuses options that would change what a layer computes.
+fn refuse_unsupported(keys: &Keys<'_>, family: &Family) -> Result<()> {
+    for key in ["mlp_bias", "use_bidirectional_attention"] {
+        keys.refuse(key, &Value::Bool(true))?;
+    }
+    for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        if let Some(value) = keys.present(key) {
+            bail!("{key} = {value} is not supported");
+        }
+    }
+    if let Some(usual) = family.experts
+        && keys.number_or("num_local_experts", usual)? != 0.0
+    {
+        bail!("num_local_experts: mixtures of experts are not supported");
+    }
+    Ok(())
+}
+
+/// How many values of a head positions turn.
+fn rotary_dim(keys: &Keys<'_>, family: &Family, head_dim: usize) -> Result<usize> {
+    let share = keys.rope_number("partial_rotary_factor")?.unwrap_or(family.rotary_share);
+    let rotary_dim = (head_dim as f64 * share) as usize;
+    if !(0.0..=1.0).contains(&share) || rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
+        bail!(
+            "positions turn {rotary_dim} of the {head_dim} values of a head: it must be an even number"
+        );
+    }
+    Ok(rotary_dim)
+}
+
+/// Factors of what layers compute.
+struct Factors {
+    embeddings: f64,
+    residuals: f64,
+    attention: f64,
+    logits: f64,
+}
+
+impl Factors {
+    fn read(
+        keys: &Keys<'_>,
+        scales: Scales,
+        (hidden_size, head_dim): (usize, usize),
+    ) -> Result<Self> {
+        let attention = 1.0 / (head_dim as f64).sqrt();
+        let usual = Self { embeddings: 1.0, residuals: 1.0, attention, logits: 1.0 };
+        Ok(match scales {
+            Scales::Usual => usual,
+            Scales::Gemma => Self {
+                embeddings: (hidden_size as f64).sqrt(),
+                attention: keys.number_or("query_pre_attn_scalar", 256.0)?.powf(-0.5),
+                ..usual
+            },
+            Scales::Keys => Self {
+                embeddings: keys.number_or("embedding_multiplier", 1.0)?,
+                residuals: keys.number_or("residual_multiplier", 1.0)?,
+                attention: keys.number_or("attention_multiplier", 1.0)?,
+                logits: 1.0 / keys.number_or("logits_scaling", 1.0)?,
+            },
+        })
+    }
+}
+
+/// The sizes of the delta rule.
+fn delta(keys: &Keys<'_>) -> Result<DeltaSizes> {
+    let sizes = DeltaSizes {
+        key_heads: keys.size_or("linear_num_key_heads", 16)?,
+        value_heads: keys.size_or("linear_num_value_heads", 32)?,
+        key_dim: keys.size_or("linear_key_head_dim", 128)?,
+        value_dim: keys.size_or("linear_value_head_dim", 128)?,
+        kernel: keys.size_or("linear_conv_kernel_dim", 4)?,
+    };
+    let DeltaSizes { key_heads, value_heads, kernel, .. } = sizes;
+    if !value_heads.is_multiple_of(key_heads) {
+        bail!(
+            "linear_num_value_heads = {value_heads} is not a multiple of linear_num_key_heads = {key_heads}"
+        );
+    }
+    if kernel < 2 {
+        bail!("linear_conv_kernel_dim = {kernel} must be at least 2");
+    }
+    Ok(sizes)
+}
+
+fn activation(keys: &Keys<'_>, usual: Activation) -> Result<Activation> {
+    let key =
+        ["hidden_activation", "hidden_act"].into_iter().find(|key| keys.present(key).is_some());
+    let Some(key) = key else { return Ok(usual) };
+    match keys.text(key)? {
+        "silu" => Ok(Activation::Silu),
+        "gelu_pytorch_tanh" => Ok(Activation::GeluTanh),
+        other => bail!("{key} = `{other}` is not supported; silu and gelu_pytorch_tanh are"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn config() -> Value {
+        json!({"model_type": "llama", "vocab_size": 10, "hidden_size": 8, "intermediate_size": 16,
+            "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 32})
+    }
+
+    fn refusal(key: &str, value: Value) -> String {
+        let mut config = config();
+        config[key] = value;
+        format!("{:#}", Architecture::from_config(&config).unwrap_err())
+    }
+
+    #[test]
+    fn both_rope_layouts_mean_the_same() {
+        let scaling = json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 64});
+        let mut hub = config();
+        hub["rope_theta"] = json!(5e5);
+        hub["rope_scaling"] = scaling.clone();
+        let mut five = config();
+        five["rope_parameters"] = scaling;
+        five["rope_parameters"]["rope_theta"] = json!(5e5);
+        let hub = Architecture::from_config(&hub).unwrap();
+        assert_eq!(hub, Architecture::from_config(&five).unwrap());
+        assert_eq!(hub.ropes[0].theta, 5e5);
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused_by_name() {
+        assert!(refusal("model_type", json!("mamba")).contains("mamba"));
+        assert!(refusal("hidden_act", json!("gelu")).contains("gelu"));
+        assert!(refusal("rope_scaling", json!({"type": "dynamic"})).contains("dynamic"));
+        assert!(refusal("mlp_bias", json!(true)).contains("mlp_bias"));
+        assert!(refusal("layer_types", json!(["linear_attention"])).contains("linear_attention"));
+        assert!(refusal("num_key_value_heads", json!(3)).contains("num_key_value_heads"));
+        assert!(refusal("vocab_size", json!("x")).contains("vocab_size"));
+        assert!(refusal("vocab_size", Value::Null).contains("vocab_size"));
+    }
+
+    #[test]
+    fn sizes_that_no_model_has_are_refused_before_anything_is_made() {
+        for (key, value) in [
+            ("num_hidden_layers", 1u64 << 40),
+            ("vocab_size", 1 << 62),
+            ("hidden_size", u64::MAX),
+            ("head_dim", 1 << 40),
+        ] {
+            let said = refusal(key, json!(value));
+            assert!(said.contains(key) && said.contains("above"), "{said}");
+        }
+        assert!(refusal("rope_theta", json!(0)).contains("rope_theta"));
+        let mut huge = config();
+        (huge["num_hidden_layers"], huge["hidden_size"]) = (json!(1024), json!(1 << 17));
+        huge["intermediate_size"] = json!(1 << 20);
+        let said = Architecture::from_config(&huge).unwrap_err().to_string();
+        assert!(said.contains("parameters"), "{said}");
+    }
+}

@@ -1,0 +1,193 @@
+//! A forward pass of the policy, the outputs that losses are functions of, and the backward pass.
+//!
+//! N completion tokens, D hidden size, K likeliest tokens.
+
+use std::borrow::Borrow;
+
+use candle_core::{DType, Result, Tensor, Var};
+
+use super::{Batch, Distributions, Policy, Sequence};
+use crate::backend::{Anchor, Divergences, GradAccumulator, LogpGrads};
+use crate::model::{Decoder, LogpTrace, Trace};
+use tealight_divergence::Divergence;
+
+/// The full-vocabulary outputs of a pass, beside log-probabilities and entropies.
+#[derive(Clone, Default)]
+pub struct FullVocabulary<'a> {
+    /// Number of likeliest tokens.
+    pub likeliest: usize,
+    /// The base that they are compared with.
+    pub base: Option<Base<'a>>,
+}
+
+/// Another model's next-token distributions at the same positions.
+#[derive(Clone)]
+pub struct Base<'a> {
+    /// That model.
+    pub decoder: &'a Decoder,
+    /// Its distributions at these positions.
+    pub distributions: Distributions,
+    /// The divergence that measures the distance.
+    pub divergence: Divergence,
+}
+
+impl Base<'_> {
+    pub(super) fn anchor(&self) -> Anchor {
+        let Distributions { hidden, log_mass } = self.distributions.clone();
+        self.decoder.anchor([hidden, log_mass], self.divergence)
+    }
+}
+
+/// A pass through the policy that a gradient can go back through, once.
+pub struct Forward {
+    logp: Var,
+    entropy: Var,
+    base_divergence: Option<BaseDivergence>,
+    likeliest: Option<Candidates>,
+    /// Hidden states `[N, D]` that predict the tokens, and these.
+    hidden: Tensor,
+    targets: Vec<u32>,
+    /// The token of the pass at which each completion token is predicted.
+    positions: Vec<u32>,
+    /// Tokens of the pass.
+    tokens: usize,
+    temperature: f64,
+    trace: Trace,
+    logp_trace: LogpTrace,
+}
+
+struct BaseDivergence {
+    anchor: Anchor,
+    outputs: Divergences,
+    values: Var,
+}
+
+struct Candidates {
+    tokens: Vec<u32>,
+    logp: Var,
+}
+
+impl Forward {
+    /// Natural log-probability `[N]` of every completion token.
+    pub fn logp(&self) -> &Tensor {
+        self.logp.as_tensor()
+    }
+
+    /// Entropy `[N]` in nats of the distribution it is from.
+    pub fn entropy(&self) -> &Tensor {
+        self.entropy.as_tensor()
+    }
+
+    /// Its divergence from the base's, `[N]`, where it was requested.
+    pub fn divergence(&self) -> Option<&Tensor> {
+        self.base_divergence.as_ref().map(|base_divergence| base_divergence.values.as_tensor())
+    }
+
+    /// Log-probabilities `[N, K]` of its likeliest tokens, where they were asked for.
+    pub fn likeliest(&self) -> Option<&Tensor> {
+        self.likeliest.as_ref().map(|candidates| candidates.logp.as_tensor())
+    }
+
+    /// 1 where the completion token is the likeliest, `[N]`, where likeliest tokens were asked for.
+    pub fn is_likeliest(&self) -> Result<Option<Tensor>> {
+        let Some(Candidates { tokens, logp }) = &self.likeliest else { return Ok(None) };
+        let first = tokens.iter().step_by(logp.dim(1)?);
+        let is_first = first.zip(&self.targets).map(|(token, target)| token == target);
+        let values: Vec<f32> = is_first.map(|is_first| f32::from(u8::from(is_first))).collect();
+        Tensor::from_vec(values, self.targets.len(), self.logp.device()).map(Some)
+    }
+}
+
+impl Policy {
+    /// Log-probabilities of completions with what their gradient needs; `number` is that of a training pass, which
+    /// keys the dropout of adapters: the same number, the same mask.
+    pub fn forward<S: Borrow<Sequence>>(
+        &self,
+        rows: &[S],
+        temperature: f64,
+        number: Option<u64>,
+    ) -> Result<Forward> {
+        self.forward_full_vocabulary(rows, temperature, number, &FullVocabulary::default())
+    }
+
+    /// The same, and outputs over the full vocabulary.
+    ///
+    /// # Errors
+    /// Another number of positions than the base's.
+    pub fn forward_full_vocabulary<S: Borrow<Sequence>>(
+        &self,
+        rows: &[S],
+        temperature: f64,
+        number: Option<u64>,
+        request: &FullVocabulary<'_>,
+    ) -> Result<Forward> {
+        let batch = Batch::new(rows)?;
+        let (hidden, trace) = self.decoder.forward(&batch.ids, &batch.packed, number)?;
+        let hidden = batch.predicting(&hidden)?;
+        let targets = (batch.targets.as_slice(), temperature);
+        let outputs = self.decoder.logp(&hidden, targets, request.likeliest)?;
+        let base_divergence = request.base.as_ref().map(|base| {
+            let anchor = base.anchor();
+            let base_divergence =
+                self.decoder.divergences(&hidden, targets, &outputs.saved, &anchor)?;
+            let values = Var::from_tensor(&base_divergence.values)?;
+            Ok::<_, candle_core::Error>(BaseDivergence { anchor, outputs: base_divergence, values })
+        });
+        let likeliest = outputs.likeliest.map(|likeliest| {
+            let logp = Var::from_tensor(&likeliest.logp)?;
+            Ok::<_, candle_core::Error>(Candidates { tokens: likeliest.tokens, logp })
+        });
+        Ok(Forward {
+            logp: Var::from_tensor(&outputs.logp)?,
+            entropy: Var::from_tensor(&outputs.entropy)?,
+            base_divergence: base_divergence.transpose()?,
+            likeliest: likeliest.transpose()?,
+            hidden,
+            positions: batch.positions,
+            tokens: batch.ids.len(),
+            temperature,
+            trace,
+            logp_trace: outputs.saved,
+            targets: batch.targets,
+        })
+    }
+
+    /// Adds the gradient of `loss`, a scalar function of what [`Forward`] has.
+    pub fn backward(
+        &self,
+        forward: Forward,
+        loss: &Tensor,
+        grads: &mut GradAccumulator,
+    ) -> Result<()> {
+        let Forward { hidden, targets, positions, tokens, .. } = &forward;
+        let mut outputs = loss.backward()?;
+        let mut gradient_of = |var: &Var| -> Result<Option<Tensor>> {
+            outputs.remove(var).map(|grad| grad.detach().contiguous()).transpose()
+        };
+        let logp = match gradient_of(&forward.logp)? {
+            Some(grad) => grad,
+            None => Tensor::zeros(targets.len(), DType::F32, hidden.device())?,
+        };
+        let entropy = gradient_of(&forward.entropy)?;
+        let divergence = match &forward.base_divergence {
+            None => None,
+            Some(base_divergence) => {
+                gradient_of(&base_divergence.values)?.map(|grad| (base_divergence, grad))
+            }
+        };
+        let likeliest = match &forward.likeliest {
+            None => None,
+            Some(candidates) => gradient_of(&candidates.logp)?.map(|grad| (candidates, grad)),
+        };
+        let pulls = LogpGrads {
+            logp: &logp,
+            entropy: entropy.as_ref(),
+            divergence: divergence.as_ref().map(|(term, grad)| (&term.anchor, &term.outputs, grad)),
+            likeliest: likeliest.as_ref().map(|(term, grad)| (term.tokens.as_slice(), grad)),
+        };
+        let at = (targets.as_slice(), forward.temperature);
+        let dx = self.decoder.logp_backward(hidden, at, &forward.logp_trace, &pulls, grads)?;
+        let dx = self.decoder.scatter(&dx, positions, *tokens)?;
+        self.decoder.backward(forward.trace, &dx, grads)
+    }
+}

@@ -1,0 +1,101 @@
+//! Limits of a tokenizer's decoder, checked before it is built.
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+/// Refuses decoders that make much of little, or take long: a chain of replacements doubles a completion as often as it
+/// is long, and each rule goes through all of the tokens. How many bytes one may become.
+pub(super) fn check(bytes: &[u8]) -> Result<f64> {
+    /// Most bytes that the rules of a decoder may make of one.
+    const MOST: f64 = 64.0;
+    /// Most rules.
+    const MOST_RULES: usize = 64;
+    fn count(rule: &Value) -> usize {
+        1 + rule["decoders"].as_array().into_iter().flatten().map(count).sum::<usize>()
+    }
+    fn growth(rule: &Value) -> f64 {
+        match rule["type"].as_str() {
+            Some("Sequence") => {
+                rule["decoders"].as_array().into_iter().flatten().map(growth).product()
+            }
+            Some("Replace") => {
+                let content = rule["content"].as_str().map_or(0, str::len) as f64;
+                match rule["pattern"]["String"].as_str() {
+                    Some(pattern) if !pattern.is_empty() => {
+                        (content / pattern.len() as f64).max(1.0)
+                    }
+                    // It may match nothing at all, between any two bytes.
+                    _ => 1.0 + content,
+                }
+            }
+            // Nothing between any two characters becomes a blank.
+            Some("BPEDecoder") if rule["suffix"] == "" => 5.0,
+            Some("CTC") if rule["word_delimiter_token"] == "" => f64::INFINITY,
+            _ => 1.0,
+        }
+    }
+    #[derive(serde::Deserialize)]
+    struct File {
+        #[serde(default)]
+        decoder: Value,
+    }
+    let file: File = serde_json::from_slice(bytes)?;
+    let rules = count(&file.decoder);
+    if rules > MOST_RULES {
+        bail!("its decoder has {rules} rules; {MOST_RULES} are the limit");
+    }
+    match growth(&file.decoder) {
+        most if most <= MOST => Ok(most),
+        most => bail!("its decoder may make {most:.0} bytes of one; {MOST} are the limit"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::tokenizer::{HubTokenizer, Tokenizer};
+
+    #[test]
+    fn decoders_that_grow_panic_or_take_long_are_refused() {
+        use serde_json::json;
+
+        let source =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/countdown/tokenizer.json");
+        let file: Value = serde_json::from_slice(&std::fs::read(source).unwrap()).unwrap();
+        let refused = |decoders: Vec<Value>| {
+            let mut file = file.clone();
+            file["decoder"] = json!({"type": "Sequence", "decoders": decoders});
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).unwrap();
+            let tokenizer = HubTokenizer::load(folder.path());
+            format!("{:#}", tokenizer.map(|_| ()).expect_err("a hostile decoder"))
+        };
+        let double = json!({"type": "Replace", "pattern": {"String": "1"}, "content": "11"});
+        assert!(refused(vec![double; 40]).contains("bytes of one"));
+        let suffix = json!({"type": "BPEDecoder", "suffix": ""});
+        assert!(refused(vec![suffix; 30]).contains("bytes of one"));
+        let endless = json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "", "cleanup": true});
+        assert!(refused(vec![endless]).contains("bytes of one"));
+        let pieces = json!({"type": "WordPiece", "prefix": "##", "cleanup": false});
+        assert!(refused(vec![pieces; 100]).contains("101 rules"));
+    }
+
+    #[test]
+    fn a_decoder_that_panics_is_an_error() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/countdown");
+        let folder = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(&source).unwrap().flatten() {
+            std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+        }
+        let path = folder.path().join("tokenizer.json");
+        let mut file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        file["decoder"] =
+            serde_json::json!({"type": "Strip", "content": "1", "start": 0, "stop": 100});
+        std::fs::write(&path, file.to_string()).unwrap();
+        let tokenizer = HubTokenizer::load(folder.path()).unwrap();
+        let message = format!("{:#}", tokenizer.decode(&[3, 4]).unwrap_err());
+        assert!(message.contains("does not survive"), "{message}");
+    }
+}

@@ -1,0 +1,344 @@
+//! Text to token ids and back, and chat messages to text.
+//!
+//! [`Tokenizer`] is the seam; [`HubTokenizer`] reads what a model directory on the Hub holds:
+//! `tokenizer.json`, `tokenizer_config.json`, chat templates, `generation_config.json`.
+
+mod date;
+mod decoder_check;
+mod example;
+mod files;
+mod stops;
+mod stream;
+mod template;
+mod template_check;
+mod template_json;
+mod template_python;
+#[cfg(test)]
+mod template_tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use anyhow::{Context, Result, anyhow, bail};
+use tealight_datasets::Prompt;
+use tokenizers::Encoding;
+
+pub use date::TemplateDate;
+pub use example::Example;
+pub use files::{TokenizerFiles, generation_stops, is_tokenizers};
+pub use stops::StopToken;
+use stops::TurnEnd;
+pub use stream::TextStream;
+use tealight_system::budget;
+use tealight_system::keys_once;
+use tealight_system::machine;
+use template::ChatTemplate;
+
+/// Longest token, in bytes: a completion is as long as its tokens make it.
+const MAX_TOKEN: usize = 16 << 10;
+/// Most bytes of a decoded token.
+const MAX_DECODED: f64 = 65_536.0;
+/// Longest text that is tokenized, in bytes: a tokenizer may take a hundred bytes for each.
+const MAX_TEXT: usize = 16 << 20;
+/// Memory for reading a tokenizer, for each byte of its file, and besides.
+const MEMORY: (usize, usize) = (64, 256 << 20);
+/// Three quarters of the memory that was free when the first text was tokenized: asking the system for every text of a
+/// batch would cost more than the text.
+static FREE_MEMORY: LazyLock<usize> = LazyLock::new(|| {
+    let free = machine::available_memory().map_or(u64::MAX, |free| free / 4 * 3);
+    usize::try_from(free).unwrap_or(usize::MAX)
+});
+
+/// The tokenizer as the rest of Tealight uses it.
+pub trait Tokenizer: Send + Sync {
+    /// The ids of a prompt, chat template and special tokens included.
+    fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>>;
+    /// The ids of a text by itself, without special tokens.
+    fn encode_completion(&self, text: &str) -> Result<Vec<u32>>;
+    /// The text of sampled ids without the tokens that end a completion. Other special tokens, such as `<think>` and
+    /// `<answer>`, stay in the text.
+    fn decode(&self, ids: &[u32]) -> Result<String>;
+    /// The ids that end a completion; never empty.
+    fn eos(&self) -> &[u32];
+    /// The id that ends a turn of a chat.
+    fn turn_end(&self) -> u32 {
+        self.eos()[0]
+    }
+}
+
+/// The tokenizer of a model directory.
+pub struct HubTokenizer {
+    parts: Parts,
+    template: Option<ChatTemplate>,
+    stops: Vec<StopToken>,
+    eos: Vec<u32>,
+    /// The id of the tokenizer's own end-of-sequence token, whatever else ends a completion.
+    eos_token: Option<u32>,
+    turn_end: Option<TurnEnd>,
+    /// Ids that the model has embeddings for; all where that is not known.
+    vocabulary: usize,
+}
+
+/// What a tokenizer is, whatever its chat template.
+struct Parts {
+    inner: Arc<tokenizers::Tokenizer>,
+    /// One above the largest id.
+    id_end: usize,
+    /// Special tokens by name.
+    tokens: BTreeMap<String, String>,
+    /// Ids that end a completion by a file of the model, and the file.
+    generation: (Vec<u32>, &'static str),
+    /// The folder that errors name.
+    folder: String,
+}
+
+impl HubTokenizer {
+    /// Reads the tokenizer of the model in `directory`.
+    ///
+    /// # Errors
+    /// A missing or malformed file, no end-of-sequence token.
+    pub fn load(directory: &Path) -> Result<Self> {
+        Self::new(&TokenizerFiles::read(directory)?, generation_stops(directory)?)
+    }
+
+    /// From files; `generation` are the ids that end a completion by a file of the model. A chat template is told that
+    /// it is today.
+    ///
+    /// # Errors
+    /// A missing or malformed file, no end-of-sequence token.
+    pub fn new(files: &TokenizerFiles, generation: (Vec<u32>, &'static str)) -> Result<Self> {
+        let (inner, id_end) = open(files)?;
+        let (inner, tokens) = (Arc::new(inner), files.special_tokens()?);
+        let parts = Parts { inner, id_end, tokens, generation, folder: files.folder().to_owned() };
+        Self::assemble(parts, files.template()?.map(Into::into), TemplateDate::today())
+    }
+
+    /// The same with another chat template, where one is given, and another date for it.
+    ///
+    /// # Errors
+    /// No token that ends a completion.
+    pub fn with_template(self, template: Option<&str>, date: TemplateDate) -> Result<Self> {
+        if template.is_none() && self.date_in_prompts().is_none_or(|own| own == date) {
+            return Ok(self);
+        }
+        let own = self.template.map(|template| template.source);
+        let vocabulary = self.vocabulary;
+        let tokenizer = Self::assemble(self.parts, template.map(Into::into).or(own), date)?;
+        Ok(Self { vocabulary, ..tokenizer })
+    }
+
+    fn assemble(parts: Parts, template: Option<Arc<str>>, date: TemplateDate) -> Result<Self> {
+        let Parts { inner, tokens, generation, .. } = &parts;
+        let template = template.map(|source| ChatTemplate { source, tokens: tokens.clone(), date });
+        let mut stops = Vec::new();
+        // An id without a token is never sampled.
+        for (id, text) in generation.0.iter().filter_map(|id| Some((*id, inner.id_to_token(*id)?)))
+        {
+            stops::add(&mut stops, id, &text, generation.1);
+        }
+        let eos_text = tokens.get("eos_token").map_or("", String::as_str);
+        let eos_token = inner.token_to_id(eos_text);
+        if let Some(id) = eos_token {
+            stops::add(&mut stops, id, eos_text, stops::BY_TOKENIZER);
+        }
+        let added = inner.get_added_tokens_decoder();
+        let added = added.iter().map(|(id, token)| (token.content.as_str(), *id));
+        let known = added.chain(stops.iter().map(|stop: &StopToken| (stop.text.as_str(), stop.id)));
+        let turn_end = template.as_ref().and_then(|template| TurnEnd::find(template, known));
+        if let Some(end) = &turn_end {
+            stops::add(&mut stops, end.id, end.text.trim_start(), stops::BY_TEMPLATE);
+        }
+        if stops.is_empty() {
+            bail!(
+                "{}: the tokenizer has no end-of-sequence token; set eos_token_id in \
+                 generation_config.json or eos_token in tokenizer_config.json",
+                parts.folder
+            );
+        }
+        let eos = stops.iter().map(|stop| stop.id).collect();
+        let vocabulary = usize::MAX;
+        Ok(Self { parts, template, stops, eos, eos_token, turn_end, vocabulary })
+    }
+
+    /// One above the largest id that has a token: the rows of the output layer beyond it stand for nothing.
+    pub fn id_end(&self) -> usize {
+        self.parts.id_end
+    }
+
+    /// Refuses, where they occur, tokens that a model with so many embeddings has none for.
+    pub fn limit(&mut self, vocabulary: usize) {
+        self.vocabulary = vocabulary;
+    }
+
+    /// The tokens that end a completion, each with what names it.
+    pub fn stops(&self) -> &[StopToken] {
+        &self.stops
+    }
+
+    /// The tokenizer's own end-of-sequence token, else the first that ends a completion.
+    pub fn end_of_text(&self) -> u32 {
+        self.eos_token.unwrap_or(self.eos[0])
+    }
+
+    /// The chat template's text, where there is one.
+    pub fn chat_template(&self) -> Option<&str> {
+        self.template.as_ref().map(|template| &*template.source)
+    }
+
+    /// The date that the chat template writes into prompts; none where it asks for none.
+    pub fn date_in_prompts(&self) -> Option<TemplateDate> {
+        let template = self.template.as_ref();
+        template.filter(|template| template.source.contains("strftime_now")).map(|one| one.date)
+    }
+
+    /// Whether prompts that are chats are rendered by a template of the tokenizer's own.
+    pub fn has_chat_template(&self) -> bool {
+        self.template.is_some()
+    }
+
+    /// The text of a prompt as the model is given it: a chat by the template, where there is one. A chat that ends with
+    /// a turn of the assistant's is continued there.
+    pub fn render(&self, prompt: &Prompt) -> Result<String> {
+        match (prompt, &self.template) {
+            (Prompt::Chat(messages), Some(template)) => template.prompt(messages),
+            (Prompt::Chat(messages), None)
+                if messages.last().is_some_and(|last| last.role == "assistant") =>
+            {
+                let text = prompt.plain();
+                Ok(text.strip_suffix("\n\n").unwrap_or(&text).to_owned())
+            }
+            _ => Ok(prompt.plain()),
+        }
+    }
+
+    /// The tokens of a text with their places in it.
+    fn encoding(&self, text: &str, add_special_tokens: bool) -> Result<Encoding> {
+        if text.len() > MAX_TEXT {
+            bail!("a text of {} bytes; {MAX_TEXT} are the limit of what is tokenized", text.len());
+        }
+        let memory = text.len().saturating_mul(1024).saturating_add(MEMORY.1);
+        let memory = memory.min(*FREE_MEMORY);
+        let (inner, text) = (self.parts.inner.clone(), text.to_owned());
+        let encoding = budget::within("the model's tokenizer", memory, move || {
+            let encoding = inner.encode(text, add_special_tokens);
+            encoding.map_err(|error| anyhow!("text cannot be tokenized: {error}"))
+        })?;
+        match encoding.get_ids().iter().find(|id| **id as usize >= self.vocabulary) {
+            None => Ok(encoding),
+            Some(id) => bail!(
+                "token `{}` ({id}) is beyond the model's vocabulary of {}: the tokenizer has more tokens than the \
+                 model",
+                self.parts.inner.id_to_token(*id).unwrap_or_default(),
+                self.vocabulary
+            ),
+        }
+    }
+
+    /// The text of ids as they are, tokens that end a completion included. A decoder that the library does not survive
+    /// fails as any other.
+    pub fn decode_all(&self, ids: &[u32]) -> Result<String> {
+        let text = budget::caught("the model's tokenizer", || self.parts.inner.decode(ids, false))?;
+        text.map_err(|error| anyhow!("tokens cannot be decoded: {error}"))
+    }
+}
+
+impl Tokenizer for HubTokenizer {
+    fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>> {
+        // The template writes the special tokens itself.
+        let is_templated = matches!(prompt, Prompt::Chat(_)) && self.has_chat_template();
+        Ok(self.encoding(&self.render(prompt)?, !is_templated)?.get_ids().to_vec())
+    }
+
+    fn encode_completion(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.encoding(text, false)?.get_ids().to_vec())
+    }
+
+    fn decode(&self, ids: &[u32]) -> Result<String> {
+        let is_kept = |id: &u32| !self.eos.contains(id);
+        let ids: Vec<u32> = ids.iter().copied().filter(is_kept).collect();
+        self.decode_all(&ids)
+    }
+
+    fn eos(&self) -> &[u32] {
+        &self.eos
+    }
+
+    fn turn_end(&self) -> u32 {
+        self.turn_end.as_ref().map_or_else(|| self.end_of_text(), |end| end.id)
+    }
+}
+
+/// Builds the tokenizer itself, within limits; with one above its largest id.
+fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize)> {
+    let bytes = files.tokenizer()?.to_vec();
+    let shown = Path::new(files.folder()).join("tokenizer.json").display().to_string();
+    let memory = bytes.len().saturating_mul(MEMORY.0).saturating_add(MEMORY.1);
+    budget::within(&shown.clone(), memory, move || {
+        keys_once::check(&bytes).with_context(|| shown.clone())?;
+        let growth = decoder_check::check(&bytes).map_err(|error| anyhow!("{shown}: {error}"))?;
+        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
+            .map_err(|error| anyhow!("{shown}: {error}"))?;
+        // Prompts are neither padded nor cut here, whatever the file says.
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| anyhow!("{shown}: {error}"))?;
+        let (mut longest, mut id_end) = (0, 0);
+        for (token, id) in inner.get_vocab(true) {
+            longest = longest.max(token.len());
+            id_end = id_end.max(id as usize + 1);
+        }
+        if longest > MAX_TOKEN {
+            bail!("{shown}: a token of {longest} bytes; {MAX_TOKEN} are the limit");
+        }
+        if longest as f64 * growth > MAX_DECODED {
+            bail!(
+                "{shown}: its decoder may make {:.0} bytes of its longest token; {MAX_DECODED} are the limit",
+                longest as f64 * growth
+            );
+        }
+        Ok((inner, id_end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tealight_datasets::Message;
+
+    #[test]
+    #[ignore = "needs ../shared/data"]
+    fn the_real_qwen_template_renders_as_transformers_does() {
+        let directory =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/qwen-tokenizer");
+        let tokenizer = HubTokenizer::load(&directory).unwrap();
+        let prompt = Prompt::Chat(vec![Message::user("Hi")]);
+        assert_eq!(
+            tokenizer.render(&prompt).unwrap(),
+            "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful \
+             assistant.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+        );
+        assert_eq!(tokenizer.encode_completion("Hello, world!").unwrap(), [9707, 11, 1879, 0]);
+        assert_eq!(tokenizer.encode_prompt(&prompt).unwrap()[0], 151_644);
+        assert_eq!(tokenizer.eos(), [151_645]);
+        assert_eq!(tokenizer.decode(&[9707, 11, 1879, 0, 151_645]).unwrap(), "Hello, world!");
+    }
+
+    #[test]
+    fn a_text_that_no_context_holds_is_not_tokenized() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/countdown");
+        let tokenizer = HubTokenizer::load(&source).unwrap();
+        let message =
+            format!("{:#}", tokenizer.encode_completion(&"1".repeat(MAX_TEXT + 1)).unwrap_err());
+        assert!(message.contains("are the limit"), "{message}");
+    }
+
+    #[test]
+    fn a_tokenizer_without_an_end_is_refused() {
+        let source =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/countdown/tokenizer.json");
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(source, folder.path().join("tokenizer.json")).unwrap();
+        let message = HubTokenizer::load(folder.path()).err().unwrap().to_string();
+        assert!(message.contains("end-of-sequence"), "{message}");
+    }
+}

@@ -1,0 +1,232 @@
+//! Chat messages to text, by the template that came with a model: an untrusted program, run on fuel, with a limit of
+//! memory and of what it writes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, Error, ErrorKind, Value, context};
+use tealight_datasets::Message;
+
+use super::date::TemplateDate;
+use super::{template_check, template_json, template_python};
+use tealight_system::budget;
+
+/// Instructions that rendering one chat may take; real templates take some thousands. Every level of a nested value
+/// costs one, so this also bounds how deep the values are that are printed and dropped on the stack of
+/// `budget::within`.
+const FUEL: u64 = 200_000;
+/// Longest text that a template may write, in bytes, besides what the messages hold.
+const MAX_OUTPUT: usize = 4 << 20;
+/// Memory for rendering one chat, besides that of its messages, in bytes.
+const MEMORY: usize = 256 << 20;
+/// Marks the end of the text that a final assistant turn is continued from; the space shows whether a template trims.
+const CONTINUE: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+/// A template, the special tokens that it may name, and its date.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ChatTemplate {
+    pub(super) source: Arc<str>,
+    /// By the names of `tokenizer_config.json`, such as `bos_token`.
+    pub(super) tokens: BTreeMap<String, String>,
+    pub(super) date: TemplateDate,
+}
+
+impl ChatTemplate {
+    /// A chat up to where the model is to go on: after the text of a final assistant turn, or at the beginning of one.
+    pub(super) fn prompt(&self, messages: &[Message]) -> Result<String> {
+        match messages.split_last() {
+            Some((last, others)) if last.role == "assistant" => self.continued(others, last),
+            _ => self.render(messages, true),
+        }
+    }
+
+    /// The chat up to the text of its last message, as `continue_final_message` of transformers has it.
+    fn continued(&self, others: &[Message], last: &Message) -> Result<String> {
+        let mut messages = others.to_vec();
+        messages.push(Message::new(&last.role, format!("{}{CONTINUE}", last.content)));
+        let mut text = self.render(&messages, false)?;
+        let at = text.rfind(CONTINUE.trim_end()).filter(|_| text.contains(last.content.trim()));
+        let Some(at) = at else {
+            bail!(
+                "the model's chat template leaves out text of the final assistant turn, which is to be continued"
+            );
+        };
+        let is_trimmed = !text[at..].starts_with(CONTINUE);
+        text.truncate(at);
+        if is_trimmed {
+            text.truncate(text.trim_end().len());
+        }
+        Ok(text)
+    }
+
+    /// Renders messages the way transformers does, with or without the beginning of the assistant's next turn.
+    pub(super) fn render(&self, messages: &[Message], generation_prompt: bool) -> Result<String> {
+        let (template, messages) = (self.clone(), messages.to_vec());
+        let given: usize = messages.iter().map(|message| message.content.len()).sum();
+        let limits = (
+            MEMORY.saturating_add(given.saturating_mul(16)),
+            MAX_OUTPUT.saturating_add(given.saturating_mul(2)),
+        );
+        budget::within("the model's chat template", limits.0, move || {
+            template.rendered(&messages, generation_prompt, limits.1)
+        })
+    }
+
+    fn rendered(
+        &self,
+        messages: &[Message],
+        generation_prompt: bool,
+        limit: usize,
+    ) -> Result<String> {
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        let syntax = syntax.context("the template syntax is fixed")?;
+        let source = template_check::check(&self.source, &syntax)
+            .context("the model's chat template is refused")?;
+        let mut environment = self.environment(syntax);
+        environment
+            .add_template("chat", &source)
+            .context("the model's chat template cannot be read")?;
+        let tokens = self.tokens.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let mut out = Limited { text: Vec::new(), limit };
+        let rendered = environment.get_template("chat")?.render_captured_to(
+            context! {
+                messages => Serde(messages),
+                tools => Value::from(()),
+                documents => Value::from(()),
+                add_generation_prompt => generation_prompt,
+                ..Value::from_pairs(tokens)
+            },
+            &mut out,
+        );
+        match rendered {
+            Err(_) if out.text.len() > limit => {
+                bail!("the model's chat template writes more than {limit} bytes, the limit")
+            }
+            Err(error) if error.kind() == ErrorKind::OutOfFuel => {
+                bail!("the model's chat template takes more than {FUEL} steps, the limit")
+            }
+            other => drop(other.context("the model's chat template failed")?),
+        }
+        String::from_utf8(out.text).context("the chat template writes what is no text")
+    }
+
+    /// What transformers gives templates, but for its clock: a template gets one date for the whole run.
+    fn environment<'e>(&self, syntax: SyntaxConfig) -> Environment<'e> {
+        let mut environment = Environment::new();
+        environment.set_syntax(syntax);
+        environment.set_fuel(Some(FUEL));
+        minijinja_contrib::add_to_environment(&mut environment);
+        template_python::add(&mut environment);
+        environment.add_filter("tojson", template_json::tojson);
+        environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        });
+        let date = self.date;
+        environment.add_function("strftime_now", move |format: String| {
+            date.format(&format)
+                .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+        });
+        environment
+    }
+}
+
+/// Takes text up to a limit.
+struct Limited {
+    text: Vec<u8>,
+    limit: usize,
+}
+
+impl std::io::Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.text.extend_from_slice(&bytes[..bytes.len().min(self.limit + 1)]);
+        match self.text.len() > self.limit {
+            true => Err(std::io::Error::other("too long")),
+            false => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tealight_datasets::Message;
+
+    #[test]
+    fn a_template_has_one_date_and_no_clock() {
+        let message = format!("{:#}", render("{{ now() }}").unwrap_err());
+        assert!(message.contains("now"), "{message}");
+        let guarded = "{% if strftime_now is defined %}{{ strftime_now('%d %b %Y') }}{% endif %}";
+        assert_eq!(render(guarded).unwrap(), "05 Feb 2026");
+        let message = format!("{:#}", render("{{ strftime_now('%Q') }}").unwrap_err());
+        assert!(message.contains("%Q"), "{message}");
+    }
+
+    #[test]
+    fn the_deepest_templates_that_are_taken_fit_the_stack() {
+        let tag = |text: String| format!("{{{{ {text} }}}}");
+        let length = template_check::MAX_TAG - 16;
+        let tags = template_check::MAX_TAGS - 2;
+        for deep in [
+            tag("1".to_owned() + &"+1".repeat(length / 2)),
+            tag("not ".repeat(length / 4) + "x"),
+            tag("-".repeat(length) + "1"),
+            tag("(".repeat(length / 2) + "1" + &")".repeat(length / 2)),
+            tag("[".repeat(length / 2) + &"]".repeat(length / 2)),
+            tag("x".to_owned() + &".x".repeat(length / 2)),
+            tag("x".to_owned() + &"|e".repeat(length / 2)),
+            tag("x".to_owned() + &" if x else x".repeat(length / 12)),
+            "{% if x %}".to_owned() + &"{% elif x %}".repeat(tags) + "{% endif %}",
+            "{% if x %}".repeat(tags / 2) + &"{% endif %}".repeat(tags / 2),
+            "{% for a in [1] %}".repeat(tags / 2) + &"{% endfor %}".repeat(tags / 2),
+        ] {
+            // Taken or refused: the process is still there.
+            drop(render(&deep));
+        }
+        // A list in a list, as deep as the fuel lasts.
+        for nested in ["[n.x]", "[[[[[[[[[[n.x]]]]]]]]]]", "{'a': n.x}", "[n.x]|list"] {
+            let deep = "{% set n=namespace(x=1) %}{% for i in range(99999) %}{% set n.x="
+                .to_owned()
+                + nested
+                + " %}{% endfor %}ok";
+            drop(render(&deep));
+            let count = 190_000 / (8 + nested.len());
+            let deep = deep.replace("99999", &count.to_string()) + "{{ n.x }}";
+            drop(render(&deep));
+        }
+        let message = format!(
+            "{:#}",
+            render("{% set n=namespace(x=1) %}{% set n.x=n %}{{ n }}").unwrap_err()
+        );
+        assert!(message.contains("without an attribute"), "{message}");
+    }
+
+    fn template(source: &str) -> ChatTemplate {
+        let tokens = [("bos_token", "<s>"), ("eos_token", "</s>")];
+        let tokens = tokens.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+        ChatTemplate { source: source.into(), tokens, date: "2026-02-05".parse().unwrap() }
+    }
+
+    fn render(source: &str) -> Result<String> {
+        template(source).prompt(&[Message::user("Hi")])
+    }
+
+    #[test]
+    fn a_template_runs_on_fuel_and_writes_so_much() {
+        assert_eq!(render("{{ bos_token }}{{ messages[0].content }}").unwrap(), "<s>Hi");
+        let loops = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}";
+        let said = format!("{:#}", render(loops).unwrap_err());
+        assert!(said.contains("steps, the limit"), "{said}");
+        let writes = "{% for i in range(9999) %}{{ 'x' * 10000 }}{% endfor %}";
+        let said = format!("{:#}", render(writes).unwrap_err());
+        assert!(said.contains("bytes, the limit"), "{said}");
+        let said = format!("{:#}", render("{{ raise_exception('only once') }}").unwrap_err());
+        assert!(said.contains("only once"), "{said}");
+    }
+}

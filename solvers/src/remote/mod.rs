@@ -1,0 +1,227 @@
+//! Sampling from a server that speaks OpenAI's API (vLLM, SGLang, llama.cpp, ...): prompts, verification
+//! and statistics stay here.
+//!
+//! Each problem is one task of a few workers: a request for as many completions as are missing, again until they are
+//! all there. What fails for a while (no connection, a hang, 429, 5xx, a malformed body) is tried again with growing
+//! pauses; what fails for good ends the run with the server's words. A choice that is not whole (no text, no known
+//! end) is drawn again; one that never comes is a sample that failed, counted apart and never wrong. A problem's
+//! answers reach the caller all at once, so nothing is counted twice.
+
+mod announced;
+mod answers;
+mod client;
+mod dialect;
+mod engine;
+mod fleet;
+mod probe;
+mod replica;
+mod sampler;
+mod workers;
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
+
+use answers::ServerSample;
+use client::{Client, PromptInput, Request};
+use tealight_nn::generate::SamplingParams;
+use tealight_system::telemetry::count_tokens;
+use workers::ask_each;
+
+pub use dialect::Dialect;
+pub use engine::{EngineOptions, EngineWeights};
+pub use fleet::Fleet;
+pub use probe::{Probe, TrainedModel};
+pub use sampler::RemoteSampler;
+
+/// Options of the server, where one samples.
+#[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
+pub struct RemoteOptions {
+    /// Address of an OpenAI-compatible server that samples instead of this process, such as http://host:8000. `train`
+    /// takes one or several vLLM or SGLang servers, separated by commas.
+    #[arg(long, help_heading = "Engine")]
+    pub engine: Option<String>,
+    /// Name of the model on the server. Default: --model.
+    #[arg(long, help_heading = "Engine", requires = "engine")]
+    pub engine_model: Option<String>,
+    /// Kind of server, which decides the names of sampling filters in requests. Default: the server is asked.
+    #[arg(long, help_heading = "Engine", requires = "engine")]
+    pub engine_dialect: Option<Dialect>,
+    /// Maximum number of concurrent requests.
+    #[arg(long, default_value_t = 32, help_heading = "Engine")]
+    pub concurrency: usize,
+    /// Seconds that one request may take.
+    #[arg(long, default_value_t = 600.0, help_heading = "Engine")]
+    pub engine_timeout: f64,
+    /// Number of retries of a failed request before the run ends.
+    #[arg(long, default_value_t = 8, help_heading = "Engine")]
+    pub retries: usize,
+    /// Environment variable that holds the server's API key.
+    #[arg(long, default_value = "OPENAI_API_KEY", help_heading = "Engine")]
+    pub api_key_env: String,
+}
+
+impl RemoteOptions {
+    fn check(&self) -> Result<()> {
+        if self.concurrency == 0 {
+            bail!("concurrency must be at least 1");
+        }
+        if !(self.engine_timeout > 0.0 && self.engine_timeout.is_finite()) {
+            bail!("engine-timeout must be above 0 seconds");
+        }
+        Ok(())
+    }
+}
+
+/// A server and how it is asked.
+pub struct Remote {
+    client: Client,
+    model: String,
+    concurrency: usize,
+    retries: usize,
+    seed: u64,
+}
+
+impl Remote {
+    /// Sets up the client, and asks the server what it is.
+    ///
+    /// # Errors
+    /// An address that is none or where nothing answers, settings that make no sense, filters that this kind of server
+    /// has not.
+    pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
+        let model = options.engine_model.as_deref().unwrap_or(model);
+        options.check()?;
+        let client = Client::new(engine, options)?;
+        if !client.is_up() {
+            bail!("--engine {engine}: no server answers there");
+        }
+        if client.dialect() == Dialect::Openai {
+            tracing::warn!(
+                "{engine} does not say what it is: filters that it may apply by itself (top_k, min_p, penalties) cannot \
+                 be turned off; if it is vLLM, SGLang or llama.cpp, name it with --engine-dialect"
+            );
+        }
+        let (concurrency, retries) = (options.concurrency, options.retries);
+        Ok(Self { client, model: model.to_owned(), concurrency, retries, seed })
+    }
+
+    /// How the server is spoken to.
+    pub fn dialect(&self) -> Dialect {
+        self.client.dialect()
+    }
+
+    /// The server as a solver under these sampling settings.
+    pub fn with<'a>(&'a self, params: &'a SamplingParams) -> RemoteSolver<'a> {
+        RemoteSolver { remote: self, params }
+    }
+}
+
+/// Asks a server.
+pub struct RemoteSolver<'a> {
+    remote: &'a Remote,
+    params: &'a SamplingParams,
+}
+
+impl Solver for RemoteSolver<'_> {
+    fn solve(
+        &self,
+        problems: &[ProblemRequest<'_>],
+        n: usize,
+        sink: &mut AnswerSink<'_>,
+    ) -> Result<()> {
+        self.draw(problems, n, &mut |index, drawn| {
+            let answer = |one: Result<ServerSample, String>| match one {
+                Ok(drawn) => drawn.answer,
+                Err(why) => Answer::failed(format!("the server gave {why}")),
+            };
+            sink(index, drawn.into_iter().map(answer).collect())
+        })
+    }
+}
+
+/// Receives what was drawn for a problem, by its index; what failed for good with the reason.
+type SampleSink<'a> = dyn FnMut(usize, Vec<Result<ServerSample, String>>) -> Result<()> + 'a;
+
+impl RemoteSolver<'_> {
+    fn draw(
+        &self,
+        problems: &[ProblemRequest<'_>],
+        n: usize,
+        sink: &mut SampleSink<'_>,
+    ) -> Result<()> {
+        ask_each(
+            problems.len(),
+            self.remote.concurrency,
+            |index, is_over| self.answers(&problems[index], n, is_over),
+            sink,
+        )
+    }
+
+    /// All answers to one problem; servers may give fewer than asked for at once.
+    fn answers(
+        &self,
+        request: &ProblemRequest<'_>,
+        n: usize,
+        is_over: &AtomicBool,
+    ) -> Result<Vec<Result<ServerSample, String>>> {
+        let n = n.saturating_sub(request.known);
+        let mut answers = Vec::with_capacity(n);
+        // Other seeds than those that drew what is known.
+        let (mut requests, mut barren) = (request.known as u64, 0);
+        let mut why = "no completion".to_owned();
+        while answers.len() < n {
+            let missing = n - answers.len();
+            if barren > self.remote.retries {
+                tracing::warn!(
+                    "problem `{}`: {missing} of {n} samples failed, the server gave {why}",
+                    request.problem.id
+                );
+                answers.resize_with(n, || Err(why.clone()));
+                break;
+            }
+            // Another seed for each request: the same one would bring the same answers again.
+            let seed = mixed(self.remote.seed, request.key, requests);
+            requests += 1;
+            let body = Request {
+                input: PromptInput::Prompt(&request.problem.prompt),
+                model: &self.remote.model,
+                adapter: None,
+                is_marked: false,
+                params: self.params,
+                seed,
+                retries: self.remote.retries,
+            };
+            let drawn = self.remote.client.complete(body, missing, is_over)?;
+            let before = answers.len();
+            for one in drawn.into_iter().take(missing) {
+                match one {
+                    Ok(drawn) => {
+                        count_tokens(drawn.answer.tokens);
+                        answers.push(Ok(drawn));
+                    }
+                    Err(reason) => why = reason,
+                }
+            }
+            barren = if answers.len() > before { 0 } else { barren + 1 };
+        }
+        Ok(answers)
+    }
+}
+
+/// Reads what a server might answer, for fuzzing.
+pub fn read_answer(body: &[u8]) {
+    drop(answers::read(body));
+    drop(serde_json::from_slice(body).map(|models| Dialect::of_models(&models)));
+}
+
+/// A seed of 31 bits, which every server takes.
+fn mixed(seed: u64, key: u64, drawn: u64) -> u64 {
+    let mut z =
+        seed ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ drawn.wrapping_mul(0xd1b5_4a32_d192_ed03);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) & 0x7fff_ffff
+}

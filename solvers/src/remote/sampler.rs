@@ -1,0 +1,127 @@
+//! A server as the sampler of pre-samples: it draws the texts, the base here says their tokens and
+//! log-probabilities.
+//!
+//! vLLM and llama.cpp say the tokens that they drew. Of other servers the texts are tokenized again, which for a text
+//! sampled with the same tokenizer is nearly always the same tokens.
+
+use anyhow::{Result, anyhow, bail};
+use tealight_eval::ProblemRequest;
+
+use super::Remote;
+use super::answers::ServerSample;
+use tealight_learn::rollout::Encoded;
+use tealight_nn::generate::{
+    Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams,
+};
+use tealight_nn::model::Decoder;
+use tealight_nn::policy::{Sequence, by_row, token_logp};
+use tealight_nn::tokenizer::Tokenizer;
+
+/// Completions in one forward pass.
+const ROWS: usize = 64;
+
+/// Samples problems, whose places are the keys of requests, from a server.
+pub struct RemoteSampler<'a> {
+    /// The server.
+    pub remote: &'a Remote,
+    /// The problems.
+    pub problems: &'a [Encoded<'a>],
+    /// The base here.
+    pub decoder: &'a Decoder,
+    /// Its tokenizer.
+    pub tokenizer: &'a dyn Tokenizer,
+}
+
+impl Sampler for RemoteSampler<'_> {
+    fn generate(
+        &self,
+        requests: &[SampleRequest],
+        params: &SamplingParams,
+        _noise: RngKey,
+        sink: &mut CompletionSink<'_>,
+    ) -> Result<()> {
+        let Some(first) = requests.first() else { return Ok(()) };
+        if requests.iter().any(|request| request.count != first.count) {
+            bail!("a server is asked for the same number of completions of every prompt");
+        }
+        let keyed: Vec<ProblemRequest<'_>> = requests
+            .iter()
+            .map(|request| ProblemRequest {
+                problem: self.problems[request.key as usize].problem,
+                key: request.key,
+                known: 0,
+            })
+            .collect();
+        self.remote.with(params).draw(&keyed, first.count, &mut |index, drawn| {
+            let mut completions = Vec::with_capacity(drawn.len());
+            for one in drawn {
+                // Samples of a base are counted to estimate its validity: one that is missing would bias it.
+                let one = one.map_err(|why| {
+                    anyhow!("a sample failed again and again: the server gave {why}; the same command goes on from here")
+                })?;
+                completions.push(self.completion(one, params)?);
+            }
+            self.score(&requests[index].prompt, params.temperature, &mut completions)?;
+            sink(index, completions)
+        })
+    }
+}
+
+impl RemoteSampler<'_> {
+    /// The tokens of what was drawn: the server's own, or its text tokenized.
+    fn completion(&self, drawn: ServerSample, params: &SamplingParams) -> Result<Completion> {
+        let mut tokens = match drawn.token_ids {
+            Some(ids) => ids,
+            None => self.tokenizer.encode_completion(&drawn.answer.text)?,
+        };
+        let vocabulary = self.decoder.architecture().output_size;
+        if let Some(id) = tokens.iter().find(|id| **id as usize >= vocabulary) {
+            bail!(
+                "the server drew token {id}, and the tokenizer here has ids below {vocabulary}: it has another model, or the \
+                 id pads its embedding"
+            );
+        }
+        let eos = self.tokenizer.eos();
+        let mut finish = Finish::Length;
+        if drawn.answer.is_finished {
+            let has_end = tokens.last().is_some_and(|last| eos.contains(last));
+            if !has_end && tokens.len() < params.max_new_tokens {
+                tokens.push(self.tokenizer.turn_end());
+            }
+            if has_end || tokens.last().is_some_and(|last| eos.contains(last)) {
+                finish = Finish::Stop;
+            }
+        }
+        tokens.truncate(params.max_new_tokens);
+        Ok(Completion { tokens, logp: vec![], finish })
+    }
+
+    /// Fills in the log-probabilities under the base.
+    fn score(
+        &self,
+        prompt: &[u32],
+        temperature: f64,
+        completions: &mut [Completion],
+    ) -> Result<()> {
+        for part in completions.chunks_mut(ROWS) {
+            // An empty completion that was cut off has no token to score.
+            let mut scored: Vec<&mut Completion> =
+                part.iter_mut().filter(|completion| !completion.tokens.is_empty()).collect();
+            if scored.is_empty() {
+                continue;
+            }
+            let rows: Vec<Sequence> = scored
+                .iter()
+                .map(|completion| Sequence {
+                    prompt: prompt.to_vec(),
+                    completion: completion.tokens.clone(),
+                })
+                .collect();
+            let logp = by_row(&token_logp(self.decoder, &rows, temperature)?.logp, &rows)?;
+            for (completion, logp) in scored.iter_mut().zip(logp) {
+                completion.logp = logp;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,6 +1,0 @@
-//! Models on disk and on the Hub: a name becomes files, files become a model, and back.
-
-pub mod adapter;
-pub mod gguf;
-pub mod hub;
-pub mod pretrained;

@@ -1,7 +1,0 @@
-//! Reinforcement learning: objectives, judged groups of completions, the base's stored samples, and training.
-
-pub mod base_validity;
-pub mod objective;
-pub mod presample;
-pub mod rollout;
-pub mod train;

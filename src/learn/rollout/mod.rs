@@ -1,8 +1,0 @@
-//! Problems to judged groups of completions. Knows samplers, text and verifiers, not losses.
-
-mod encoded;
-mod group;
-pub(crate) mod thinking;
-
-pub use encoded::Encoded;
-pub use group::{Collector, Group, RewardUse, Rollout, collect};

@@ -1,0 +1,237 @@
+//! Work on untrusted input, with a budget of memory and time: a chat template or a tokenizer is a program, and
+//! may ask for all the memory there is.
+//!
+//! No evaluator counts the bytes of every value that it makes, and an allocation that fails ends the process. So the
+//! work is done in a thread of its own, and the allocator of the binary counts what that thread holds: where it asks
+//! for more than its budget it never gets an answer, and whoever waits for it learns why. What such a thread holds
+//! then, at most its budget, is lost until the process ends. A library without [`Counting`] as its allocator has the
+//! limit of time alone.
+//!
+//! Two simpler designs do not hold. minijinja's fuel counts instructions and its output can be cut off, but `x ~ x` in
+//! a loop doubles a text with every step, and no hook of minijinja sees it; tokenizers and Parquet readers have no
+//! such limits at all. A child process would need a binary to start, which a library does not have, and would start
+//! for every prompt: this is the path of rollouts.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::machine;
+
+/// How long the work may take.
+const TIME: Duration = Duration::from_secs(60);
+/// How often is looked whether it has asked for too much.
+const LOOK: Duration = Duration::from_millis(20);
+/// The name of the threads that work on untrusted input.
+pub(crate) const THREAD: &str = tealight_datasets::guard::THREAD;
+/// Bytes of its stack, of which the system gives what is touched: a template's values nest as deep as its fuel lasts.
+const STACK: usize = 256 << 20;
+
+thread_local! {
+    /// Bytes that this thread may still ask for, where it has a budget, and where it says that it asked for more.
+    static LEFT: Cell<Option<(i64, &'static AtomicBool)>> = const { Cell::new(None) };
+}
+
+/// An allocator that counts what threads with a budget hold.
+pub struct Counting<A>(pub A);
+
+// SAFETY: every call goes to the allocator below as it is; what is counted beside it allocates nothing. A thread that
+// is over its budget never returns from here, which no caller can tell from an allocator that takes long.
+#[expect(unsafe_code, reason = "an allocator is unsafe to implement")]
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: the caller's promise is that of the allocator below.
+        unsafe { self.0.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: the caller's promise is that of the allocator below.
+        unsafe { self.0.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as i64));
+        // SAFETY: the caller's promise is that of the allocator below.
+        unsafe { self.0.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as i64 - layout.size() as i64);
+        // SAFETY: the caller's promise is that of the allocator below.
+        unsafe { self.0.realloc(at, layout, size) }
+    }
+}
+
+/// Counts bytes that this thread takes or gives back.
+fn count(bytes: i64) {
+    // A thread that ends has no budget any more.
+    let _ = LEFT.try_with(|cell| {
+        let Some((left, over)) = cell.get() else { return };
+        let left = left.saturating_sub(bytes);
+        cell.set(Some((left, over)));
+        if left < 0 && bytes > 0 {
+            over.store(true, Ordering::SeqCst);
+            loop {
+                std::thread::sleep(Duration::MAX);
+            }
+        }
+    });
+}
+
+/// Does `work` with at most `bytes` of memory, its result included. `what` is what the message calls it.
+///
+/// # Errors
+/// An error of the work; it takes more memory or time than it may; it panics.
+pub fn within<R: Send + 'static>(
+    what: &str,
+    bytes: usize,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
+    within_time(what, bytes, TIME, work)
+}
+
+/// The same in a time of one's own.
+pub fn within_time<R: Send + 'static>(
+    what: &str,
+    bytes: usize,
+    time: Duration,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
+    within_limits(what, Limits { bytes, growth: None, time }, work)
+}
+
+/// What a piece of work may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of memory of its thread.
+    pub bytes: usize,
+    /// Bytes by which the process may grow meanwhile, where the work starts threads that nobody counts. Known on Linux
+    /// alone.
+    pub growth: Option<u64>,
+    pub time: Duration,
+}
+
+/// The same with all limits.
+pub fn within_limits<R: Send + 'static>(
+    what: &str,
+    Limits { bytes, growth, time }: Limits,
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
+    let most = growth.and_then(|growth| Some(machine::rss()? + growth));
+    let is_too_large = || most.is_some_and(|most| machine::rss().is_some_and(|rss| rss > most));
+    let (send, done) = channel();
+    // One byte a thread, which has to last as long as the thread, if need be for ever.
+    let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let thread = std::thread::Builder::new().name(THREAD.into()).stack_size(STACK);
+    thread.spawn(move || {
+        LEFT.set(Some((bytes as i64, over)));
+        let result = catch_unwind(AssertUnwindSafe(work));
+        LEFT.set(None);
+        drop(send.send(result));
+    })?;
+    let started = Instant::now();
+    loop {
+        match done.recv_timeout(LOOK) {
+            Ok(Ok(result)) => return result,
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                return Err(malformed(what));
+            }
+            Err(RecvTimeoutError::Timeout) if over.load(Ordering::SeqCst) => {
+                bail!("{what}: it takes more than {} MB of memory, the limit", bytes >> 20)
+            }
+            Err(RecvTimeoutError::Timeout) if started.elapsed() > time => {
+                bail!("{what}: it takes longer than {} s, the limit", time.as_secs())
+            }
+            Err(RecvTimeoutError::Timeout) if is_too_large() => {
+                let most = growth.unwrap_or_default() >> 20;
+                bail!("{what}: the process grew by more than {most} MB meanwhile, the limit")
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// Does `work`, in which a library reads untrusted input; a panic is an error, and says nothing on the terminal.
+pub fn caught<R>(what: &str, work: impl FnOnce() -> R) -> Result<R> {
+    QUIET.set(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(false);
+    result.map_err(|_| malformed(what))
+}
+
+fn malformed(what: &str) -> anyhow::Error {
+    anyhow::anyhow!("{what}: it is malformed in a way that its reader does not survive")
+}
+
+thread_local! {
+    /// Whether a panic of this thread is an error of what it reads.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps panics of threads with a budget silent: they are errors of what they read, and are reported as such.
+pub fn quiet_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().name() != Some(THREAD) && !QUIET.get() {
+            usual(info);
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_errors_and_panics_come_back() {
+        assert_eq!(within("x", 1 << 20, || Ok(3)).unwrap(), 3);
+        assert!(
+            within("x", 1 << 20, || -> Result<()> { bail!("no") })
+                .unwrap_err()
+                .to_string()
+                .contains("no")
+        );
+        let message = within("the file", 1 << 20, || -> Result<()> { panic!("{THREAD}") })
+            .unwrap_err()
+            .to_string();
+        assert!(message.starts_with("the file"), "{message}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_of_other_threads_is_watched_where_it_is_asked_for() {
+        const GROWTH: u64 = 256 << 20;
+        let limits = |growth| Limits { bytes: 1 << 20, growth, time: TIME };
+        // A thread of its own, as a library's runtime has: its memory counts for nobody's budget.
+        let work = || {
+            let grow = || {
+                let block = vec![1u8; 2 * GROWTH as usize];
+                std::thread::sleep(Duration::from_millis(500));
+                block.iter().map(|byte| u64::from(*byte)).sum::<u64>()
+            };
+            Ok(std::thread::spawn(grow).join().unwrap())
+        };
+        let message = within_limits("x", limits(Some(GROWTH)), work).unwrap_err().to_string();
+        assert!(message.contains("grew by more than 256 MB"), "{message}");
+        assert_eq!(within_limits("x", limits(None), work).unwrap(), 2 * GROWTH);
+    }
+
+    #[test]
+    fn bytes_that_are_given_back_may_be_taken_again() {
+        static OVER: AtomicBool = AtomicBool::new(false);
+        LEFT.set(Some((100, &OVER)));
+        for _ in 0..10 {
+            count(90);
+            count(-90);
+        }
+        let left = LEFT.take().map(|(left, _)| left);
+        assert_eq!((left, OVER.load(Ordering::SeqCst)), (Some(100), false));
+    }
+}

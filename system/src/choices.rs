@@ -1,0 +1,11 @@
+//! Options whose values are the names of a rule's choices.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tealight_eval::rules::Choices;
+
+/// Parses the name of a choice; `--help` lists the names.
+pub fn choice<T: Choices + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
+    let names: Vec<&str> = T::ALL.iter().map(|(name, _)| *name).collect();
+    PossibleValuesParser::new(names)
+        .try_map(|name| T::named(&name).ok_or("not the name of a choice"))
+}

@@ -1,0 +1,335 @@
+//! Writing files so that a crash or a full disk never leaves half of one, and reading untrusted ones.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tealight_datasets::{names, output, regular};
+
+/// Most bytes of states and summaries in a run's folder.
+pub const MAX_SMALL: u64 = 64 << 20;
+/// Most bytes of a file of settings, which take many times as much memory.
+pub const MAX_SETTINGS: u64 = 1 << 20;
+/// Most bytes of a configuration of a model or an adapter.
+pub const MAX_CONFIG: u64 = 16 << 20;
+/// Most bytes of a run's lines, such as metrics: a line of a step has some 500 bytes.
+pub const MAX_LINES: u64 = 4 << 30;
+
+/// Writes `bytes` to `path` through a temporary file beside it: written, synced, renamed.
+///
+/// # Errors
+/// The directory cannot be written or the disk is full; `path` is then as it was.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_atomic_by(path, |temporary| Ok(std::fs::write(temporary, bytes)?))
+}
+
+/// The same by whatever `write` puts into the temporary file that it is given.
+///
+/// # Errors
+/// The directory cannot be written, the disk is full, an error of `write`; `path` is then as it was.
+pub fn write_atomic_by(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let describe = || format!("{}: cannot be written", path.display());
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let file = readable().tempfile_in(directory).with_context(describe)?;
+    let permissions = file.as_file().metadata().with_context(describe)?.permissions();
+    // Closed first: Windows puts no other file in the place of an open one.
+    let file = file.into_temp_path();
+    write(&file).with_context(describe)?;
+    // Whoever wrote may have put another file in its place.
+    let written = File::options().write(true).open(&file).with_context(describe)?;
+    written.set_permissions(permissions).with_context(describe)?;
+    written.sync_all().with_context(describe)?;
+    drop(written);
+    file.persist(path).with_context(describe)?;
+    sync_directory(directory).with_context(describe)
+}
+
+/// Temporary files are private; these are as readable as the umask lets any other be.
+fn readable() -> tempfile::Builder<'static, 'static> {
+    with_mode(0o666)
+}
+
+/// The same for folders.
+pub fn readable_folder() -> tempfile::Builder<'static, 'static> {
+    with_mode(0o777)
+}
+
+#[cfg_attr(not(unix), expect(unused_variables))]
+fn with_mode(mode: u32) -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(TEMPORARY);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(mode));
+    }
+    builder
+}
+
+/// The path of an untrusted name inside `folder` (see [`names::inside`]).
+pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
+    Ok(names::inside(folder, name)?)
+}
+
+/// The place of a file of an untrusted `folder` whose contents are copied or sent, links followed: they may lead to
+/// other files of the folder and, in a snapshot of the Hub's cache, to the cache's `blobs`.
+///
+/// # Errors
+/// A link that leads elsewhere, or nowhere: what it leads to is the user's, not the folder's.
+pub fn own_file(folder: &Path, path: &Path) -> Result<PathBuf> {
+    regular::own(folder, path).map_err(|error| said(path, error))
+}
+
+/// The last line of a file of lines, such as metrics, without its line feed: only the end of the file is read.
+///
+/// # Errors
+/// A file that cannot be read or is no regular one, a last line of more than `limit` bytes.
+pub fn last_line(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let mut file = open_regular(path)?;
+    let at = || path.display().to_string();
+    let start = file.metadata().with_context(at)?.len().saturating_sub(limit);
+    file.seek(SeekFrom::Start(start)).with_context(at)?;
+    let mut tail = Vec::new();
+    file.take(limit).read_to_end(&mut tail).with_context(at)?;
+    tail.pop_if(|last| *last == b'\n');
+    match tail.iter().rposition(|byte| *byte == b'\n') {
+        Some(before) => Ok(tail.split_off(before + 1)),
+        None if start == 0 => Ok(tail),
+        None => bail!("{}: its last line has more than {limit} bytes, the limit", path.display()),
+    }
+}
+
+/// Reads an untrusted file: a regular one, of at most `limit` bytes.
+///
+/// # Errors
+/// There is none, it cannot be read, it is larger, or it is a pipe or a device, which might never end.
+pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    regular::read_limited(path, limit).map_err(|error| said(path, error))
+}
+
+/// Reads an untrusted text: see [`read_limited`].
+pub fn read_text(path: &Path, limit: u64) -> Result<String> {
+    let text = String::from_utf8(read_limited(path, limit)?);
+    text.with_context(|| format!("{}: not UTF-8", path.display()))
+}
+
+/// Opens an untrusted file.
+///
+/// # Errors
+/// There is none, it cannot be opened, or it is no regular file: opening a pipe would wait for a writer.
+pub fn open_regular(path: &Path) -> Result<File> {
+    regular::open(path).map_err(|error| said(path, error))
+}
+
+/// An error with the file that it is about; what the system said stays its source.
+fn said(path: &Path, error: std::io::Error) -> anyhow::Error {
+    match error.raw_os_error() {
+        Some(_) => anyhow::Error::new(error).context(path.display().to_string()),
+        None => anyhow::anyhow!("{}: {error}", path.display()),
+    }
+}
+
+/// An untrusted JSON file of at most `limit` bytes.
+pub fn read_json(path: &Path, limit: u64) -> Result<serde_json::Value> {
+    let bytes = read_limited(path, limit)?;
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    serde_json::from_slice(text).with_context(|| format!("{}: not JSON", path.display()))
+}
+
+/// Makes what was renamed in `directory` last.
+pub fn sync_directory(directory: &Path) -> Result<()> {
+    // Elsewhere a directory cannot be opened as a file.
+    if cfg!(unix) {
+        std::fs::File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// The text of a lock before the number of its process: who made the directory.
+pub const OWNER: &str = "tealight ";
+
+/// The names of files that are being written begin so; one that is there when nobody writes is of a killed process.
+pub const TEMPORARY: &str = ".tealight-tmp-";
+
+/// Removes what killed processes were writing in a directory that this process has claimed.
+fn remove_leftovers(directory: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(directory)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let path = entry.path();
+            let removed = match is_folder {
+                true => std::fs::remove_dir_all(&path),
+                false => std::fs::remove_file(&path),
+            };
+            removed.with_context(|| format!("{}: cannot be removed", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A directory that one process writes at a time; free again when this is dropped or the process ends.
+#[derive(Debug)]
+pub struct Claim(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+
+impl Claim {
+    /// Makes `directory` where needed, checks that it can be written, and takes it.
+    ///
+    /// # Errors
+    /// It cannot be made or written; another process has it.
+    pub fn take(directory: &Path) -> Result<Self> {
+        writable_directory(directory)?;
+        let path = directory.join(".lock");
+        // Whoever made the directory is named in its lock; a directory that others filled does not become ours.
+        let was_empty = std::fs::read_dir(directory)?.next().is_none();
+        let mut options = File::options();
+        let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
+        let mut file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
+        let taken = file.try_lock();
+        let mut owner = String::new();
+        match taken {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                file.read_to_string(&mut owner)?;
+                let owner = owner.trim().trim_start_matches(OWNER);
+                bail!(
+                    "{}: another run is writing here (process {owner}); wait for it, or choose another --output",
+                    directory.display()
+                );
+            }
+            // A file system without locks: nothing to be sure of.
+            Err(TryLockError::Error(_)) => return Ok(Self(file)),
+        }
+        // An untrusted lock may hold anything.
+        let _ = (&file).take(64).read_to_string(&mut owner);
+        let maker = if was_empty || owner.starts_with(OWNER) { OWNER } else { "" };
+        file.set_len(0)?;
+        file.rewind()?;
+        write!(file, "{maker}{}", std::process::id())?;
+        remove_leftovers(directory)?;
+        Ok(Self(file))
+    }
+}
+
+/// Creates `directory` and checks that files can be written there.
+pub fn writable_directory(directory: &Path) -> Result<()> {
+    let describe = || format!("{}: this output directory cannot be written", directory.display());
+    std::fs::create_dir_all(directory).with_context(describe)?;
+    tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(directory).with_context(describe)?;
+    Ok(())
+}
+
+/// The same for a folder inside an output directory, in whose place no link may stand.
+pub fn writable_subfolder(folder: &Path) -> Result<()> {
+    if let Some(output) = folder.parent() {
+        std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;
+    }
+    output::subfolder(folder).with_context(|| folder.display().to_string())?;
+    writable_directory(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_of_a_fitting_size_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        write_atomic(&path, b"\xef\xbb\xbf{\"a\": 1}").unwrap();
+        assert_eq!(read_json(&path, 100).unwrap()["a"], 1);
+        let message = read_limited(&path, 5).unwrap_err().to_string();
+        assert!(message.contains("larger than 5 bytes"), "{message}");
+        assert!(
+            read_limited(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
+        );
+    }
+
+    #[test]
+    fn of_a_file_of_lines_only_the_end_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        // A hundred gigabytes of nothing, on no disk.
+        let mut file = File::create(&path).unwrap();
+        file.set_len(100 << 30).unwrap();
+        assert!(last_line(&path, 1 << 20).unwrap_err().to_string().contains("limit"));
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(b"\n{\"step\":3}\n").unwrap();
+        assert_eq!(last_line(&path, 1 << 20).unwrap(), b"{\"step\":3}");
+        std::fs::write(&path, "{\"step\":1}").unwrap();
+        assert_eq!(last_line(&path, 1 << 20).unwrap(), b"{\"step\":1}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_that_leave_a_folder_are_told_from_those_that_stay() {
+        use std::os::unix::fs::symlink;
+        let all = tempfile::tempdir().unwrap();
+        let at = |name: &str| all.path().join(name);
+        for folder in ["run/sub", "cache/snapshots/abc", "cache/blobs", "other"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        for file in ["run/a", "run/sub/b", "cache/blobs/1", "other/secret"] {
+            std::fs::write(at(file), file).unwrap();
+        }
+        for (target, link) in [
+            ("a", "run/inside"),
+            ("sub/b", "run/deeper"),
+            ("../other/secret", "run/out"),
+            ("out", "run/chain"),
+            ("../other", "run/folder"),
+            ("../../other/secret", "run/sub/out"),
+            ("nowhere", "run/nowhere"),
+            ("../../blobs/1", "cache/snapshots/abc/model"),
+            ("../../blobs/2", "cache/snapshots/abc/config"),
+            ("../../other/secret", "cache/blobs/2"),
+        ] {
+            symlink(target, at(link)).unwrap();
+        }
+        let is_own = |folder: &str, file: &str| own_file(&at(folder), &at(file)).is_ok();
+        for file in ["run/a", "run/inside", "run/deeper", "run/sub/b"] {
+            assert!(is_own("run", file), "{file}");
+        }
+        for file in [
+            "run/out",
+            "run/chain",
+            "run/folder",
+            "run/folder/secret",
+            "run/sub/out",
+            "run/nowhere",
+        ] {
+            assert!(!is_own("run", file), "{file}");
+        }
+        // The cache's own links, and one of its blobs that leads out.
+        assert!(is_own("cache/snapshots/abc", "cache/snapshots/abc/model"));
+        assert!(!is_own("cache/snapshots/abc", "cache/snapshots/abc/config"));
+        let message = own_file(&at("run"), &at("run/chain")).unwrap_err().to_string();
+        assert!(message.contains("run/chain: a link out of the folder, to"), "{message}");
+        assert!(message.contains("other/secret"), "{message}");
+        // A folder that a link names is the folder that it leads to.
+        symlink("run", at("alias")).unwrap();
+        assert!(is_own("alias", "alias/inside") && !is_own("alias", "alias/out"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_written_is_as_readable_as_any_other_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |name: &str| {
+            std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777
+        };
+        std::fs::write(folder.path().join("usual"), "").unwrap();
+        write_atomic(&folder.path().join("ours"), b"x").unwrap();
+        // As safetensors does: another file at the same place.
+        write_atomic_by(&folder.path().join("replaced"), |path| {
+            std::fs::remove_file(path)?;
+            let private = tempfile::NamedTempFile::new_in(folder.path())?;
+            private.persist(path)?;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((mode("ours"), mode("replaced")), (mode("usual"), mode("usual")));
+    }
+}

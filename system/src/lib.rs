@@ -1,0 +1,18 @@
+//! The machine and the process: files, other processes, memory, progress. Nothing here knows models or text.
+
+#![warn(missing_docs)]
+
+#[doc(hidden)]
+pub mod budget;
+pub mod choices;
+pub mod files;
+pub mod hf_home;
+pub mod http;
+pub mod keys_once;
+pub mod machine;
+pub mod one_or_many;
+pub mod process;
+pub mod ranks;
+pub mod stop;
+mod team;
+pub mod telemetry;
