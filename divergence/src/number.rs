@@ -85,6 +85,10 @@ impl OnDevice {
         Self::of(x.clamp(f64::from(MIN_LOG_RATIO), highest))
     }
 
+    /// The values.
+    ///
+    /// # Errors
+    /// The first operation that failed.
     pub fn tensor(self) -> Result<Tensor> {
         self.0.map_err(|error| Error::Msg(error.to_string()))
     }

@@ -57,6 +57,7 @@ pub const KEY: &str = "TEALIGHT_LAUNCH_KEY";
 
 /// The other processes of this command, while it runs.
 pub struct Launched {
+    /// All of them, and the place of this one.
     pub ranks: Ranks,
     /// Whether `tealight launch` started them: the launcher says on standard input which signals it got.
     pub has_launcher: bool,

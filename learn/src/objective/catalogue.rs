@@ -164,6 +164,7 @@ const FURTHER: [(&str, &str); 17] = [
 
 /// An objective, described.
 pub struct Description {
+    /// What `--objective` takes.
     pub name: &'static str,
     /// The name with the values that may follow it.
     pub usage: String,

@@ -7,8 +7,9 @@ use candle_core::quantized::{GgmlDType, QTensor, ggml_file::qtensor_from_ggml};
 use candle_core::{DType, Device, Result, Tensor};
 use tealight_matmul as matmul;
 
-/// Values of a block, and its bytes.
+/// Values of a block.
 pub const BLOCK: u64 = matmul::BLOCK as u64;
+/// Bytes of a block.
 pub const BLOCK_BYTES: u64 = matmul::BLOCK_BYTES as u64;
 
 /// Whether a weight of this shape can be in blocks: a matrix whose rows are whole blocks.

@@ -58,6 +58,7 @@ impl Drop for PooledPacked {
 }
 
 impl Parameter {
+    /// A parameter that is not trained.
     pub fn constant(name: &str, values: Tensor) -> Self {
         Self { name: name.into(), values, is_trained: false, rows: None, prepacked: None }
     }
