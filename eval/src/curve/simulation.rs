@@ -14,8 +14,8 @@ fn studies(default: usize) -> usize {
 }
 
 /// The comparisons of [`super::curves`] with the reference, without the intervals of each curve.
-fn with_reference(base: &[Answers], paths: &[RunPath]) -> Vec<Comparison> {
-    let request = Request::new(Measure::PassAtK(8));
+fn with_reference(measure: Measure, base: &[Answers], paths: &[RunPath]) -> Vec<Comparison> {
+    let request = Request::new(measure);
     let (base, contenders) = contenders(base, paths, &request).unwrap();
     let reference = reference(&contenders, &request).unwrap();
     let mut all = comparisons(&contenders, &base, reference, &request);
@@ -26,7 +26,7 @@ fn with_reference(base: &[Answers], paths: &[RunPath]) -> Vec<Comparison> {
 /// The comparisons with the first objective of one study.
 fn compared(study: &Study, objectives: &[(&str, Objective)], key: u64) -> Vec<Comparison> {
     let (base, paths) = study.draw(objectives, key);
-    with_reference(&base, &paths)
+    with_reference(study.measure(), &base, &paths)
 }
 
 /// Of many studies.
@@ -92,7 +92,7 @@ fn seed_spread(study: &Study, objective: Objective) -> f64 {
     let one = |path: &RunPath| {
         let alone = RunPath { objective: "one".to_owned(), ..path.clone() };
         let all: Vec<RunPath> = paths.iter().cloned().chain([alone]).collect();
-        with_reference(&base, &all)[0].difference.unwrap().value
+        with_reference(study.measure(), &base, &all)[0].difference.unwrap().value
     };
     let all: Vec<f64> = paths.par_iter().map(one).collect();
     let mean = all.iter().sum::<f64>() / all.len() as f64;
@@ -101,11 +101,11 @@ fn seed_spread(study: &Study, objective: Objective) -> f64 {
 
 /// The worlds: what seeds add, whether all runs lose the same problems, samples or probabilities.
 const WORLDS: [Study; 5] = [
-    Study { seeds: 3, problems: 80, samples: 0, seed_spread: 0.0, common: 0.5 },
-    Study { seeds: 3, problems: 80, samples: 0, seed_spread: 0.4, common: 0.5 },
-    Study { seeds: 3, problems: 80, samples: 32, seed_spread: 0.4, common: 0.5 },
-    Study { seeds: 5, problems: 80, samples: 0, seed_spread: 0.4, common: 0.9 },
-    Study { seeds: 3, problems: 80, samples: 0, seed_spread: 1.0, common: 0.9 },
+    Study { seeds: 3, problems: 80, samples: 0, seed_spread: 0.0, common: 0.5, solutions: 1 },
+    Study { seeds: 3, problems: 80, samples: 0, seed_spread: 0.4, common: 0.5, solutions: 1 },
+    Study { seeds: 3, problems: 80, samples: 32, seed_spread: 0.4, common: 0.5, solutions: 1 },
+    Study { seeds: 5, problems: 80, samples: 0, seed_spread: 0.4, common: 0.9, solutions: 1 },
+    Study { seeds: 3, problems: 80, samples: 0, seed_spread: 1.0, common: 0.9, solutions: 1 },
 ];
 
 #[test]
@@ -151,7 +151,7 @@ fn the_spacing_of_checkpoints_moves_nothing() {
     // One course; evaluated six times at a spacing of Pass@1 of .03, or twice at .09.
     let count = studies(400);
     for (gain, collapse) in [(0.9, 1.0), (0.6, 2.5), (0.45, 3.5)] {
-        let fine = Objective { gain, collapse, checkpoints: 6 };
+        let fine = Objective { gain, collapse, narrowing: 0.0, checkpoints: 6 };
         let study = Study { seeds: 3, seed_spread: 0.4, ..Study::default() };
         let one = |key: u64| {
             let (base, paths) = study.draw(&[("fine", fine)], key);
@@ -161,11 +161,61 @@ fn the_spacing_of_checkpoints_moves_nothing() {
                 path.checkpoints.retain(|point| point.step % 3 == 0);
             }
             let all = [coarse, paths].concat();
-            with_reference(&base, &all)[0].difference.map(|difference| difference.value)
+            with_reference(study.measure(), &base, &all)[0]
+                .difference
+                .map(|difference| difference.value)
         };
         let all: Vec<f64> = (0..count as u64).into_par_iter().filter_map(one).collect();
         let bias = all.iter().sum::<f64>() / all.len() as f64;
         println!("gain {gain}, collapse {collapse}: bias of spacing .09 beside .03 {bias:+.4}");
         assert!(bias.abs() < 0.003, "gain {gain}, collapse {collapse}: {bias:+.4}");
+    }
+}
+
+/// Studies of distinct answers: as the default study with five seeds and 80 problems, by samples and exactly.
+const OF_DISTINCT: [Study; 3] = [
+    Study { seeds: 5, problems: 80, samples: 0, seed_spread: 0.3, common: 0.5, solutions: 24 },
+    Study { seeds: 5, problems: 80, samples: 32, seed_spread: 0.3, common: 0.5, solutions: 24 },
+    Study { seeds: 3, problems: 80, samples: 32, seed_spread: 0.6, common: 0.9, solutions: 24 },
+];
+
+#[test]
+fn distinct_answers_seldom_differ_without_a_difference() {
+    let count = studies(120);
+    let bound = 0.05 + 3.0 * (0.05 * 0.95 / count as f64).sqrt();
+    for objective in [COLLAPSES, KEEPS] {
+        for world in OF_DISTINCT {
+            let figures = Figures::of(
+                &world,
+                &[("a", objective), ("b", objective), ("c", objective)],
+                0.0,
+                count,
+            );
+            let line = figures.line(&format!("distinct answers, itself, {objective:?}, {world:?}"));
+            println!("{line}");
+            assert!((figures.any as f64) < bound * count as f64, "{line}");
+            assert!(figures.share(figures.held) > 0.93, "{line}");
+        }
+    }
+}
+
+#[test]
+fn differences_of_distinct_answers_are_covered_and_found() {
+    let count = studies(120);
+    let three = [("a", COLLAPSES), ("b", KEEPS), ("c", KEEPS)];
+    // The share of differences that are found after Holm's adjustment.
+    for (world, power) in OF_DISTINCT.iter().zip([0.9, 0.9, 0.5]) {
+        let known = truth(world, &three[..2]);
+        let spread = [COLLAPSES, KEEPS].map(|one| seed_spread(world, one));
+        let figures = Figures::of(world, &three, known, count);
+        let of =
+            format!("distinct answers, truth {known:+.3}, seeds spread {spread:.3?}, {world:?}");
+        let line = figures.line(&of);
+        println!("{line}");
+        let bound = 0.93 - 3.0 * (0.93 * 0.07 / count as f64).sqrt();
+        assert!(figures.share(figures.held) > bound, "{line}");
+        assert!((figures.sum / figures.comparisons as f64 - known).abs() < 0.1, "{line}");
+        let bound = power - 3.0 * (power * (1.0 - power) / count as f64).sqrt();
+        assert!(figures.share(figures.found) > bound, "{line}");
     }
 }
