@@ -65,7 +65,7 @@ fn nccl(ranks: &Ranks, device: &Device) -> Result<Box<dyn DeviceLink>> {
     use tealight_gpu::Communicator;
 
     let name = ranks.first(|| Ok(Communicator::name()?))?;
-    Ok(Box::new(Communicator::join(device, ranks.rank(), ranks.size(), &name)?))
+    Ok(Box::new(Nccl(Communicator::join(device, ranks.rank(), ranks.size(), &name)?)))
 }
 
 #[cfg(not(feature = "nccl"))]
@@ -73,17 +73,21 @@ fn nccl(_: &Ranks, _: &Device) -> Result<Box<dyn DeviceLink>> {
     bail!("this build has no NCCL")
 }
 
+/// NCCL, as the optimizer uses it.
 #[cfg(feature = "nccl")]
-impl DeviceLink for tealight_gpu::Communicator {
+struct Nccl(tealight_gpu::Communicator);
+
+#[cfg(feature = "nccl")]
+impl DeviceLink for Nccl {
     fn size(&self) -> usize {
-        self.size()
+        self.0.size()
     }
 
     fn exchange(&self, local: &candle_core::Tensor) -> Result<candle_core::Tensor> {
-        Ok(self.exchange(local)?)
+        Ok(self.0.exchange(local)?)
     }
 
     fn concatenate(&self, local: &candle_core::Tensor) -> Result<candle_core::Tensor> {
-        Ok(self.concatenate(local)?)
+        Ok(self.0.concatenate(local)?)
     }
 }
