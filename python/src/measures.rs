@@ -10,7 +10,7 @@ use tealight_eval::{inference, interval as intervals};
 const MAX_SAMPLES: usize = 100_000_000;
 
 /// A mean over problems with its 95 % interval.
-#[pyclass(frozen, eq, get_all, module = "tealight")]
+#[pyclass(frozen, eq, get_all, module = "tealight_rl")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     /// The mean.
@@ -54,7 +54,7 @@ impl Estimate {
 }
 
 /// A mean difference of two models over the same problems, with its 95 % interval and p-value.
-#[pyclass(frozen, eq, get_all, module = "tealight")]
+#[pyclass(frozen, eq, get_all, module = "tealight_rl")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Effect {
     /// The mean of the differences, the first model minus the second.

@@ -8,7 +8,7 @@ use pyo3::types::PyTuple;
 use tealight_datasets::{Grade, Verdict as Judged};
 
 /// A verifier's judgement of one completion.
-#[pyclass(frozen, eq, get_all, module = "tealight")]
+#[pyclass(frozen, eq, get_all, module = "tealight_rl")]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
     /// "correct", "wrong", "no_answer", "unparsable" or "unjudged".

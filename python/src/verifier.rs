@@ -91,7 +91,7 @@ struct Pair {
 }
 
 /// One of Tealight's verifiers, by the name that `tealight --verifier` takes.
-#[pyclass(frozen, module = "tealight")]
+#[pyclass(frozen, module = "tealight_rl")]
 pub(crate) struct Verifier {
     /// The name and argument that the verifier was opened by.
     #[pyo3(get)]
@@ -159,7 +159,7 @@ impl Verifier {
         Ok(py.detach(|| judge.safe_verdict(&pair)))
     }
 
-    /// Judges many completions at once; see `tealight.verify_batch`.
+    /// Judges many completions at once; see `tealight_rl.verify_batch`.
     #[pyo3(signature = (golds, completions, *, prompts=None, contexts=None, starts_inside=false, threads=None,
         max_seconds=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]

@@ -47,7 +47,7 @@ def test_a_python_verifier_in_the_binary(binary, tmp_path):
     import sys
 
     (tmp_path / "judge.py").write_text(
-        "import tealight\n\ndef judge(gold, completion):\n    verdict = tealight.verify(gold, completion)\n"
+        "import tealight_rl\n\ndef judge(gold, completion):\n    verdict = tealight_rl.verify(gold, completion)\n"
         "    return {'verdict': 'correct' if verdict else 'wrong', 'class': verdict.solution}\n"
     )
     command = [binary, "verify", "--gold", "1/2", "--answer", "1/4+1/4 = 0.5", "--verifier", f"python:{tmp_path / 'judge.py'}:judge"]

@@ -1,10 +1,10 @@
-"""`tealight.load`: what the binary writes, as DataFrames."""
+"""`tealight_rl.load`: what the binary writes, as DataFrames."""
 
 import json
 import subprocess
 
 import pytest
-import tealight
+import tealight_rl
 
 pandas = pytest.importorskip("pandas")
 
@@ -22,17 +22,17 @@ def run(binary, tmp_path_factory):
 
 
 def test_results_and_samples(run):
-    results = tealight.load(run)
+    results = tealight_rl.load(run)
     assert results.raw["schema_version"] == 1 and "Results(" in repr(results)
     estimates = results.estimates.query("measure == 'pass@k' and k == '4'")
     problems, samples = results.problems, results.samples
     assert len(problems) == 5 and len(samples) == 40 and problems.correct.sum() == samples.correct.sum()
     # Ours again, from the samples.
     matrix = [group.correct.tolist() for _, group in samples.groupby("problem")]
-    again = tealight.pass_at_k(matrix, 4)
+    again = tealight_rl.pass_at_k(matrix, 4)
     row = estimates.iloc[0]
     assert (row.value, row.low, row.high) == pytest.approx((again.value, again.low, again.high), abs=1e-9)
-    distinct = tealight.distinct_correct(
+    distinct = tealight_rl.distinct_correct(
         [[c if ok else None for c, ok in zip(g["class"], g.correct)] for _, g in samples.groupby("problem")], 4
     )
     found = results.estimates.query("measure == 'unique_correct@k' and k == '4'").iloc[0]
@@ -40,24 +40,24 @@ def test_results_and_samples(run):
 
 
 def test_two_runs_are_compared(run):
-    first, second = tealight.load(run).samples, tealight.load(run).samples
+    first, second = tealight_rl.load(run).samples, tealight_rl.load(run).samples
     second["model"], second["correct"] = "worse", False
-    effect = tealight.compare(pandas.concat([first, second]))
+    effect = tealight_rl.compare(pandas.concat([first, second]))
     assert effect.value == pytest.approx(first.groupby("problem").correct.mean().mean()) and effect.problems == 5
 
 
 def test_broken_directories_are_refused(run, tmp_path):
     with pytest.raises(ValueError, match="results.json"):
-        tealight.load(tmp_path)
+        tealight_rl.load(tmp_path)
     for text, why in [("{", "not JSON"), ("{}", "schema_version"), ('{"schema_version": 99}', "version 99")]:
         (tmp_path / "results.json").write_text(text)
         with pytest.raises(ValueError, match=why):
-            tealight.load(tmp_path)
+            tealight_rl.load(tmp_path)
     outside = json.loads((run / "results.json").read_text())
     outside["sets"][0]["samples"] = "../../../../etc/passwd"
     (tmp_path / "results.json").write_text(json.dumps(outside))
     with pytest.raises(ValueError, match="leaves its folder"):
-        tealight.load(tmp_path)
+        tealight_rl.load(tmp_path)
 
 
 def test_a_line_that_a_crash_cut_off_is_left_out(run, tmp_path):
@@ -67,7 +67,7 @@ def test_a_line_that_a_crash_cut_off_is_left_out(run, tmp_path):
     whole = (run / name).read_bytes()
     (tmp_path / name).write_bytes(whole[:-20])
     with pytest.warns(UserWarning, match="cut off by a crash"):
-        assert len(tealight.load(tmp_path).samples) == 39
+        assert len(tealight_rl.load(tmp_path).samples) == 39
     (tmp_path / name).write_bytes(b"{oops}\n" + whole)
     with pytest.raises(ValueError, match=":1: not a sample"):
-        tealight.load(tmp_path).samples
+        tealight_rl.load(tmp_path).samples

@@ -1,7 +1,7 @@
 """Beside Math-Verify, on pairs where both are sure."""
 
 import pytest
-import tealight
+import tealight_rl
 
 math_verify = pytest.importorskip("math_verify")
 
@@ -19,7 +19,7 @@ PAIRS = [
 @pytest.mark.parametrize("gold, answer, expected", PAIRS)
 def test_both_agree(gold, answer, expected):
     theirs = bool(math_verify.verify(math_verify.parse(gold), math_verify.parse(answer)))
-    assert theirs == expected == tealight.verify(gold, answer).correct
+    assert theirs == expected == tealight_rl.verify(gold, answer).correct
 
 
 def test_what_their_timeout_refuses_runs_in_threads_here():
@@ -27,7 +27,7 @@ def test_what_their_timeout_refuses_runs_in_threads_here():
     import threading
 
     found = []
-    thread = threading.Thread(target=lambda: found.append(tealight.verify("1/2", "0.5").correct))
+    thread = threading.Thread(target=lambda: found.append(tealight_rl.verify("1/2", "0.5").correct))
     thread.start()
     thread.join(10)
     assert found == [True]

@@ -3,10 +3,12 @@
 import importlib.util
 import logging
 import math
+import subprocess
+import sys
 
 import pytest
-import tealight
-from tealight import rewards
+import tealight_rl
+from tealight_rl import rewards
 
 GOLDS = ["1/2", "3", "4", None]
 TEXTS = [r"so \boxed{0.5}", "it is 4", "", "5"]
@@ -25,6 +27,13 @@ def test_trl_positional_and_unknown_columns():
     # `answer` is the gold where a dataset has worked solutions too.
     assert rewards.math(completions=["2"], answer=["2"], solution=["1 + 1 is \\boxed{3}"]) == [1.0]
     assert rewards.Reward(gold_column="solution")(completions=["2"], answer=["2"], solution=["1 + 1 is \\boxed{3}"]) == [0.0]
+
+
+def test_a_fresh_process_has_the_rewards_after_one_import():
+    """As TRL's users write it, without an import of the submodule."""
+    code = "import tealight_rl; print(tealight_rl.rewards.math(completions=['2'], answer=['2']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("[1.0]\n", 0), done.stderr
 
 
 def test_messages_of_several_kinds():
@@ -50,7 +59,7 @@ def test_prompts_that_open_a_thought():
 
 def test_what_is_unjudged_is_logged(caplog):
     logged = {}
-    with caplog.at_level(logging.WARNING, logger="tealight"):
+    with caplog.at_level(logging.WARNING, logger="tealight_rl"):
         found = rewards.math(completions=["2", "2"], answer=["2", "+ +"], log_metric=logged.__setitem__)
     assert found == [1.0, None] and logged == {"tealight_math/unjudged": 0.5} and "1 of 2" in caplog.text
     assert rewards.math.__name__ == "tealight_math" and rewards.math_strict.__name__ == "tealight_math_strict"
@@ -65,9 +74,9 @@ def _by_path(path, name):
 
 
 def test_verl():
-    import tealight.verl
+    import tealight_rl.verl
 
-    score = _by_path(tealight.verl.__file__, "compute_score")
+    score = _by_path(tealight_rl.verl.__file__, "compute_score")
     call = dict(data_source="openai/gsm8k", extra_info={"index": 0})
     assert score(solution_str="#### 72", ground_truth="72", **call) == {"score": 1.0, "acc": 1.0, "unjudged": 0.0}
     assert score("openai/gsm8k", "#### 71", "72") == {"score": 0.0, "acc": 0.0, "unjudged": 0.0}
@@ -75,18 +84,18 @@ def test_verl():
     numpy = pytest.importorskip("numpy")
     # Parquet's lists come back as arrays.
     assert score(solution_str="2", ground_truth=numpy.array(["2"], dtype=object), **call)["score"] == 1.0
-    many = _by_path(tealight.verl.__file__, "compute_scores")
+    many = _by_path(tealight_rl.verl.__file__, "compute_scores")
     found = many(data_sources=["a"] * 2, solution_strs=["2", "3"], ground_truths=["2", "2"], extra_infos=[None] * 2)
     assert [one["score"] for one in found] == [1.0, 0.0]
-    strict = _by_path(tealight.verl.__file__, "compute_score_strict")
+    strict = _by_path(tealight_rl.verl.__file__, "compute_score_strict")
     assert strict("a", "it is 2", "2")["score"] == 0.0
 
 
 def test_openrlhf():
     torch = pytest.importorskip("torch")
-    import tealight.openrlhf
+    import tealight_rl.openrlhf
 
-    reward = _by_path(tealight.openrlhf.__file__, "reward_func")
+    reward = _by_path(tealight_rl.openrlhf.__file__, "reward_func")
     prompts = [r"<s>1+1? \boxed{3} is wrong. ", "2+2? ", "? "]
     found = reward(queries=[prompt + text for prompt, text in zip(prompts, ["2", "5", "1"])], prompts=prompts, labels=["2", "4", "+ +"])
     assert torch.equal(found["rewards"], torch.tensor([1.0, 0.0, 0.0]))
@@ -98,7 +107,7 @@ def test_openrlhf():
 
 
 def test_lm_evaluation_harness():
-    from tealight.lm_eval import process_results
+    from tealight_rl.lm_eval import process_results
 
     doc = {"question": "1+1?", "answer": "work\n#### 2"}
     assert process_results(doc, ["The answer is 2."]) == {"acc": 1.0, "unjudged": 0.0}
@@ -136,6 +145,6 @@ def test_graded_rewards(tmp_path, monkeypatch):
     assert [pickle.loads(pickle.dumps(one)) for one in verdicts] == verdicts
     assert "reward=0.75" in repr(verdicts[0]) and "reward" not in repr(verdicts[2])
     assert hash(verdicts[0]) == hash(pickle.loads(pickle.dumps(verdicts[0]))) and verdicts[0] != verdicts[2]
-    assert tealight.verify("7", "7").reward == 1.0 and tealight.verify(None, "7").reward is None
+    assert tealight_rl.verify("7", "7").reward == 1.0 and tealight_rl.verify(None, "7").reward is None
     # Verdicts that were pickled before there were rewards.
-    assert tealight.Verdict("correct").reward == 1.0 and tealight.Verdict("unjudged").reward is None
+    assert tealight_rl.Verdict("correct").reward == 1.0 and tealight_rl.Verdict("unjudged").reward is None

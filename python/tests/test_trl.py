@@ -10,7 +10,7 @@ datasets = pytest.importorskip("datasets")
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
-from tealight import rewards  # noqa: E402
+from tealight_rl import rewards  # noqa: E402
 
 
 @pytest.fixture(scope="module")

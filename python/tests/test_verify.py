@@ -11,32 +11,32 @@ import threading
 import time
 
 import pytest
-import tealight
+import tealight_rl
 
 
 def test_every_judged_pair_of_the_repository(cases):
-    verdicts = tealight.verify_batch([case["gold"] for case in cases], [case["answer"] for case in cases])
+    verdicts = tealight_rl.verify_batch([case["gold"] for case in cases], [case["answer"] for case in cases])
     wrong = [case for case, verdict in zip(cases, verdicts) if verdict.correct != case["correct"]]
     assert len(cases) > 700 and not wrong
 
 
 def test_one_and_many_agree(cases):
-    batch = tealight.verify_batch([case["gold"] for case in cases], [case["answer"] for case in cases])
-    assert batch == [tealight.verify(case["gold"], case["answer"]) for case in cases]
+    batch = tealight_rl.verify_batch([case["gold"] for case in cases], [case["answer"] for case in cases])
+    assert batch == [tealight_rl.verify(case["gold"], case["answer"]) for case in cases]
 
 
 def test_fields():
-    right = tealight.verify(r"\frac{1}{2}", r"1/4+1/4 = 0.5, so \boxed{0.5}")
+    right = tealight_rl.verify(r"\frac{1}{2}", r"1/4+1/4 = 0.5, so \boxed{0.5}")
     assert (right.kind, right.correct, right.unjudged, right.answer, right.rule) == ("correct", True, False, "0.5", "box")
     assert right.solution == "0.5" and right.reward == 1.0 and bool(right)
-    wrong = tealight.verify("2", r"\boxed{3}")
+    wrong = tealight_rl.verify("2", r"\boxed{3}")
     assert (wrong.kind, wrong.answer, wrong.reason, wrong.reward) == ("wrong", "3", "found `3`", 0.0) and not wrong
-    assert tealight.verify("2", "").kind == "no_answer"
-    assert tealight.verify("2", r"\boxed{2 + }").kind == "unparsable"
-    unjudged = tealight.verify("3 + +", r"\boxed{3}")
+    assert tealight_rl.verify("2", "").kind == "no_answer"
+    assert tealight_rl.verify("2", r"\boxed{2 + }").kind == "unparsable"
+    unjudged = tealight_rl.verify("3 + +", r"\boxed{3}")
     assert unjudged.unjudged and unjudged.reward is None and not unjudged and "cannot be read" in unjudged.reason
-    assert tealight.verify(None, "3").unjudged
-    costly = tealight.verify("(a+b+c+d+e+f)^{60}", r"\boxed{(a+b+c+d+e+f)^{60}+1}")
+    assert tealight_rl.verify(None, "3").unjudged
+    costly = tealight_rl.verify("(a+b+c+d+e+f)^{60}", r"\boxed{(a+b+c+d+e+f)^{60}+1}")
     assert not costly.correct
     with pytest.raises(AttributeError):
         right.kind = "wrong"
@@ -44,13 +44,13 @@ def test_fields():
 
 def test_golds_may_be_numbers():
     numpy = pytest.importorskip("numpy")
-    assert tealight.verify(72, "72") and tealight.verify(0.5, "1/2")
-    assert tealight.verify(numpy.int64(72), "72") and tealight.verify(numpy.float64(0.5), "1/2")
+    assert tealight_rl.verify(72, "72") and tealight_rl.verify(0.5, "1/2")
+    assert tealight_rl.verify(numpy.int64(72), "72") and tealight_rl.verify(numpy.float64(0.5), "1/2")
     for bad in (True, ["3"], {"a": 1}, b"3"):
         with pytest.raises(TypeError, match="gold answer"):
-            tealight.verify(bad, "3")
+            tealight_rl.verify(bad, "3")
     with pytest.raises(TypeError, match="an answer"):
-        tealight.verify("3", None)
+        tealight_rl.verify("3", None)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_golds_may_be_numbers():
     ],
 )
 def test_other_verifiers(verifier, gold, right, wrong):
-    assert tealight.verify(gold, right, verifier).correct
-    assert tealight.verify(gold, wrong, verifier).reward == 0.0
+    assert tealight_rl.verify(gold, right, verifier).correct
+    assert tealight_rl.verify(gold, wrong, verifier).reward == 0.0
 
 
 def test_countdown_lists_features():
-    features = tealight.verify("3,3,8,8=24", "8/(3-8/3)", "countdown").features
+    features = tealight_rl.verify("3,3,8,8=24", "8/(3-8/3)", "countdown").features
     assert "operator:/" in features or any(one.startswith("op") for one in features), features
 
 
@@ -81,8 +81,8 @@ def test_programs_judge_and_fail_openly():
         'echo "{\\"request\\":$n,\\"verdict\\":\\"correct\\"}"; done'
     if sys.platform == "win32":
         pytest.skip("a shell of Unix")
-    verifier = tealight.Verifier(f"program:timeout=0.5:{grader}")
-    verdicts = tealight.verify_batch(["1"] * 3, ["a", "hang", "b"], verifier)
+    verifier = tealight_rl.Verifier(f"program:timeout=0.5:{grader}")
+    verdicts = tealight_rl.verify_batch(["1"] * 3, ["a", "hang", "b"], verifier)
     assert [verdict.kind for verdict in verdicts] == ["correct", "unjudged", "correct"]
     assert "longer than 0.5 s" in verdicts[1].reason
 
@@ -90,20 +90,20 @@ def test_programs_judge_and_fail_openly():
 def test_bad_settings_are_refused():
     for spec, why in [("nonsense", "none of that name"), ("regex:(", "regex"), ("numeric:x=1", "rel, abs")]:
         with pytest.raises(ValueError, match=why):
-            tealight.verify("1", "1", spec)
+            tealight_rl.verify("1", "1", spec)
     with pytest.raises(ValueError, match="2 gold answers for 1 completions"):
-        tealight.verify_batch(["1", "2"], ["1"])
+        tealight_rl.verify_batch(["1", "2"], ["1"])
     with pytest.raises(TypeError, match="a list of texts"):
-        tealight.verify_batch("12", "12")
+        tealight_rl.verify_batch("12", "12")
     for seconds in (-1, math.nan, math.inf):
         with pytest.raises(ValueError, match="max_seconds"):
-            tealight.verify_batch(["1"], ["1"], max_seconds=seconds)
+            tealight_rl.verify_batch(["1"], ["1"], max_seconds=seconds)
 
 
 def test_thoughts_are_no_answers():
-    assert not tealight.verify("2", r"<think>\boxed{2}</think> It is 3")
-    assert tealight.verify("2", r"hm, \boxed{3}</think> It is 2")
-    assert tealight.verify("2", r"\boxed{2}", starts_inside=True).kind == "no_answer"
+    assert not tealight_rl.verify("2", r"<think>\boxed{2}</think> It is 3")
+    assert tealight_rl.verify("2", r"hm, \boxed{3}</think> It is 2")
+    assert tealight_rl.verify("2", r"\boxed{2}", starts_inside=True).kind == "no_answer"
 
 
 def test_hostile_text_is_judged_in_time():
@@ -114,7 +114,7 @@ def test_hostile_text_is_judged_in_time():
     golds = ["1", "x^2", "9^{9^{9^{9}}}+1", "\ud800", "\\{1,2\\}"]
     pairs = [(gold, text) for gold in golds for text in texts]
     started = time.perf_counter()
-    verdicts = tealight.verify_batch([gold for gold, _ in pairs], [text for _, text in pairs])
+    verdicts = tealight_rl.verify_batch([gold for gold, _ in pairs], [text for _, text in pairs])
     assert len(verdicts) == len(pairs) and time.perf_counter() - started < 30
     assert not any(verdict.correct for verdict in verdicts)
 
@@ -123,12 +123,12 @@ def test_random_unicode_never_raises():
     rng = random.Random(7)
     alphabet = [chr(rng.randrange(0x11_0000)) for _ in range(500)] + list("0123456789+-*/^_{}()\\boxed frac=,.$")
     texts = ["".join(rng.choices(alphabet, k=rng.randrange(60))) for _ in range(5000)]
-    assert len(tealight.verify_batch(texts, reversed(texts))) == 5000
+    assert len(tealight_rl.verify_batch(texts, reversed(texts))) == 5000
 
 
 def test_a_batch_keeps_to_its_time():
     started = time.perf_counter()
-    verdicts = tealight.verify_batch(["x"] * 40, ["y"] * 40, "program:timeout=0.2:cat > /dev/null", threads=2, max_seconds=0.5)
+    verdicts = tealight_rl.verify_batch(["x"] * 40, ["y"] * 40, "program:timeout=0.2:cat > /dev/null", threads=2, max_seconds=0.5)
     assert time.perf_counter() - started < 5
     assert all(verdict.unjudged for verdict in verdicts) and "max_seconds" in verdicts[-1].reason
 
@@ -143,7 +143,7 @@ def test_the_interpreter_is_not_locked():
 
     thread = threading.Thread(target=tick)
     thread.start()
-    tealight.verify_batch(["x"] * 2, ["y"] * 2, "program:timeout=0.3:cat > /dev/null")
+    tealight_rl.verify_batch(["x"] * 2, ["y"] * 2, "program:timeout=0.3:cat > /dev/null")
     done.set()
     thread.join()
     assert len(ticks) > 10
@@ -151,8 +151,8 @@ def test_the_interpreter_is_not_locked():
 
 def test_many_threads_call_at_once(cases):
     golds, answers = [case["gold"] for case in cases], [case["answer"] for case in cases]
-    expected, found = tealight.verify_batch(golds, answers), []
-    threads = [threading.Thread(target=lambda: found.append(tealight.verify_batch(golds, answers))) for _ in range(8)]
+    expected, found = tealight_rl.verify_batch(golds, answers), []
+    threads = [threading.Thread(target=lambda: found.append(tealight_rl.verify_batch(golds, answers))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -161,7 +161,7 @@ def test_many_threads_call_at_once(cases):
 
 
 def _in_a_child(queue, verifier):
-    queue.put([bool(one) for one in tealight.verify_batch(["1/2"] * 100, ["0.5"] * 100, verifier)])
+    queue.put([bool(one) for one in tealight_rl.verify_batch(["1/2"] * 100, ["0.5"] * 100, verifier)])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
@@ -169,8 +169,8 @@ def _in_a_child(queue, verifier):
 @pytest.mark.parametrize("spec", ["math", "program"])
 def test_forked_processes_judge_too(spec):
     grader = 'while read -r line; do n=${line#*\\"request\\":}; n=${n%%,*}; echo "{\\"request\\":$n,\\"verdict\\":\\"correct\\"}"; done'
-    verifier = tealight.Verifier("math" if spec == "math" else f"program:{grader}")
-    assert all(tealight.verify_batch(["1/2"] * 100, ["0.5"] * 100, verifier))
+    verifier = tealight_rl.Verifier("math" if spec == "math" else f"program:{grader}")
+    assert all(tealight_rl.verify_batch(["1/2"] * 100, ["0.5"] * 100, verifier))
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     children = [context.Process(target=_in_a_child, args=(queue, verifier)) for _ in range(3)]
@@ -180,18 +180,18 @@ def test_forked_processes_judge_too(spec):
     for child in children:
         child.join(10)
     # The parent's programs are still its own.
-    assert all(tealight.verify_batch(["1/2"] * 100, ["0.5"] * 100, verifier))
+    assert all(tealight_rl.verify_batch(["1/2"] * 100, ["0.5"] * 100, verifier))
 
 
 def test_verdicts_travel_between_processes():
-    for verdict in (tealight.verify("2", r"\boxed{3}"), tealight.verify("3,3,8,8=24", "8/(3-8/3)", "countdown")):
+    for verdict in (tealight_rl.verify("2", r"\boxed{3}"), tealight_rl.verify("3,3,8,8=24", "8/(3-8/3)", "countdown")):
         again = pickle.loads(pickle.dumps(verdict))
         assert again == verdict and hash(again) == hash(verdict) and "Verdict(" in repr(verdict)
-    assert pickle.loads(pickle.dumps(tealight.Verifier("numeric:rel=0.5"))).spec == "numeric:rel=0.5"
-    assert pickle.loads(pickle.dumps(tealight.Estimate(1, 2, 3))) == tealight.Estimate(1, 2, 3)
+    assert pickle.loads(pickle.dumps(tealight_rl.Verifier("numeric:rel=0.5"))).spec == "numeric:rel=0.5"
+    assert pickle.loads(pickle.dumps(tealight_rl.Estimate(1, 2, 3))) == tealight_rl.Estimate(1, 2, 3)
 
 
-@pytest.mark.parametrize("name", ["tealight", "tealight.verdicts", "tealight.measures", "tealight.rewards"])
+@pytest.mark.parametrize("name", ["tealight_rl", "tealight_rl.verdicts", "tealight_rl.measures", "tealight_rl.rewards"])
 def test_examples_of_docstrings(name):
     module = importlib.import_module(name)
     done = doctest.testmod(module, optionflags=doctest.ELLIPSIS)

@@ -99,7 +99,7 @@ def verify_batch(
     """
     for name, many in (("golds", golds), ("answers", answers)):
         if isinstance(many, (str, bytes)):
-            raise TypeError(f"{name} must be a list of texts, not one text; tealight.verify judges one pair")
+            raise TypeError(f"{name} must be a list of texts, not one text; tealight_rl.verify judges one pair")
     golds, answers = [_gold(gold) for gold in golds], [as_text(answer, "an answer") for answer in answers]
     return opened(verifier).verify_batch(
         golds, answers, prompts=prompts, contexts=contexts, starts_inside=starts_inside, threads=threads,

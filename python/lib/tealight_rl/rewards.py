@@ -1,8 +1,8 @@
 """Tealight's verifiers as reward functions, in the form that each trainer calls.
 
     from trl import GRPOTrainer
-    import tealight.rewards
-    trainer = GRPOTrainer(model=..., reward_funcs=tealight.rewards.math, train_dataset=...)
+    import tealight_rl
+    trainer = GRPOTrainer(model=..., reward_funcs=tealight_rl.rewards.math, train_dataset=...)
 
 A completion that cannot be judged (a gold answer that nobody can read, a program that failed) is None for TRL, which
 leaves the function out of that sample's reward. verl and OpenRLHF know no missing reward: there it earns
@@ -18,7 +18,7 @@ from typing import Any, Optional
 from ._tealight import Verdict
 from .verdicts import Spec, as_text, opened
 
-log = logging.getLogger("tealight")
+log = logging.getLogger(__package__)
 
 #: Columns that hold gold answers, the first that a dataset has is taken.
 GOLD_COLUMNS = ("answer", "solution", "ground_truth", "gold", "target", "final_answer")
@@ -58,7 +58,7 @@ class Reward:
     grade (`program:`, `python:`) give their reward between 0 and 1.
 
     Args:
-        verifier: A name that `tealight --verifier` takes, or a `tealight.Verifier`.
+        verifier: A name that `tealight --verifier` takes, or a `tealight_rl.Verifier`.
         gold_column: The column of the dataset that holds gold answers; the first of `GOLD_COLUMNS` that the dataset
             has unless given.
         unjudged_reward: What an unjudged completion earns where a trainer knows no missing reward (verl, OpenRLHF).
@@ -109,7 +109,7 @@ class Reward:
         if golds is None:
             raise ValueError(
                 f"no gold answers: the dataset has none of the columns {', '.join(names)}, but {', '.join(columns) or 'none'}; "
-                "name its own, as in tealight.rewards.Reward('math', gold_column='final')"
+                "name its own, as in tealight_rl.rewards.Reward('math', gold_column='final')"
             )
         verdicts = self.verdicts(golds, completions, prompts)
         if callable(columns.get("log_metric")):

@@ -1,6 +1,0 @@
-"""OpenRLHF's reward function: `--remote_rm_url $(python -c "import tealight.openrlhf as o; print(o.__file__)")`."""
-
-# OpenRLHF loads this file by its path, outside the package.
-from tealight.rewards import math
-
-reward_func = math.reward_func
