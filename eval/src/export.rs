@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::features::CORRECT;
+use crate::number::fixed;
 use crate::results::{Question, Results, SetResult};
 use crate::{Estimate, Sample};
 
@@ -114,10 +115,7 @@ pub fn markdown(results: &Results) -> String {
     lines.push(vec!["---"; header.len()].join(" | "));
     for set in &results.sets {
         let summary = &set.summary;
-        let cell = |estimate: Option<&Estimate>| {
-            estimate
-                .map_or(String::new(), |e| format!("{:.3} [{:.3}, {:.3}]", e.value, e.low, e.high))
-        };
+        let cell = |estimate: Option<&Estimate>| estimate.map_or(String::new(), with_interval);
         let mut row = vec![set.name.clone()];
         row.extend(is_graded.then(|| cell(summary.mean_reward.as_ref())));
         row.push(cell(summary.greedy.as_ref()));
@@ -141,6 +139,12 @@ pub fn markdown(results: &Results) -> String {
     text
 }
 
+/// An estimate with its interval, three decimals each.
+fn with_interval(estimate: &Estimate) -> String {
+    let [value, low, high] = [estimate.value, estimate.low, estimate.high].map(|x| fixed(x, 3));
+    format!("{value} [{low}, {high}]")
+}
+
 /// Diversity of features: in words, and a row a set and kind. None where no verifier lists features.
 pub fn features(results: &Results) -> Option<(String, Vec<[String; 5]>)> {
     let rows: Vec<[String; 5]> = results
@@ -148,10 +152,9 @@ pub fn features(results: &Results) -> Option<(String, Vec<[String; 5]>)> {
         .iter()
         .flat_map(|set| set.summary.features.iter().map(move |(kind, of)| (&set.name, kind, of)))
         .map(|(set, kind, of)| {
-            let cell = |e: Estimate| format!("{:.3} [{:.3}, {:.3}]", e.value, e.low, e.high);
             // Kinds are a verifier's own words.
             let kind = kind.replace(['|', '\n', '\r'], " ");
-            let values = [of.shannon, of.gini_simpson].map(cell);
+            let values = [&of.shannon, &of.gini_simpson].map(with_interval);
             let [shannon, gini] = values;
             [set.clone(), kind, shannon, gini, of.problems.to_string()]
         })

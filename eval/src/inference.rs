@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::interval::{quantile_t_of, two_sided};
+use crate::number::signed;
 
 /// A mean difference, and how sure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -178,7 +179,7 @@ pub fn cells(table: &[Vec<Option<Effect>>], compares_models: bool) -> Vec<Vec<St
         let Some(effect) = effect else { return String::new() };
         let is_sure = adjusted.next().is_some_and(|p| p < SIGNIFICANT);
         let mark = if is_sure && (compares_models || effect.seeds > 1) { "*" } else { "" };
-        format!("{:+.3}{mark}", effect.value)
+        format!("{}{mark}", signed(effect.value, 3))
     };
     table.iter().map(|row| row.iter().map(&mut cell).collect()).collect()
 }

@@ -25,6 +25,7 @@ pub mod inspect;
 pub mod interval;
 pub mod ledger;
 pub mod measure;
+pub mod number;
 pub mod population;
 mod profiles;
 pub mod reject;

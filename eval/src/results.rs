@@ -156,6 +156,7 @@ impl SetResult {
         if summary.unjudged > 0 {
             let problems = match summary.unjudged_problems {
                 0 => String::new(),
+                1 => ", and 1 problem has no judged completion at all".to_owned(),
                 count => format!(", and {count} problems have no judged completion at all"),
             };
             said.push(format!(

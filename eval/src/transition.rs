@@ -9,6 +9,7 @@ use crate::contrast::{Contrast, Evaluations};
 use crate::inference::{Effect, paired};
 use crate::interval::{Estimate, share};
 use crate::measure::pass_at_k::tally_pass_at_k;
+use crate::number::counted;
 use crate::results::{Question, Results, SetResult};
 use crate::{Summary, Tally};
 
@@ -80,7 +81,8 @@ pub fn align(
             bail!("{}: the runs share no problem", set.name);
         }
         if shared.len() < set.problems.len() {
-            notes.push(format!("{}: {} problems that all runs have", set.name, shared.len()));
+            let problems = counted(shared.len(), "problem");
+            notes.push(format!("{}: {problems} that all runs have", set.name));
         }
         aligned.push(one(set, &all, &shared, second.is_some())?);
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_eval::number::counted;
 use tealight_eval::population::Trials;
 use tealight_eval::report::sheet;
 use tealight_eval::report::view::{Chart, Line, Section, Table};
@@ -306,7 +307,7 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
         )
         .charts(vec![validity, cost])
         .table(Table::new(std::iter::once(header).chain(cells).collect()));
-    let lead = format!("{} prompts", base.prompts());
+    let lead = counted(base.prompts(), "prompt");
     let page = sheet("KL coefficient and expected accuracy", &lead, vec![section])?;
     write_atomic(&output.join("beta.html"), page.as_bytes())
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 use tealight_datasets::read::{Columns, Purpose};
 use tealight_datasets::suite::SuiteSet;
+use tealight_eval::number::counted;
 use tealight_eval::pass_at_k;
 use tealight_matmul::{InstructionSet, Quantized};
 
@@ -319,8 +320,8 @@ impl DataOptions {
             dataset.name.clone_from(name);
         }
         let checker = dataset.verifier.name();
-        let count = dataset.problems.len();
-        tracing::info!("dataset {}: {count} problems, checked by `{checker}`", dataset.name);
+        let problems = counted(dataset.problems.len(), "problem");
+        tracing::info!("dataset {}: {problems}, checked by `{checker}`", dataset.name);
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
         dataset.first_problem().iter().for_each(|first| tracing::info!("  {first}"));
         if let (Purpose::Judge, Some(first)) = (purpose, dataset.problems.first()) {

@@ -66,7 +66,7 @@ fn countdown_is_no_default_for_a_model_that_reads_words() {
     assert!(!Path::new(&output).exists(), "nothing was written");
     // Named, it is what was asked for.
     let named = ["eval", "--model", &model, "--dataset", "countdown/test", "--no-greedy"];
-    assert!(ok(&[&named[..], &small].concat()).contains("dataset countdown/test: 1 problems"));
+    assert!(ok(&[&named[..], &small].concat()).contains("dataset countdown/test: 1 problem,"));
 }
 
 #[test]

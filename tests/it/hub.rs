@@ -89,7 +89,7 @@ fn a_dataset_is_fetched_once_and_a_missing_file_named() {
     let shell = Shell::new(&hub);
     let spec = "hub:team/data:test.jsonl";
     let (is_ok, said) = shell.eval_on("countdown", spec, &[]);
-    assert!(is_ok && said.contains("1 problems, checked by `math`"), "{said}");
+    assert!(is_ok && said.contains("1 problem, checked by `math`"), "{said}");
     let after_first = hub.log().len();
     assert!(after_first > 0);
     let (is_ok, said) = shell.eval_on("countdown", spec, &[("HF_HUB_OFFLINE", "1")]);

@@ -97,7 +97,7 @@ fn a_declared_split_comes_whole_and_from_the_cache_the_next_time() {
         "{message}"
     );
     let text = loaded(&hub, &home, "team/data/main", &[]);
-    assert!(text.contains("1 problems") && text.contains("split `train`"), "{text}");
+    assert!(text.contains("1 problem,") && text.contains("split `train`"), "{text}");
     let more = hub.log().split_off(asked.len());
     let is_of_file = |line: &String| line.contains("/main/train-") || line.contains("/paths-info/");
     assert!(!more.is_empty() && more.iter().all(is_of_file), "{more:?}");
@@ -110,7 +110,7 @@ fn a_declared_split_comes_whole_and_from_the_cache_the_next_time() {
         let message = refused(&hub, &home, dataset, &[]);
         assert!(message.ends_with(what), "{message}");
     }
-    assert!(loaded(&hub, &home, "hub:team/data/socratic", &[]).contains("1 problems"));
+    assert!(loaded(&hub, &home, "hub:team/data/socratic", &[]).contains("1 problem,"));
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn the_conversion_to_parquet_comes_first() {
 
     // What is not converted comes from the main branch, and so does everything of another revision.
     let text = loaded(&hub, &home, "team/data/main:train", &[]);
-    assert!(text.contains("1 problems") && !text.contains("conversion"), "{text}");
+    assert!(text.contains("1 problem,") && !text.contains("conversion"), "{text}");
     let text = loaded(&hub, &home, &format!("team/data/main@{COMMIT}:test"), &[]);
-    assert!(text.contains("1 problems") && !text.contains("conversion"), "{text}");
+    assert!(text.contains("1 problem,") && !text.contains("conversion"), "{text}");
     let message = refused(&hub, &home, "team/data/main:dev", &[]);
     assert!(
         message.ends_with("no split `dev` in configuration `main`; there is: train, test"),
@@ -190,7 +190,7 @@ fn names_of_files_are_not_guessed_at() {
     let message = refused(&hub, &home, "team/names:train", &[]);
     let words = ["no conversion to Parquet", "name a file, hub:OWNER/NAME:FILE"];
     assert!(words.iter().all(|word| message.contains(word)), "{message}");
-    assert!(loaded(&hub, &home, "hub:team/names:train.jsonl", &[]).contains("1 problems"));
+    assert!(loaded(&hub, &home, "hub:team/names:train.jsonl", &[]).contains("1 problem,"));
     let text = loaded(&hub, &home, "team/script/b:test", &[]);
     assert!(text.contains("2 problems") && text.contains("conversion to Parquet"), "{text}");
     let message = refused(&hub, &home, "team/script/b:train", &[]);

@@ -149,7 +149,7 @@ fn a_disturbed_download_is_right_or_refused_and_never_cached_wrong() {
             );
             let line = words(&line);
             let done = with_hub(&hub.endpoint, &home, &line);
-            finished += usize::from(said(&done).contains("test.jsonl: 1 problems"));
+            finished += usize::from(said(&done).contains("test.jsonl: 1 problem,"));
             for file in walk(home.0.path()).into_iter().filter(|file| file.ends_with("test.jsonl"))
             {
                 let bytes = std::fs::read(&file).expect("a cached file");

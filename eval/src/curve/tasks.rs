@@ -7,8 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::result::{Comparison, Curves, Interval};
-use super::verdict::{ONE_SEED, counted, listed, name, short, signed_with_interval};
+use super::verdict::{ONE_SEED, listed, name, short, signed_with_interval};
 use crate::inference::holm;
+use crate::number::{counted, signed};
 
 /// What a row of [`task_rows`] is.
 pub const TASKS_NOTE: &str = "Each task by itself: the base, and the range of Pass@1 over which each objective is \
@@ -266,7 +267,8 @@ pub fn pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
         .chain(across.tasks.iter().cloned())
         .chain(std::iter::once("mean over tasks".to_owned()));
     let shown = |one: &Interval, mark: &str| {
-        format!("{:+.3}{mark} ({:+.3} to {:+.3})", one.value, one.low, one.high)
+        let [value, low, high] = [one.value, one.low, one.high].map(|x| signed(x, 3));
+        format!("{value}{mark} ({low} to {high})")
     };
     let row = |pair: &PairAcrossTasks| {
         let on = |on: &PairOnTask| match &on.difference {

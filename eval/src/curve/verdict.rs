@@ -3,6 +3,7 @@
 use super::data::Measure;
 use super::power::{MOST_SEEDS, plan};
 use super::result::{Comparison, Curves, Interval, Power, Variances, Verdict};
+use crate::number::counted;
 
 /// The warning of a study with one seed.
 pub(crate) const ONE_SEED: &str = "This study has one seed, so it compares runs and not objectives. Another seed may change \
@@ -86,10 +87,11 @@ fn differing(curves: &Curves, tested: &[&Comparison]) -> Vec<String> {
         ));
     }
     sentences.push(format!(
-        "Mean differences with {:.0} % intervals over {seeds} seeds and {} problems; significance after Holm's adjustment \
+        "Mean differences with {:.0} % intervals over {} and {}; significance after Holm's adjustment \
          for {}.",
         curves.confidence * 100.0,
-        curves.problems,
+        counted(seeds, "seed"),
+        counted(curves.problems, "problem"),
         counted(tested.len(), "test")
     ));
     sentences
@@ -108,10 +110,6 @@ pub(super) fn listed(names: &[String]) -> String {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
         _ => names.concat(),
     }
-}
-
-pub(super) fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A difference with its interval, p-value and range.

@@ -5,6 +5,7 @@ use crate::contrast::{
     Beyond, Contrast, DIFFICULTIES, Matched, NEEDS_SECOND_DRAW, Row, Stratum, Transitions,
 };
 use crate::inference::Effect;
+use crate::number::{counted, signed};
 
 /// The note on transitions from the base's first draw.
 pub const ONE_DRAW: &str = "Number of problems by difficulty in one evaluation of the base and in the model's, as papers count \
@@ -13,8 +14,8 @@ transitions. These numbers include resampling noise: problems move even where th
 /// Everything that a contrast says.
 pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
     let said = format!(
-        "Of {} problems that the base solved, the model retains {}; {} others are gained. {} {}.",
-        contrast.base_solved,
+        "Of {} that the base solved, the model retains {}; {} others are gained. {} {}.",
+        counted(contrast.base_solved, "problem"),
         number(contrast.kept),
         number(contrast.newly_solved),
         retained(contrast),
@@ -65,7 +66,8 @@ pub fn retained(contrast: &Contrast) -> String {
 
 /// A difference with its interval.
 pub fn effect(effect: &Effect) -> String {
-    format!("{:+.3} (95 %: {:+.3} to {:+.3})", effect.value, effect.low, effect.high)
+    let [value, low, high] = [effect.value, effect.low, effect.high].map(|x| signed(x, 3));
+    format!("{value} (95 %: {low} to {high})")
 }
 
 fn sentence(text: &str) -> String {
@@ -83,7 +85,7 @@ fn matched(contrast: &Contrast) -> Table {
     header.extend(first.measures.iter().map(|(name, ..)| (*name).to_string()));
     let row = |at: &Matched| {
         let cell = |(_, base, model, difference): &Row| {
-            let text = format!("{:+.2} ({base:.2} to {model:.2})", difference.value);
+            let text = format!("{} ({base:.2} to {model:.2})", signed(difference.value, 2));
             Cell::Hinted(text, effect(difference))
         };
         let counts = [at.right, at.problems].map(|count| Cell::Plain(count.to_string()));
@@ -104,7 +106,7 @@ fn strata(contrast: &Contrast) -> Table {
     header.extend(first.pass.iter().map(|(k, ..)| format!("pass@{k}")));
     let row = |stratum: &Stratum| {
         let cell = |(_, base, model, difference): &(usize, f64, f64, Effect)| {
-            let text = format!("{:+.3} ({base:.3} to {model:.3})", difference.value);
+            let text = format!("{} ({base:.3} to {model:.3})", signed(difference.value, 3));
             Cell::Hinted(text, effect(difference))
         };
         let names = [stratum.difficulty.clone(), stratum.problems.to_string()].map(Cell::Plain);

@@ -3,6 +3,7 @@
 use super::tables;
 use super::view::{Chart, Line, Section, Table};
 use crate::curve::{BandPoint, Choices, Comparison, Curve, CurvePoint, Curves, Interval};
+use crate::number;
 
 /// One row a comparison, under a header: the range of Pass@1, the mean difference, p-values.
 pub fn comparison_rows(curves: &Curves) -> Vec<Vec<String>> {
@@ -172,11 +173,13 @@ fn single(curves: &Curves) -> String {
 }
 
 fn signed(interval: &Interval) -> String {
-    format!("{:+.3} ({:+.3} to {:+.3})", interval.value, interval.low, interval.high)
+    let Interval { value, low, high } = *interval;
+    let [value, low, high] = [value, low, high].map(|x| number::signed(x, 3));
+    format!("{value} ({low} to {high})")
 }
 
 fn number(x: f64) -> String {
-    format!("{x:.3}")
+    number::fixed(x, 3)
 }
 
 #[cfg(test)]

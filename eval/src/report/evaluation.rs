@@ -13,6 +13,7 @@ use super::samples::{Sampled, Source, place};
 use super::training;
 use super::view::{Chart, Document, Kind, Line, Recipe, Section};
 use crate::answer_rules;
+use crate::number::{counted, with_noun};
 use crate::results::{Results, SetResult};
 use crate::transition::{Aligned, Change, align};
 use crate::{Level, Summary, store};
@@ -229,9 +230,9 @@ fn conditions(name: &str, results: &Results) -> String {
         .map(|set| {
             let at = set.temperature.map_or(String::new(), |t| format!(" at temperature {t}"));
             format!(
-                "{}: {} samples a problem{at}, verifier {}",
+                "{}: {} a problem{at}, verifier {}",
                 set.name,
-                set.summary.samples_each(),
+                with_noun(&set.summary.samples_each(), "sample"),
                 set.verifier
             )
         })
@@ -261,8 +262,9 @@ fn top(set: &Aligned, names: &[&str]) -> Vec<Chart> {
 }
 
 fn section(set: &Aligned, names: &[&str], is_first: bool) -> Section {
-    let (problems, n) = (set.runs[0].len(), set.summaries[0].samples_each());
-    let mut section = Section::new(format!("{} ({problems} problems, {n} samples each)", set.name));
+    let problems = counted(set.runs[0].len(), "problem");
+    let samples = with_noun(&set.summaries[0].samples_each(), "sample");
+    let mut section = Section::new(format!("{} ({problems}, {samples} each)", set.name));
     section = section.table(numbers(set, names));
     for (name, summary) in names.iter().zip(&set.summaries) {
         if let Some(thinking) = summary.thinking {

@@ -6,6 +6,7 @@ use super::view::{Cell, Table};
 use crate::extrapolation::{Extrapolation, HeldOut};
 use crate::features::CORRECT;
 use crate::inference::cells;
+use crate::number::fixed;
 use crate::transition::Aligned;
 use crate::{Estimate, Summary};
 
@@ -13,8 +14,8 @@ fn cell(estimate: Option<&Estimate>, digits: usize) -> Cell {
     match estimate {
         None => Cell::Plain(String::new()),
         Some(e) => Cell::Hinted(
-            format!("{:.digits$}", e.value),
-            format!("95 %: {:.4} to {:.4}", e.low, e.high),
+            fixed(e.value, digits),
+            format!("95 %: {} to {}", fixed(e.low, 4), fixed(e.high, 4)),
         ),
     }
 }
@@ -79,7 +80,7 @@ pub(super) fn extrapolated(set: &Aligned, names: &[&str]) -> Table {
         let said = |of: &HeldOut, estimate: &Estimate, from: String| {
             Cell::Hinted(
                 format!("pass@{} {:.3}", of.k, estimate.value),
-                format!("{from}; 95 %: {:.4} to {:.4}", estimate.low, estimate.high),
+                format!("{from}; 95 %: {} to {}", fixed(estimate.low, 4), fixed(estimate.high, 4)),
             )
         };
         row.push(check.map_or_else(

@@ -6,6 +6,7 @@ use crate::Tally;
 use crate::inference::{Effect, average, cells};
 use crate::interval::share;
 use crate::measure::pass_at_k::tally_pass_at_k;
+use crate::number::signed;
 
 impl Forgetting {
     /// Of a study with such sets, at the first of its temperatures.
@@ -44,7 +45,7 @@ impl Forgetting {
         let table: Vec<Vec<Option<Effect>>> = self.models.iter().map(of).collect();
         for (one, values) in self.models.iter().zip(cells(&table, false)) {
             let cell = |(value, (_, effect)): (&String, &(usize, Effect))| {
-                format!("{value} ({:+.3} to {:+.3})", effect.low, effect.high)
+                format!("{value} ({} to {})", signed(effect.low, 3), signed(effect.high, 3))
             };
             let values = values.iter().zip(&one.pass).map(cell);
             rows.push(std::iter::once(one.objective.clone()).chain(values).collect());

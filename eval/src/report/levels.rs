@@ -7,6 +7,7 @@ use crate::inference::average;
 use crate::interval::{Estimate, share};
 use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::measure::rarefaction::unique_correct;
+use crate::number::fixed;
 use crate::{Level, Tally};
 
 /// A number of a problem: what its column is called, digits after the point, the most it can be, the value.
@@ -35,9 +36,9 @@ impl Number {
 
     /// The value with its interval.
     fn cell(&self, sets: &[Vec<Vec<f64>>]) -> String {
-        let digits = self.digits;
         let Estimate { value, low, high } = level(sets, self.most);
-        format!("{value:.digits$} ({low:.digits$} to {high:.digits$})")
+        let [value, low, high] = [value, low, high].map(|x| fixed(x, self.digits));
+        format!("{value} ({low} to {high})")
     }
 }
 

@@ -16,6 +16,7 @@ use super::{Evaluated, Measured, Study, Training, contrast, curve, greedy_warnin
 use crate::contrast::Contrast;
 use crate::curve::{Curves, ONE_SEED};
 use crate::interval::ByK;
+use crate::number::counted;
 use crate::{Summary, store};
 
 /// Writes `report.html` into the folder of a study, with the samples that stand there.
@@ -273,8 +274,8 @@ fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
             "Intervals and tests are over seeds and problems; * p < .05 after Holm's adjustment over the table."
         }
     };
-    let problems = set.base.summary.problems;
-    let heading = format!("{} ({problems} problems, {})", set.title(study), split(set));
+    let problems = counted(set.base.summary.problems, "problem");
+    let heading = format!("{} ({problems}, {})", set.title(study), split(set));
     let table = with_header(study, set);
     let mut charts = vec![pass_chart(study, set), distinct_chart(study, set), pareto(study, set)];
     if is_on_top {

@@ -4,6 +4,7 @@ use super::{Evaluated, Study};
 use crate::contrast::{Beyond, Contrast, Matched};
 use crate::inference::{Effect, cells, crossed};
 use crate::measure::pass_at_k::tally_pass_at_k;
+use crate::number::{counted, fixed, signed};
 use crate::{Summary, Tally};
 
 /// Correct answers that the table's diversity is compared at.
@@ -58,8 +59,8 @@ pub fn markdown(rows: &[Vec<String>]) -> String {
 fn matched_title(evaluated: &Evaluated) -> String {
     match evaluated.contrasts.iter().find_map(|(_, contrast)| matched(contrast)) {
         Some(matched) => format!(
-            "distinct among {CORRECT} correct, change from base ({} problems)",
-            matched.problems
+            "distinct among {CORRECT} correct, change from base ({})",
+            counted(matched.problems, "problem")
         ),
         None => format!("distinct among {CORRECT} correct (too few problems)"),
     }
@@ -117,11 +118,11 @@ pub fn with_spread(values: &[f64], digits: usize) -> String {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     if values.len() < 2 {
-        return format!("{mean:.digits$}");
+        return fixed(mean, digits);
     }
     let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
     let spread = format!("{:.digits$}", (squares / (count - 1.0)).sqrt());
-    format!("{mean:.digits$} \u{b1}{}", spread.trim_start_matches('0'))
+    format!("{} \u{b1}{}", fixed(mean, digits), spread.trim_start_matches('0'))
 }
 
 /// Digits after the point, and the value of a run.
@@ -152,7 +153,7 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
             row.push(with_spread(&all.iter().map(|s| of(s)).collect::<Vec<_>>(), *digits));
         }
         let matched = contrast.and_then(matched);
-        row.push(matched.map_or(String::new(), |at| format!("{:+.2}", at.measures[0].3.value)));
+        row.push(matched.map_or(String::new(), |at| signed(at.measures[0].3.value, 2)));
         if has_kl(evaluated) {
             let kl = |s: &&Summary| s.kl_pstar.map_or(f64::NAN, |kl| kl.value);
             row.push(with_spread(&all.iter().map(kl).collect::<Vec<_>>(), 2));
@@ -165,10 +166,9 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         }
         if has_retained(study, evaluated) {
             row.extend(match contrast.and_then(|contrast| retained(study, contrast)) {
-                Some((keep, new)) => [
-                    format!("{:.2} ({:.2})", keep.value, keep.null),
-                    format!("{:+.3}", new.excess.value),
-                ],
+                Some((keep, new)) => {
+                    [format!("{:.2} ({:.2})", keep.value, keep.null), signed(new.excess.value, 3)]
+                }
                 None => [String::new(), String::new()],
             });
         }
@@ -220,7 +220,8 @@ pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     {
         let mut row = vec![label.clone()];
         for (effect, value) in effects.iter().zip(values) {
-            let interval = effect.map(|e| format!(" ({:+.3} to {:+.3})", e.low, e.high));
+            let interval =
+                effect.map(|e| format!(" ({} to {})", signed(e.low, 3), signed(e.high, 3)));
             row.push(format!("{value}{}", interval.unwrap_or_default()));
         }
         let crossing = contrast.crossing;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use tealight_eval::number::fixed;
 use tealight_eval::report::sheet;
 use tealight_eval::report::view::{Section, Table};
 
@@ -253,9 +254,7 @@ fn line(name: String, m: &Measures, objective: String, closed: String) -> Vec<St
 }
 
 pub(crate) fn number(x: f64) -> String {
-    // Rounding must not leave a minus on a zero.
-    let x = if x.abs() < 5e-5 { 0.0 } else { x };
-    if x.abs() >= 10.0 { format!("{x:.2}") } else { format!("{x:.4}") }
+    fixed(x, if x.abs() >= 10.0 { 2 } else { 4 })
 }
 
 fn save(output: &Path, printed: &Printed, page: &str) -> Result<()> {

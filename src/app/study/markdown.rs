@@ -1,5 +1,6 @@
 //! A study's tables as a document: what a model card shows.
 
+use tealight_eval::number::counted;
 use tealight_eval::report::{Study, curve, greedy_warnings, ledger, levels, tables};
 
 /// The study's tables.
@@ -32,8 +33,8 @@ pub(super) fn markdown(study: &Study) -> String {
         }
     };
     for evaluated in &study.datasets {
-        let problems = evaluated.base.summary.problems;
-        let title = format!("{} ({problems} problems)", evaluated.title(study));
+        let problems = counted(evaluated.base.summary.problems, "problem");
+        let title = format!("{} ({problems})", evaluated.title(study));
         add(&title, &tables::with_header(study, evaluated));
         add("Change from base, with 95 % intervals", &tables::to_base(study, evaluated));
         let k = study.largest();

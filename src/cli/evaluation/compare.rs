@@ -3,6 +3,7 @@
 use anyhow::Result;
 use tealight_eval::contrast::{Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
 use tealight_eval::inference::{Effect, cells};
+use tealight_eval::number::counted;
 use tealight_eval::report;
 use tealight_eval::transition::{Aligned, Change};
 
@@ -56,10 +57,10 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
         rows.push(row);
     }
     let mut text = format!(
-        "{} ({} problems); in parentheses the change from {}; * p < .05 after Holm's adjustment over the table; this \
+        "{} ({}); in parentheses the change from {}; * p < .05 after Holm's adjustment over the table; this \
          pair of models only, seed variance not included\n{}",
         set.name,
-        set.runs[0].len(),
+        counted(set.runs[0].len(), "problem"),
         names[0],
         table::plain(&rows)
     );
@@ -84,11 +85,8 @@ fn of_change(change: &Change, name: &str) -> String {
     let listed = |ids: &[String]| {
         let shown = ids.iter().take(4).cloned().collect::<Vec<_>>().join("; ");
         let more = if ids.len() > 4 { "; ..." } else { "" };
-        match ids.len() {
-            0 => "0 problems".to_owned(),
-            1 => format!("1 problem ({shown})"),
-            count => format!("{count} problems ({shown}{more})"),
-        }
+        let problems = counted(ids.len(), "problem");
+        if ids.is_empty() { problems } else { format!("{problems} ({shown}{more})") }
     };
     format!(
         "{name}: {}\n{}\n{}Lost: {}\nGained: {}",
@@ -133,9 +131,9 @@ fn matched(contrast: &Contrast) -> String {
     let Some(at) = contrast.most_matched() else { return String::new() };
     let (_, base, model, difference) = &at.measures[0];
     let mut text = format!(
-        "Distinct among {} correct answers on {} problems where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",
-        at.right,
-        at.problems,
+        "Distinct among {} on {} where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",
+        counted(at.right, "correct answer"),
+        counted(at.problems, "problem"),
         report::contrast::effect(difference)
     );
     if !at.features().is_empty() {

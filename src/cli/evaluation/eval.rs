@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tealight_eval::number::counted;
 
 use crate::app::directory::Existing;
 use crate::app::evaluate::reject::Rejection;
@@ -100,7 +101,7 @@ fn rejection(result: &Rejection) -> String {
     row("problems never correct", result.never_right.to_string());
     match result.kl_pstar_guard {
         Some(kl) => row(
-            &format!("KL(p* || g') on {} problems, nats", result.kl_problems),
+            &format!("KL(p* || g') on {}, nats", counted(result.kl_problems, "problem")),
             format!("{:.4} ({:.4} to {:.4})", kl.value, kl.low, kl.high),
         ),
         None => row("KL(p* || g')", "needs --presamples of the base".into()),

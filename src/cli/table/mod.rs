@@ -8,6 +8,7 @@ use tealight_eval::answer_rules;
 use tealight_eval::exact::Exact;
 use tealight_eval::extrapolation::Extrapolation;
 use tealight_eval::interval::ByK;
+use tealight_eval::number::{counted, fixed, signed, with_noun};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
@@ -28,9 +29,9 @@ fn summary(summary: &Summary) -> String {
         let unique = &summary.unique_correct[k];
         table.add_row([
             k.to_string(),
-            format!("{:.4}", pass.value),
+            fixed(pass.value, 4),
             interval(pass, 4),
-            format!("{:.2}", unique.value),
+            fixed(unique.value, 2),
             interval(unique, 2),
         ]);
     }
@@ -45,6 +46,7 @@ fn summary(summary: &Summary) -> String {
     let more: String = lines(summary).iter().map(|line| format!("{line}\n")).collect();
     let unjudged = match summary.unjudged {
         0 => String::new(),
+        1 => "\n1 completion could not be judged and is left out".to_owned(),
         count => format!("\n{count} completions could not be judged and are left out"),
     };
     let cut = match summary.truncated_correct {
@@ -52,10 +54,10 @@ fn summary(summary: &Summary) -> String {
         count => format!(" ({count} of them correct but cut off)"),
     };
     format!(
-        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{} problems, {} samples each; {}, {:.1} % without an answer, {}",
+        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{}, {} each; {}, {:.1} % without an answer, {}",
         by_level.join(", "),
-        summary.problems,
-        summary.samples_each(),
+        counted(summary.problems, "problem"),
+        with_noun(&summary.samples_each(), "sample"),
         summary.truncated.map_or("number of truncated completions unknown".into(), |s| format!(
             "{:.1} % truncated{cut}",
             s * 100.0
@@ -86,8 +88,8 @@ fn lines(summary: &Summary) -> Vec<String> {
         lines.push(format!("KL(p* || model) {:.3} nats ({})", kl.value, interval(kl, 3)));
     }
     if let Some(coverage) = &summary.base_coverage {
-        let (value, interval) = (coverage.value, interval(coverage, 3));
-        lines.push(format!("log-probability of the base's correct answers, change from base: {value:+.3} nats ({interval})"));
+        let (value, interval) = (signed(coverage.value, 3), interval(coverage, 3));
+        lines.push(format!("log-probability of the base's correct answers, change from base: {value} nats ({interval})"));
     }
     if let Some(richness) = &summary.richness {
         lines.push(format!(
@@ -102,8 +104,11 @@ fn lines(summary: &Summary) -> Vec<String> {
         // A verifier's own program names the kinds.
         let kind = kind.split_whitespace().collect::<Vec<_>>().join(" ");
         format!(
-            "features of {} correct answers, {kind}: Shannon {:.2} nats, Gini-Simpson {:.2} ({} problems)",
-            of.correct, of.shannon.value, of.gini_simpson.value, of.problems
+            "features of {}, {kind}: Shannon {:.2} nats, Gini-Simpson {:.2} ({})",
+            counted(of.correct, "correct answer"),
+            of.shannon.value,
+            of.gini_simpson.value,
+            counted(of.problems, "problem")
         )
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
@@ -114,7 +119,7 @@ fn lines(summary: &Summary) -> Vec<String> {
 }
 
 fn interval(e: &Estimate, digits: usize) -> String {
-    format!("{:.digits$} to {:.digits$}", e.low, e.high)
+    format!("{} to {}", fixed(e.low, digits), fixed(e.high, digits))
 }
 
 /// Measures from the probabilities of listed answers.
@@ -129,8 +134,11 @@ fn exact(exact: &Exact) -> Vec<String> {
         )
     };
     let mut lines = vec![format!(
-        "exact, from the probabilities of {} listed answers to {} problems: Hill number 1 {:.2}, Hill number 2 {:.2}",
-        exact.answers, exact.problems, exact.hill_1.value, exact.hill_2.value
+        "exact, from the probabilities of {} to {}: Hill number 1 {:.2}, Hill number 2 {:.2}",
+        counted(exact.answers, "listed answer"),
+        counted(exact.problems, "problem"),
+        exact.hill_1.value,
+        exact.hill_2.value
     )];
     lines.extend(exact.pass_at_k.keys().map(at));
     lines

@@ -2,6 +2,7 @@
 
 use tealight_eval::curve::power_line;
 use tealight_eval::curve::tasks::{PAIRS_NOTE, TASKS_NOTE, TaskCurves, pair_rows, task_rows};
+use tealight_eval::number::counted;
 use tealight_eval::report::{Study, curve, greedy_warnings, levels, tables};
 
 use super::plain;
@@ -14,9 +15,9 @@ pub(in crate::cli) fn study(study: &Study) -> String {
     let mut text = format!("{}\n{}\n", curves(study), study.decoding());
     for evaluated in &study.datasets {
         text.push_str(&format!(
-            "\n{} ({} problems)\n{}\n",
+            "\n{} ({})\n{}\n",
             evaluated.title(study),
-            evaluated.base.summary.problems,
+            counted(evaluated.base.summary.problems, "problem"),
             plain(&tables::with_header(study, evaluated))
         ));
     }
@@ -62,8 +63,8 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
     {
         let study = &finished.study;
         if let Some(set) = study.reported() {
-            let problems = set.base.summary.problems;
-            text.push_str(&format!("\n{} ({problems} problems)\n", set.title(study)));
+            let problems = counted(set.base.summary.problems, "problem");
+            text.push_str(&format!("\n{} ({problems})\n", set.title(study)));
             text.push_str(&format!("{}\n", plain(&tables::with_header(study, set))));
         }
         let said = match curves {
