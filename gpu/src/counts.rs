@@ -1,5 +1,4 @@
-//! Counts what a stretch of work asks of a device beside its arithmetic: launches, memory, and copies from and to the
-//! host.
+//! Counts kernel launches, allocations and host copies.
 //!
 //! Kernels and the tensors that their wrappers make are counted where they are made. Operations of Candle are counted
 //! where their result passes through [`made`], which every caller of one on a decoder's path does. Each is taken for
@@ -108,7 +107,7 @@ pub(crate) fn reused() {
 
 /// Notes a copy from the host.
 pub(crate) fn uploaded(tensor: &Tensor) {
-    graph::is_more_than_launches();
+    graph::mark_uncapturable();
     note(|counts| {
         counts.uploads += 1;
         counts.uploaded += bytes(tensor);
@@ -117,7 +116,7 @@ pub(crate) fn uploaded(tensor: &Tensor) {
 
 /// The result of an operation of Candle, which is noted.
 pub fn made(tensor: Tensor) -> Tensor {
-    graph::is_more_than_launches();
+    graph::mark_uncapturable();
     launched(OF_CANDLE);
     allocated(&tensor);
     tensor
@@ -143,7 +142,7 @@ pub fn upload<T: WithDType>(
 /// # Errors
 /// Another type, the device's.
 pub fn download<T: WithDType>(tensor: &Tensor) -> Result<Vec<T>> {
-    graph::is_more_than_launches();
+    graph::mark_uncapturable();
     note(|counts| {
         counts.downloads += 1;
         counts.downloaded += bytes(tensor);

@@ -13,12 +13,12 @@
 pub mod counts;
 #[cfg(feature = "cuda")]
 mod cuda;
+pub mod disk_cache;
 #[cfg(any(feature = "emulated", feature = "cuda", feature = "metal"))]
 mod emulated;
 #[cfg(feature = "emulated")]
 mod emulators;
 pub mod graph;
-pub mod kept;
 pub mod kernels;
 #[cfg(all(feature = "metal", target_os = "macos"))]
 mod metal;

@@ -14,7 +14,7 @@ use crate::workspace::{Array, Operand, beside};
 pub fn product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
     let of = x.tensor();
     if w.dtype() != of.dtype() {
-        graph::is_more_than_launches();
+        graph::mark_uncapturable();
     }
     let w = w.to_dtype(of.dtype())?;
     if x.workspace().is_some() {
@@ -45,7 +45,7 @@ fn written(x: &dyn Operand, w: &Tensor, dtype: DType) -> Result<Array> {
     let tensors = [x.tensor(), w, out.tensor()];
     if !(tensors[0].is_contiguous() && w.is_contiguous()) {
         // It is copied first.
-        graph::is_more_than_launches();
+        graph::mark_uncapturable();
     }
     let launch = || {
         counts::launched(counts::OF_CANDLE);

@@ -276,7 +276,7 @@ fn cuda(_: usize) -> Result<(Device, String)> {
 
 /// Keeps compiled kernels, and verdicts on them, in the user's cache.
 fn keep_kernels() {
-    tealight_gpu::kept::keep_in(
+    tealight_gpu::disk_cache::set_folder(
         tealight_system::hf_home::cache_directory().join("tealight-kernels"),
     );
 }

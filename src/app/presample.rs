@@ -167,7 +167,7 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
         settings::record_config(&WithOutput { settings: &settings, output }, output)
     })?;
     stop.saves();
-    let session = Session::sampling(&mut base, device, stop)?.among(ranks);
+    let session = Session::sampling(&mut base, device, stop)?.with_ranks(ranks);
     let base = session.base;
     let request = PresampleSpec {
         model: base.name.clone(),

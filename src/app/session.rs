@@ -58,16 +58,16 @@ pub(crate) struct Session<'a> {
     pub(crate) ranks: Ranks,
 }
 
-/// How an evaluation is drawn.
+/// How many completions of each problem are sampled, and how.
 #[derive(Clone, Copy)]
-pub(crate) struct Draw<'a> {
+pub(crate) struct SamplingRequest<'a> {
     pub(crate) n: usize,
     pub(crate) params: &'a SamplingParams,
     pub(crate) seed: u64,
     pub(crate) max_num_seqs: usize,
 }
 
-impl Draw<'_> {
+impl SamplingRequest<'_> {
     /// A solver of problems by a decoder.
     pub(crate) fn solver<'m>(
         &self,
@@ -111,8 +111,8 @@ impl<'a> Session<'a> {
         Ok(Self { base, reference, taken: None, device, stop, ranks: Ranks::alone() })
     }
 
-    /// The same, with the others of `ranks`.
-    pub(crate) fn among(self, ranks: &Ranks) -> Self {
+    /// The same session as one of several ranks.
+    pub(crate) fn with_ranks(self, ranks: &Ranks) -> Self {
         Self { ranks: ranks.clone(), ..self }
     }
 
@@ -256,7 +256,11 @@ impl<'a> Session<'a> {
     }
 
     /// A solver of problems by a decoder.
-    pub(crate) fn solver<'d>(&'d self, decoder: &'d Decoder, draw: &Draw<'_>) -> LocalSolver<'d> {
+    pub(crate) fn solver<'d>(
+        &'d self,
+        decoder: &'d Decoder,
+        draw: &SamplingRequest<'_>,
+    ) -> LocalSolver<'d> {
         draw.solver(decoder, &self.base.tokenizer)
     }
 

@@ -329,7 +329,7 @@ fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
     assert_eq!(texts(&all), texts(&again));
     let twice = folder.write("twice.jsonl", format!("{}{}", line("a", good), line("a", good)));
     let said = refusal(&["batch", "-i", &twice, "-o", &folder.path("o.jsonl")]);
-    assert!(said.contains("twice.jsonl:2") && said.contains("second time"), "{said}");
+    assert!(said.contains("twice.jsonl:2") && said.contains("duplicate custom_id"), "{said}");
 }
 
 #[test]

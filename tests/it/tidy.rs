@@ -213,6 +213,32 @@ fn nothing_banned_is_used() {
     }
 }
 
+/// Words that users read are spelled as in PyTorch and TRL.
+#[test]
+fn the_optimizer_is_spelled_with_a_z() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = sources();
+    files.retain(|(name, _)| name != "tests/it/tidy.rs");
+    let mut folders: Vec<PathBuf> =
+        ["docs", "recipes", "web/src"].map(|folder| root.join(folder)).into();
+    let mut pages = vec![root.join("README.md"), root.join("CHANGELOG.md")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { pages.push(path) }
+        }
+    }
+    let read =
+        |path: PathBuf| Some((path.display().to_string(), std::fs::read_to_string(path).ok()?));
+    files.extend(pages.into_iter().filter_map(read));
+    for (name, text) in files {
+        for (index, line) in text.lines().enumerate() {
+            let is_british = line.to_lowercase().contains("optimiser");
+            assert!(!is_british, "{name}:{}: optimizer is the spelling here", index + 1);
+        }
+    }
+}
+
 /// Settings derive `Args` and `ValueEnum` where they are declared; only the command line parses.
 #[test]
 fn nothing_but_the_command_line_parses() {

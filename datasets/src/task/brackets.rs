@@ -2,7 +2,7 @@
 //!
 //! Statement `b3|-(--)---`: eight places, at most three brackets open at once, `-` is free; answer `(())()()`.
 
-use super::{Draw, Knob, Task, graph};
+use super::{InstanceRng, Knob, Task, graph};
 
 /// A bound on the depth and a pattern of `(`, `)` and `-`.
 pub(super) struct Brackets {
@@ -23,7 +23,7 @@ impl Task for Brackets {
         Knob { letter: 'f', about: "given positions", default: 4, range: (0, 6) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [pairs, depth, fixed] = *knobs else { return None };
         let mut pattern = vec![b'-'; 2 * pairs];
         // The first and the last place say nothing.

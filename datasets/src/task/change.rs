@@ -3,7 +3,7 @@
 //! Statement `m17,5|2,3,5`: pay 17 in at most five coins; answer `2+5+5+5`: coins in ascending order, each as often
 //! as you like.
 
-use super::{Draw, Knob, Task, graph};
+use super::{InstanceRng, Knob, Task, graph};
 
 /// Coins of 1 to 9, ascending, an amount, and how many coins it may take.
 pub(super) struct Change {
@@ -29,7 +29,7 @@ impl Task for Change {
         Knob { letter: 'c', about: "most coins", default: 7, range: (4, MAX_COINS) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [kinds, largest, most] = *knobs else { return None };
         let coins = draw.choose(kinds, (1..=9).collect())?;
         let (amount, most) = (draw.within(LEAST.0, largest), draw.within(LEAST.1, most));

@@ -4,7 +4,7 @@
 //! in the names of colours are different answers.
 
 use super::graph::{self, MAX_NODES};
-use super::{Draw, Knob, Task};
+use super::{InstanceRng, Knob, Task};
 
 /// A graph and a number of colours.
 pub(super) struct Colouring {
@@ -25,7 +25,7 @@ impl Task for Colouring {
     ];
     const ANSWERS: (usize, usize) = (2, 96);
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [nodes, edges, colours] = *knobs else { return None };
         let edges = draw.choose(edges, graph::pairs(nodes))?;
         let has_edge = |node| edges.iter().any(|(a, b)| *a == node || *b == node);

@@ -5,7 +5,7 @@
 
 use super::judge::Judge;
 use super::knobs::{self, InstanceSpec, Split};
-use super::{Answer, Draw, Kind, classes};
+use super::{Answer, InstanceRng, Kind, classes};
 use crate::{DataError, Dataset, Problem, Prompt, Result, distinct, fnv};
 
 /// Problems in a split when no limit is given.
@@ -20,7 +20,7 @@ pub struct InstanceStream {
     kind: &'static Kind,
     split: Split,
     knobs: Vec<usize>,
-    draw: Draw,
+    draw: InstanceRng,
 }
 
 impl InstanceStream {
@@ -28,7 +28,12 @@ impl InstanceStream {
     pub fn new(kind: &'static Kind, wanted: &InstanceSpec, seed: u64, number: u64) -> Self {
         let hash = fnv(kind.name.bytes());
         let InstanceSpec { split, knobs, .. } = wanted;
-        Self { kind, split: *split, knobs: knobs.clone(), draw: Draw::new(seed ^ hash, number) }
+        Self {
+            kind,
+            split: *split,
+            knobs: knobs.clone(),
+            draw: InstanceRng::new(seed ^ hash, number),
+        }
     }
 
     /// The next problem; `None` where the knobs allow hardly any.

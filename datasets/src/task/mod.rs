@@ -11,8 +11,8 @@
 mod brackets;
 mod change;
 mod colouring;
-mod draw;
 mod graph;
+mod instance_rng;
 pub mod instances;
 pub mod judge;
 pub mod knobs;
@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 
 use crate::{List, Source};
 
-pub use draw::Draw;
+pub use instance_rng::InstanceRng;
 pub use knobs::Knob;
 
 /// Every task.
@@ -76,7 +76,7 @@ pub trait Task: Sized {
 
     /// Draws an instance with these values of [`Task::KNOBS`]; `None` where this draw made none. Shared code draws
     /// again, also where the instance has too few answers or too many.
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self>;
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self>;
 
     /// Reads a statement without its tag; `None` for any other text, and for instances beyond the task's limits.
     fn read(statement: &str) -> Option<Self>;
@@ -117,7 +117,7 @@ pub struct Kind {
     /// Every text that is an answer to a problem.
     pub texts: List,
     /// A statement drawn with these values of the knobs.
-    draw: fn(&[usize], &mut Draw) -> Option<String>,
+    draw: fn(&[usize], &mut InstanceRng) -> Option<String>,
     /// Judges a text; `None` where the statement cannot be read.
     check: fn(&str, &str) -> Option<Checked>,
     /// Every answer with its class.

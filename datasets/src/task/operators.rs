@@ -3,7 +3,7 @@
 //! Statement `i15|12345`; answers `1+23-4-5` and `1-2*3+4*5`: products first, digits with nothing between them are one
 //! number. Every digit is used, in the order given, which Countdown leaves free.
 
-use super::{Draw, Knob, Task, graph};
+use super::{InstanceRng, Knob, Task, graph};
 
 /// Digits of 1 to 9 and a target.
 pub(super) struct Operators {
@@ -37,7 +37,7 @@ impl Task for Operators {
         Knob { letter: 'm', about: "largest target", default: 30, range: (9, 99) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [count, largest] = *knobs else { return None };
         let digits = (0..count).map(|_| b'1' + draw.below(9) as u8).collect();
         Some(Self { target: draw.within(1, largest), digits })

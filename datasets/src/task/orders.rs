@@ -3,7 +3,7 @@
 //! Statement `o5|a>c,b>d`: five letters, a before c and b before d; answer `abecd`.
 
 use super::graph::{self, MAX_NODES};
-use super::{Draw, Knob, Task};
+use super::{InstanceRng, Knob, Task};
 
 /// A number of letters and pairs of which the first comes first.
 pub(super) struct Orders {
@@ -21,7 +21,7 @@ impl Task for Orders {
         Knob { letter: 'm', about: "pairs", default: 6, range: (1, 12) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [nodes, pairs] = *knobs else { return None };
         let order = draw.shuffled((0..nodes).collect());
         let pairs = draw.choose(pairs, graph::pairs(nodes))?;

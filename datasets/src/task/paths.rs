@@ -3,7 +3,7 @@
 //! Statement `pa>f|ab,ac,bc,bf,cf`: from a to f along the edges, in any direction; answer `acbf`.
 
 use super::graph::{self, MAX_NODES};
-use super::{Draw, Knob, Task};
+use super::{InstanceRng, Knob, Task};
 
 /// A graph and two of its nodes.
 pub(super) struct Paths {
@@ -22,7 +22,7 @@ impl Task for Paths {
         Knob { letter: 'm', about: "edges", default: 8, range: (4, 14) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [nodes, edges] = *knobs else { return None };
         let edges = draw.choose(edges, graph::pairs(nodes))?;
         let ends = draw.shuffled((0..nodes).collect());

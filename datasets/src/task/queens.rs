@@ -4,7 +4,7 @@
 //! queens in columns a to g.
 
 use super::graph::{self, MAX_NODES};
-use super::{Draw, Knob, Task};
+use super::{InstanceRng, Knob, Task};
 
 /// A board: squares are a column and a row, from 0.
 pub(super) struct Queens {
@@ -38,7 +38,7 @@ impl Task for Queens {
         Knob { letter: 'x', about: "blocked squares", default: 2, range: (0, 6) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [size, given, shut] = *knobs else { return None };
         let all = (0..size).flat_map(|column| (0..size).map(move |row| (column, row)));
         let given = draw.choose(given, all.clone().collect())?;

@@ -4,7 +4,7 @@
 //! around; answer `1010`, the values of a, b, c, d.
 
 use super::graph::{self, MAX_NODES};
-use super::{Draw, Knob, Task};
+use super::{InstanceRng, Knob, Task};
 
 /// A number of variables and clauses: each literal is a variable and the value that makes it true.
 pub(super) struct Sat {
@@ -41,7 +41,7 @@ impl Task for Sat {
         Knob { letter: 'w', about: "variables in a clause", default: 2, range: (2, 3) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [variables, count, width] = *knobs else { return None };
         let mut clauses = Vec::with_capacity(count);
         for _ in 0..count {

@@ -4,7 +4,7 @@
 //! times, none included; answer `abbbca`. An expression is read into its positions (Glushkov 1961): which letters
 //! can begin a match, which can end it, which can follow which, as sets of bits.
 
-use super::{Draw, Knob, Task, graph};
+use super::{InstanceRng, Knob, Task, graph};
 
 /// A length and an expression.
 pub(super) struct Strings {
@@ -96,7 +96,7 @@ impl Reader<'_> {
 }
 
 /// A random expression of so many letters.
-fn expression(draw: &mut Draw, letters: usize) -> String {
+fn expression(draw: &mut InstanceRng, letters: usize) -> String {
     if letters == 1 {
         let letter = graph::letter(draw.below(3));
         return if draw.below(3) == 0 { format!("{letter}*") } else { letter.into() };
@@ -120,7 +120,7 @@ impl Task for Strings {
         Knob { letter: 's', about: "letters of the expression", default: 5, range: (2, 8) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [length, letters] = *knobs else { return None };
         Self::read(&format!("{length}|{}", expression(draw, letters)))
     }

@@ -2,7 +2,7 @@
 //!
 //! Statement `s24|3,5,7,9,12`; answer `3+9+12`, in any order: the class of an answer has its numbers ascending.
 
-use super::{Draw, Knob, Task, graph};
+use super::{InstanceRng, Knob, Task, graph};
 
 /// Different numbers, ascending, and a target.
 pub(super) struct Subset {
@@ -23,7 +23,7 @@ impl Task for Subset {
         Knob { letter: 'm', about: "largest number", default: 12, range: (8, 20) },
     ];
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [count, largest] = *knobs else { return None };
         let numbers = draw.choose(count, (1..=largest).collect())?;
         let chosen: usize = numbers.iter().filter(|_| draw.coin()).sum();

@@ -3,7 +3,7 @@
 //! Statement `u1--2,--3-,4---,--1-`: rows, `-` is empty; answer `1342...`, the sixteen digits row by row, each of 1
 //! to 4 once in every row, column and 2 x 2 block.
 
-use super::{Draw, Knob, Task};
+use super::{InstanceRng, Knob, Task};
 
 /// The cells row by row, `-` where empty.
 pub(super) struct Sudoku {
@@ -34,7 +34,7 @@ impl Task for Sudoku {
         &[Knob { letter: 'e', about: "empty cells", default: 8, range: (1, 12) }];
     const ANSWERS: (usize, usize) = (1, 1);
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [empty] = *knobs else { return None };
         let grids = super::list(&Self { cells: vec![b'-'; CELLS] })?;
         let mut cells = grids[draw.below(grids.len())].text.clone().into_bytes();

@@ -4,7 +4,7 @@
 //! in a house of its own. Clues: `a=e` one house, `a!e` two houses, `b>d` b further left than d, `a-f` next to each
 //! other, `f1` in the first house. Answer `bac,fde`: the letters of each group, house by house.
 
-use super::{Draw, Knob, Task, graph};
+use super::{InstanceRng, Knob, Task, graph};
 
 /// A clue about the positions of letters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +110,7 @@ impl Task for Zebra {
     ];
     const ANSWERS: (usize, usize) = (1, 1);
 
-    fn draw(knobs: &[usize], draw: &mut Draw) -> Option<Self> {
+    fn draw(knobs: &[usize], draw: &mut InstanceRng) -> Option<Self> {
         let [houses, groups] = *knobs else { return None };
         let mut zebra = Self { houses, groups, clues: Vec::new() };
         let at: Vec<usize> =

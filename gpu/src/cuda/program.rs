@@ -1,4 +1,4 @@
-//! The kernels' text to PTX by NVRTC, once for a driver, a compiler and a kind of GPU: see `kept`.
+//! The kernels' text to PTX by NVRTC, once for a driver, a compiler and a kind of GPU: see `disk_cache`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use candle_core::cuda_backend::cudarc::nvrtc::{self, CompileOptions, compile_ptx
 use candle_core::cuda_backend::{CudaDevice, WrapErr};
 use candle_core::{Result, bail};
 
-use crate::kept::{Key, kept};
+use crate::disk_cache::{Key, cached};
 
 /// The PTX for a device's architecture.
 pub(super) fn ptx(device: &CudaDevice) -> Result<Arc<str>> {
@@ -27,7 +27,7 @@ pub(super) fn ptx(device: &CudaDevice) -> Result<Arc<str>> {
         text: &text,
         parts: &[&format!("{compiler:?}"), &format!("{driver:?}"), &architecture],
     };
-    let ptx: Arc<str> = kept(&key, || {
+    let ptx: Arc<str> = cached(&key, || {
         compile(&text, &architecture).map_err(|error| match advice(compiler, driver) {
             Some(advice) => candle_core::Error::Msg(format!("{error}; {advice}")),
             None => error,

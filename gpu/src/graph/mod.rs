@@ -69,7 +69,7 @@ enum Last {
 }
 
 /// A graph is made if at least this many steps will follow, or if this many steps in a row made the same launches.
-const WORTH: usize = 3;
+const MIN_REPEATS: usize = 3;
 
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
@@ -127,8 +127,8 @@ pub(crate) fn launched(
     if is_launched { launch() } else { Ok(()) }
 }
 
-/// Notes that a step asked for something that a graph does not have.
-pub(crate) fn is_more_than_launches() {
+/// Notes that the step in progress contains an operation that no graph can capture.
+pub(crate) fn mark_uncapturable() {
     MODE.with_borrow_mut(|mode| match mode {
         Mode::Direct => {}
         Mode::Note(launches) | Mode::Record(launches, _) => launches.has_more = true,
@@ -249,7 +249,7 @@ impl Workspace {
                     return Ok(done);
                 }
             }
-            Last::Launches(launches, steps) if more < WORTH && steps < WORTH => {
+            Last::Launches(launches, steps) if more < MIN_REPEATS && steps < MIN_REPEATS => {
                 let (done, again) = noted(work)?;
                 let steps = if again.as_ref() == Some(&launches) { steps + 1 } else { 1 };
                 repeats.last = again.map_or(Last::Never, |again| Last::Launches(again, steps));

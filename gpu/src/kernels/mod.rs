@@ -25,7 +25,7 @@ pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, nor
 pub use logits::{RowSums, likeliest, logits_grad, logp};
 pub use optimizer::{AdamW, SQUARES, adamw, squares};
 pub use positions::{pick_rows, rope, rope_store, store_rows};
-pub use sampling::{Draw, sample};
+pub use sampling::{SampleArgs, sample};
 
 use crate::sizes::ELEMENTS;
 use crate::workspace::{Array, Operand, beside};

@@ -5,9 +5,9 @@ use candle_core::{DType, Result, bail};
 use super::{expect, launch};
 use crate::workspace::{Destination, Operand};
 
-/// How tokens are drawn. Filters apply after the temperature, in the order top-k, top-p, min-p.
+/// How tokens are sampled. Filters apply after the temperature, in the order top-k, top-p, min-p.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Draw {
+pub struct SampleArgs {
     /// Divides the logits; at 0 the most likely token is taken, whatever the filters.
     pub temperature: f64,
     /// Only the k most likely tokens, of equal ones the first; 0 for all.
@@ -18,7 +18,7 @@ pub struct Draw {
     pub min_p: f64,
 }
 
-impl Draw {
+impl SampleArgs {
     /// From the whole distribution at a temperature.
     pub fn whole(temperature: f64) -> Self {
         Self { temperature, top_k: 0, top_p: 1.0, min_p: 0.0 }
@@ -39,7 +39,7 @@ pub fn sample(
     logits: &dyn Operand,
     rows: Option<&[u32]>,
     uniform: &dyn Operand,
-    draw: Draw,
+    draw: SampleArgs,
     into: [&dyn Operand; 2],
 ) -> Result<()> {
     let at = Destination::of(logits);
@@ -64,7 +64,7 @@ pub fn sample(
         Some(rows) => Some(at.upload(rows.to_vec(), count)?),
     };
     let is_greedy = draw.temperature == 0.0;
-    let draw = if is_greedy { Draw::whole(1.0) } else { draw };
+    let draw = if is_greedy { SampleArgs::whole(1.0) } else { draw };
     let top_k = if draw.top_k < width { draw.top_k } else { 0 };
     let numbers = [width, usize::from(rows.is_some()), usize::from(is_greedy), top_k];
     let shares = [1.0 / draw.temperature, draw.top_p, draw.min_p];

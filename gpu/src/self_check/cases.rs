@@ -3,7 +3,9 @@
 use candle_core::{DType, Device, Result, Tensor};
 
 use super::{DeltaShapes, Shapes};
-use crate::kernels::{self, AdamW, Delta, DeltaRun, Draw, Gain, Gate, Heads, Run, Runs, Taps};
+use crate::kernels::{
+    self, AdamW, Delta, DeltaRun, Gain, Gate, Heads, Run, Runs, SampleArgs, Taps,
+};
 use crate::products::{product, wide_product};
 use crate::sizes::{ELEMENTS, PART, SQUARES};
 use crate::witness;
@@ -213,18 +215,18 @@ impl On<'_> {
         let uniform = Tensor::new(&[0.05f32, 0.5, 0.95], self.device)?;
         let (tokens, logp) = (self.numbers(&[0; 3])?, uniform.zeros_like()?);
         for draw in [
-            Draw::whole(0.0),
-            Draw::whole(1.0),
-            Draw { top_k: 4, ..Draw::whole(1.0) },
-            Draw { top_p: 0.8, ..Draw::whole(1.0) },
-            Draw { min_p: 0.4, ..Draw::whole(1.0) },
-            Draw { temperature: 0.7, top_k: 7, top_p: 0.9, min_p: 0.3 },
+            SampleArgs::whole(0.0),
+            SampleArgs::whole(1.0),
+            SampleArgs { top_k: 4, ..SampleArgs::whole(1.0) },
+            SampleArgs { top_p: 0.8, ..SampleArgs::whole(1.0) },
+            SampleArgs { min_p: 0.4, ..SampleArgs::whole(1.0) },
+            SampleArgs { temperature: 0.7, top_k: 7, top_p: 0.9, min_p: 0.3 },
         ] {
             kernels::sample(&logits, Some(&[1, 0, 1]), &uniform, draw, [&tokens, &logp])?;
         }
         let two = |x: &Tensor| x.narrow(0, 0, 2);
         let (tokens, logp) = (two(&tokens)?, two(&logp)?);
-        kernels::sample(&logits, None, &two(&uniform)?, Draw::whole(1.0), [&tokens, &logp])
+        kernels::sample(&logits, None, &two(&uniform)?, SampleArgs::whole(1.0), [&tokens, &logp])
     }
 
     fn optimizer(&self) -> Result<()> {

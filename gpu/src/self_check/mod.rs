@@ -2,13 +2,13 @@
 //! few tokens and once more as C on the CPU, with the same inputs.
 //!
 //! The C is what the tests hold against formulas in f64, so that a device which agrees with it computes those. A
-//! verdict is kept by the kernels' text, the device, its driver and the model's sizes: see [`crate::kept`].
+//! verdict is cached by the kernels' text, the device, its driver and the model's sizes: see [`crate::disk_cache`].
 
 mod cases;
 
 use candle_core::{DType, Device, Result, bail};
 
-use crate::kept::{Key, kept};
+use crate::disk_cache::{Key, cached};
 pub use crate::outcome::Outcome;
 use crate::witness;
 
@@ -111,7 +111,7 @@ pub fn judged(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// Checks a device at a model's sizes, unless a verdict on these kernels, this device and this driver is kept, or
+/// Checks a device at a model's sizes, unless a verdict on these kernels, this device and this driver is cached, or
 /// Candle computes in their place.
 pub fn first_use(device: &Device, shapes: &Shapes) -> Result<()> {
     if crate::is_by_candle() {
@@ -120,7 +120,7 @@ pub fn first_use(device: &Device, shapes: &Shapes) -> Result<()> {
     let text = crate::program(crate::Dialect::of(device));
     let (identity, sizes) = (identity(device)?, format!("{shapes:?}"));
     let key = Key { what: "checked", text: &text, parts: &[&identity, &sizes] };
-    kept(&key, || {
+    cached(&key, || {
         judged(run(device, shapes)?)?;
         Ok("every kernel is that of the CPU".to_owned())
     })?;

@@ -180,7 +180,7 @@ impl<'a> Destination<'a> {
             Some(workspace) => workspace.take(shape.into(), dtype),
             None => {
                 // Memory that may be gone when a graph runs again.
-                graph::is_more_than_launches();
+                graph::mark_uncapturable();
                 empty(shape, dtype, self.device).map(Array::from)
             }
         }

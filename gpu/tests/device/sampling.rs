@@ -1,7 +1,7 @@
 //! Samples on a device against exact sums in f64: the whole distribution, every filter, ties, a real vocabulary.
 
 use candle_core::{DType, Device, Result, Tensor};
-use tealight_gpu::kernels::{self, Draw};
+use tealight_gpu::kernels::{self, SampleArgs};
 
 use crate::common::{device, flat, values};
 
@@ -10,7 +10,7 @@ fn sample(
     logits: &Tensor,
     rows: Option<&[u32]>,
     uniform: &[f32],
-    draw: Draw,
+    draw: SampleArgs,
 ) -> Result<(Vec<u32>, Vec<f64>)> {
     let device = logits.device();
     let uniform = Tensor::new(uniform, device)?;
@@ -21,7 +21,7 @@ fn sample(
 }
 
 /// The masses that the filters leave, by sorting, in f64.
-fn kept(logits: &[f32], draw: Draw) -> Vec<f64> {
+fn kept(logits: &[f32], draw: SampleArgs) -> Vec<f64> {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mass = |x: &f32| (f64::from(x - top) / draw.temperature).exp();
     let mut masses: Vec<f64> = logits.iter().map(mass).collect();
@@ -46,7 +46,7 @@ fn kept(logits: &[f32], draw: Draw) -> Vec<f64> {
 }
 
 /// Holds the tokens that are drawn from one row to where its distribution function crosses `uniform`.
-fn check(logits: &[f32], draw: Draw, room: f64) {
+fn check(logits: &[f32], draw: SampleArgs, room: f64) {
     let masses = kept(logits, draw);
     let total: f64 = masses.iter().sum();
     let count = 16;
@@ -64,7 +64,7 @@ fn check(logits: &[f32], draw: Draw, room: f64) {
     }
 }
 
-const WHOLE: Draw = Draw { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0 };
+const WHOLE: SampleArgs = SampleArgs { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0 };
 
 #[test]
 fn samples_are_where_the_distribution_function_crosses() {
@@ -72,17 +72,17 @@ fn samples_are_where_the_distribution_function_crosses() {
     let logits = (logits * 2.0).and_then(|x| x.to_vec2::<f32>()).expect("rows");
     let all = [
         WHOLE,
-        Draw { temperature: 0.3, ..WHOLE },
-        Draw { top_k: 1, ..WHOLE },
-        Draw { top_k: 37, temperature: 2.0, ..WHOLE },
-        Draw { top_k: 700, ..WHOLE },
-        Draw { top_p: 1e-6, ..WHOLE },
-        Draw { top_p: 0.3, ..WHOLE },
-        Draw { top_p: 0.97, ..WHOLE },
-        Draw { min_p: 0.03, ..WHOLE },
-        Draw { min_p: 0.999_99, ..WHOLE },
-        Draw { temperature: 1.5, top_k: 90, top_p: 0.9, min_p: 0.2 },
-        Draw { temperature: 1.5, top_k: 90, top_p: 0.5, min_p: 0.01 },
+        SampleArgs { temperature: 0.3, ..WHOLE },
+        SampleArgs { top_k: 1, ..WHOLE },
+        SampleArgs { top_k: 37, temperature: 2.0, ..WHOLE },
+        SampleArgs { top_k: 700, ..WHOLE },
+        SampleArgs { top_p: 1e-6, ..WHOLE },
+        SampleArgs { top_p: 0.3, ..WHOLE },
+        SampleArgs { top_p: 0.97, ..WHOLE },
+        SampleArgs { min_p: 0.03, ..WHOLE },
+        SampleArgs { min_p: 0.999_99, ..WHOLE },
+        SampleArgs { temperature: 1.5, top_k: 90, top_p: 0.9, min_p: 0.2 },
+        SampleArgs { temperature: 1.5, top_k: 90, top_p: 0.5, min_p: 0.01 },
     ];
     for draw in all {
         for row in &logits {
@@ -96,12 +96,12 @@ fn of_equally_likely_tokens_the_first_are_kept() {
     // Masses 1/4, 1/2, 1/4 in turn: every limit falls among equal ones.
     let logits: Vec<f32> = (0..999).map(|i| [0.25f32, 0.5, 0.25][i % 3].ln()).collect();
     for draw in [
-        Draw { top_k: 10, ..WHOLE },
-        Draw { top_k: 500, ..WHOLE },
-        Draw { top_p: 0.301, ..WHOLE },
-        Draw { top_p: 0.801, ..WHOLE },
-        Draw { top_k: 500, top_p: 0.601, min_p: 0.1, ..WHOLE },
-        Draw { min_p: 0.6, ..WHOLE },
+        SampleArgs { top_k: 10, ..WHOLE },
+        SampleArgs { top_k: 500, ..WHOLE },
+        SampleArgs { top_p: 0.301, ..WHOLE },
+        SampleArgs { top_p: 0.801, ..WHOLE },
+        SampleArgs { top_k: 500, top_p: 0.601, min_p: 0.1, ..WHOLE },
+        SampleArgs { min_p: 0.6, ..WHOLE },
     ] {
         check(&logits, draw, 1e-5);
     }
@@ -109,7 +109,7 @@ fn of_equally_likely_tokens_the_first_are_kept() {
         &Tensor::new(&logits[..], &device()).and_then(|x| x.unsqueeze(0)).expect("a row"),
         None,
         &[0.9],
-        Draw { temperature: 0.0, top_k: 3, ..WHOLE },
+        SampleArgs { temperature: 0.0, top_k: 3, ..WHOLE },
     );
     assert_eq!(first.expect("greedy").0, [1]);
 }
@@ -126,10 +126,10 @@ fn filters_of_a_real_vocabulary() {
     let mut order: Vec<usize> = (0..width).collect();
     order.sort_by(|a, b| masses[*b].total_cmp(&masses[*a]).then(a.cmp(b)));
     for (draw, count) in [
-        (Draw { top_k: 100_000, ..WHOLE }, 100_000),
-        (Draw { top_k: 50, ..WHOLE }, 50),
+        (SampleArgs { top_k: 100_000, ..WHOLE }, 100_000),
+        (SampleArgs { top_k: 50, ..WHOLE }, 50),
         (
-            Draw { min_p: 0.5, ..WHOLE },
+            SampleArgs { min_p: 0.5, ..WHOLE },
             masses.iter().filter(|x| **x >= 0.5 * masses[order[0]]).count(),
         ),
     ] {
@@ -146,7 +146,8 @@ fn filters_of_a_real_vocabulary() {
         let (low, high) = (before / total - 5e-5, after / total + 5e-5);
         assert!(low <= 0.37 && 0.37 <= high, "{draw:?}: {low} to {high}");
     }
-    let (tokens, _) = sample(&row, None, &[0.5], Draw { temperature: 0.0, ..WHOLE }).expect("one");
+    let (tokens, _) =
+        sample(&row, None, &[0.5], SampleArgs { temperature: 0.0, ..WHOLE }).expect("one");
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     assert_eq!(Some(tokens[0] as usize), logits.iter().position(|x| *x == top));
 }
@@ -161,8 +162,8 @@ fn rows_are_drawn_from_in_any_order_and_what_is_not_finite_is_said() {
     assert!(of(None, 2).is_err() && of(Some(&[3]), 1).is_err() && of(Some(&[0, 1]), 1).is_err());
     for bad in [f32::NAN, f32::INFINITY] {
         let logits = Tensor::new(&[[0f32, bad, 1.0], [0.0, 1.0, 2.0]], &device()).expect("rows");
-        let filters = Draw { top_k: 2, top_p: 0.9, min_p: 0.1, ..WHOLE };
-        for draw in [WHOLE, filters, Draw { temperature: 0.0, ..WHOLE }] {
+        let filters = SampleArgs { top_k: 2, top_p: 0.9, min_p: 0.1, ..WHOLE };
+        for draw in [WHOLE, filters, SampleArgs { temperature: 0.0, ..WHOLE }] {
             let (tokens, logp) = sample(&logits, None, &[0.5; 2], draw).expect("said");
             assert!(tokens[0] == 0 && logp[0].is_nan() && logp[1].is_finite(), "{draw:?}");
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use anyhow::{Result, bail};
 use candle_core::DType;
-use tealight_gpu::kernels::{self, Draw};
+use tealight_gpu::kernels::{self, SampleArgs};
 use tealight_gpu::workspace::{Array, Destination};
 
 use super::SamplingParams;
@@ -42,7 +42,7 @@ impl Drawn {
         let (uniform, tokens, logp) =
             (part(&self.uniform)?, part(&self.tokens)?, part(&self.logp)?);
         let super::Filters { top_k, top_p, min_p } = params.filters;
-        let draw = Draw { temperature: params.temperature, top_k, top_p, min_p };
+        let draw = SampleArgs { temperature: params.temperature, top_k, top_p, min_p };
         kernels::sample(logits, rows, &uniform, draw, [&tokens, &logp])?;
         Ok(tokens)
     }

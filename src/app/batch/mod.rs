@@ -148,7 +148,7 @@ fn custom_ids(input: &Path) -> Result<Vec<String>> {
             bail!("{}: no text in `custom_id`", at());
         };
         if !seen.insert(id.to_owned()) {
-            bail!("{}: custom_id `{id}` stands here a second time; ids must be unique", at());
+            bail!("{}: duplicate custom_id `{id}`; ids must be unique", at());
         }
         ids.push(id.to_owned());
     }

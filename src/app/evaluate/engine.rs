@@ -12,7 +12,7 @@ use super::EvalOptions;
 use super::probes::{self, Scorer};
 use crate::app::lengths;
 use crate::app::listed::{self, ProblemAnswers};
-use crate::app::session::Draw;
+use crate::app::session::SamplingRequest;
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::formats::pretrained::Pretrained;
 use crate::learn::train::rlvr::LENGTH;
@@ -61,7 +61,7 @@ impl Engine {
     }
 
     /// The solver with these sampling settings.
-    pub(super) fn solver<'a>(&'a self, draw: &Draw<'a>) -> Box<dyn Solver + 'a> {
+    pub(super) fn solver<'a>(&'a self, draw: &SamplingRequest<'a>) -> Box<dyn Solver + 'a> {
         match self {
             Engine::Server(remote) => Box::new(remote.with(draw.params)),
             Engine::Candle(model) => {

@@ -25,7 +25,7 @@ use tealight_eval::Truncated;
 use tealight_eval::results::{Results, VERSION};
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::app::session::{Draw, Session};
+use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
 use crate::app::{lengths, listed};
 use crate::nn::device::Precision;
@@ -343,8 +343,8 @@ impl EvalOptions {
     }
 
     /// How `n` samples a problem are drawn.
-    fn draw<'a>(&self, n: usize, params: &'a SamplingParams) -> Draw<'a> {
-        Draw { n, params, seed: self.seed, max_num_seqs: self.max_num_seqs }
+    fn draw<'a>(&self, n: usize, params: &'a SamplingParams) -> SamplingRequest<'a> {
+        SamplingRequest { n, params, seed: self.seed, max_num_seqs: self.max_num_seqs }
     }
 }
 

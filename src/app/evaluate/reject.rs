@@ -6,11 +6,12 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use tealight_datasets::Dataset;
+use tealight_eval::number::counted;
 use tealight_eval::reject::{Rejected, RejectionJob};
 use tealight_eval::{Estimate, Level, Solver, interval};
 
 use super::probes::mean_gap;
-use crate::app::session::{Draw, Session};
+use crate::app::session::{SamplingRequest, Session};
 use crate::learn::presample;
 use crate::learn::rollout::Encoded;
 use crate::nn::generate::RngKey;
@@ -54,7 +55,7 @@ pub struct Rejection {
 pub(crate) fn run(
     session: &Session<'_>,
     dataset: &Dataset,
-    draw: &Draw<'_>,
+    draw: &SamplingRequest<'_>,
     rounds: usize,
     presamples: Option<&Path>,
     output: &Path,
@@ -103,8 +104,9 @@ pub(crate) fn run(
     write_atomic(&output.join("results.json"), text.as_bytes())?;
     if report.never_right > 0 {
         tracing::warn!(
-            "{} problems gave no correct answer in {rounds} rounds of {}; raise --max-rounds",
-            report.never_right,
+            "{} gave no correct answer in {} of {}; raise --max-rounds",
+            counted(report.never_right, "problem"),
+            counted(rounds, "round"),
             draw.n
         );
     }
@@ -120,7 +122,7 @@ pub(crate) fn run(
 fn distances(
     session: &Session<'_>,
     dataset: &Dataset,
-    draw: &Draw<'_>,
+    draw: &SamplingRequest<'_>,
     directory: &Path,
     rejected: &[Rejected],
 ) -> Result<Vec<f64>> {

@@ -196,7 +196,7 @@ fn in_folder(
     let options = &study.options;
     options.begin_in(&output, start, ranks)?;
     stop.saves();
-    let session = Session::new(&study.base, study.device.clone(), stop)?.among(ranks);
+    let session = Session::new(&study.base, study.device.clone(), stop)?.with_ranks(ranks);
     let Some(study) = Work::new(&study, session, &output)?.done(started)? else { return Ok(None) };
     write_atomic(&output.join("results.json"), serde_json::to_string(&study)?.as_bytes())?;
     write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;

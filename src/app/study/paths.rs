@@ -18,7 +18,7 @@ use super::listed_set::ListedSet;
 use super::runs::last_weights;
 use super::sets::{Model, StudySet};
 use super::{Prepared, StudyOptions, curves};
-use crate::app::session::{Draw, Session};
+use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::held_out::HeldOutSet;
 use crate::app::training::path::PathPoints;
 use crate::learn::train::rlvr::RlvrConfig;
@@ -154,8 +154,8 @@ impl<'a> PathSets<'a> {
         self.listed.is_some()
     }
 
-    fn draw(&self, n: usize) -> Draw<'_> {
-        Draw {
+    fn draw(&self, n: usize) -> SamplingRequest<'_> {
+        SamplingRequest {
             n,
             params: &self.params,
             seed: self.seed,

@@ -9,12 +9,13 @@ use tealight_datasets::Dataset;
 use tealight_eval::curve::tasks::TaskCurves;
 use tealight_eval::curve::{Comparison, Curves, Power, Variances, plan};
 use tealight_eval::evaluate::EvalJob;
+use tealight_eval::number::counted;
 use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
 use super::{Prepared, StudyOptions, TestMeasure};
 use crate::app::evaluate::progress::EvalBar;
-use crate::app::session::{Draw, Session};
+use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::setup::RunSetup;
 use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
@@ -104,8 +105,11 @@ pub(super) fn planned_among(
         measured: rates.measured,
         power: power.flatten(),
         assumed: format!(
-            "{objectives} objectives, {tests} tests in all, {} seeds, {problems} problems; {assumed}",
-            study.seeds.len()
+            "{}, {} in all, {}, {}; {assumed}",
+            counted(objectives, "objective"),
+            counted(tests, "test"),
+            counted(study.seeds.len(), "seed"),
+            counted(problems, "problem")
         ),
     })
 }
@@ -235,7 +239,7 @@ impl Prepared {
         };
         let params = self.options.sets.sampling(&self.options.settings, &self.base.tokenizer);
         let max_num_seqs = self.options.settings.max_num_seqs;
-        let draw = Draw { n: self.options.n, params: &params, seed: 0, max_num_seqs };
+        let draw = SamplingRequest { n: self.options.n, params: &params, seed: 0, max_num_seqs };
         let solver = session.solver(&session.reference, &draw);
         let job = EvalJob {
             progress: Box::new(EvalBar::silent("plan".into(), session.stop)),

@@ -27,7 +27,7 @@ use crate::nn::model::weights::Weights;
 use crate::nn::policy;
 use crate::system::ranks::Ranks;
 
-/// In what every run of a study is given as much.
+/// Budget equalised across the runs of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matched {

@@ -15,7 +15,7 @@ use tealight_eval::{Tally, Truncated};
 use crate::app::data_file;
 use crate::app::evaluate::probes;
 use crate::app::evaluate::progress::EvalBar;
-use crate::app::session::{Draw, Session};
+use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::DataOptions;
 use crate::learn::train::rlvr::Settings;
 use crate::nn::generate::{Filters, SamplingParams};
@@ -272,14 +272,14 @@ impl StudySet {
         &self,
         session: &Session<'_>,
         model: &Model<'_>,
-        (draw, temperature): (&Draw<'_>, f64),
+        (draw, temperature): (&SamplingRequest<'_>, f64),
         folder: &Path,
     ) -> Result<Vec<Tally>> {
         crate::system::files::writable_subfolder(folder)?;
         let dataset = &self.dataset;
         let label = format!("{} on {}", model.name, dataset.name);
         let params = SamplingParams { temperature, ..draw.params.clone() };
-        let draw = Draw { params: &params, ..*draw };
+        let draw = SamplingRequest { params: &params, ..*draw };
         let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
         let is_whole = session.ranks.first(|| self.is_whole(&samples, draw.n))?;
         let decoder = match is_whole {
@@ -318,7 +318,7 @@ impl StudySet {
         &self,
         session: &Session<'_>,
         (decoder, who): (&Decoder, &str),
-        draw: &Draw<'_>,
+        draw: &SamplingRequest<'_>,
         greedy: bool,
         folder: &Path,
     ) -> Result<Vec<Tally>> {
@@ -326,12 +326,12 @@ impl StudySet {
         let dataset = &self.dataset;
         let label = format!("{who} on {}", dataset.name);
         let params = SamplingParams { temperature: self.temperature, ..draw.params.clone() };
-        let draw_here = Draw { params: &params, ..*draw };
+        let draw_here = SamplingRequest { params: &params, ..*draw };
         let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
         let mut tallies = self.tallies_in(session, decoder, &draw_here, label.clone(), &samples)?;
         if greedy {
             let params = SamplingParams { temperature: 0.0, ..params.clone() };
-            let one = Draw { params: &params, n: 1, ..*draw };
+            let one = SamplingRequest { params: &params, n: 1, ..*draw };
             let samples = names::inside(folder, &format!("samples-{}.greedy.jsonl", self.file))?;
             let label = format!("{label} greedy");
             for (tally, greedy) in
@@ -357,7 +357,7 @@ impl StudySet {
         &self,
         session: &Session<'_>,
         decoder: &Decoder,
-        draw: &Draw<'_>,
+        draw: &SamplingRequest<'_>,
         label: String,
         path: &Path,
     ) -> Result<Vec<Tally>> {

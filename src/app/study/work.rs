@@ -18,7 +18,7 @@ use super::runs::{Matched, history};
 use super::sets::{Model, StudySet};
 use super::{Prepared, StudyOptions, curves, ledger};
 use crate::app::directory;
-use crate::app::session::{self, Draw, Session};
+use crate::app::session::{self, SamplingRequest, Session};
 use crate::app::training::space::planned_peak;
 use crate::nn::generate::SamplingParams;
 use crate::nn::model::Decoder;
@@ -73,7 +73,7 @@ impl<'a> Work<'a> {
         }
         // A run is one rank's; when all are done, the first finds them as an interrupted study would.
         let ranks = self.session.ranks.clone();
-        let this = Self { session: self.session.among(&Ranks::alone()), ..self };
+        let this = Self { session: self.session.with_ranks(&Ranks::alone()), ..self };
         let of_seed = |seed: &u64| study.configurations.iter().map(|c| (c, *seed)).collect();
         let all: Vec<(&Configuration, u64)> =
             study.seeds.iter().flat_map(|seed| -> Vec<_> { of_seed(seed) }).collect();
@@ -132,7 +132,7 @@ impl<'a> Work<'a> {
     fn base(&self) -> Result<Vec<Evaluated>> {
         let folder = self.output.join("base");
         let draw = self.draw();
-        let again = Draw { seed: session::seed_of_second_draw(draw.seed), ..draw };
+        let again = SamplingRequest { seed: session::seed_of_second_draw(draw.seed), ..draw };
         let one = |set: &StudySet| -> Result<Evaluated> {
             let base = (&self.session.reference, "base");
             let second = (&self.session.reference, "base, second draw");
@@ -220,9 +220,9 @@ impl<'a> Work<'a> {
     }
 
     /// How every model is sampled: by the same random numbers.
-    fn draw(&self) -> Draw<'_> {
+    fn draw(&self) -> SamplingRequest<'_> {
         let options = &self.study.options;
-        Draw {
+        SamplingRequest {
             n: options.n,
             params: &self.params,
             seed: self.study.seeds[0],

@@ -13,7 +13,7 @@ use tealight_eval::report::{HeldOut, grid};
 use tealight_eval::{Summary, Truncated};
 
 use crate::app::evaluate::progress::EvalBar;
-use crate::app::session::{Draw, Session};
+use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::DataOptions;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
@@ -139,7 +139,7 @@ impl HeldOutSet {
         &self,
         session: &Session<'_>,
         decoder: &Decoder,
-        draw: &Draw<'_>,
+        draw: &SamplingRequest<'_>,
         (step, output): (usize, &Path),
     ) -> Result<(HeldOut, Option<Best>)> {
         let n = self.options.eval_num_samples;
@@ -149,7 +149,7 @@ impl HeldOutSet {
                 SamplingParams { temperature, filters, ..draw.params.clone() }
             }
         };
-        let draw = Draw { n, params: &params, ..*draw };
+        let draw = SamplingRequest { n, params: &params, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
         let (ranks, solver) = (&session.ranks, session.solver(decoder, &draw));
         let job = EvalJob {

@@ -19,6 +19,7 @@ use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
+use tealight_eval::number::counted;
 
 use crate::app::directory::{self, FINAL, RunDirectory, Start};
 use crate::app::folder_settings;
@@ -139,7 +140,7 @@ pub fn run(
         settings::record_config(&WithOutput { settings: options, output }, output)
     })?;
     stop.saves();
-    let session = options.session(&mut base, device, stop)?.among(ranks);
+    let session = options.session(&mut base, device, stop)?.with_ranks(ranks);
     let setup = RunSetup {
         label: &options.rlvr.objective.to_string(),
         output,
@@ -165,10 +166,10 @@ pub fn run(
     session.save(&tuned, &model)?;
     let state = tuned.state;
     tracing::info!(
-        "{} steps, {} completions, {} tokens sampled; model in {}",
-        state.global_step,
-        state.num_completions,
-        state.num_tokens,
+        "{}, {}, {} sampled; model in {}",
+        counted(state.global_step, "step"),
+        counted(state.num_completions, "completion"),
+        counted(state.num_tokens, "token"),
         model.display()
     );
     // A schedule that depends on the number of steps cannot be taken further.
@@ -219,7 +220,7 @@ impl RunDirectory {
     }
 }
 
-/// Whether a run holds the base's weights beside the policy's: where something reads them, or an adapter stands on them.
+/// Whether a run holds the base's weights beside the policy's: because something reads them, or for an adapter.
 fn holds_base(config: &RlvrConfig) -> Result<bool> {
     Ok(config.settings.lora.use_peft || reads_base(config, &config.plan()?))
 }

@@ -8,7 +8,7 @@ use super::held_out::BEST;
 use super::journal::Journal;
 use super::path::PathPoints;
 use super::setup::RunSetup;
-use crate::app::session::{Draw, Session};
+use crate::app::session::{SamplingRequest, Session};
 use crate::learn::train::AdamW;
 use crate::learn::train::checkpoint::{Checkpoints, State};
 use crate::learn::train::rlvr::{End, Run, Step};
@@ -98,7 +98,7 @@ impl<'a> Recorder<'a> {
         let params = config.settings.sampling(self.run.tokenizer);
         let max_num_seqs = config.settings.max_num_seqs;
         // The held-out set has the number of samples a problem.
-        let draw = Draw { n: 0, params: &params, seed: config.seed, max_num_seqs };
+        let draw = SamplingRequest { n: 0, params: &params, seed: config.seed, max_num_seqs };
         let (output, decoder) = (self.setup.output, self.run.policy.decoder());
         let (measured, best) = held_out.check(self.session, decoder, &draw, (step, output))?;
         if let Some(best) = best {

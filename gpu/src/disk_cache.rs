@@ -1,4 +1,4 @@
-//! Results kept on disk: compiled kernels, and verdicts on them.
+//! A cache on disk: compiled kernels, and verdicts on them.
 //!
 //! A file is named by the hash of everything that it depends on, so that another driver, GPU, compiler or text of
 //! kernels looks for another file. It begins with the checksum of what follows: a damaged one is made again.
@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Keeps what is found out from now on in this folder, which is made; without one nothing is kept.
-pub fn keep_in(folder: PathBuf) {
+/// Sets the folder of the cache, which is made on first use. Without one nothing is cached.
+pub fn set_folder(folder: PathBuf) {
     *FOLDER.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(folder);
 }
 
@@ -45,13 +45,13 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The text kept under `key`, or that which `make` makes, which is kept from then on.
-pub(crate) fn kept(key: &Key<'_>, make: impl FnOnce() -> Result<String>) -> Result<String> {
+/// The text cached under `key`, or else the result of `make`, which is then cached.
+pub(crate) fn cached(key: &Key<'_>, make: impl FnOnce() -> Result<String>) -> Result<String> {
     let folder = FOLDER.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-    kept_in(folder.as_deref(), key, make)
+    cached_in(folder.as_deref(), key, make)
 }
 
-fn kept_in(
+fn cached_in(
     folder: Option<&Path>,
     key: &Key<'_>,
     make: impl FnOnce() -> Result<String>,
@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn a_text_is_made_once_for_a_driver_and_again_where_its_file_is_damaged() {
-        let folder = std::env::temp_dir().join(format!("tealight-kept-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("tealight-cached-{}", std::process::id()));
         let mut made = 0;
         let mut get = |text: &str, driver: &str| {
             let key = Key { what: "ptx", text, parts: &[driver, "compute_90"] };
-            kept_in(Some(&folder), &key, || {
+            cached_in(Some(&folder), &key, || {
                 made += 1;
                 Ok(format!("{text} for {driver}"))
             })
@@ -112,11 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_it_is_made_each_time_and_a_failure_is_not_kept() {
+    fn without_a_folder_it_is_made_each_time_and_a_failure_is_not_cached() {
         let key = Key { what: "ptx", text: "kernels", parts: &[] };
-        assert_eq!(kept_in(None, &key, || Ok("made".to_owned())).expect("made"), "made");
-        let folder = std::env::temp_dir().join(format!("tealight-unkept-{}", std::process::id()));
-        let failed = kept_in(Some(&folder), &key, || candle_core::bail!("no compiler"));
+        assert_eq!(cached_in(None, &key, || Ok("made".to_owned())).expect("made"), "made");
+        let folder = std::env::temp_dir().join(format!("tealight-uncached-{}", std::process::id()));
+        let failed = cached_in(Some(&folder), &key, || candle_core::bail!("no compiler"));
         assert!(failed.is_err() && !folder.exists());
     }
 }

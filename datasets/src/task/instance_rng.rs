@@ -4,9 +4,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// Reproducible random choices.
-pub struct Draw(ChaCha8Rng);
+pub struct InstanceRng(ChaCha8Rng);
 
-impl Draw {
+impl InstanceRng {
     /// The choices keyed by a seed and a number.
     pub(super) fn new(seed: u64, number: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn picks_and_orders_are_uniform() {
-        let mut draw = Draw::new(1, 0);
+        let mut draw = InstanceRng::new(1, 0);
         let (mut pairs, mut orders) = ([0; 6], [0; 6]);
         for _ in 0..6000 {
             let pair = draw.choose(2, vec![0, 1, 2, 3]).unwrap();
