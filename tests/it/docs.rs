@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::support::binary::Folder;
+
 /// Placeholders that stand for what only a user has.
 const STANDS_FOR: [(&str, &str); 2] = [("...", ""), ("…", "")];
 
@@ -23,21 +25,33 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The commands in the code blocks of a page, lines that end in a backslash joined.
-fn commands(text: &str, is_readme: bool) -> Vec<String> {
-    let mut commands = Vec::new();
-    let (mut is_code, mut is_here, mut begun) = (false, false, String::new());
+/// The commands in the code blocks of a page, lines that end in a backslash joined, and the files that `cat > NAME
+/// <<'END'` writes there.
+fn commands(text: &str, is_readme: bool) -> (Vec<String>, Vec<(String, String)>) {
+    let (mut commands, mut files) = (Vec::new(), Vec::<(String, String)>::new());
+    // Whether an open block is a shell's.
+    let mut block: Option<bool> = None;
+    let (mut is_here, mut begun) = (false, String::new());
     for line in text.lines() {
         if line.trim_start().starts_with("```") {
             let is_shell = line.trim_start().starts_with("```sh") || (is_readme && line == "```");
-            is_code = !is_code && is_shell;
+            block = if block.is_some() { None } else { Some(is_shell) };
             continue;
         }
-        if !is_code {
+        if block != Some(true) {
             continue;
         }
-        is_here = if is_here { line != "END" } else { line.contains("<<'END'") };
         if is_here {
+            is_here = line != "END";
+            if let (true, Some((_, text))) = (is_here, files.last_mut()) {
+                text.push_str(&format!("{line}\n"));
+            }
+            continue;
+        }
+        is_here = line.contains("<<'END'");
+        if is_here {
+            let name = line.split_whitespace().skip_while(|word| *word != ">").nth(1);
+            files.push((name.unwrap_or_default().to_owned(), String::new()));
             continue;
         }
         let line = line.split(" # ").next().unwrap_or(line).trim();
@@ -48,7 +62,7 @@ fn commands(text: &str, is_readme: bool) -> Vec<String> {
             }
         }
     }
-    commands
+    (commands, files)
 }
 
 /// A command line's words, as a shell would part them.
@@ -82,7 +96,9 @@ fn every_command_that_is_shown_is_understood() {
     let mut seen = 0;
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap_or_default();
-        for command in commands(&text, page.ends_with("README.md")) {
+        let (commands, files) = commands(&text, page.ends_with("README.md"));
+        let folder = Folder::new();
+        for command in commands {
             let command = command
                 .strip_prefix("cargo run --release -- ")
                 .map_or(command.clone(), |rest| format!("tealight {rest}"));
@@ -97,11 +113,11 @@ fn every_command_that_is_shown_is_understood() {
             let root = env!("CARGO_MANIFEST_DIR");
             let words: Vec<String> = words
                 .into_iter()
-                .map(
-                    |word| {
-                        if word.starts_with("recipes/") { format!("{root}/{word}") } else { word }
-                    },
-                )
+                .map(|word| match files.iter().find(|(name, _)| *name == word) {
+                    Some((_, text)) => folder.write("settings.toml", text),
+                    None if word.starts_with("recipes/") => format!("{root}/{word}"),
+                    None => word,
+                })
                 .collect();
             seen += 1;
             if let Err(error) = tealight::cli::check(&words) {
@@ -112,4 +128,63 @@ fn every_command_that_is_shown_is_understood() {
         }
     }
     assert!(seen > 40, "{seen} commands were found");
+}
+
+/// The text files of folders that tell people what to install or import.
+fn texts_for_users() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["docs", "python", "scripts", "src", "examples", ".github", ".ci"];
+    let mut folders: Vec<PathBuf> = folders.map(|folder| root.join(folder)).into();
+    let mut files = pages();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            match entry.path() {
+                path if path.ends_with("target") => {}
+                path if path.is_dir() => folders.push(path),
+                path => files.push(path),
+            }
+        }
+    }
+    let read = |path: PathBuf| std::fs::read_to_string(&path).ok().map(|text| (path, text));
+    files.into_iter().filter_map(read).collect()
+}
+
+/// Whether a line installs or imports the package `tealight`, which is another project on PyPI: ours is `tealight-rl`.
+fn is_another_package(line: &str) -> bool {
+    let mut words = line.split(|c: char| c.is_whitespace() || "'\"`;".contains(c));
+    let is_install = |word: &str| word.split(['[', '=', '<', '>']).next() == Some("tealight");
+    let is_module = |word: Option<&str>| {
+        word.is_some_and(|word| word.split(['.', '\\']).next() == Some("tealight"))
+    };
+    match line.find("pip install") {
+        Some(at) => line[at..].split([' ', '\'', '"', '`']).any(is_install),
+        None => words
+            .by_ref()
+            .find(|word| ["import", "from"].contains(word))
+            .is_some_and(|_| is_module(words.next())),
+    }
+}
+
+#[test]
+fn nothing_installs_or_imports_another_projects_package() {
+    for line in
+        ["pip install 'tealight[frames]'", "pip install tealight", "from tealight import rewards"]
+    {
+        assert!(is_another_package(line), "{line}");
+    }
+    assert!(is_another_package("    import tealight.verl"));
+    for line in [
+        "pip install 'tealight-rl[frames]'",
+        "import tealight_rl",
+        "pip install target/wheels/tealight_rl-*.whl",
+    ] {
+        assert!(!is_another_package(line), "{line}");
+    }
+    let texts = texts_for_users();
+    assert!(texts.len() > 200, "{} files", texts.len());
+    for (path, text) in texts {
+        for (index, line) in text.lines().enumerate() {
+            assert!(!is_another_package(line), "{}:{}: {line}", path.display(), index + 1);
+        }
+    }
 }

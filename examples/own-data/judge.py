@@ -1,0 +1,2 @@
+def first_word(gold, completion):
+    return completion.lower().startswith(gold)
