@@ -59,7 +59,7 @@ fn completions_that_training_logged_are_shown_escaped() {
     let shown = tealight(&["show", &output]);
     assert!(shown.status.success() && !is_raw(&shown.stdout));
     let said = refusal(&["show", &folder.path("NOWHERE")]);
-    assert!(said.contains("no such run or file"), "{said}");
+    assert!(said.contains("no such directory or file"), "{said}");
 }
 
 #[test]

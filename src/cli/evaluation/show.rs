@@ -1,20 +1,21 @@
-//! `tealight show`: completions that training logged, as people read them.
+//! `tealight show`: completions that training logged or an evaluation sampled, as people read them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tealight_eval::number::{counted, signed};
 
 use crate::app::data_file;
 use crate::system::telemetry::{completions, out};
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ShowOptions {
-    /// A run's directory, or one of its completions/*.parquet files.
-    #[arg(value_name = "RUN|FILE")]
+    /// Directory of a training run or an evaluation, or one of its completions/*.parquet or samples/*.jsonl files.
+    #[arg(value_name = "DIR|FILE")]
     place: Option<PathBuf>,
     /// Training step whose completions are shown. Default: the last logged step.
     #[arg(long)]
@@ -66,41 +67,57 @@ impl VerdictFilter {
 }
 
 pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
-    let Some(place) = &options.place else { bail!("name a run's directory or a .parquet file") };
-    let file = match (place.is_dir(), place.exists()) {
-        (true, _) => chosen(place, options.step)?,
-        (false, true) => place.clone(),
-        (false, false) => bail!("{}: no such run or file", place.display()),
+    let Some(place) = &options.place else {
+        bail!("name the directory of a training run or an evaluation, or one of its files")
     };
-    let rows = data_file::table(&file)?;
-    if rows.is_empty() {
-        bail!("{}: no completion", file.display());
-    }
-    let is_wanted = |row: &&Map<String, Value>| {
-        let has_verdict =
-            |wanted: VerdictFilter| row.get("verdict") == Some(&wanted.recorded().into());
-        options.verdict.is_none_or(has_verdict) && (!options.truncated || is_truncated(row))
+    let files = match (place.is_dir(), place.exists()) {
+        (true, _) => chosen(place, options.step)?,
+        (false, true) => vec![place.clone()],
+        (false, false) => bail!("{}: no such directory or file", place.display()),
     };
     let (mut out, mut shown) = (out(), 0);
-    for row in rows.iter().filter(is_wanted).take(options.limit) {
-        match options.json {
-            true => writeln!(out, "{}", Value::Object(row.clone()))?,
-            false => writeln!(out, "{}", readable(row))?,
+    for file in files {
+        if shown > 0 && shown == options.limit {
+            break;
         }
-        shown += 1;
-    }
-    if !options.json {
-        writeln!(out, "{shown} of {} completions in {}", rows.len(), file.display())?;
+        let rows = data_file::table(&file)?;
+        if rows.is_empty() {
+            bail!("{}: no completion", file.display());
+        }
+        let wanted = rows.iter().filter(|row| options.wants(row));
+        let here: Vec<_> = wanted.take(options.limit - shown).collect();
+        for row in &here {
+            match options.json {
+                true => writeln!(out, "{}", Value::Object((*row).clone()))?,
+                false => writeln!(out, "{}", readable(row))?,
+            }
+        }
+        shown += here.len();
+        if !options.json {
+            let all = counted(rows.len(), "completion");
+            writeln!(out, "{} of {all} in {}", here.len(), file.display())?;
+        }
     }
     Ok(())
 }
 
-/// The file of `step`, or of the last step that was logged.
-fn chosen(run: &Path, step: Option<usize>) -> Result<PathBuf> {
-    let folder = run.join("completions");
-    let entries = std::fs::read_dir(&folder).with_context(|| {
-        format!("{}: no completions were logged here; train with --log-completions", run.display())
-    })?;
+impl ShowOptions {
+    fn wants(&self, row: &Map<String, Value>) -> bool {
+        // Training writes `no-answer`, an evaluation `no_answer`.
+        let is_judged = |wanted: VerdictFilter| {
+            let verdict = row.get("verdict").and_then(Value::as_str);
+            verdict.is_some_and(|verdict| verdict.replace('_', "-") == wanted.recorded())
+        };
+        self.verdict.is_none_or(is_judged) && (!self.truncated || is_truncated(row))
+    }
+}
+
+/// The files of a directory: that of `step`, or of the last step that was logged; of an evaluation those of its sets.
+fn chosen(directory: &Path, step: Option<usize>) -> Result<Vec<PathBuf>> {
+    let folder = directory.join("completions");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        return sets(directory, step);
+    };
     let number = |name: &str| -> Option<usize> {
         name.strip_prefix("completions_")?.strip_suffix(".parquet")?.parse().ok()
     };
@@ -108,43 +125,77 @@ fn chosen(run: &Path, step: Option<usize>) -> Result<PathBuf> {
         entries.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect();
     steps.sort_unstable();
     match step.or_else(|| steps.last().copied()) {
-        Some(step) if steps.contains(&step) => Ok(completions::place(run, step)),
+        Some(step) if steps.contains(&step) => Ok(vec![completions::place(directory, step)]),
         Some(step) => {
             let there: Vec<String> = steps.iter().map(ToString::to_string).collect();
             bail!(
                 "{}: no completions of step {step}; there are {}",
-                run.display(),
+                directory.display(),
                 there.join(", ")
             )
         }
-        None => bail!("{}: no completions were logged yet", run.display()),
+        None => bail!("{}: no completions were logged yet", directory.display()),
+    }
+}
+
+/// The samples of an evaluation, a file for each set; those at temperature 0 are in files of their own.
+fn sets(directory: &Path, step: Option<usize>) -> Result<Vec<PathBuf>> {
+    let shown = directory.display();
+    let mut files: Vec<PathBuf> = match std::fs::read_dir(directory.join("samples")) {
+        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+        Err(_) => Vec::new(),
+    };
+    files.retain(|file| {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.ends_with(".jsonl") && !name.ends_with(".greedy.jsonl")
+    });
+    files.sort();
+    match (files.is_empty(), step) {
+        (true, _) => bail!(
+            "{shown}: no completions here; train with --log-completions, or name the --output of an evaluation"
+        ),
+        (false, Some(_)) => bail!("{shown}: an evaluation has no steps; leave --step out"),
+        (false, None) => Ok(files),
     }
 }
 
 /// Whether a completion reached the limit on its length; files of other tools do not say.
 fn is_truncated(row: &Map<String, Value>) -> bool {
-    row.get("is_finished").and_then(Value::as_i64) == Some(0)
+    row.get("is_finished").is_some_and(|finished| *finished == 0 || *finished == false)
 }
 
 fn readable(row: &Map<String, Value>) -> String {
     let text = |name: &str| match row.get(name) {
         Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
         Some(other) => other.to_string(),
-        None => String::new(),
+    };
+    let labelled = |name: &str| match text(name) {
+        value if value.is_empty() => value,
+        value => format!("{name} {value}"),
     };
     let verdict = match text("verdict") {
         recorded if recorded == VerdictFilter::Incorrect.recorded() => "incorrect".into(),
-        other => other,
+        other => other.replace('_', "-"),
     };
-    let advantage = row.get("advantage").and_then(Value::as_f64).unwrap_or(0.0);
-    format!(
-        "step {} {} reward {} advantage {advantage:+.2} {verdict} ({} tokens{})\n  {}\n  -> {}\n",
-        text("step"),
+    let advantage = row.get("advantage").and_then(Value::as_f64);
+    let tokens = row.get("tokens").and_then(Value::as_u64).unwrap_or(0);
+    let end = if is_truncated(row) { ", truncated" } else { "" };
+    let words = [
+        labelled("step"),
         text("problem"),
-        text("reward"),
-        text("tokens"),
-        if is_truncated(row) { ", truncated" } else { "" },
-        text("prompt").trim().replace('\n', "\n  "),
-        text("completion").trim().replace('\n', "\n  ")
-    )
+        labelled("sample"),
+        labelled("reward"),
+        advantage.map_or(String::new(), |advantage| format!("advantage {}", signed(advantage, 2))),
+        verdict,
+        format!("({}{end})", counted(tokens as usize, "token")),
+    ];
+    let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let mut lines = vec![words.join(" ")];
+    let indented = |text: String| text.trim().replace('\n', "\n  ");
+    if row.contains_key("prompt") {
+        lines.push(format!("  {}", indented(text("prompt"))));
+    }
+    lines.push(format!("  -> {}\n", indented(text("completion"))));
+    lines.join("\n")
 }
