@@ -180,7 +180,7 @@ impl Work {
                 match left(finished, self.total, elapsed, [drawn, self.tokens[1] - self.tokens[0]])
                 {
                     Some(seconds) => format!("eta {}", clock(seconds)),
-                    None => "eta unknown until the first is done".into(),
+                    None => so_far(drawn),
                 },
             );
         }
@@ -192,6 +192,15 @@ impl Work {
             [phase, &self.message].into_iter().filter(|part| !part.is_empty()).map(str::to_owned),
         );
         parts.join(", ")
+    }
+}
+
+/// What is known of work before its first unit is done, when no time can be predicted.
+fn so_far(tokens: u64) -> String {
+    match tokens {
+        0 => "the first is in progress".into(),
+        1 => "1 token so far".into(),
+        _ => format!("{tokens} tokens so far"),
     }
 }
 
@@ -332,9 +341,10 @@ mod tests {
         };
         count_tokens(500);
         let said = work.said();
-        assert!(
-            said.contains("eta unknown until the first is done") && said.contains(" tok/s"),
-            "{said}"
+        assert!(said.contains(" tokens so far, ") && said.contains(" tok/s"), "{said}");
+        assert_eq!(
+            (so_far(0), so_far(1)),
+            ("the first is in progress".into(), "1 token so far".into())
         );
         (work.done, work.last_unit) = (4, Instant::now());
         assert!(work.said().starts_with("eta 10s"), "{}", work.said());
