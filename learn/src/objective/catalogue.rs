@@ -13,6 +13,22 @@ struct Kind {
     names: &'static [&'static str],
 }
 
+/// The objectives to know first: of each kind those that most comparisons have.
+const COMMON: [&str; 12] = [
+    "grpo",
+    "dr-grpo",
+    "dapo",
+    "rloo",
+    "kl-k3",
+    "reverse-kl",
+    "dph-js",
+    "forward-kl",
+    "alpha-dpg",
+    "rft",
+    "pkpo",
+    "unique-at-k",
+];
+
 /// Every objective in one kind.
 const KINDS: [Kind; 10] = [
     Kind {
@@ -170,6 +186,8 @@ pub struct Description {
     pub usage: String,
     /// The quantity that it optimises.
     pub about: &'static str,
+    /// Whether it is one of those to know first.
+    pub is_common: bool,
     /// The kind that it is of.
     pub kind: &'static str,
     /// When objectives of this kind are the right ones.
@@ -210,6 +228,7 @@ fn described(preset: &'static Preset, kind: &Kind) -> Description {
         name: preset.name,
         usage: format!("{}{positional}", preset.name),
         about: preset.about,
+        is_common: COMMON.contains(&preset.name),
         kind: kind.title,
         when: kind.when,
         keys: all,
@@ -284,5 +303,6 @@ mod tests {
         assert_eq!(shown.join(", "), read);
         assert_eq!(describe("dapo").unwrap().papers, ["https://arxiv.org/abs/2503.14476"]);
         assert!(describe("nothing").is_err());
+        assert_eq!(all.iter().filter(|one| one.is_common).count(), COMMON.len());
     }
 }

@@ -15,6 +15,7 @@ use clap::ValueEnum;
 use super::Divergence;
 use super::annealing::{Annealing, Shape};
 use super::baseline::Baseline;
+use super::patch::NO_PENALTY;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
@@ -207,7 +208,10 @@ impl Keys {
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
         };
         if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {
-            bail!("`{key}` has no effect here; see `tealight objectives` for the keys there are");
+            match plan.anchor {
+                Anchor::None if key == "beta" => bail!(NO_PENALTY),
+                _ => bail!("`{key}` has no effect here; tealight objectives --all lists the keys"),
+            }
         }
         plan.check()?;
         Ok(plan)

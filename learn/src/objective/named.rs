@@ -127,12 +127,30 @@ impl Objective {
 pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     PRESETS.iter().find(|preset| preset.name == known).with_context(|| {
-        let names: Vec<_> = Objective::names().collect();
+        let shown: String = name.chars().take(64).collect();
         format!(
-            "objective `{name}` is not known (tealight objectives describes all); choose one of {}",
-            names.join(", ")
+            "objective `{shown}` is not known{}; tealight objectives --all lists all",
+            similar(&known)
         )
     })
+}
+
+/// `; did you mean ...?` with the names that begin so, or else the most similar one.
+fn similar(name: &str) -> String {
+    /// Jaro-Winkler similarity of a name that may be meant.
+    const LEAST: f64 = 0.8;
+    let begin = format!("{name}-");
+    let mut meant: Vec<&str> =
+        Objective::names().filter(|known| known.starts_with(&begin)).collect();
+    if meant.is_empty() {
+        let all = Objective::names().map(|known| (strsim::jaro_winkler(name, known), known));
+        let best = all.max_by(|a, b| a.0.total_cmp(&b.0));
+        meant.extend(best.filter(|(likeness, _)| *likeness > LEAST).map(|(_, known)| known));
+    }
+    match meant.as_slice() {
+        [] => String::new(),
+        names => format!("; did you mean `{}`?", names.join("`, `")),
+    }
 }
 
 fn plan<'a>(preset: &Preset, given: impl Iterator<Item = &'a (String, String)>) -> Result<Plan> {
@@ -262,6 +280,8 @@ mod tests {
         let message = changed.with(&other).unwrap_err().to_string();
         assert!(message.contains("leave one of them out"), "{message}");
         let beta = PlanPatch { beta: Some(0.2), ..PlanPatch::default() };
+        let message = format!("{:#}", objective.with(&beta).unwrap_err());
+        assert!(message.contains("no KL penalty; with one: kl-k3"), "{message}");
         let js: Objective = "js:sampler=stored".parse().unwrap();
         assert_eq!(js.with(&beta).unwrap().to_string(), "js:0.2:sampler=stored");
     }
@@ -269,7 +289,10 @@ mod tests {
     #[test]
     fn the_impossible_is_refused_with_the_reason() {
         for (text, reason) in [
-            ("kl", "grpo"),
+            ("gpro", "did you mean `grpo`?"),
+            ("dphjs", "did you mean `dph-js`?"),
+            ("kl", "did you mean `kl-reward`, `kl-full`,"),
+            ("quite-another", "is not known; tealight objectives --all lists all"),
             ("none:1", "needs a name"),
             ("js:x", "not a number"),
             ("js:0", "above 0"),
@@ -293,7 +316,7 @@ mod tests {
             ("rloo:num-iterations=2", "off-policy"),
             ("maxrl:baseline=loo", "own baseline"),
             ("rloo:epsilon=0.1", "no effect"),
-            ("rloo:beta=0.1", "no effect"),
+            ("rloo:beta=0.1", "with one: kl-k3"),
             ("grpo:epsilon=2", "below 1"),
             ("grpo:baseline=loo:baseline=loo", "twice"),
             ("alpha-dpg:rule=maxrl", "plain"),

@@ -107,7 +107,8 @@ impl PlanPatch {
         match anchor {
             Anchor::Base(regulariser) => regulariser.beta = beta,
             Anchor::Target(matching) if matching.target == Target::Tilted => matching.beta = beta,
-            Anchor::None | Anchor::Target(_) => return effective("beta", false),
+            Anchor::None => bail!(NO_PENALTY),
+            Anchor::Target(_) => return effective("beta", false),
         }
         Ok(())
     }
@@ -134,12 +135,16 @@ impl PlanPatch {
     }
 }
 
+/// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
+pub(super) const NO_PENALTY: &str = "`beta` has no effect, because this objective has no KL penalty; with one: kl-k3 (GRPO \
+with the KL of its paper), reverse-kl or forward-kl (tealight objectives)";
+
 /// Refuses a key that the plan does not read.
 fn effective(key: &str, is_read: bool) -> Result<()> {
     match is_read {
         true => Ok(()),
         false => {
-            bail!("`{key}` has no effect here; see `tealight objectives` for the keys there are")
+            bail!("`{key}` has no effect here; tealight objectives --all lists the keys")
         }
     }
 }

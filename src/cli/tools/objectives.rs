@@ -1,4 +1,4 @@
-//! `tealight objectives [NAME]`: the objectives by kind, or one with its keys.
+//! `tealight objectives [NAME]`: the common objectives by kind, all of them, or one with its keys.
 
 use std::io::Write;
 
@@ -11,9 +11,13 @@ use crate::system::telemetry::out;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ObjectivesOptions {
-    /// Name of one objective, whose keys are then shown; without a name all objectives and all keys are listed.
+    /// Name of one objective, whose keys are then shown. Default: the most common objectives are listed.
     #[arg(value_name = "NAME")]
     name: Option<String>,
+    /// List all objectives and all keys.
+    #[arg(long, conflicts_with = "name")]
+    #[serde(default)]
+    all: bool,
 }
 
 pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
@@ -21,16 +25,31 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     if let Some(name) = &options.name {
         return Ok(write!(out, "{}", one(&objective::describe(name)?))?);
     }
+    let is_shown = |one: &Description| options.all || one.is_common;
     for (title, when, all) in objective::kinds() {
+        let shown: Vec<Description> = all.into_iter().filter(is_shown).collect();
+        if shown.is_empty() {
+            continue;
+        }
         writeln!(out, "{title}")?;
-        writeln!(out, "{}", wrapped(&format!("Use: {when}"), 2))?;
-        for described in all {
+        if options.all {
+            writeln!(out, "{}", wrapped(&format!("Use: {when}"), 2))?;
+        }
+        for described in shown {
             writeln!(out, "  {}\n{}", described.usage, wrapped(described.about, 6))?;
         }
         writeln!(out)?;
     }
-    writeln!(out, "{}", objective::KEYS)?;
-    writeln!(out, "\ntealight objectives NAME shows the keys of one objective with their values.")?;
+    if options.all {
+        writeln!(out, "{}\n", objective::KEYS)?;
+    } else {
+        let count = objective::Objective::names().count();
+        writeln!(
+            out,
+            "tealight objectives --all lists all {count} objectives, with the keys that change them."
+        )?;
+    }
+    writeln!(out, "tealight objectives NAME shows the keys of one objective with their values.")?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::objective::{
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RlvrConfig {
     /// Objective: `NAME[:VALUE...][:KEY=VALUE...]`, such as grpo, kl-full:0.1, dph-js:0.4 or
-    /// f-dpg:hellinger:baseline=group-mean. `tealight objectives` describes every name and key.
+    /// f-dpg:hellinger:baseline=group-mean. `tealight objectives` describes the names, --all every name and key.
     #[arg(long, default_value = "grpo")]
     pub objective: Objective,
     /// Seed of the samples and of the order of prompts.
