@@ -45,7 +45,7 @@ pub(in crate::cli) const RECIPES: [Recipe; 28] = [
     recipe!("objectives/dph-f"),
     recipe!("objectives/dph-js"),
     recipe!("objectives/dr-grpo"),
-    recipe!("objectives/grpo"),
+    recipe!("objectives/kl-k3"),
     recipe!("papers/alpha-dpg"),
     recipe!("papers/alpha-dpg-baseline"),
     recipe!("papers/dph-rl"),
