@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::setup::recipes;
-use super::{elsewhere, ranges};
+use super::{ranges, trl_names};
+use crate::learn::train::Schedule;
 use crate::system::files::MAX_SETTINGS;
 
 /// A flag of every command that a file may set too.
@@ -51,6 +52,8 @@ where
         unreachable!("option `{key}` has another name in settings files than on the command line");
     }
     let mut is_quiet = matches.get_flag("quiet");
+    let is_typed = |id: &&String| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let mut given: BTreeSet<String> = known.values().filter(is_typed).cloned().collect();
     let layers = recipe.into_iter().chain(files.iter().map(|(file, text)| (*file, text.as_str())));
     for (file, text) in layers {
         let before = table.clone();
@@ -59,6 +62,7 @@ where
                 is_quiet |=
                     value.as_bool().with_context(|| format!("{file}: `quiet` is true or false"))?;
             } else if matches.value_source(&id) != Some(ValueSource::CommandLine) {
+                given.insert(id.clone());
                 table.insert(id, value);
             }
         }
@@ -68,11 +72,21 @@ where
             bail!("{file}: {what} is of the wrong kind: {}", error.message().trim_end());
         }
     }
+    set_adapter_rate(&mut table, &given);
     ranges::check(&table)?;
     if is_quiet {
         crate::system::telemetry::be_quiet();
     }
     Ok(Value::Table(table).try_into()?)
+}
+
+/// The learning rate of an adapter, where no flag and no file sets a rate.
+fn set_adapter_rate(table: &mut Table, given: &BTreeSet<String>) {
+    const RATE: &str = "learning_rate";
+    let is_adapter = table.get("use_peft").and_then(Value::as_bool) == Some(true);
+    if is_adapter && table.contains_key(RATE) && !given.contains(RATE) {
+        table.insert(RATE.into(), Value::Float(Schedule::ADAPTER_RATE));
+    }
 }
 
 /// The options that flags or the files of `--config` set, by the flags' names with `_`.
@@ -200,10 +214,10 @@ fn too_large(matches: &ArgMatches, known: &BTreeMap<String, String>) -> String {
 /// `; did you mean ...?` with the key of ours for another tool's, or else the most similar one.
 fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
     let id = &*key.replace('-', "_");
-    if let Some(ours) = elsewhere::short(id).filter(|ours| known.contains_key(*ours)) {
+    if let Some(ours) = trl_names::short(id).filter(|ours| known.contains_key(*ours)) {
         return format!("; did you mean `{ours}`?");
     }
-    if let Some(fix) = elsewhere::fix(&id.replace('_', "-")) {
+    if let Some(fix) = trl_names::fix(&id.replace('_', "-")) {
         return format!("; {fix}");
     }
     let similar = known.keys().map(|known| (strsim::jaro_winkler(id, known), known));
@@ -243,6 +257,9 @@ mod tests {
         learning_rate: f64,
         #[arg(long)]
         epsilon_high: Option<f64>,
+        #[arg(long)]
+        #[serde(default)]
+        use_peft: bool,
         #[command(flatten)]
         #[serde(flatten)]
         lists: Lists,
@@ -286,6 +303,17 @@ mod tests {
     }
 
     #[test]
+    fn an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given() {
+        let rate = |flags: &[&str], files: &[&str]| run(flags, files).unwrap().learning_rate;
+        assert_eq!(rate(&[], &[]), 1e-6);
+        assert_eq!(rate(&["--use-peft"], &[]), Schedule::ADAPTER_RATE);
+        assert_eq!(rate(&[], &["use_peft = true"]), Schedule::ADAPTER_RATE);
+        assert_eq!(rate(&["--use-peft", "--learning-rate", "1e-6"], &[]), 1e-6);
+        assert_eq!(rate(&["--use-peft"], &["learning-rate = 3e-4"]), 3e-4);
+        assert_eq!(rate(&["--use-peft"], &["rate = 3e-4"]), 3e-4);
+    }
+
+    #[test]
     fn unknown_keys_and_wrong_kinds_are_refused() {
         for text in ["rate = 1.0\nlearning_rate = 2.0", "num-generations = 2\nnum_generations = 3"]
         {
@@ -297,7 +325,7 @@ mod tests {
         let message = run(&[], &["lr = 0.1"]).unwrap_err().to_string();
         assert!(message.contains("did you mean `learning_rate`"), "{message}");
         let message = run(&[], &["scale_rewards = true"]).unwrap_err().to_string();
-        assert!(message.contains("; it is --baseline group-std"), "{message}");
+        assert!(message.contains("; use --baseline group-std"), "{message}");
         for (text, key, kind) in [
             ("num_generations = \"two\"", "num_generations", "two"),
             ("epsilon-high = []\nnum_generations = 4", "epsilon_high", "f64"),

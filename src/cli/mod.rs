@@ -2,7 +2,6 @@
 
 mod commands;
 mod config_merge;
-mod elsewhere;
 mod entries;
 mod evaluation;
 mod help;
@@ -12,6 +11,7 @@ mod table;
 mod theory;
 mod tools;
 mod training;
+mod trl_names;
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -24,6 +24,7 @@ use clap::ArgMatches;
 use tealight_datasets::Prompting;
 use tealight_matmul::InstructionSet;
 
+use self::help::Layout;
 use crate::app::evaluate::Doubtful;
 use crate::app::launch::RankFailed;
 use crate::solvers::sampled::Sampled;
@@ -78,11 +79,11 @@ pub fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
-    let matches = match commands::command().try_get_matches_from(arguments) {
+    let command = commands::command_as(Layout::of_arguments(&arguments));
+    let matches = match command.try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            // Clap's guess from the letters is no help to a user who knows another tool's words.
-            if let Some(hint) = elsewhere::hint(&error) {
+            if let Some(hint) = hint(&error) {
                 tracing::error!("{hint}\n\nFor more information, try '--help'.");
                 return ExitCode::from(2);
             }
@@ -105,6 +106,12 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => ExitCode::from(report(&error)),
     }
+}
+
+/// A better message than clap's: for another tool's option, where clap guesses from the letters, and for a number
+/// that is out of range.
+fn hint(error: &clap::Error) -> Option<String> {
+    trl_names::hint(error).or_else(|| ranges::explain(error))
 }
 
 /// Refuses what the command line and the environment say that no command can work with.
@@ -158,6 +165,9 @@ fn report(error: &anyhow::Error) -> u8 {
 pub fn check(arguments: &[String]) -> Result<()> {
     let arguments = arguments.iter().map(|argument| config_merge::kebab_case(argument.into()));
     let matches = commands::command().try_get_matches_from(arguments).map_err(|error| {
+        if let Some(hint) = hint(&error) {
+            return anyhow!("{hint}");
+        }
         let text = error.to_string();
         // Help is no error, and errors get their prefix where they are shown.
         let first = text.lines().next().and_then(|line| line.strip_prefix("error: "));

@@ -1,6 +1,9 @@
 //! Allowed ranges of numeric options. Every numeric option of every command has a row; a test asks for it.
 
 use anyhow::{Result, bail};
+use clap::builder::ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, value_parser};
 use serde_json::json;
 use toml::{Table, Value};
 
@@ -14,9 +17,9 @@ enum Bound {
 use Bound::{At, Beyond};
 
 /// Counts that need memory or time of their own.
-const MANY: f64 = 1e6;
+const MAX_COUNT: f64 = 1e6;
 /// Counts that only end something.
-const ENDLESS: f64 = 1e15;
+const MAX_UNBOUNDED: f64 = 1e15;
 
 /// Option, least, most.
 const RANGES: &[(&str, Bound, Bound)] = &[
@@ -28,7 +31,7 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("base_validity", Beyond(0.0), Beyond(1.0)),
     ("base_temperature", Beyond(0.0), Beyond(1.0)),
     ("temperatures", Beyond(0.0), Beyond(1.0)),
-    ("batch_size", At(1.0), At(MANY)),
+    ("batch_size", At(1.0), At(MAX_COUNT)),
     ("beta", At(0.0), At(1e6)),
     ("concurrency", At(1.0), At(4096.0)),
     ("max_staleness", At(0.0), At(64.0)),
@@ -36,39 +39,39 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("correct_threshold", Beyond(0.0), At(1.0)),
     ("epsilon", At(0.0), At(1e6)),
     ("epsilon_high", At(0.0), At(1e6)),
-    ("eval_max_samples", At(1.0), At(ENDLESS)),
-    ("eval_num_samples", At(1.0), At(MANY)),
-    ("eval_steps", At(0.0), At(ENDLESS)),
+    ("eval_max_samples", At(1.0), At(MAX_UNBOUNDED)),
+    ("eval_num_samples", At(1.0), At(MAX_COUNT)),
+    ("eval_steps", At(0.0), At(MAX_UNBOUNDED)),
     ("eval_temperature", Beyond(0.0), At(100.0)),
-    ("eval_train", At(0.0), At(ENDLESS)),
-    ("extrapolate", At(1.0), At(MANY)),
+    ("eval_train", At(0.0), At(MAX_UNBOUNDED)),
+    ("extrapolate", At(1.0), At(MAX_COUNT)),
     ("few_shot", At(0.0), At(1000.0)),
     ("few_shot_seed", At(0.0), At(f64::MAX)),
-    ("group", At(1.0), At(MANY)),
+    ("group", At(1.0), At(MAX_COUNT)),
     ("groups", At(1.0), At(1e9)),
-    ("groups_per_step", At(1.0), At(MANY)),
+    ("groups_per_step", At(1.0), At(MAX_COUNT)),
     ("iterations", At(1.0), At(1e9)),
-    ("k", At(1.0), At(MANY)),
+    ("k", At(1.0), At(MAX_COUNT)),
     ("learning_rate", Beyond(0.0), At(1e30)),
-    ("ledger", At(1.0), At(ENDLESS)),
-    ("limit", At(0.0), At(ENDLESS)),
-    ("log_completions", At(0.0), At(ENDLESS)),
-    ("log_divergences", At(0.0), At(ENDLESS)),
-    ("log_interference", At(0.0), At(ENDLESS)),
+    ("ledger", At(1.0), At(MAX_UNBOUNDED)),
+    ("limit", At(0.0), At(MAX_UNBOUNDED)),
+    ("log_completions", At(0.0), At(MAX_UNBOUNDED)),
+    ("log_divergences", At(0.0), At(MAX_UNBOUNDED)),
+    ("log_interference", At(0.0), At(MAX_UNBOUNDED)),
     ("lora_alpha", Beyond(0.0), At(1e6)),
     ("lora_dropout", At(0.0), Beyond(1.0)),
     ("lora_r", At(1.0), At(65_536.0)),
     ("max_completion_length", At(1.0), At(16_777_216.0)),
-    ("max_completions", At(1.0), At(ENDLESS)),
+    ("max_completions", At(1.0), At(MAX_UNBOUNDED)),
     ("max_grad_norm", At(0.0), At(1e30)),
     ("max_num_seqs", At(1.0), At(1e10)),
-    ("max_rounds", At(1.0), At(MANY)),
+    ("max_rounds", At(1.0), At(MAX_COUNT)),
     ("nproc_per_node", At(1.0), At(1024.0)),
-    ("max_samples", At(1.0), At(ENDLESS)),
-    ("max_skipped_steps", At(1.0), At(ENDLESS)),
+    ("max_samples", At(1.0), At(MAX_UNBOUNDED)),
+    ("max_skipped_steps", At(1.0), At(MAX_UNBOUNDED)),
     ("max_steps", At(1.0), At(1e12)),
-    ("max_test_samples", At(1.0), At(ENDLESS)),
-    ("max_tokens", At(1.0), At(ENDLESS)),
+    ("max_test_samples", At(1.0), At(MAX_UNBOUNDED)),
+    ("max_tokens", At(1.0), At(MAX_UNBOUNDED)),
     ("eval_min_p", At(0.0), Beyond(1.0)),
     ("eval_top_k", At(0.0), At(16_777_216.0)),
     ("eval_top_p", Beyond(0.0), At(1.0)),
@@ -78,8 +81,8 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("max_unjudged", At(0.0), At(1.0)),
     ("micro_batch_tokens", At(1.0), At(1e9)),
     ("min_p", At(0.0), Beyond(1.0)),
-    ("n", At(1.0), At(MANY)),
-    ("new_tokens", At(1.0), At(MANY)),
+    ("n", At(1.0), At(MAX_COUNT)),
+    ("new_tokens", At(1.0), At(MAX_COUNT)),
     ("num_generations", At(1.0), At(65_536.0)),
     ("num_iterations", At(1.0), At(1000.0)),
     ("steps_per_generation", At(1.0), At(1000.0)),
@@ -87,19 +90,19 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("pef_threshold", At(0.0), At(1.0)),
     ("plan_rate", Beyond(0.0), At(1e12)),
     ("port", At(0.0), At(65_535.0)),
-    ("prompt_len", At(1.0), At(MANY)),
-    ("prompts", At(1.0), At(MANY)),
-    ("prompts_per_step", At(1.0), At(MANY)),
-    ("rehearsal_batch_size", At(1.0), At(MANY)),
+    ("prompt_len", At(1.0), At(MAX_COUNT)),
+    ("prompts", At(1.0), At(MAX_COUNT)),
+    ("prompts_per_step", At(1.0), At(MAX_COUNT)),
+    ("rehearsal_batch_size", At(1.0), At(MAX_COUNT)),
     ("reps", At(1.0), At(1000.0)),
     ("retries", At(0.0), At(1000.0)),
     ("reward_weights", Beyond(0.0), At(1e6)),
     ("runs", At(1.0), At(1000.0)),
-    ("save_steps", At(0.0), At(ENDLESS)),
-    ("save_total_limit", At(0.0), At(ENDLESS)),
+    ("save_steps", At(0.0), At(MAX_UNBOUNDED)),
+    ("save_total_limit", At(0.0), At(MAX_UNBOUNDED)),
     ("seed", At(0.0), At(f64::MAX)),
-    ("steps", At(1.0), At(MANY)),
-    ("step", At(0.0), At(ENDLESS)),
+    ("steps", At(1.0), At(MAX_COUNT)),
+    ("step", At(0.0), At(MAX_UNBOUNDED)),
     ("target", Beyond(0.0), Beyond(1.0)),
     ("target_validity", Beyond(0.0), Beyond(1.0)),
     ("temperature", At(0.0), At(100.0)),
@@ -110,6 +113,41 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("weight_decay", At(0.0), At(10.0)),
     ("zero_stage", At(0.0), At(1.0)),
 ];
+
+/// The kinds of numbers that options take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NumberKind {
+    Whole,
+    Real,
+}
+
+/// The kind of number that an option takes; none where its value is no number.
+pub(super) fn number_kind(option: &Arg) -> Option<NumberKind> {
+    let kind = option.get_value_parser().type_id();
+    let whole: [ValueParser; 3] =
+        [value_parser!(usize).into(), value_parser!(u64).into(), value_parser!(u16).into()];
+    if whole.iter().any(|parser| parser.type_id() == kind) {
+        return Some(NumberKind::Whole);
+    }
+    (ValueParser::from(value_parser!(f64)).type_id() == kind).then_some(NumberKind::Real)
+}
+
+/// The range of a numeric option whose value clap refuses, such as a negative count.
+pub(super) fn explain(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::ValueValidation {
+        return None;
+    }
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (option, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
+    let name = option.split(' ').next()?.trim_start_matches('-');
+    let (_, least, most) = range(&name.replace('-', "_"))?;
+    // A text that is no number at all, and a count beyond what a word holds, have clap's own message.
+    value.parse::<f64>().ok().filter(|number| number.abs() < 1e19)?;
+    Some(format!("{name} must be a whole number, {}, not {value}", spelled(*least, *most)))
+}
 
 /// Refuses numbers that mean nothing, or that no machine could do.
 pub(super) fn check(options: &Table) -> Result<()> {
@@ -189,12 +227,6 @@ mod tests {
 
     /// Every option of every command that takes a number, with the flag that sets it.
     fn numeric() -> Vec<(String, String, String)> {
-        let kinds = [
-            clap::builder::ValueParser::from(clap::value_parser!(f64)).type_id(),
-            clap::builder::ValueParser::from(clap::value_parser!(usize)).type_id(),
-            clap::builder::ValueParser::from(clap::value_parser!(u64)).type_id(),
-            clap::builder::ValueParser::from(clap::value_parser!(u16)).type_id(),
-        ];
         let mut options = Vec::new();
         for command in commands::command().get_subcommands() {
             for argument in command.get_arguments() {
@@ -203,7 +235,7 @@ mod tests {
                     (None, Some(short)) => format!("-{short}="),
                     (None, None) => continue,
                 };
-                if kinds.contains(&argument.get_value_parser().type_id()) {
+                if number_kind(argument).is_some() {
                     let (command, name) =
                         (command.get_name().to_owned(), argument.get_id().to_string());
                     options.push((command, name, flag));
@@ -244,6 +276,20 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_negative_number_has_a_range_error_and_is_no_option() {
+        for (option, value, message) in [
+            ("--temperature", "-1", "temperature must be at least 0 and at most 100, not -1.0"),
+            ("--learning-rate", "-0.5", "learning-rate must be above 0"),
+            ("--max-steps", "-5", "max-steps must be a whole number, at least 1"),
+            ("--max-steps", "2.5", "max-steps must be a whole number, at least 1"),
+        ] {
+            let words = ["tealight", "train", option, value].map(str::to_owned);
+            let error = format!("{:#}", crate::cli::check(&words).expect_err(message));
+            assert!(error.contains(message), "{error}");
         }
     }
 

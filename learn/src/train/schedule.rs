@@ -18,7 +18,7 @@ pub enum Scheduler {
 /// The learning rate's settings; names are TRL's.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Step size of AdamW after the warm-up.
+    /// Step size of AdamW after the warm-up; with --use-peft 1e-4 unless given.
     #[arg(long, default_value = "1e-6", help_heading = "Optimizer")]
     pub learning_rate: f64,
     /// Learning-rate schedule after the warm-up.
@@ -30,6 +30,19 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// The command line's learning rate of a LoRA adapter where none is given: its matrices begin at a product of 0 and
+    /// are few, and the rate of full weights would not move them.
+    pub const ADAPTER_RATE: f64 = 1e-4;
+
+    /// The learning rate as a run states it: that of an adapter says where it is the default.
+    pub fn stated_rate(&self, is_adapter: bool) -> String {
+        let rate = self.learning_rate;
+        match is_adapter && rate == Self::ADAPTER_RATE {
+            true => format!("{rate:e} (the default with --use-peft)"),
+            false => format!("{rate:e}"),
+        }
+    }
+
     /// The rate of step `step` (from 0) of `total`.
     pub fn rate(&self, step: usize, total: usize) -> f64 {
         if step < self.warmup_steps {
@@ -49,6 +62,19 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_of_adapters_is_named() {
+        let schedule = |learning_rate| Schedule {
+            learning_rate,
+            lr_scheduler_type: Scheduler::Constant,
+            warmup_steps: 0,
+        };
+        let default = schedule(Schedule::ADAPTER_RATE);
+        assert_eq!(default.stated_rate(true), "1e-4 (the default with --use-peft)");
+        assert_eq!(default.stated_rate(false), "1e-4");
+        assert_eq!(schedule(2e-4).stated_rate(true), "2e-4");
+    }
 
     #[test]
     fn the_rate_rises_then_falls_as_named() {

@@ -249,12 +249,12 @@ fn checked_plan(config: &RlvrConfig) -> Result<Plan> {
     tracing::info!("objective {}: {resolved}; {checked}", config.objective);
     let settings = &config.settings;
     tracing::info!(
-        "training: {} steps of {} prompts x {} completions of up to {} tokens, learning rate {:e}, seed {}",
+        "training: {} steps of {} prompts x {} completions of up to {} tokens, learning rate {}, seed {}",
         settings.max_steps,
         settings.prompts_per_step,
         settings.num_generations,
         settings.length(),
-        settings.schedule.learning_rate,
+        settings.schedule.stated_rate(settings.lora.use_peft),
         config.seed
     );
     Ok(plan)

@@ -9,6 +9,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem, SOURCES, Source};
+use tealight_eval::number::counted;
 
 use super::fine_tune::{dataset_checksum, new_adapter};
 use crate::app::directory::{self, FINAL, RunDirectory};
@@ -95,9 +96,9 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     checkpoint::clean(output)?;
     stop.saves();
     let mut lines = JsonLines::append(&metrics)?;
-    let steps = options.sft.max_steps;
+    options.announce();
+    let (steps, every) = (options.sft.max_steps, options.sft.save_steps);
     let mut progress = Progress::new("sft", steps.saturating_sub(state.global_step));
-    let every = options.sft.save_steps;
     let (standing, mut saved) = ((&mut state, &mut optimizer), 0);
     let is_done = sft::run(
         &policy,
@@ -131,11 +132,21 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     let model = output.join(FINAL);
     writable_subfolder(&model)?;
     base.save_trained(adapter.as_ref(), &policy.tensors(), &model)?;
-    tracing::info!("{steps} steps; model in {}", model.display());
+    tracing::info!("{}; model in {}", counted(steps, "step"), model.display());
     Ok(())
 }
 
 impl SftOptions {
+    fn announce(&self) {
+        tracing::info!(
+            "training: {} of {}, learning rate {}, seed {}",
+            counted(self.sft.max_steps, "step"),
+            counted(self.sft.batch_size, "example"),
+            self.sft.schedule.stated_rate(self.lora.use_peft),
+            self.sft.seed
+        );
+    }
+
     /// Refuses settings that do not go together.
     fn check(&self) -> Result<()> {
         self.lora.check()?;

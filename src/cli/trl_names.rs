@@ -1,0 +1,136 @@
+//! Options and settings that have another name in TRL and other tools, and what to give in place of them.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Other tools' names, without their dashes, and what to use here.
+const HINTS: &[(&str, &str)] = &[
+    ("lr", "use --learning-rate"),
+    ("run-name", "a run is named by its directory, --output"),
+    ("model-id model-name pretrained", "use --model"),
+    ("dataset-config dataset-split dataset-train-split", "use --dataset OWNER/NAME/CONFIG:SPLIT"),
+    (
+        "reward-funcs reward-model-name-or-path",
+        "use --verifier, repeated for several verifiers; a function of your own is --verifier \
+         python:FILE.py:FUNCTION",
+    ),
+    (
+        "per-device-train-batch-size generation-batch-size",
+        "--prompts-per-step counts prompts, each with --num-generations completions",
+    ),
+    ("per-device-eval-batch-size", "--max-num-seqs limits the sequences of a decoding batch"),
+    (
+        "gradient-accumulation-steps",
+        "a step is --prompts-per-step prompts; --micro-batch-tokens splits the step without effect on the result",
+    ),
+    (
+        "num-train-epochs epochs",
+        "use --max-steps; an epoch is the number of problems divided by --prompts-per-step",
+    ),
+    ("warmup-ratio", "use --warmup-steps"),
+    (
+        "max-prompt-length",
+        "prompts are never cut; --filter-overlong-prompts leaves out those that do not fit the context",
+    ),
+    ("max-new-tokens max-gen-toks max-length", "use --max-completion-length"),
+    (
+        "logging-steps logging-strategy logging-dir",
+        "every step is logged, to metrics.jsonl in --output and to --report-to",
+    ),
+    ("save-strategy", "use --save-steps N; 0 saves only at the end"),
+    ("eval-strategy do-eval", "use --eval-steps N with --eval-dataset; 0 disables evaluations"),
+    ("scale-rewards", "use --baseline group-std, batch-std or group-mean"),
+    (
+        "use-vllm vllm-mode vllm-server-base-url vllm-server-host vllm-server-port",
+        "name the servers that sample with --engine URL",
+    ),
+    (
+        "vllm-importance-sampling-correction vllm-importance-sampling-mode",
+        "use --importance-correction",
+    ),
+    ("bf16", "use --dtype bfloat16"),
+    ("fp16", "float16 is not supported; use --dtype bfloat16 or float32"),
+    ("load-in-8bit load-in-4bit", "use --base-dtype int8, on a CPU"),
+    ("optim", "AdamW is the only optimizer"),
+    ("sync-ref-model ref-model-sync-steps", "the base stays the reference for the whole run"),
+    ("push-to-hub hub-model-id", "use tealight push after training"),
+    (
+        "deepspeed fsdp",
+        "start several processes with tealight launch -n N; --zero-stage 1 shards the optimizer's state over them",
+    ),
+    ("limit num-samples max-train-samples", "use --max-samples"),
+    ("num-fewshot", "use --few-shot"),
+];
+
+/// The hint for an option of another tool.
+pub(super) fn hint(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
+    let name = given.split('=').next().unwrap_or(given);
+    let fix = fix(name.strip_prefix("--")?)?;
+    Some(format!("there is no {name} here: {fix} (docs/how-to/trl.md)"))
+}
+
+/// The option to give in place of another tool's, which is named without its dashes.
+pub(super) fn fix(name: &str) -> Option<&'static str> {
+    let is_named = |(names, _): &&(&str, &str)| names.split(' ').any(|known| known == name);
+    HINTS.iter().find(is_named).map(|(_, fix)| *fix)
+}
+
+/// Short names that other tools have, and ours for the same.
+const SHORT: [(&str, &str); 3] =
+    [("lr", "learning_rate"), ("bs", "prompts_per_step"), ("epochs", "max_steps")];
+
+/// Our name, in settings files, for a short one of other tools.
+pub(super) fn short(name: &str) -> Option<&'static str> {
+    SHORT.iter().find(|(known, _)| *known == name).map(|(_, ours)| *ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::cli::commands;
+
+    #[test]
+    fn every_hint_names_options_that_training_has_and_every_name_is_anothers() {
+        let command = commands::command();
+        let train = command.find_subcommand("train").expect("a command");
+        let known: HashSet<String> = train
+            .get_arguments()
+            .filter(|option| !option.is_hide_set())
+            .flat_map(|option| {
+                let aliases = option.get_all_aliases().unwrap_or_default();
+                option.get_long().into_iter().chain(aliases).map(str::to_owned).collect::<Vec<_>>()
+            })
+            .collect();
+        let mut seen = HashSet::new();
+        for (names, fix) in HINTS {
+            for name in names.split(' ') {
+                assert!(seen.insert(name), "{name} has two hints");
+                assert!(!known.contains(name), "--{name} is an option of train");
+            }
+            for word in fix.split([' ', ';', ',']).filter_map(|word| word.strip_prefix("--")) {
+                assert!(known.contains(word), "{names}: train has no --{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_trl_get_their_hint_with_dashes_and_underscores() {
+        for (given, words) in [
+            ("--max_prompt_length", "--filter-overlong-prompts"),
+            ("--logging-steps=3", "metrics.jsonl"),
+            ("--logging_steps", "metrics.jsonl"),
+            ("--save_strategy", "--save-steps"),
+        ] {
+            let given = crate::cli::config_merge::kebab_case(given.into());
+            let words_given = ["tealight".into(), "train".into(), given];
+            let error = commands::command().try_get_matches_from(words_given).expect_err(words);
+            let hint = hint(&error).expect(words);
+            assert!(hint.contains(words), "{hint}");
+        }
+    }
+}
