@@ -1,10 +1,11 @@
 //! `tealight completions` and `tealight man`: what shells, `man` and the book are told of the options.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::{Args, Command};
+use clap::{Arg, Args, Command};
 use serde::{Deserialize, Serialize};
 
 use crate::system::files::{writable_directory, write_atomic};
@@ -62,28 +63,62 @@ pub(in crate::cli) fn man(options: &ManOptions, program: Command) -> Result<()> 
     Ok(())
 }
 
-/// Every command with every option, its default and what it means.
+/// An option that so many commands have with the same text is described once.
+const SHARED: usize = 2;
+
+/// Every command with every option, its default and what it means; last the options that several commands share.
 fn markdown(mut program: Command) -> String {
     program.build();
+    let commands: Vec<&Command> =
+        program.get_subcommands().filter(|command| command.get_name() != "help").collect();
+    let mut uses: BTreeMap<String, usize> = BTreeMap::new();
+    for option in commands.iter().flat_map(|command| shown(command)) {
+        *uses.entry(line(option)).or_default() += 1;
+    }
+    let is_shared = |option: &&Arg| uses.get(&line(option)).is_some_and(|count| *count >= SHARED);
     let mut text = String::from(
-        "# Every option\n\nWritten by `tealight man --markdown`. Keys of `--config` files are the names below, with `-` or `_`.\n",
+        "# Every option\n\nWritten by `tealight man --markdown`. Keys of `--config` files are the names below, with `-` or `_`. \
+         Options that several commands share are described once, in [Shared options](#shared-options).\n",
     );
-    for command in program.get_subcommands().filter(|command| command.get_name() != "help") {
+    let mut shared: Vec<String> = Vec::new();
+    for command in commands {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         text.push_str(&format!("\n## tealight {}\n\n{about}.\n\n", command.get_name()));
-        let is_shown = |option: &&clap::Arg| option.get_id() != "help" && !option.is_hide_set();
-        for option in command.get_arguments().filter(is_shown) {
-            text.push_str(&line(option));
+        let (common, own): (Vec<&Arg>, Vec<&Arg>) = shown(command).partition(is_shared);
+        text.extend(own.into_iter().map(line));
+        if !common.is_empty() {
+            let names = common.iter().map(|option| format!("`{}`", name(option)));
+            text.push_str(&format!("- Shared: {}\n", names.collect::<Vec<_>>().join(", ")));
         }
-        if let Some(more) = command.get_after_help() {
+        for option in common.into_iter().map(line) {
+            if !shared.contains(&option) {
+                shared.push(option);
+            }
+        }
+        if let Some(more) = command.get_after_long_help() {
             text.push_str(&format!("\n```text\n{}\n```\n", more.to_string().trim()));
         }
     }
+    text.push_str(&format!("\n## Shared options\n\n{}", shared.concat()));
     text
 }
 
+/// The options of a command that its help shows.
+fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|option| option.get_id() != "help" && !option.is_hide_set())
+}
+
+/// The flag of an option, the long one where it has both.
+fn name(option: &Arg) -> String {
+    match (option.get_long(), option.get_short()) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some(short)) => format!("-{short}"),
+        (None, None) => option.get_id().to_string(),
+    }
+}
+
 /// An option as an item of a list.
-fn line(option: &clap::Arg) -> String {
+fn line(option: &Arg) -> String {
     let mut names = Vec::new();
     names.extend(option.get_short().map(|short| format!("-{short}")));
     names.extend(option.get_long().map(|long| format!("--{long}")));
@@ -119,4 +154,22 @@ fn line(option: &clap::Arg) -> String {
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     let help = help.trim().trim_end_matches('.');
     format!("- `{name}`: {help}.{choices}{default}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::commands;
+
+    #[test]
+    fn the_reference_describes_a_shared_option_once_and_names_it_at_every_command() {
+        let text = markdown(commands::command());
+        assert_eq!(text.matches("- `--config <FILE.toml>`: ").count(), 1);
+        let (described, shared) = text.split_once("\n## Shared options\n").expect("a section");
+        assert!(shared.contains("- `--config <FILE.toml>`: "), "{shared}");
+        let sections: Vec<&str> = described.split("\n## tealight ").skip(1).collect();
+        assert_eq!(sections.len(), commands::names().count());
+        assert!(sections.iter().all(|section| section.contains("`--config`")), "{described}");
+        assert!(described.contains("- `--zero-stage <STAGE>`: "));
+    }
 }
