@@ -4,7 +4,8 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::entries::ENTRIES;
-use super::help;
+use super::help::{self, Layout};
+use super::ranges;
 use super::training::study;
 use crate::system::process::Process;
 
@@ -40,6 +41,10 @@ impl Entry {
             .action(ArgAction::SetTrue)
             .help("Show nothing but the result, warnings and errors");
         let command = (self.options)(Command::new(self.name)).arg(config).arg(quiet);
+        let command = command.mut_args(|option| {
+            let is_number = ranges::number_kind(&option).is_some();
+            option.allow_negative_numbers(is_number)
+        });
         refused(self.name).iter().fold(command, |command, id| match has(&command, id) {
             true => command.mut_arg(id, |option| option.hide(true)),
             false => command,
@@ -64,20 +69,33 @@ fn has(command: &Command, id: &str) -> bool {
 
 /// The whole command line.
 pub(super) fn command() -> Command {
+    command_as(Layout::Full)
+}
+
+/// The whole command line, with its help as `layout` says.
+pub(super) fn command_as(layout: Layout) -> Command {
     let all = ENTRIES.iter().map(|entry| {
-        let mut command = help::grouped(entry.name, entry.plain());
+        let mut command = entry.plain();
         if entry.name == "study" {
             command = help::with_recipe(command, &study::recipe());
         }
+        let command = help::laid_out(entry.name, command, layout);
+        let example = help::first_example(entry.more).unwrap_or_else(|| entry.more.to_owned());
         // The derived options would put their own doc comment in place of the description.
-        command.about(entry.about).long_about(entry.about).after_help(entry.more)
+        let command = command.about(entry.about).long_about(entry.about);
+        command.after_help(example).after_long_help(entry.more)
     });
+    let about = |name: &str| entry(name).map_or("", |entry| entry.about);
     Command::new("tealight")
         .version(env!("CARGO_PKG_VERSION"))
         .about(env!("CARGO_PKG_DESCRIPTION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .after_help("Begin with `tealight study`: it needs no model, no data and no network.")
+        .help_template(help::template(about))
+        .after_help(
+            "Begin with `tealight study`: it needs no model, no data and no network. `tealight COMMAND -h` shows the \
+             options that most people use, --help all options.",
+        )
         .subcommands(all)
 }
 

@@ -23,8 +23,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         options: |command| study::Flags::augment_args(StudyOptions::augment_args(command)),
         about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
--h shows the options that most studies need, --help shows all options; `tealight objectives`
-describes the objectives. Without a model, a dataset or a task, the task colouring is studied with
+`tealight objectives` describes the objectives. Without a model, a dataset or a task, the task colouring is studied with
 the embedded model `tasks`. The values shown are those of recipes/collapse-study.toml, which --task
 reads for every task but countdown; --tasks reads recipes/tasks-study.toml, and the model
 `countdown` (--task countdown) recipes/countdown-study.toml. Flags and --config files take
@@ -44,13 +43,12 @@ Examples:
         options: |command| train::Flags::augment_args(train::Settings::augment_args(command)),
         about: "Fine-tune a model with verifiable rewards under one objective",
         more: "\
--h shows the options that most runs need, --help shows all options; `tealight objectives`
-describes the objectives.
+`tealight objectives` describes the objectives.
 
 Examples:
   tealight train --model Qwen/Qwen2.5-0.5B-Instruct --dataset openai/gsm8k/main:train \\
       --objective dph-js --output runs/js
-  tealight train --use-peft --lora-r 16 --learning-rate 1e-4 --output runs/lora
+  tealight train --use-peft --lora-r 16 --output runs/lora
   tealight train --config recipe:countdown --output runs/countdown
   tealight train --resume runs/js",
         check: train::check,
@@ -115,7 +113,7 @@ Example:
     Entry {
         name: "show",
         options: show::ShowOptions::augment_args,
-        about: "Print completions that training logged",
+        about: "Print completions that training logged or an evaluation sampled",
         more: "\
 Example:
   tealight show runs/js --step 50 --verdict incorrect --limit 3",
@@ -125,7 +123,7 @@ Example:
     Entry {
         name: "presample",
         options: presample::Settings::augment_args,
-        about: "Sample the base once, for several runs: solve rates of prompts, correct samples, Pass@k",
+        about: "Sample the base once for several runs: solve rates of prompts, correct samples",
         more: "\
 The samples serve every objective that needs the base: pass --presamples DIR to train.
 
@@ -256,10 +254,11 @@ Examples:
     Entry {
         name: "objectives",
         options: objectives::ObjectivesOptions::augment_args,
-        about: "Describe the objectives: what each optimises, its keys and defaults, its paper, when to use it",
+        about: "Describe the objectives: what each optimises, its keys, its paper, when to use it",
         more: "\
 Examples:
   tealight objectives
+  tealight objectives --all
   tealight objectives dph-js",
         check: |m| resolve::<objectives::ObjectivesOptions>(m).map(drop),
         run: |m, _| objectives::run(&resolve(m)?),

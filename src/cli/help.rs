@@ -1,192 +1,239 @@
-//! The layout of a command's `-h` and `--help`: groups in one order, and the options that most people use.
+//! The layout of a command's `-h` and `--help`: which options `-h` shows, their groups, the groups of commands.
 
-use clap::{Arg, Command};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
-/// A group of options, as `train` and `study` show them.
-struct Group {
-    title: &'static str,
-    /// Shown by `-h` and `--help`.
-    common: &'static [&'static str],
-    /// Shown by `--help` alone.
-    further: &'static [&'static str],
+use clap::{Arg, Command, value_parser};
+
+use super::ranges::{self, NumberKind};
+
+/// What is asked for: clap lays out `-h` and `--help` alike but for hidden options.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// `-h`: the options of [`COMMON`], a sentence each, on one screen.
+    Short,
+    /// `--help`: all options, in groups.
+    Full,
 }
 
-/// Every option of `train` and of `study`, by its name in settings files.
-const GROUPS: [Group; 8] = [
-    Group {
-        title: "Model",
-        common: &["model", "device", "use_peft"],
-        further: &[
-            "adapter",
-            "dtype",
-            "base_dtype",
-            "rollout_dtype",
-            "kernels",
-            "quantized",
-            "lora_r",
-            "lora_alpha",
-            "lora_dropout",
-            "lora_target_modules",
-            "use_rslora",
-        ],
-    },
-    Group {
-        title: "Data",
-        common: &["task", "dataset", "test_dataset", "verifier", "max_samples"],
-        further: &[
-            "tasks",
-            "prompt_column",
-            "answer_column",
-            "reward_weights",
-            "correct_threshold",
-            "ood_dataset",
-            "test_suite",
-            "max_test_samples",
-            "instruction",
-            "system_prompt",
-            "prompt_template",
-            "chat_template",
-            "template_date",
-            "filter_overlong_prompts",
-            "few_shot",
-            "few_shot_dataset",
-            "few_shot_seed",
-        ],
-    },
-    Group {
-        title: "Objective",
-        common: &["objective", "objectives", "beta"],
-        further: &[
-            "target_validity",
-            "beta_per",
-            "baseline",
-            "loss_type",
-            "epsilon",
-            "epsilon_high",
-            "num_iterations",
-            "steps_per_generation",
-            "mask_truncated_completions",
-            "truncated",
-            "demonstration_template",
-            "num_presamples",
-            "presamples",
-            "rehearsal_batch_size",
-            "rehearsal_samples",
-            "pef_threshold",
-            "extra_check",
-            "explore",
-            "drop_unsolved",
-            "tuned",
-            "allow_unequal_tuning",
-            "variants",
-            "average_share",
-            "base_temperature",
-            "temperatures",
-            "test_measure",
-            "no_baselines",
-        ],
-    },
-    Group {
-        title: "Rollout",
-        common: &["num_generations", "prompts_per_step", "max_completion_length", "temperature"],
-        further: &[
-            "prompt_allocation",
-            "max_num_seqs",
-            "engine",
-            "engine_model",
-            "engine_dialect",
-            "engine_weights",
-            "engine_folder",
-            "engine_timeout",
-            "concurrency",
-            "retries",
-            "api_key_env",
-            "max_staleness",
-            "importance_correction",
-        ],
-    },
-    Group {
-        title: "Optimiser",
-        common: &["max_steps", "learning_rate", "seed", "seeds"],
-        further: &[
-            "max_completions",
-            "max_tokens",
-            "match",
-            "lr_scheduler_type",
-            "warmup_steps",
-            "adam_beta1",
-            "adam_beta2",
-            "adam_epsilon",
-            "weight_decay",
-            "max_grad_norm",
-            "zero_stage",
-            "gradient_link",
-            "micro_batch_tokens",
-            "gradient_checkpointing",
-            "max_skipped_steps",
-            "strict",
-        ],
-    },
-    Group {
-        title: "Evaluation",
-        common: &["n", "k", "eval_dataset", "eval_steps"],
-        further: &[
-            "eval_max_samples",
-            "eval_num_samples",
-            "metric_for_best_model",
-            "eval_train",
-            "eval_temperature",
-            "eval_top_p",
-            "eval_top_k",
-            "eval_min_p",
-            "no_greedy",
-            "base_perplexity",
-            "ledger",
-        ],
-    },
-    Group {
-        title: "Checkpoints",
-        common: &["save_steps", "resume"],
-        further: &["save_total_limit"],
-    },
-    Group {
-        title: "Output",
-        common: &["output", "dry_run", "plan", "config"],
-        further: &[
-            "overwrite",
-            "json",
-            "log_completions",
-            "log_kl",
-            "log_divergences",
-            "log_interference",
-            "report_to",
-            "plan_rate",
-            "plan_from",
-            "quiet",
-        ],
-    },
+impl Layout {
+    /// The layout that a command line asks for. Its options mean the same in both.
+    pub(super) fn of_arguments(arguments: &[OsString]) -> Self {
+        if arguments.iter().any(|argument| argument == "-h") { Self::Short } else { Self::Full }
+    }
+}
+
+/// The options that `-h` shows, in this order, of commands that have too many to show all.
+const COMMON: [(&str, &str); 12] = [
+    (
+        "train",
+        "model dataset verifier objective beta use_peft learning_rate max_steps num_generations \
+         prompts_per_step max_completion_length output resume config",
+    ),
+    ("study", "task tasks model dataset objectives seeds max_steps n output plan config"),
+    (
+        "eval",
+        "model dataset suite verifier n k temperature max_completion_length max_samples engine \
+         output json",
+    ),
+    ("grade", "file dataset verifier answer_column name k truncated failed output json"),
+    (
+        "generate",
+        "prompt file model system_prompt raw n temperature max_completion_length seed json",
+    ),
+    (
+        "presample",
+        "model dataset verifier num_presamples k temperature max_completion_length max_samples \
+         output json",
+    ),
+    (
+        "sft",
+        "model dataset from_scratch use_peft learning_rate max_steps batch_size max_samples seed \
+         save_steps output resume config",
+    ),
+    ("export", "model adapter merge average gguf save_dtype output overwrite"),
+    (
+        "beta",
+        "validity target beta measure model dataset num_presamples interval_width output json",
+    ),
+    ("batch", "input output model device dtype max_completion_length max_num_seqs seed"),
+    ("bench", "model device dtype prompts group prompt_len new_tokens reps rollout_only json"),
+    ("lab", "world class beta alpha divergence start sampled table seed output json"),
 ];
 
-/// Whether an option is one that most runs need.
-pub(super) fn is_common(id: &str) -> bool {
-    GROUPS.iter().any(|group| group.common.contains(&id))
+/// The groups of `--help` of `train` and of `study`, with every option of both by its name in settings files.
+const GROUPS: [(&str, &str); 8] = [
+    (
+        "Model",
+        "model device use_peft adapter dtype base_dtype rollout_dtype kernels quantized lora_r \
+         lora_alpha lora_dropout lora_target_modules use_rslora",
+    ),
+    (
+        "Data",
+        "task dataset test_dataset verifier max_samples tasks prompt_column answer_column \
+         reward_weights correct_threshold ood_dataset test_suite max_test_samples instruction \
+         system_prompt prompt_template chat_template template_date filter_overlong_prompts \
+         few_shot few_shot_dataset few_shot_seed",
+    ),
+    (
+        "Objective",
+        "objective objectives beta target_validity beta_per baseline loss_type epsilon \
+         epsilon_high num_iterations steps_per_generation mask_truncated_completions truncated \
+         demonstration_template num_presamples presamples rehearsal_batch_size rehearsal_samples \
+         pef_threshold extra_check explore drop_unsolved tuned allow_unequal_tuning variants \
+         average_share base_temperature temperatures test_measure no_baselines",
+    ),
+    (
+        "Rollout",
+        "num_generations prompts_per_step max_completion_length temperature prompt_allocation \
+         max_num_seqs engine engine_model engine_dialect engine_weights engine_folder \
+         engine_timeout concurrency retries api_key_env max_staleness importance_correction",
+    ),
+    (
+        "Optimizer",
+        "max_steps learning_rate seed seeds max_completions max_tokens match lr_scheduler_type \
+         warmup_steps adam_beta1 adam_beta2 adam_epsilon weight_decay max_grad_norm zero_stage \
+         gradient_link micro_batch_tokens gradient_checkpointing max_skipped_steps strict",
+    ),
+    (
+        "Evaluation",
+        "n k eval_dataset eval_steps eval_max_samples eval_num_samples metric_for_best_model \
+         eval_train eval_temperature eval_top_p eval_top_k eval_min_p no_greedy base_perplexity \
+         ledger",
+    ),
+    ("Checkpoints", "save_steps resume save_total_limit"),
+    (
+        "Output",
+        "output dry_run plan config overwrite json log_completions log_kl log_divergences \
+         log_interference report_to plan_rate plan_from quiet",
+    ),
+];
+
+/// The groups of commands in `tealight --help`.
+const COMMANDS: [(&str, &str); 6] = [
+    ("Commands", "eval train compare grade report"),
+    ("Objectives", "study objectives tasks presample beta lab"),
+    ("Models and samples", "generate batch sft export push show"),
+    ("Verifiers", "verify"),
+    ("Settings", "init recipes schema"),
+    ("This machine", "doctor bench launch completions man"),
+];
+
+/// Whether `-h` of a command shows an option.
+pub(super) fn is_common(command: &str, id: &str) -> bool {
+    common(command).is_none_or(|ids| ids.split(' ').any(|common| common == id))
 }
 
-/// The options of `train` or `study` in their groups; other commands are left as they are.
-pub(super) fn grouped(name: &'static str, command: Command) -> Command {
-    if !["train", "study"].contains(&name) {
-        return command;
+/// The row of a command in [`COMMON`].
+fn common(command: &str) -> Option<&'static str> {
+    COMMON.iter().find(|(name, _)| *name == command).map(|(_, ids)| *ids)
+}
+
+/// The template of `tealight --help`, with the commands in their groups and what each is about.
+pub(super) fn template(about: impl Fn(&str) -> &'static str) -> String {
+    let group = |(title, names): &(&str, &str)| {
+        let line = |name: &str| format!("  {name:12} {}\n", about(name));
+        format!("{title}:\n{}", names.split(' ').map(line).collect::<String>())
+    };
+    let groups: Vec<String> = COMMANDS.iter().map(group).collect();
+    format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\nOptions:\n{{options}}{{after-help}}",
+        groups.join("\n")
+    )
+}
+
+/// A command as `layout` shows it.
+pub(super) fn laid_out(name: &'static str, command: Command, layout: Layout) -> Command {
+    let command = match name {
+        "train" | "study" => grouped(name, command),
+        _ => command,
+    };
+    command.mut_args(|option| {
+        let id = option.get_id().to_string();
+        let option = with_value_name(option).hide_short_help(!is_common(name, &id));
+        match layout {
+            Layout::Full => option,
+            Layout::Short => short(name, &id, option),
+        }
+    })
+}
+
+/// An option as `-h` shows it.
+fn short(command: &str, id: &str, option: Arg) -> Arg {
+    let place = common(command).and_then(|ids| ids.split(' ').position(|common| common == id));
+    let help = option.get_help().map(|help| summary(&help.to_string()));
+    let option = option.help_heading(None::<&str>);
+    let option = match place {
+        Some(place) => option.display_order(place),
+        None => option,
+    };
+    match help {
+        Some(help) => option.help(help),
+        None => option,
     }
+}
+
+/// The first sentence of a help text, and those that name a default.
+fn summary(help: &str) -> String {
+    let mut sentences = vec![String::new()];
+    for word in help.split_whitespace() {
+        let is_begin = word.starts_with(|c: char| c.is_uppercase() || c == '`' || c == '-');
+        let last = sentences.last_mut().expect("one sentence at least");
+        let is_end = last.ends_with('.') && !last.ends_with("...");
+        if is_end && is_begin {
+            sentences.push(word.to_owned());
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    let is_default =
+        |text: &String| text.starts_with("Default:") || text.starts_with("In the default study:");
+    let first = sentences.first().cloned().unwrap_or_default();
+    let rest = sentences.into_iter().skip(1).filter(is_default);
+    let kept: Vec<String> = std::iter::once(first).chain(rest).collect();
+    kept.join(" ").trim_end_matches('.').to_owned()
+}
+
+/// The first example of the text below a command's options.
+pub(super) fn first_example(more: &str) -> Option<String> {
+    let (_, examples) = more.split_once("Examples:\n").or_else(|| more.split_once("Example:\n"))?;
+    let mut shown = String::from("Example:\n");
+    for line in examples.lines() {
+        shown.push_str(line);
+        if !line.ends_with('\\') {
+            break;
+        }
+        shown.push('\n');
+    }
+    Some(shown)
+}
+
+/// An option whose value is called by its kind where its name says no more than the option's: `--max-steps <N>`.
+fn with_value_name(option: Arg) -> Arg {
+    let id = option.get_id().as_str().to_uppercase();
+    let names = option.get_value_names().unwrap_or_default();
+    if id.len() == 1 || names.len() != 1 || names[0].as_str() != id {
+        return option;
+    }
+    let is_path = option.get_value_parser().type_id() == value_parser!(PathBuf).type_id();
+    match (ranges::number_kind(&option), is_path) {
+        (Some(NumberKind::Whole), _) => option.value_name("N"),
+        (Some(NumberKind::Real), _) => option.value_name("FLOAT"),
+        (None, true) => option.value_name("PATH"),
+        (None, false) => option,
+    }
+}
+
+/// The options of `train` or `study` in their groups.
+fn grouped(name: &'static str, command: Command) -> Command {
     // Headings stand in the order of the first option that has them.
     let mut sorted = Command::new(name);
-    for group in &GROUPS {
-        let all = [(group.common, false), (group.further, true)];
-        for (ids, is_further) in all {
-            let known = ids.iter().filter_map(|id| option(&command, id));
-            let shown =
-                known.map(|option| option.help_heading(group.title).hide_short_help(is_further));
-            sorted = sorted.args(shown);
-        }
+    for (title, ids) in &GROUPS {
+        let known = ids.split(' ').filter_map(|id| option(&command, id));
+        sorted = sorted.args(known.map(|option| option.help_heading(*title)));
     }
     // An option that was forgotten above is an option all the same; a test asks for its group.
     let known =
@@ -249,28 +296,69 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_training_has_one_group_and_few_are_shown_at_once() {
-        let ids: Vec<&str> = GROUPS
-            .iter()
-            .flat_map(|group| [group.common, group.further])
-            .flatten()
-            .copied()
-            .collect();
+    fn every_option_of_training_has_one_group() {
+        let ids: Vec<&str> = GROUPS.iter().flat_map(|(_, ids)| ids.split(' ')).collect();
         assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "twice");
         for name in ["train", "study"] {
-            let entry = commands::entry(name).expect("a command");
-            let plain = entry.plain();
-            let grouped = grouped(name, plain.clone());
+            let plain = commands::entry(name).expect("a command").plain();
             let missing: Vec<_> = plain
                 .get_arguments()
                 .map(|option| option.get_id().to_string())
                 .filter(|id| !ids.contains(&id.as_str()))
                 .collect();
             assert!(missing.is_empty(), "{name}: no group for {missing:?}");
+            let grouped = grouped(name, plain.clone());
             assert_eq!(plain.get_arguments().count(), grouped.get_arguments().count());
-            let shown = grouped.get_arguments().filter(|option| !option.is_hide_short_help_set());
-            let count = shown.count();
-            assert!((18..=26).contains(&count), "{name} -h shows {count} options");
         }
+    }
+
+    #[test]
+    fn the_short_help_of_every_command_fits_one_screen() {
+        for (name, ids) in COMMON {
+            let ids: Vec<&str> = ids.split(' ').collect();
+            let plain = commands::entry(name).expect("a command").plain();
+            assert!((8..=14).contains(&ids.len()), "{name} -h shows {} options", ids.len());
+            for id in ids {
+                assert!(option(&plain, id).is_some(), "{name} has no option {id}");
+            }
+        }
+        let mut program = commands::command_as(Layout::Short).term_width(100);
+        program.build();
+        let full = commands::command();
+        for name in commands::names() {
+            let command = program.find_subcommand_mut(name).expect("a command");
+            let text = command.render_help().to_string();
+            assert!(text.lines().count() <= 40, "{name}: {} lines\n{text}", text.lines().count());
+            let full = full.find_subcommand(name).expect("a command");
+            let count = |command: &Command| command.get_arguments().count();
+            assert_eq!(count(full), count(&commands::entry(name).expect("one").plain()));
+        }
+    }
+
+    #[test]
+    fn the_five_first_commands_lead_and_every_command_has_a_group() {
+        let text = commands::command().term_width(100).render_help().to_string();
+        let at = |word: &str| {
+            text.find(&format!("\n  {word} ")).unwrap_or_else(|| panic!("no {word}: {text}"))
+        };
+        let first: Vec<usize> =
+            ["eval", "train", "compare", "grade", "report", "study"].map(at).into();
+        assert!(first.is_sorted(), "{text}");
+        let listed: Vec<&str> = COMMANDS.iter().flat_map(|(_, names)| names.split(' ')).collect();
+        assert_eq!(listed.len(), listed.iter().collect::<HashSet<_>>().len(), "twice");
+        assert_eq!(commands::names().collect::<HashSet<_>>(), listed.into_iter().collect());
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert!(text.lines().count() <= 50, "{text}");
+    }
+
+    #[test]
+    fn a_summary_is_the_first_sentence_and_the_default() {
+        let text = "Number of problems to use, such as 8. More are slower. Default: all";
+        assert_eq!(summary(text), "Number of problems to use, such as 8. Default: all");
+        assert_eq!(summary("One of a, b, ... Default: a"), "One of a, b, ... Default: a");
+        assert_eq!(
+            first_example("Words.\n\nExamples:\n  a \\\n      b\n  c").as_deref(),
+            Some("Example:\n  a \\\n      b")
+        );
     }
 }

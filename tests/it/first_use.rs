@@ -107,8 +107,72 @@ fn names_from_elsewhere_get_the_name_that_is_meant() {
     let settings = folder.write("s.toml", "lr = 1e-5\n");
     let text = refusal(&["train", "--config", &settings, "--output", &folder.path("run")]);
     assert!(text.contains("unknown key `lr`; did you mean `learning_rate`?"), "{text}");
-    let flag = tealight(&["train", "--lr", "1e-5"]);
-    assert!(said(&flag).contains("it is --learning-rate"), "{}", said(&flag));
+    for (line, hint) in [
+        (&["train", "--lr", "1e-5"][..], "use --learning-rate"),
+        (&["train", "--max_prompt_length", "512"], "--filter-overlong-prompts"),
+        (&["train", "--logging_steps", "1"], "metrics.jsonl"),
+        (&["train", "--temperature", "-1"], "temperature must be at least 0 and at most 100"),
+        (&["eval", "-n", "-1"], "n must be a whole number, at least 1"),
+        (&["train", "--objective", "gpro"], "did you mean `grpo`?"),
+    ] {
+        let text = said(&tealight(line));
+        assert!(text.contains(hint) && !text.contains("similar argument"), "{line:?}: {text}");
+    }
+    let text = refusal(&["train", "--objective", "grpo", "--beta", ".04", "--dry-run"]);
+    assert!(text.contains("no KL penalty") && text.contains("kl-k3"), "{text}");
+}
+
+#[test]
+fn objectives_lists_the_common_ones_and_all_on_request() {
+    let listed = |more: &[&str]| shown(&tealight(&[&["objectives"], more].concat()));
+    let (some, all) = (listed(&[]), listed(&["--all"]));
+    assert!(some.contains("  grpo\n") && !some.contains("  mara"), "{some}");
+    assert!(some.lines().count() < 60 && some.contains("--all lists all 57"), "{some}");
+    assert!(
+        all.contains("  mara") && all.contains("clip-cov") && all.contains("Keys, for any"),
+        "{all}"
+    );
+}
+
+#[test]
+fn short_help_is_a_screen_and_long_help_has_every_option() {
+    let help = |option: &str| shown(&tealight(&["train", option]));
+    let (short, long) = (help("-h"), help("--help"));
+    assert!(short.lines().count() <= 40, "{short}");
+    assert!(
+        short.contains("--objective <OBJECTIVE>") && !short.contains("--adam-beta1"),
+        "{short}"
+    );
+    assert!(long.contains("--adam-beta1 <FLOAT>") && long.contains("\nOptimizer:\n"), "{long}");
+}
+
+#[test]
+fn an_adapter_has_its_own_learning_rate_and_the_run_says_so() {
+    let folder = Folder::new();
+    let run = folder.path("run");
+    let small = "--max-steps 1 --prompts-per-step 2 --num-generations 2 --device cpu";
+    let text = ok(command!("train --use-peft --lora-r 2 {small} --output {run}"));
+    assert!(text.contains("learning rate 1e-4 (the default with --use-peft)"), "{text}");
+    let config = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
+    assert!(config.contains("learning_rate = 0.0001"), "{config}");
+}
+
+#[test]
+fn show_prints_the_samples_of_an_evaluation() {
+    let folder = Folder::new();
+    let output = folder.path("eval");
+    ok(command!("eval --max-samples 1 -n 2 -k 1 --device cpu --output {output}"));
+    let text = shown(&tealight(&["show", &output]));
+    assert!(text.contains("  -> ") && text.contains("2 of 2 completions"), "{text}");
+    let json = shown(&tealight(&["show", &output, "--json", "--limit", "1"]));
+    assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
+    let text = refusal(&["show", &output, "--step", "1"]);
+    assert!(text.contains("an evaluation has no steps"), "{text}");
+    let text = refusal(&["show", &folder.path(".")]);
+    assert!(text.contains("name the --output of an evaluation"), "{text}");
+    let table =
+        shown(&tealight(&["eval", "--max-samples", "1", "-n", "1", "-k", "1", "--device", "cpu"]));
+    assert!(table.contains("\n1 problem, 1 sample each;"), "{table}");
 }
 
 #[test]
@@ -153,12 +217,12 @@ fn verify_explains_itself_and_fails_on_request() {
 
 #[test]
 fn export_shows_what_it_reads_and_no_option_that_it_refuses() {
-    let help = shown(&tealight(&["export", "-h"]));
+    let help = shown(&tealight(&["export", "--help"]));
     for words in ["--model reads:", "Hub layout", ".gguf", "PEFT's format", "OWNER/NAME@REVISION"] {
         assert!(help.contains(words), "{words}: {help}");
     }
     assert!(!help.contains("--quantized") && !help.contains("--rollout-dtype"), "{help}");
-    assert!(shown(&tealight(&["eval", "-h"])).contains("--quantized"));
+    assert!(shown(&tealight(&["eval", "--help"])).contains("--quantized"));
 }
 
 #[test]
