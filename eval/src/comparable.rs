@@ -80,15 +80,15 @@ pub fn differences(
         })
         .collect();
     // Prompts are compared where both have them, problem by problem.
-    let prompts = |set: &SetResult| -> BTreeMap<String, u64> {
+    fn prompts(set: &SetResult) -> BTreeMap<&str, u64> {
         let pairs = set.problems.iter().zip(&set.questions);
         let said = pairs.filter(|(_, question)| !question.prompt.trim().is_empty());
-        said.map(|(tally, question)| (tally.problem.clone(), fnv(question.prompt.bytes())))
+        said.map(|(tally, question)| (tally.problem.as_str(), fnv(question.prompt.bytes())))
             .collect()
-    };
+    }
     let (a, b) = (prompts(first.1), prompts(second.1));
-    let other = |(id, hash): &(&String, &u64)| b.get(*id).is_some_and(|other| other != *hash);
-    let changed: Vec<&String> = a.iter().filter(other).map(|(id, _)| id).collect();
+    let other = |(id, hash): &(&&str, &u64)| b.get(*id).is_some_and(|other| other != *hash);
+    let changed: Vec<&str> = a.iter().filter(other).map(|(id, _)| *id).collect();
     if let Some(id) = changed.first() {
         let values =
             [format!("{} prompts", changed.len()), format!("others, such as that of `{id}`")];

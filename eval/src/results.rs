@@ -1,9 +1,10 @@
 //! `results.json`: the results of an evaluation, in a schema with a version (docs/results.md).
 
 use std::collections::HashMap;
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tealight_datasets::{Dataset, Message, Problem, Prompt, Unusable, regular};
@@ -93,6 +94,15 @@ impl Question {
     }
 }
 
+impl From<Problem> for Question {
+    fn from(problem: Problem) -> Self {
+        match problem.prompt {
+            Prompt::Text(prompt) => Self { prompt, answer: problem.answer, turns: Vec::new() },
+            Prompt::Chat(_) => Self::of(&problem),
+        }
+    }
+}
+
 impl SetResult {
     /// Whether both have the same problems, each with the same gold answer.
     fn has_problems_of(&self, other: &Self) -> bool {
@@ -177,26 +187,15 @@ impl Results {
         let is_file = path.extension().is_some_and(|extension| extension == "json");
         let path = if is_file { path.to_owned() } else { path.join("results.json") };
         let folder = path.parent().unwrap_or(Path::new("."));
-        let bytes = regular::read_own(folder, &path, MAX_RESULTS)
-            .with_context(|| format!("{}: cannot be read", path.display()))?;
-        let value: Value = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{}: not JSON", path.display()))?;
-        match value["schema_version"].as_u64() {
-            Some(version) if version == u64::from(VERSION) => {}
-            Some(version) => bail!(
-                "{}: results of schema version {version}; this program reads version {VERSION}: evaluate \
-                 again, or use the tealight that wrote them ({})",
-                path.display(),
-                value["tealight"].as_str().unwrap_or("not said"),
-            ),
-            None => bail!(
-                "{}: not the results of an evaluation (no schema_version); give the directory that \
-                 `tealight eval` or `tealight grade` wrote",
-                path.display()
-            ),
+        let results = serde_json::from_reader(open(folder, &path)?);
+        let results: Self = results.map_err(|error| refusal(folder, &path, error))?;
+        if results.schema_version != VERSION {
+            return Err(other_version(
+                &path,
+                results.schema_version.into(),
+                Some(&results.tealight),
+            ));
         }
-        let results: Self = serde_json::from_value(value)
-            .with_context(|| format!("{}: not of its schema", path.display()))?;
         results.check().with_context(|| path.display().to_string())?;
         Ok(results)
     }
@@ -224,6 +223,64 @@ impl Results {
         }
         Ok(())
     }
+}
+
+/// Opens a file that is parsed as it is read: its text, a hundred megabytes for a hundred thousand problems, is never in
+/// memory.
+fn open(folder: &Path, path: &Path) -> Result<impl Read> {
+    let open = || -> io::Result<_> {
+        let file = regular::open_own(folder, path)?;
+        if file.metadata()?.len() > MAX_RESULTS {
+            let why = format!("larger than {MAX_RESULTS} bytes, the limit for such a file");
+            return Err(io::Error::other(why));
+        }
+        Ok(BufReader::with_capacity(1 << 20, file.take(MAX_RESULTS)))
+    };
+    open().with_context(|| format!("{}: cannot be read", path.display()))
+}
+
+/// Why a file is not read: what it is instead of results of this version, where that can be said.
+fn refusal(folder: &Path, path: &Path, error: serde_json::Error) -> anyhow::Error {
+    /// What all versions have.
+    #[derive(Deserialize)]
+    struct Head {
+        schema_version: Option<Value>,
+        tealight: Option<Value>,
+    }
+    let shown = path.display();
+    let file = match open(folder, path) {
+        Ok(file) => file,
+        Err(error) => return error,
+    };
+    let head = match serde_json::from_reader(file) {
+        Ok(head) => head,
+        Err(error) if error.is_data() => Head { schema_version: None, tealight: None },
+        Err(error) => {
+            let what = if error.is_io() { "cannot be read" } else { "not JSON" };
+            return anyhow::Error::new(error).context(format!("{shown}: {what}"));
+        }
+    };
+    match head.schema_version.and_then(|version| version.as_u64()) {
+        Some(version) if version == u64::from(VERSION) => {
+            anyhow::Error::new(error).context(format!("{shown}: not of its schema"))
+        }
+        Some(version) => {
+            other_version(path, version, head.tealight.as_ref().and_then(Value::as_str))
+        }
+        None => anyhow!(
+            "{shown}: not the results of an evaluation (no schema_version); give the directory that `tealight eval` or \
+             `tealight grade` wrote"
+        ),
+    }
+}
+
+fn other_version(path: &Path, version: u64, tealight: Option<&str>) -> anyhow::Error {
+    anyhow!(
+        "{}: results of schema version {version}; this program reads version {VERSION}: evaluate again, or use the \
+         tealight that wrote them ({})",
+        path.display(),
+        tealight.unwrap_or("not said"),
+    )
 }
 
 /// Refuses numbers of a summary that no evaluation comes to.
@@ -258,4 +315,39 @@ pub(crate) fn check_counts(tally: &Tally) -> Result<()> {
         bail!("the counts of problem `{}` cannot be: the file was changed", tally.problem);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_results_is_refused_by_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = || format!("{:#}", Results::load(folder.path()).unwrap_err());
+        assert!(message().contains("results.json: cannot be read"), "{}", message());
+        for (text, why) in [
+            ("{\"schema_version\": 1, ", "results.json: not JSON: EOF"),
+            (
+                "{\"schema_version\": 1, \"tealight\": \"t\"}",
+                "results.json: not of its schema: missing field",
+            ),
+            (
+                "{\"schema_version\": 7, \"tealight\": \"t 2\"}",
+                "version 7; this program reads version 1",
+            ),
+            ("{\"schema_version\": 7, \"tealight\": \"t 2\"}", "that wrote them (t 2)"),
+            ("{\"schema_version\": \"1\"}", "no schema_version"),
+            ("{}", "not the results of an evaluation (no schema_version)"),
+            ("[1]", "not the results of an evaluation (no schema_version)"),
+            ("{\"schema_version\": 1} x", "results.json: not JSON: trailing characters"),
+        ] {
+            std::fs::write(folder.path().join("results.json"), text).unwrap();
+            assert!(message().contains(why), "{text}: {}", message());
+        }
+        // Sparse: it takes no disk.
+        let file = std::fs::File::create(folder.path().join("results.json")).unwrap();
+        file.set_len(MAX_RESULTS + 1).unwrap();
+        assert!(message().contains("larger than 1073741824 bytes"), "{}", message());
+    }
 }

@@ -1,5 +1,6 @@
 //! Several evaluations side by side, problem by problem: what was kept, lost and gained.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, bail};
@@ -14,15 +15,15 @@ use crate::results::{Question, Results, SetResult};
 use crate::{Summary, Tally};
 
 /// One set of problems, evaluated by several models: everything in the same order of problems.
-pub struct Aligned {
+pub struct Aligned<'a> {
     /// The set's name.
     pub name: String,
     /// The questions.
-    pub questions: Vec<Question>,
-    /// The counts of each model.
-    pub runs: Vec<Vec<Tally>>,
+    pub questions: Cow<'a, [Question]>,
+    /// The counts of each model, those of the results where all problems are there in this order.
+    pub runs: Vec<Cow<'a, [Tally]>>,
     /// The counts of the first run's model drawn again, with random numbers of its own.
-    pub second: Option<Vec<Tally>>,
+    pub second: Option<Cow<'a, [Tally]>>,
     /// The numbers of each model on these problems.
     pub summaries: Vec<Summary>,
     /// The k of the numbers.
@@ -34,18 +35,18 @@ pub struct Aligned {
 ///
 /// # Errors
 /// No shared set; sets with other problems, unless `intersects`, when those that all have are kept.
-pub fn align(
-    runs: &[(String, &Results)],
-    second: Option<&(String, &Results)>,
+pub fn align<'a>(
+    runs: &[(String, &'a Results)],
+    second: Option<&(String, &'a Results)>,
     intersects: bool,
-) -> Result<(Vec<Aligned>, Vec<String>)> {
-    let everyone: Vec<(String, &Results)> = runs.iter().chain(second).cloned().collect();
+) -> Result<(Vec<Aligned<'a>>, Vec<String>)> {
+    let everyone: Vec<(String, &'a Results)> = runs.iter().chain(second).cloned().collect();
     let Some(((first_name, first), others)) = everyone.split_first() else {
         bail!("there is nothing to compare");
     };
     let (mut aligned, mut notes) = (Vec::new(), Vec::new());
     for set in &first.sets {
-        let all: Option<Vec<&SetResult>> = std::iter::once(Some(set))
+        let all: Option<Vec<&'a SetResult>> = std::iter::once(Some(set))
             .chain(others.iter().map(|(_, run)| run.same_set(set)))
             .collect();
         let Some(all) = all else {
@@ -61,8 +62,8 @@ pub fn align(
                 ));
             }
         }
-        let ids = |set: &SetResult| -> HashSet<String> {
-            set.problems.iter().map(|tally| tally.problem.clone()).collect()
+        let ids = |set: &'a SetResult| -> HashSet<&'a str> {
+            set.problems.iter().map(|tally| tally.problem.as_str()).collect()
         };
         let mut shared = ids(set);
         for (other, (name, _)) in all[1..].iter().zip(others) {
@@ -97,9 +98,9 @@ pub fn align(
 }
 
 /// The ids that only one of two sets has, the first few of each.
-fn difference(a: &HashSet<String>, b: &HashSet<String>) -> String {
-    let only = |a: &HashSet<String>, b: &HashSet<String>| {
-        let mut ids: Vec<&str> = a.difference(b).map(String::as_str).collect();
+fn difference(a: &HashSet<&str>, b: &HashSet<&str>) -> String {
+    let only = |a: &HashSet<&str>, b: &HashSet<&str>| {
+        let mut ids: Vec<&str> = a.difference(b).copied().collect();
         ids.sort_unstable();
         let shown = ids.iter().take(5).copied().collect::<Vec<_>>().join(", ");
         let more = if ids.len() > 5 { ", ..." } else { "" };
@@ -108,42 +109,48 @@ fn difference(a: &HashSet<String>, b: &HashSet<String>) -> String {
     format!("{}; {}", only(a, b).replace("{}", "first"), only(b, a).replace("{}", "second"))
 }
 
-fn one(
-    first: &SetResult,
-    all: &[&SetResult],
-    shared: &HashSet<String>,
+fn one<'a>(
+    first: &'a SetResult,
+    all: &[&'a SetResult],
+    shared: &HashSet<&str>,
     has_second: bool,
-) -> Result<Aligned> {
+) -> Result<Aligned<'a>> {
     // A problem that one of them could not be judged on is none that they can be compared on.
-    let unjudged: HashSet<&String> = all
+    let unjudged: HashSet<&str> = all
         .iter()
         .flat_map(|set| &set.problems)
         .filter(|tally| tally.samples == 0)
-        .map(|tally| &tally.problem)
+        .map(|tally| tally.problem.as_str())
         .collect();
     let order: Vec<usize> = (0..first.problems.len())
-        .filter(|i| shared.contains(&first.problems[*i].problem))
-        .filter(|i| !unjudged.contains(&first.problems[*i].problem))
+        .filter(|i| shared.contains(first.problems[*i].problem.as_str()))
+        .filter(|i| !unjudged.contains(first.problems[*i].problem.as_str()))
         .collect();
-    let mut runs: Vec<Vec<Tally>> = all
-        .iter()
-        .map(|set| {
-            let known: HashMap<&str, &Tally> =
-                set.problems.iter().map(|tally| (tally.problem.as_str(), tally)).collect();
-            order.iter().map(|i| known[first.problems[*i].problem.as_str()].clone()).collect()
-        })
-        .collect();
+    let in_order = |set: &&'a SetResult| -> Cow<'a, [Tally]> {
+        let ids = order.iter().map(|i| &first.problems[*i].problem);
+        if ids.clone().eq(set.problems.iter().map(|tally| &tally.problem)) {
+            return Cow::Borrowed(&set.problems);
+        }
+        let known: HashMap<&str, &Tally> =
+            set.problems.iter().map(|tally| (tally.problem.as_str(), tally)).collect();
+        ids.map(|id| known[id.as_str()].clone()).collect()
+    };
+    let mut runs: Vec<Cow<'a, [Tally]>> = all.iter().map(in_order).collect();
+    let questions = match order.len() == first.problems.len() {
+        true => Cow::Borrowed(&first.questions[..order.len().min(first.questions.len())]),
+        false => order.iter().filter_map(|i| first.questions.get(*i).cloned()).collect(),
+    };
     let n = all.iter().map(|set| set.summary.n).min().unwrap_or(0);
     let mut ks: Vec<usize> = first.summary.pass_at_k.keys().copied().filter(|k| *k <= n).collect();
     ks = crate::report::grid(&ks, n);
     let second = if has_second { runs.pop() } else { None };
-    let summary = |(run, set): (&Vec<Tally>, &&SetResult)| -> Result<Summary> {
+    let summary = |(run, set): (&Cow<'a, [Tally]>, &&SetResult)| -> Result<Summary> {
         let further = set.summary.extrapolation.iter().flat_map(|of| of.pass_at_k.keys().copied());
         Summary::new(run, &ks)?.extrapolated(run, &further.collect::<Vec<_>>())
     };
     Ok(Aligned {
         name: first.name.clone(),
-        questions: order.iter().filter_map(|i| first.questions.get(*i).cloned()).collect(),
+        questions,
         summaries: runs.iter().zip(all).map(summary).collect::<Result<_>>()?,
         runs,
         second,
@@ -163,11 +170,11 @@ pub struct Change {
     pub gained: Vec<String>,
 }
 
-impl Aligned {
+impl Aligned<'_> {
     /// The transitions of run 0's problems to run `run`.
     pub fn change(&self, run: usize) -> Change {
         let (base, tuned) = (&self.runs[0], &self.runs[run]);
-        let table: Vec<&[Tally]> = self.runs[1..].iter().map(Vec::as_slice).collect();
+        let table: Vec<&[Tally]> = self.runs[1..].iter().map(AsRef::as_ref).collect();
         let second = self.second.as_deref();
         let of = Evaluations { base, second, runs: &[tuned], table: &table };
         let only = |a: &[Tally], b: &[Tally]| -> Vec<String> {
@@ -296,6 +303,18 @@ mod tests {
         assert!(alone.keep.is_empty() && alone.transitions.is_none());
         assert_eq!(alone.pass, contrast.pass);
         assert!(aligned[0].matrix()[1][0].is_some() && aligned[0].matrix()[1][1].is_none());
+    }
+
+    #[test]
+    fn problems_in_one_order_are_compared_without_a_copy() {
+        let base = results("base", &[("a", 8), ("b", 4)]);
+        let (same, turned) =
+            (results("same", &[("a", 2), ("b", 0)]), results("turned", &[("b", 0), ("a", 2)]));
+        let runs = [&base, &same, &turned].map(|run| (run.model.clone(), run));
+        let (aligned, _) = align(&runs, None, false).unwrap();
+        let is_copy = |run: &Cow<'_, [Tally]>| matches!(run, Cow::Owned(_));
+        assert_eq!(aligned[0].runs.iter().map(is_copy).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(aligned[0].runs[1], aligned[0].runs[2]);
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use tealight_eval::inference::Effect;
 use tealight_eval::results::{Results, SetResult};
 use tealight_eval::transition::{Aligned, Change, align};
-use tealight_eval::{comparable, report};
+use tealight_eval::{Summary, comparable, report};
 
 use crate::system::files::{writable_directory, write_atomic};
 
@@ -60,21 +61,32 @@ pub struct Comparison {
 /// One set.
 #[derive(Serialize)]
 pub struct ComparedSet {
-    /// Its results, problem by problem.
-    #[serde(flatten, serialize_with = "aligned")]
-    pub aligned: Aligned,
+    /// Its name.
+    pub name: String,
+    /// The problems that all runs have.
+    pub problems: usize,
+    /// The numbers of each run on these problems.
+    pub summaries: Vec<Summary>,
+    /// Every run against every other.
+    pub matrix: Vec<Vec<Option<Effect>>>,
     /// The changes from the first run to each other.
     pub changes: Vec<Change>,
+    /// The k of the numbers.
+    #[serde(skip)]
+    pub ks: Vec<usize>,
 }
 
-fn aligned<S: serde::Serializer>(set: &Aligned, serializer: S) -> Result<S::Ok, S::Error> {
-    json!({
-        "name": set.name,
-        "problems": set.runs[0].len(),
-        "summaries": set.summaries,
-        "matrix": set.matrix(),
-    })
-    .serialize(serializer)
+impl From<Aligned<'_>> for ComparedSet {
+    fn from(set: Aligned<'_>) -> Self {
+        Self {
+            problems: set.runs[0].len(),
+            matrix: set.matrix(),
+            changes: (1..set.runs.len()).map(|run| set.change(run)).collect(),
+            name: set.name,
+            summaries: set.summaries,
+            ks: set.ks,
+        }
+    }
 }
 
 /// Compares evaluations, the first as the base, and writes compare.json and a report where a folder is named.
@@ -86,7 +98,7 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
         bail!("--training is for the report, which --output DIR writes");
     }
     let loaded: Vec<Results> =
-        options.runs.iter().map(|path| Results::load(path)).collect::<Result<_>>()?;
+        options.runs.par_iter().map(|path| Results::load(path)).collect::<Result<_>>()?;
     let names = options.names(&loaded)?;
     let named: Vec<(String, &Results)> = names.iter().cloned().zip(&loaded).collect();
     let second = options.second_draw.as_deref().map(Results::load).transpose()?;
@@ -100,11 +112,7 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     let (sets, notes) = align(&named, second.as_ref(), options.intersect)?;
     notes.iter().for_each(|note| tracing::warn!("{note}"));
     identical(&named).iter().for_each(|note| tracing::info!("{}", note));
-    let of = |aligned: Aligned| {
-        let changes = (1..names.len()).map(|run| aligned.change(run)).collect();
-        ComparedSet { aligned, changes }
-    };
-    let sets = sets.into_iter().map(of).collect();
+    let sets = sets.into_iter().map(ComparedSet::from).collect();
     let comparison = Comparison { names, sets };
     if let Some(output) = &options.output {
         writable_directory(output)?;

@@ -83,12 +83,12 @@ pub fn write(
 }
 
 /// The set in the first run, which the others' are found by.
-fn first_set<'a>(set: &Aligned, runs: &[(&Path, &'a Results)]) -> Option<&'a SetResult> {
+fn first_set<'a>(set: &Aligned<'_>, runs: &[(&Path, &'a Results)]) -> Option<&'a SetResult> {
     runs.first()?.1.sets.iter().find(|found| found.name == set.name)
 }
 
 /// A set with the samples of every run.
-fn sampled<'a>(set: &'a Aligned, runs: &[(&Path, &'a Results)]) -> Result<Sampled<'a>> {
+fn sampled<'a>(set: &'a Aligned<'_>, runs: &[(&Path, &'a Results)]) -> Result<Sampled<'a>> {
     let of_run = |(directory, results): &(&Path, &Results)| -> Result<(Source, &'static str)> {
         let Some(found) = first_set(set, runs).and_then(|first| results.same_set(first)) else {
             return Ok((Source::default(), ""));
@@ -118,7 +118,7 @@ fn sampled<'a>(set: &'a Aligned, runs: &[(&Path, &'a Results)]) -> Result<Sample
         questions: complete.map_or(&set.questions, |complete| &complete.questions),
         counts: match complete {
             Some(complete) => vec![complete.problems.as_slice()],
-            None => set.runs.iter().map(Vec::as_slice).collect(),
+            None => set.runs.iter().map(AsRef::as_ref).collect(),
         },
         sources,
     })
@@ -146,8 +146,8 @@ fn warnings(named: &[(String, &Results)]) -> Vec<String> {
 }
 
 /// The result, in a sentence a set, and where models are compared in one a model.
-fn verdict(aligned: &[Aligned], changes: &[Vec<Change>], names: &[&str]) -> Vec<String> {
-    let alone = |set: &Aligned| {
+fn verdict(aligned: &[Aligned<'_>], changes: &[Vec<Change>], names: &[&str]) -> Vec<String> {
+    let alone = |set: &Aligned<'_>| {
         let summary = &set.summaries[0];
         let most = set.ks.last().copied().unwrap_or(1);
         let at = |k: usize| summary.pass_at_k.get(&k).map_or(0.0, |e| 100.0 * e.value);
@@ -163,7 +163,7 @@ fn verdict(aligned: &[Aligned], changes: &[Vec<Change>], names: &[&str]) -> Vec<
     match names.len() {
         1 => aligned.iter().map(alone).collect(),
         _ => {
-            let of = |(set, changes): (&Aligned, &Vec<Change>)| -> Vec<String> {
+            let of = |(set, changes): (&Aligned<'_>, &Vec<Change>)| -> Vec<String> {
                 let one = |(change, name): (&Change, &&str)| {
                     format!("{}, {name}: {}", set.name, contrast::verdict(&change.contrast))
                 };
@@ -253,7 +253,7 @@ fn label(path: &Path, results: &Results, runs: &[(&Path, &Results)]) -> String {
 }
 
 /// The curves at the top of the page.
-fn top(set: &Aligned, names: &[&str]) -> Vec<Chart> {
+fn top(set: &Aligned<'_>, names: &[&str]) -> Vec<Chart> {
     let mut charts = vec![pass_chart(set, names), distinct_chart(set, names)];
     if names.len() > 1 {
         charts[1] = pareto(set, names);
@@ -261,7 +261,7 @@ fn top(set: &Aligned, names: &[&str]) -> Vec<Chart> {
     charts
 }
 
-fn section(set: &Aligned, names: &[&str], is_first: bool) -> Section {
+fn section(set: &Aligned<'_>, names: &[&str], is_first: bool) -> Section {
     let problems = counted(set.runs[0].len(), "problem");
     let samples = with_noun(&set.summaries[0].samples_each(), "sample");
     let mut section = Section::new(format!("{} ({problems}, {samples} each)", set.name));
@@ -303,7 +303,7 @@ pub(super) fn curve(name: &str, by_k: &crate::interval::ByK) -> Line {
     Line { band, ..Line::new(name, by_k.iter().map(|(k, e)| (*k as f64, e.value)).collect()) }
 }
 
-fn pass_chart(set: &Aligned, names: &[&str]) -> Chart {
+fn pass_chart(set: &Aligned<'_>, names: &[&str]) -> Chart {
     let lines = names.iter().zip(&set.summaries).map(|(name, s)| curve(name, &s.pass_at_k));
     Chart::new(&format!("Pass@k, {}", set.name), ("k", "pass@k"), lines.collect())
         .caption("Pass@k against k. Bands: 95 % intervals over problems.")
@@ -312,7 +312,7 @@ fn pass_chart(set: &Aligned, names: &[&str]) -> Chart {
 }
 
 /// Sampled Pass@k and its continuation to the k of --extrapolate, where there are some above the number of samples.
-fn extrapolated_chart(set: &Aligned, names: &[&str]) -> Option<Chart> {
+fn extrapolated_chart(set: &Aligned<'_>, names: &[&str]) -> Option<Chart> {
     let line = |(name, s): (&&str, &Summary)| {
         let (largest, last) = s.pass_at_k.last_key_value()?;
         let further = s.extrapolation.as_ref()?.pass_at_k.range(largest + 1..);
@@ -332,7 +332,7 @@ fn extrapolated_chart(set: &Aligned, names: &[&str]) -> Option<Chart> {
     })
 }
 
-fn distinct_chart(set: &Aligned, names: &[&str]) -> Chart {
+fn distinct_chart(set: &Aligned<'_>, names: &[&str]) -> Chart {
     let lines = names.iter().zip(&set.summaries).map(|(name, s)| curve(name, &s.unique_correct));
     let title = format!("Distinct correct answers, {}", set.name);
     Chart::new(&title, ("k", "distinct correct"), lines.collect())
@@ -340,7 +340,7 @@ fn distinct_chart(set: &Aligned, names: &[&str]) -> Chart {
         .log()
 }
 
-fn levels_chart(set: &Aligned) -> Chart {
+fn levels_chart(set: &Aligned<'_>) -> Chart {
     let by_level = &set.summaries[0].unique_by_level;
     let line = |level: &Level| Some(curve(level.name(), by_level.get(level.name())?));
     let lines = Level::ALL.iter().filter_map(line).collect();
@@ -349,7 +349,7 @@ fn levels_chart(set: &Aligned) -> Chart {
         .log()
 }
 
-fn pareto(set: &Aligned, names: &[&str]) -> Chart {
+fn pareto(set: &Aligned<'_>, names: &[&str]) -> Chart {
     let most = set.ks.last().copied().unwrap_or(1);
     let point = |(name, s): (&&str, &Summary)| {
         let at = |k: usize| s.pass_at_k.get(&k).map_or(f64::NAN, |e| e.value);

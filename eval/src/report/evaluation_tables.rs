@@ -24,7 +24,7 @@ fn header(cells: impl IntoIterator<Item = String>) -> Vec<Cell> {
     cells.into_iter().map(Cell::Plain).collect()
 }
 
-pub(super) fn numbers(set: &Aligned, names: &[&str]) -> Table {
+pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
     let shown: Vec<usize> = spread(&set.ks);
     let last = set.ks.last().copied().unwrap_or(1);
     let richness =
@@ -65,7 +65,7 @@ pub(super) fn numbers(set: &Aligned, names: &[&str]) -> Table {
 }
 
 /// Pass@k at more tries than were sampled, and the check of it on held-out samples, where that was asked for.
-pub(super) fn extrapolated(set: &Aligned, names: &[&str]) -> Table {
+pub(super) fn extrapolated(set: &Aligned<'_>, names: &[&str]) -> Table {
     let of = || {
         names.iter().zip(&set.summaries).filter_map(|(n, s)| Some((n, s.extrapolation.as_ref()?)))
     };
@@ -113,7 +113,7 @@ fn spread(ks: &[usize]) -> Vec<usize> {
     chosen
 }
 
-pub(super) fn totals(set: &Aligned, names: &[&str]) -> Table {
+pub(super) fn totals(set: &Aligned<'_>, names: &[&str]) -> Table {
     let titles = ["correct answers of a problem", "problems"].map(str::to_owned);
     let titles = titles.into_iter().chain(names.iter().map(ToString::to_string));
     let all: Vec<_> = (0..names.len()).map(|run| set.coverage_by_total(run)).collect();
@@ -130,7 +130,7 @@ pub(super) fn totals(set: &Aligned, names: &[&str]) -> Table {
     )
 }
 
-pub(super) fn features(set: &Aligned, names: &[&str]) -> Table {
+pub(super) fn features(set: &Aligned<'_>, names: &[&str]) -> Table {
     let titles = ["model", "features", "Shannon", "Gini-Simpson", "problems"].map(str::to_owned);
     let mut rows = vec![header(titles)];
     for (name, s) in names.iter().zip(&set.summaries) {
@@ -150,7 +150,7 @@ pub(super) fn features(set: &Aligned, names: &[&str]) -> Table {
     )
 }
 
-pub(super) fn matrix(set: &Aligned, names: &[&str]) -> Table {
+pub(super) fn matrix(set: &Aligned<'_>, names: &[&str]) -> Table {
     let most = set.ks.last().copied().unwrap_or(1);
     let titles = std::iter::once(String::new()).chain(names.iter().map(ToString::to_string));
     let cells = cells(&set.matrix(), true);

@@ -5,9 +5,9 @@ use tealight_eval::contrast::{Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transit
 use tealight_eval::inference::{Effect, cells};
 use tealight_eval::number::counted;
 use tealight_eval::report;
-use tealight_eval::transition::{Aligned, Change};
+use tealight_eval::transition::Change;
 
-use crate::app::compare::{self, CompareOptions};
+use crate::app::compare::{self, CompareOptions, ComparedSet};
 use crate::cli::table;
 use crate::system::telemetry::print;
 
@@ -16,10 +16,7 @@ pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
     let text = match options.json {
         true => serde_json::to_string_pretty(&comparison)?,
         false => {
-            let blocks = comparison
-                .sets
-                .iter()
-                .map(|set| block(&set.aligned, &set.changes, &comparison.names));
+            let blocks = comparison.sets.iter().map(|set| block(set, &comparison.names));
             blocks.collect::<Vec<_>>().join("\n\n")
         }
     };
@@ -27,7 +24,7 @@ pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
 }
 
 /// A set's tables: numbers with differences, the matrix, what became of problems.
-fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
+fn block(set: &ComparedSet, names: &[String]) -> String {
     let last = set.ks.last().copied().unwrap_or(1);
     // Powers of four and the largest k: all others are in compare.json and on the page.
     let is_shown = |k: &usize| k.is_power_of_two() && k.trailing_zeros().is_multiple_of(2);
@@ -36,7 +33,8 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
     header.extend(shown.iter().map(|k| format!("pass@{k}")));
     header.push(format!("distinct@{last}"));
     let mut rows = vec![header];
-    let against: Vec<Vec<Option<Effect>>> = changes
+    let against: Vec<Vec<Option<Effect>>> = set
+        .changes
         .iter()
         .map(|change| {
             let effect_at = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
@@ -60,13 +58,13 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
         "{} ({}); in parentheses the change from {}; * p < .05 after Holm's adjustment over the table; this \
          pair of models only, seed variance not included\n{}",
         set.name,
-        counted(set.runs[0].len(), "problem"),
+        counted(set.problems, "problem"),
         names[0],
         table::plain(&rows)
     );
     if names.len() > 2 {
         let mut rows = vec![[vec![String::new()], names.to_vec()].concat()];
-        for (name, row) in names.iter().zip(cells(&set.matrix(), true)) {
+        for (name, row) in names.iter().zip(cells(&set.matrix, true)) {
             rows.push([vec![name.clone()], row].concat());
         }
         text.push_str(&format!(
@@ -74,7 +72,7 @@ fn block(set: &Aligned, changes: &[Change], names: &[String]) -> String {
             table::plain(&rows)
         ));
     }
-    for (change, name) in changes.iter().zip(&names[1..]) {
+    for (change, name) in set.changes.iter().zip(&names[1..]) {
         text.push_str(&format!("\n\n{}", of_change(change, name)));
     }
     text
