@@ -1,5 +1,6 @@
 //! How many correct answers there are in effect: Hill numbers, Chao's bound and the unseen share, over problems.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::interval::{Estimate, amount, share};
@@ -25,14 +26,14 @@ impl Richness {
     /// Over the problems whose correct answers carry the estimates; none where no problem's do.
     pub(crate) fn of(tallies: &[Tally]) -> Option<Self> {
         let counts: Vec<Vec<usize>> = tallies
-            .iter()
+            .par_iter()
             .map(|tally| tally.classes.at(Level::Solution).multiplicities())
             .filter(|counts| hill::is_estimable(counts))
             .collect();
-        let unseen: Vec<f64> = counts.iter().map(|counts| hill::unseen(counts)).collect();
+        let unseen: Vec<f64> = counts.par_iter().map(|counts| hill::unseen(counts)).collect();
         // What is estimated is in this order, whatever the samples.
         let ordered: Vec<[f64; 3]> = counts
-            .iter()
+            .par_iter()
             .map(|counts| {
                 let chao_1 = hill::chao_1(counts);
                 let hill_1 = hill::hill_1(counts).min(chao_1);

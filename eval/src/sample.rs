@@ -215,7 +215,7 @@ pub struct Tally {
 }
 
 /// For numbers that are written where there is something to say.
-fn is_zero(count: &usize) -> bool {
+pub(crate) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
@@ -241,7 +241,8 @@ impl Tally {
             *self.rules.entry(found.rule).or_insert(0) += 1;
         }
         self.truncated += usize::from(!sample.is_finished);
-        if let Some(end) = end_of_turn(&sample.completion).filter(|_| !sample.is_finished) {
+        if let Some(end) = (!sample.is_finished).then(|| end_of_turn(&sample.completion)).flatten()
+        {
             self.end_of_turn.get_or_insert_with(|| (0, end.to_owned())).0 += 1;
         }
         self.truncated_correct += usize::from(!sample.is_finished && sample.verdict.is_correct());
@@ -264,6 +265,9 @@ impl Tally {
                 if self.texts.len() < TEXTS && self.text.is_none() {
                     self.texts.push(sample.completion.clone());
                     self.text = TextDiversity::of(&self.texts);
+                    if self.text.is_some() {
+                        self.texts = Vec::new();
+                    }
                 }
             }
             Verdict::NoAnswer | Verdict::Unparsable { .. } => self.no_answer += 1,

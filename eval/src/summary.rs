@@ -16,6 +16,7 @@ use crate::measure::rarefaction::unique_correct;
 use crate::measure::text::TextDiversity;
 use crate::measure::votes::{is_counted, majority_at_k};
 pub use crate::richness::Richness;
+use crate::sample::is_zero;
 use crate::thinking::ThinkingShare;
 use crate::{Level, SummaryError, Tally};
 
@@ -204,13 +205,15 @@ impl Summary {
         tallies: &[Tally],
         n: usize,
         ks: &[usize],
-        validity: &dyn Fn(&Tally) -> f64,
+        validity: &(dyn Fn(&Tally) -> f64 + Sync),
     ) -> Self {
-        let each = |of: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(of).collect() };
-        let over =
-            |estimate: fn(&[f64]) -> Estimate, value: &dyn Fn(&Tally, usize) -> f64| -> ByK {
-                ks.iter().map(|k| (*k, estimate(&each(&|tally| value(tally, *k))))).collect()
-            };
+        let each = |of: &(dyn Fn(&Tally) -> f64 + Sync)| -> Vec<f64> {
+            tallies.par_iter().map(of).collect()
+        };
+        type Value<'a> = &'a (dyn Fn(&Tally, usize) -> f64 + Sync);
+        let over = |estimate: fn(&[f64]) -> Estimate, value: Value<'_>| -> ByK {
+            ks.iter().map(|k| (*k, estimate(&each(&|tally| value(tally, *k))))).collect()
+        };
         // A problem with samples that could not be judged has values up to its number of judged ones.
         let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
         let has_totals = tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0));
@@ -293,11 +296,6 @@ fn rules(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
         *rules.entry(*rule).or_insert(0) += count;
     }
     rules
-}
-
-/// For counts that are written where there is something to say.
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// Pass@1 at temperature 0, where all problems have it.

@@ -9,6 +9,7 @@
 mod at_equal_numbers;
 mod second_draw;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::crossing::{Crossing, crossing};
@@ -86,7 +87,7 @@ impl Contrast {
     /// Of one model and its base, at these k.
     pub fn new(of: &Evaluations<'_>, ks: &[usize]) -> Self {
         let Evaluations { base, second, runs, .. } = *of;
-        let to_base = |value: &dyn Fn(&Tally) -> f64| crossed(&differences(base, runs, value));
+        let to_base = |value: Value<'_>| crossed(&differences(base, runs, value));
         let solved = |run: &[Tally], with: bool| {
             let pairs = base.iter().zip(run);
             pairs.filter(|(b, m)| m.correct > 0 && (b.correct > 0) == with).count() as f64
@@ -131,11 +132,15 @@ impl Contrast {
     }
 }
 
+/// A measure of a problem.
+type Value<'a> = &'a (dyn Fn(&Tally) -> f64 + Sync);
+
 /// Of each run, problem by problem, a value less the base's.
-fn differences(base: &[Tally], runs: &[&[Tally]], value: &dyn Fn(&Tally) -> f64) -> Vec<Vec<f64>> {
-    let values_of_base: Vec<f64> = base.iter().map(value).collect();
+fn differences(base: &[Tally], runs: &[&[Tally]], value: Value<'_>) -> Vec<Vec<f64>> {
+    let values = |run: &[Tally]| -> Vec<f64> { run.par_iter().map(value).collect() };
+    let values_of_base = values(base);
     let row =
-        |run: &&[Tally]| run.iter().map(value).zip(&values_of_base).map(|(m, b)| m - b).collect();
+        |run: &&[Tally]| values(run).iter().zip(&values_of_base).map(|(m, b)| m - b).collect();
     runs.iter().map(row).collect()
 }
 
