@@ -4,24 +4,62 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How often each class was drawn, by a hash of its name. Results keep how often alone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts(BTreeMap<u64, usize>);
+/// How often each class was drawn. Results keep these numbers alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Counts {
+    /// By a hash of the class's name: what is drawn next can be counted.
+    Open(BTreeMap<u64, usize>),
+    /// Without the names, in a tenth of the memory.
+    Closed(Box<[usize]>),
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self::Open(BTreeMap::new())
+    }
+}
 
 impl Counts {
-    /// Counts one of the class of this name.
+    /// Counts one of the class of this name: a further class where the names are not known.
     pub fn add(&mut self, name: impl Iterator<Item = u8>) {
-        *self.0.entry(hash(name)).or_default() += 1;
+        self.open(0..);
+        if let Self::Open(classes) = self {
+            *classes.entry(hash(name)).or_default() += 1;
+        }
     }
 
     /// How often each class was drawn, in no order.
     pub fn multiplicities(&self) -> Vec<usize> {
-        self.0.values().copied().collect()
+        match self {
+            Self::Open(classes) => classes.values().copied().collect(),
+            Self::Closed(counts) => counts.to_vec(),
+        }
     }
 
     /// How many classes were drawn.
     pub fn distinct(&self) -> usize {
-        self.0.len()
+        match self {
+            Self::Open(classes) => classes.len(),
+            Self::Closed(counts) => counts.len(),
+        }
+    }
+
+    /// Forgets the names, which are returned; the numbers keep their order. Of closed counts there are none.
+    pub(crate) fn close(&mut self) -> Vec<u64> {
+        let Self::Open(classes) = self else { return Vec::new() };
+        if classes.is_empty() {
+            return Vec::new();
+        }
+        let (names, counts): (Vec<u64>, Vec<usize>) = std::mem::take(classes).into_iter().unzip();
+        *self = Self::Closed(counts.into());
+        names
+    }
+
+    /// Takes back the names that [`Counts::close`] returned.
+    pub(crate) fn open(&mut self, names: impl Iterator<Item = u64>) {
+        if let Self::Closed(counts) = self {
+            *self = Self::Open(names.zip(counts.iter().copied()).collect());
+        }
     }
 }
 
@@ -35,8 +73,8 @@ impl Serialize for Counts {
 
 impl<'de> Deserialize<'de> for Counts {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let counts = Vec::<usize>::deserialize(deserializer)?;
-        Ok(Self((0..).zip(counts).collect()))
+        let counts = Box::<[usize]>::deserialize(deserializer)?;
+        Ok(if counts.is_empty() { Self::default() } else { Self::Closed(counts) })
     }
 }
 
@@ -99,6 +137,11 @@ impl Classes {
         self.value.add(value.bytes());
     }
 
+    /// The counts of every level.
+    pub(crate) fn all_mut(&mut self) -> [&mut Counts; 4] {
+        [&mut self.text, &mut self.folded, &mut self.solution, &mut self.value]
+    }
+
     /// The counts at one level.
     pub fn at(&self, level: Level) -> &Counts {
         match level {
@@ -141,5 +184,23 @@ mod tests {
                 .sum::<usize>()
                 == 4)
         );
+    }
+
+    #[test]
+    fn closed_counts_have_the_same_numbers_in_the_same_order_and_open_again() {
+        let mut counts = Counts::default();
+        for name in ["b", "a", "b", "c", "b", "a"] {
+            counts.add(name.bytes());
+        }
+        let open = counts.clone();
+        let names = counts.close();
+        assert!(matches!(counts, Counts::Closed(_)) && names.is_sorted());
+        assert_eq!(counts.multiplicities(), open.multiplicities());
+        assert_eq!((counts.distinct(), open.distinct()), (3, 3));
+        assert!(counts.close().is_empty(), "closed already");
+        counts.open(names.into_iter());
+        assert_eq!(counts, open);
+        counts.add("a".bytes());
+        assert_eq!(counts.distinct(), 3);
     }
 }

@@ -1,5 +1,8 @@
 //! Results in the forms that other tools read: CSV, Markdown, lm-evaluation-harness.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::features::CORRECT;
@@ -217,22 +220,61 @@ pub fn lm_eval_results(results: &Results) -> Value {
     })
 }
 
+/// A line of `samples_*.jsonl` as lm-evaluation-harness writes it: a problem with all of its samples.
+#[derive(Serialize)]
+struct LmEvalLine<'a> {
+    doc_id: usize,
+    doc: LmEvalDoc<'a>,
+    target: &'a str,
+    arguments: LmEvalArguments<'a>,
+    resps: [&'a [&'a str]; 1],
+    filtered_resps: &'a [&'a str],
+    filter: &'a str,
+    metrics: [&'a str; 1],
+    exact_match: f64,
+}
+
+#[derive(Serialize)]
+struct LmEvalDoc<'a> {
+    id: Option<&'a str>,
+    prompt: &'a str,
+}
+
+#[derive(Serialize)]
+struct LmEvalArguments<'a> {
+    gen_args_0: LmEvalArgument<'a>,
+}
+
+#[derive(Serialize)]
+struct LmEvalArgument<'a> {
+    arg_0: &'a str,
+    arg_1: BTreeMap<&'a str, &'a str>,
+}
+
 /// A line of `samples_*.jsonl` as lm-evaluation-harness writes it: a problem with all of its samples. `given` is the
 /// prompt as the model was given it: of a chat, what the template made of the messages.
-pub fn lm_eval_sample(index: usize, question: &Question, given: &str, samples: &[Sample]) -> Value {
-    let Question { prompt, answer: target, .. } = question;
+pub fn lm_eval_sample(
+    index: usize,
+    question: &Question,
+    given: &str,
+    samples: &[Sample],
+) -> serde_json::Result<String> {
     let texts: Vec<&str> = samples.iter().map(|sample| sample.completion.as_str()).collect();
-    let right: Vec<f64> = samples.iter().map(|sample| f64::from(sample.is_correct())).collect();
-    json!({
-        "doc_id": index,
-        "doc": {"id": samples.first().map(|sample| &sample.problem), "prompt": prompt},
-        "target": target,
-        "arguments": {"gen_args_0": {"arg_0": given, "arg_1": {}}},
-        "resps": [texts],
-        "filtered_resps": texts,
-        "filter": "none",
-        "metrics": ["exact_match"],
-        "exact_match": right.iter().sum::<f64>() / right.len().max(1) as f64,
+    let correct: Vec<f64> = samples.iter().map(|sample| f64::from(sample.is_correct())).collect();
+    let argument = LmEvalArgument { arg_0: given, arg_1: BTreeMap::new() };
+    serde_json::to_string(&LmEvalLine {
+        doc_id: index,
+        doc: LmEvalDoc {
+            id: samples.first().map(|sample| sample.problem.as_str()),
+            prompt: &question.prompt,
+        },
+        target: &question.answer,
+        arguments: LmEvalArguments { gen_args_0: argument },
+        resps: [&texts],
+        filtered_resps: &texts,
+        filter: "none",
+        metrics: ["exact_match"],
+        exact_match: correct.iter().sum::<f64>() / correct.len().max(1) as f64,
     })
 }
 

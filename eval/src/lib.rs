@@ -34,6 +34,7 @@ pub mod results;
 mod richness;
 pub mod rules;
 mod sample;
+mod sample_line;
 pub mod self_check;
 #[cfg(test)]
 mod simulated;

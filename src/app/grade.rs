@@ -1,7 +1,5 @@
 //! Completions produced elsewhere get the same numbers and the same report.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,14 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Dataset, Rewards, Verifier, names, output as output_file, verify};
-use tealight_eval::grade::{GradeJob, Graded, Source};
+use tealight_datasets::{Dataset, Rewards, Verifier, names, verify};
+use tealight_eval::grade::{GradeJob, JudgedChunk, Source};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::{Failed, Missing};
-use tealight_eval::{Sample, Summary, Tally, Truncated};
+use tealight_eval::store::{Index, SamplesWriter};
+use tealight_eval::{Summary, Tally, Truncated};
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::app::evaluate::outcome::{self, Judged, LogFormat};
+use crate::app::evaluate::outcome::{self, Beside, Judged, LogFormat};
 use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
@@ -133,6 +132,12 @@ pub fn run(
     let samples = has_samples.then(|| format!("samples/{}.jsonl", names::file_name(&set)));
     let path = samples.as_ref().map(|samples| output.join(samples));
     let mut follower = Follower::new(path.filter(|_| ranks.is_first()))?;
+    // For problems that come again after many others.
+    let temporary = || {
+        tempfile::tempfile_in(output)
+            .with_context(|| format!("{}: cannot be written", output.display()))
+    };
+    let files = [temporary()?, temporary()?];
     let job = GradeJob {
         dataset: dataset.as_ref(),
         starts_inside: options.prefilled_thinking,
@@ -141,17 +146,20 @@ pub fn run(
         failed: options.failed,
         missing: options.missing,
         team: ranks,
+        encodes: follower.out.is_some(),
+        files: Some(files.each_ref()),
         ..GradeJob::new(&*verifier)
     };
-    let sink = &mut |samples: &[Sample]| {
+    let sink = &mut |chunk: &JudgedChunk| {
         stop.check()?;
-        follower.receive(samples)
+        follower.receive(chunk)
     };
     let graded = job.run(&mut source, sink)?;
     if graded.completions == 0 {
         bail!("{file}: there is no completion to grade");
     }
-    let seconds = follower.finish(&graded)?;
+    graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    let (seconds, index) = follower.finish(graded.completions, graded.problems.len())?;
     let (ks, unjudged) = (options.ks(&graded.tallies)?, graded.unjudged);
     let set = SetResult {
         name: set,
@@ -161,7 +169,7 @@ pub fn run(
         temperature: None,
         summary: Summary::new(&graded.tallies, &ks)?
             .extrapolated(&graded.tallies, &options.extrapolate)?,
-        questions: graded.problems.iter().map(Question::of).collect(),
+        questions: graded.problems.into_iter().map(Question::from).collect(),
         problems: graded.tallies,
         unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
         samples,
@@ -176,7 +184,8 @@ pub fn run(
         seconds,
         sets: vec![set],
     };
-    ranks.first(|| outcome::write(&results, &[], &destination, options.log_format))?;
+    let beside = Beside { indices: Some(vec![index]), ..Beside::default() };
+    ranks.first(|| outcome::write(&results, beside, &destination, options.log_format))?;
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }
@@ -209,7 +218,7 @@ fn set_name(file: &str) -> String {
 
 /// Follows grading: writes the judged samples, and logs the progress.
 struct Follower {
-    out: Option<(PathBuf, BufWriter<File>)>,
+    out: Option<SamplesWriter>,
     judged: usize,
     started: Instant,
     logged: Instant,
@@ -218,45 +227,31 @@ struct Follower {
 impl Follower {
     /// Writes samples to the file `path`, where there is one.
     fn new(path: Option<PathBuf>) -> Result<Self> {
-        let open = |path: PathBuf| -> Result<_> {
-            let file = output_file::create(&path)
-                .with_context(|| format!("{}: cannot be written", path.display()))?;
-            Ok((path, BufWriter::new(file)))
-        };
-        let (out, started) = (path.map(open).transpose()?, Instant::now());
+        let out = path.map(|path| SamplesWriter::create(&path)).transpose()?;
+        let started = Instant::now();
         Ok(Self { out, judged: 0, started, logged: started })
     }
 
-    fn receive(&mut self, samples: &[Sample]) -> Result<()> {
-        self.judged += samples.len();
+    fn receive(&mut self, chunk: &JudgedChunk) -> Result<()> {
+        self.judged += chunk.samples.len();
         if self.logged.elapsed() > LOG_EVERY {
             self.logged = Instant::now();
             let rate = self.judged as f64 / self.started.elapsed().as_secs_f64();
             tracing::info!("{} completions judged ({rate:.0}/s)", self.judged);
         }
-        let Some((path, out)) = &mut self.out else { return Ok(()) };
-        let describe = || format!("{}: cannot be written", path.display());
-        for sample in samples {
-            serde_json::to_writer(&mut *out, sample).with_context(describe)?;
-            out.write_all(b"\n").with_context(describe)?;
-        }
-        Ok(())
+        self.out.as_mut().map_or(Ok(()), |out| out.write(chunk))
     }
 
-    /// Writes what is left, and returns the seconds that grading took.
-    fn finish(self, graded: &Graded) -> Result<f64> {
-        if let Some((path, mut out)) = self.out {
-            out.flush().with_context(|| format!("{}: cannot be written", path.display()))?;
-        }
-        graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    /// Writes what is left; the seconds that grading took, and where the samples are.
+    fn finish(self, completions: usize, problems: usize) -> Result<(f64, Option<Arc<Index>>)> {
+        let index = self.out.map(SamplesWriter::finish).transpose()?.map(Arc::new);
         let seconds = self.started.elapsed().as_secs_f64();
-        let (completions, problems) = (graded.completions, graded.problems.len());
         let rate = completions as f64 / seconds;
         tracing::info!(
             "{completions} completions of {problems} problems in {seconds:.1} s ({rate:.0}/s)"
         );
         tracing::info!("intervals: 95 %, over problems");
-        Ok(seconds)
+        Ok((seconds, index))
     }
 }
 

@@ -156,3 +156,35 @@ fn functions_are_tried_before_anything_is_sampled() {
     );
     ok(&["verify", "--jsonl", &pair, "--check", "--verifier", &spec]);
 }
+
+#[test]
+fn a_malformed_line_leaves_nothing_half_written() {
+    let folder = Folder::new();
+    let line = |number: usize| {
+        format!("{{\"id\":{},\"completion\":\"{}\",\"gold\":7}}\n", number / 10, number % 9)
+    };
+    let lines: Vec<String> = (0..20_000).map(line).collect();
+    let mut bad = lines.clone();
+    bad[15_000] = "{oops}\n".into();
+    let (good, bad) =
+        (folder.write("c.jsonl", lines.concat()), folder.write("d.jsonl", bad.concat()));
+    let output = folder.path("out");
+    let message = refusal(&["grade", &bad, "--output", &output]);
+    assert!(message.contains("d.jsonl:15001: not JSON"), "{message}");
+    let left = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    assert_eq!(left(&format!("{output}/samples")), Vec::<String>::new());
+    assert!(!left(&output).iter().any(|name| name.starts_with("results")), "{:?}", left(&output));
+    // The folder is free for the next call.
+    ok(&["grade", &good, "--output", &output]);
+    assert_eq!(left(&format!("{output}/samples")), ["c.jsonl"]);
+    let written = std::fs::read_to_string(format!("{output}/samples/c.jsonl")).expect("samples");
+    assert_eq!(written.lines().count(), 20_000);
+    // The report, which reads the samples by where they stand, has all of them.
+    let first = std::fs::read(format!("{output}/report.html")).expect("a report");
+    ok(&["report", &output]);
+    let again = std::fs::read(format!("{output}/report.html")).expect("a report");
+    assert!(first == again, "an index of what was written is that of what is read");
+}

@@ -1,45 +1,53 @@
 //! Completions that were produced elsewhere, judged: a record at a time to tallies, in bounded memory.
 //!
-//! [`Source`] finds the records of a file, `line` reads one, `problems` says which problem it is about, and
-//! [`GradeJob`] has them judged.
+//! A file goes through in chunks. [`Source`] finds the records, `line` parses each, `lines` says which problem it is
+//! about, `judge` has its completions judged, `tallies` counts them, and the caller's sink writes them. A step does all
+//! of these at once, of a chunk each: what depends on the records before it is done by this thread, the rest by all
+//! others.
 
+mod judge;
+mod judged;
 mod line;
+mod lines;
 mod notes;
 mod problems;
+mod scratch;
+mod seen;
 mod source;
+mod tallies;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::fs::File;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use rayon::prelude::*;
-use tealight_datasets::{Dataset, Problem, Verdict, Verifier, fnv};
+use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 
 use crate::rules::{Failed, Missing};
-use crate::team::{SampleBatch, Team};
+use crate::team::Team;
 use crate::{Answer, Sample, Tally, Truncated};
-use line::{Line, parse};
+use judge::{Judge, Share, Work};
+pub use judged::{EncodedSamples, JudgedChunk};
 pub use line::{plausible_logp, token_count};
-use notes::Notes;
-use problems::Problems;
+use lines::{Lines, Parsed, parsed};
 use source::Record;
 pub use source::Source;
+use tallies::{Judged, Tallies};
 
-/// Most records that are judged at a time.
+/// Most records of a chunk.
 const CHUNK: usize = 4096;
 
-/// Most bytes of text that are judged at a time, beyond one record.
-const CHUNK_BYTES: usize = 64 << 20;
+/// Most bytes of text of a chunk, beyond one record.
+const CHUNK_BYTES: usize = 8 << 20;
 
-/// Most commas in what is judged at a time, beyond one record: no record has more completions than that by more than
-/// one, and an empty completion takes some hundreds of bytes while it is judged.
-const CHUNK_COMMAS: usize = 1 << 18;
+/// Most commas of a chunk, beyond one record: no record has more completions than that by more than one, and an empty
+/// completion takes some hundreds of bytes while it is judged.
+const CHUNK_COMMAS: usize = 1 << 16;
 
-/// Completions that are judged one after the other.
-const BLOCK: usize = 16;
+/// Bytes of class names and texts in memory, beyond those of a chunk's problems.
+const MAX_OPEN: usize = 64 << 20;
 
-/// Reasons that are kept of completions that could not be judged.
-const REASONS: usize = 3;
+/// Receives the judged samples in the order of the file.
+pub type JudgedSink<'a> = dyn FnMut(&JudgedChunk) -> Result<()> + 'a;
 
 /// How completions of a file are judged.
 pub struct GradeJob<'a> {
@@ -59,6 +67,12 @@ pub struct GradeJob<'a> {
     pub missing: Missing,
     /// The processes that judge together: every one reads all of the file.
     pub team: &'a dyn Team,
+    /// Whether the sink is given the samples as JSON as well.
+    pub encodes: bool,
+    /// Two empty files for what has to be remembered of problems that may come again; without them it is in memory.
+    pub files: Option<[&'a File; 2]>,
+    /// Most bytes of that in memory, of each kind and beyond the problems of a chunk.
+    pub max_open: usize,
 }
 
 /// The result of grading.
@@ -74,6 +88,8 @@ pub struct Graded {
     pub unjudged: Vec<String>,
     /// What was left out, repeated or not known, one sentence each.
     pub notes: Vec<String>,
+    /// Most problems of which class names and texts were in memory at once.
+    pub most_open: usize,
 }
 
 impl<'a> GradeJob<'a> {
@@ -88,6 +104,9 @@ impl<'a> GradeJob<'a> {
             failed: Failed::default(),
             missing: Missing::default(),
             team: &crate::evaluate::Alone,
+            encodes: false,
+            files: None,
+            max_open: MAX_OPEN,
         }
     }
 
@@ -96,179 +115,137 @@ impl<'a> GradeJob<'a> {
     ///
     /// # Errors
     /// A malformed record that is not cut off at the end, one without gold, two golds for one problem, a verifier that
-    /// fails on the first problem.
-    pub fn run(
-        &self,
-        source: &mut Source<'_>,
-        sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
-    ) -> Result<Graded> {
-        let mut grading = Grading {
-            job: self,
-            graded: Graded::default(),
-            problems: Problems::new(self.dataset)?,
-            counts: Vec::new(),
-            samples: HashMap::new(),
-            filter: self.filter.map(str::to_owned),
-            notes: Notes::default(),
-        };
-        loop {
-            let records = chunk(source)?;
-            if records.is_empty() {
-                break;
-            }
-            let work = grading.work(source.name(), records)?;
-            grading.judge(work, sink)?;
-        }
+    /// fails on the first problem. Everything before a malformed record is judged first.
+    pub fn run(&self, source: &mut Source<'_>, sink: &mut JudgedSink<'_>) -> Result<Graded> {
+        let lines = Lines::new(self, source.name())?;
+        let tallies = Tallies::new(self.files.map(|[file, _]| file), self.max_open);
+        let mut grading = Grading { job: self, lines, tallies };
+        grading.read(source, sink)?;
         grading.add_missing(sink)?;
-        grading.finish(source.name())
+        let Grading { lines, tallies, .. } = grading;
+        let (completions, unjudged) = (tallies.completions, tallies.unjudged.clone());
+        let most_open = tallies.most_open;
+        let tallies = tallies.finish();
+        Ok(Graded { tallies, completions, unjudged, most_open, ..lines.finish()? })
     }
 }
 
-/// A completion to judge: the index of its problem, its number, and itself.
-type Work = (usize, usize, Answer);
-
-/// The records that were read so far.
+/// A file that is being graded.
 struct Grading<'a> {
     job: &'a GradeJob<'a>,
-    graded: Graded,
-    problems: Problems<'a>,
-    /// Completions of each problem.
-    counts: Vec<usize>,
-    /// The text of each sample that says which one it is, as a hash, by its problem and by what it says.
-    samples: HashMap<(usize, u64), u64>,
-    /// The filter of lm-eval whose lines are read, from the first line with one on.
-    filter: Option<String>,
-    notes: Notes,
+    lines: Lines<'a>,
+    tallies: Tallies<'a>,
+}
+
+/// The chunks that are under way, by what is done with each in the next step.
+#[derive(Default)]
+struct Stages {
+    /// To be parsed.
+    records: Option<Vec<Record>>,
+    /// To be told apart by problem.
+    parsed: Option<Vec<Parsed>>,
+    /// To be judged.
+    work: Option<Work>,
+    /// To be counted.
+    judged: Option<Judged>,
+    /// To be handed over.
+    counted: Option<JudgedChunk>,
+}
+
+impl Stages {
+    fn is_empty(&self) -> bool {
+        let Self { records, parsed, work, judged, counted } = self;
+        records.is_none()
+            && parsed.is_none()
+            && work.is_none()
+            && judged.is_none()
+            && counted.is_none()
+    }
 }
 
 impl Grading<'_> {
-    /// The completions of some records.
-    fn work(&mut self, name: &str, records: Vec<Record>) -> Result<Vec<Work>> {
-        let read = |record: Record| (record.place, record.is_whole, parse(record.content));
-        let parsed: Vec<_> = records.into_par_iter().map(read).collect();
-        let mut work = Vec::new();
-        for (place, is_whole, parsed) in parsed {
-            let at = || place.in_file(name);
-            match parsed {
-                Ok(lines) => {
-                    for line in lines {
-                        self.line(line, &mut work).with_context(at)?;
-                    }
-                }
-                Err(error) if !is_whole && is_cut_off(&error) => {
-                    self.notes.say(format!("{}: the last line was cut off and is left out", at()));
-                }
-                Err(error) => return Err(error).with_context(at),
-            }
-        }
-        Ok(work)
-    }
-
-    fn line(&mut self, line: Line, work: &mut Vec<Work>) -> Result<()> {
-        if let Some(filter) = &line.filter
-            && *self.filter.get_or_insert_with(|| filter.clone()) != *filter
-        {
-            self.notes.other_filter(filter);
-            return Ok(());
-        }
-        self.notes.filtered += usize::from(line.filter.is_some());
-        line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
-        if line.answers.is_empty() {
-            self.notes.empty += 1;
-            return Ok(());
-        }
-        let problem = self.problems.index(&line)?;
-        let known = self.problems.list.len();
-        if problem >= self.counts.len() {
-            self.counts.resize(known, 0);
-            if problem == 0 {
-                self.job.verifier.probe(&self.problems.list[0]).map_err(anyhow::Error::msg)?;
-            }
-            let new = self.problems.list[self.graded.tallies.len()..].iter().map(Tally::new);
-            self.graded.tallies.extend(new);
-        }
-        for (index, mut answer) in line.answers.into_iter().enumerate() {
-            if let Some(sample) = line.sample {
-                let key = (problem, sample.wrapping_add(index as u64));
-                let text = fnv(answer.text.bytes());
-                match self.samples.entry(key) {
-                    Entry::Vacant(entry) => drop(entry.insert(text)),
-                    Entry::Occupied(entry) => {
-                        self.notes.repeated += 1;
-                        self.notes.changed += usize::from(*entry.get() != text);
-                        continue;
-                    }
-                }
-            }
-            if let Some(why) = &answer.failure {
-                self.notes.failure(&self.problems.list[problem].id, why);
-            }
-            answer.starts_inside |= self.job.starts_inside;
-            work.push((problem, self.counts[problem], answer));
-            self.counts[problem] += 1;
-        }
-        Ok(())
-    }
-
-    /// Judges completions and adds them to the tallies of their problems.
-    fn judge(
-        &mut self,
-        work: Vec<Work>,
-        sink: &mut dyn FnMut(&[Sample]) -> Result<()>,
-    ) -> Result<()> {
-        let problems: Vec<usize> = work.iter().map(|(problem, ..)| *problem).collect();
-        let samples = judged(work, &self.problems, self.job)?;
-        let graded = &mut self.graded;
-        graded.completions += samples.len();
-        for (problem, sample) in problems.iter().zip(&samples) {
-            graded.tallies[*problem].add(sample);
-            if let Verdict::Unjudged { why, .. } = &sample.verdict
-                && graded.unjudged.len() < REASONS
+    /// Reads a file to its end, or to the first record that is refused; what comes before that is judged.
+    fn read(&mut self, source: &mut Source<'_>, sink: &mut JudgedSink<'_>) -> Result<()> {
+        let (mut stages, mut end) = (Stages::default(), None);
+        loop {
+            stages = self.step(stages, source, &mut end, sink)?;
+            if stages.is_empty()
+                && let Some(end) = end
             {
-                graded.unjudged.push(format!("problem `{}`: {why}", sample.problem));
+                return end;
             }
         }
-        sink(&samples)
+    }
+
+    /// Takes every chunk a stage further, and reads one more until `end` is known.
+    fn step(
+        &mut self,
+        stages: Stages,
+        source: &mut Source<'_>,
+        end: &mut Option<Result<()>>,
+        sink: &mut JudgedSink<'_>,
+    ) -> Result<Stages> {
+        let Stages { records, parsed: lines, work, judged, counted } = stages;
+        let (team, encodes, judge) = (self.job.team, self.job.encodes, Judge::new(self.job));
+        let share = work.map(|work| Share::new(work, team));
+        let (mut next, mut judged_share, mut count) = (Stages::default(), None, Ok(None));
+        let (parsed_records, tallies) = (&mut next.parsed, &mut self.tallies);
+        let (mut handed, mut refused) = (Ok(()), None);
+        rayon::in_place_scope(|scope| {
+            scope.spawn(|_| {
+                *parsed_records = records.map(|all| all.into_par_iter().map(parsed).collect());
+            });
+            scope.spawn(|_| judged_share = share.map(|share| judge.share(share)));
+            scope.spawn(|_| count = judged.map(|it| tallies.count(it, encodes)).transpose());
+            if let Some(counted) = counted {
+                handed = sink(&counted);
+            }
+            match lines.map(|lines| self.lines.work(lines)).transpose() {
+                Ok(work) => next.work = work,
+                Err(error) => refused = Some(error),
+            }
+            if end.is_none() && refused.is_none() {
+                match chunk(source) {
+                    Ok(records) if records.is_empty() => *end = Some(Ok(())),
+                    Ok(records) => next.records = Some(records),
+                    Err(error) => *end = Some(Err(error)),
+                }
+            }
+        });
+        handed?;
+        if let Some(error) = refused {
+            // Whatever comes behind a record that is refused is left, also where it cannot be read.
+            (next.parsed, *end) = (None, Some(Err(error)));
+        }
+        next.counted = count?;
+        next.judged = judged_share.map(|share| share.gather(team)).transpose()?;
+        Ok(next)
     }
 
     /// Counts the dataset's problems without a completion, as the rule says.
-    fn add_missing(&mut self, sink: &mut dyn FnMut(&[Sample]) -> Result<()>) -> Result<()> {
-        let missing = self.problems.missing();
-        self.notes.missing = missing.len();
-        self.notes.missing_example = missing.first().map(|problem| problem.id.clone());
-        let least = self.counts.iter().copied().min();
-        let (Some(least), Missing::Wrong) = (least, self.job.missing) else { return Ok(()) };
+    fn add_missing(&mut self, sink: &mut JudgedSink<'_>) -> Result<()> {
+        let Self { job, lines, tallies } = self;
+        let missing = lines.problems.missing();
+        lines.notes.missing = missing.len();
+        lines.notes.missing_example = missing.first().map(|problem| problem.id.clone());
+        let least = lines.counts.iter().copied().min();
+        let (Some(least), Missing::Wrong) = (least, job.missing) else { return Ok(()) };
         for problem in missing {
-            let index = self.problems.add_missing(problem);
-            self.graded.tallies.push(Tally::new(problem));
-            self.counts.push(least);
+            let index = lines.problems.add_missing(problem);
+            lines.counts.push(least);
             // Whatever becomes of failed requests, these count as incorrect.
-            let samples: Vec<Sample> = (0..least)
-                .map(|number| missing_sample(problem, self.job.verifier, number))
-                .collect();
-            samples.iter().for_each(|sample| self.graded.tallies[index].add(sample));
-            sink(&samples)?;
+            let sample = |number| missing_sample(problem, job.verifier, number);
+            let judged = Judged {
+                new: vec![Tally::new(problem)],
+                problems: vec![index; least],
+                samples: (0..least).map(sample).collect(),
+            };
+            let counted = tallies.count(judged, job.encodes)?;
+            tallies.completions -= least;
+            sink(&counted)?;
         }
         Ok(())
     }
-
-    fn finish(self, name: &str) -> Result<Graded> {
-        if let (Some(filter), 0) = (self.job.filter, self.notes.filtered) {
-            let there = match self.notes.has_filters() {
-                true => format!("the filters are {}", self.notes.filters()),
-                false => "only samples of lm-evaluation-harness have filters".into(),
-            };
-            bail!("{name}: no line has the filter `{filter}`; {there}");
-        }
-        let notes = self.notes.sentences(&self.problems, self.filter.as_deref(), self.job);
-        Ok(Graded { problems: self.problems.list, notes, ..self.graded })
-    }
-}
-
-/// Whether a record ends in the middle: one that is whole and wrong was not cut off.
-fn is_cut_off(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<serde_json::Error>().is_some_and(serde_json::Error::is_eof)
-        || error.is::<std::str::Utf8Error>()
 }
 
 /// The sample of a problem of which there is none.
@@ -281,7 +258,7 @@ fn missing_sample(problem: &Problem, verifier: &dyn Verifier, number: usize) -> 
     Sample { verdict: Verdict::NoAnswer, ..Sample::judged(problem, verifier, number, answer) }
 }
 
-/// The records that are judged next: what is held of them has a limit, however many completions a record has.
+/// The records of the next chunk: what is held of them has a limit, however many completions a record has.
 fn chunk(source: &mut Source<'_>) -> Result<Vec<Record>> {
     let (mut records, mut bytes, mut commas) = (Vec::new(), 0, 0);
     while records.len() < CHUNK && bytes < CHUNK_BYTES && commas < CHUNK_COMMAS {
@@ -293,64 +270,9 @@ fn chunk(source: &mut Source<'_>) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Judges completions, each to a problem and with its number; of a team every member judges a part.
-fn judged(work: Vec<Work>, problems: &Problems<'_>, job: &GradeJob<'_>) -> Result<Vec<Sample>> {
-    let (mut work, mut blocks) = (work.into_iter(), Vec::new());
-    loop {
-        let block: Vec<_> = work.by_ref().take(BLOCK).collect();
-        if block.is_empty() {
-            break;
-        }
-        blocks.push(block);
-    }
-    let all: Vec<usize> = (0..blocks.len()).collect();
-    let mut judged: Vec<Vec<Sample>> = vec![Vec::new(); blocks.len()];
-    let judge = Judge { verifier: job.verifier, truncated: job.truncated, failed: job.failed };
-    for share in job.team.shares(&all, BLOCK) {
-        let work: Vec<(usize, Vec<_>)> =
-            share.iter().map(|block| (*block, std::mem::take(&mut blocks[*block]))).collect();
-        let batches = work.into_par_iter().map(|(index, block)| SampleBatch {
-            index,
-            samples: block.into_iter().map(|one| judge.sample(one, problems)).collect(),
-        });
-        for batch in job.team.gather(batches.collect())? {
-            judged[batch.index] = batch.samples;
-        }
-    }
-    Ok(judged.into_iter().flatten().collect())
-}
-
-/// What judges a completion, on any thread.
-struct Judge<'a> {
-    verifier: &'a dyn Verifier,
-    truncated: Truncated,
-    failed: Failed,
-}
-
-impl Judge<'_> {
-    /// Judges a completion by its problem's gold answer, or by the first of several that it is right by.
-    fn sample(&self, (index, number, answer): Work, problems: &Problems<'_>) -> Sample {
-        let problem = &problems.list[index];
-        let others = problems.alternatives.get(&index).filter(|_| answer.failure.is_none());
-        let again = others.map(|others| (others, answer.clone()));
-        let mut sample =
-            Sample::judged(problem, self.verifier, number, answer).counting(self.truncated);
-        if sample.failure.is_some() && self.failed == Failed::Wrong {
-            sample.verdict = Verdict::NoAnswer;
-        }
-        if let Some((others, answer)) = again.filter(|_| !sample.verdict.is_correct()) {
-            let judged = |other| Sample::judged(other, self.verifier, number, answer.clone());
-            if let Some(right) = others.iter().map(judged).find(|other| other.verdict.is_correct())
-            {
-                (sample.verdict, sample.reward, sample.found) =
-                    (right.verdict, right.reward, right.found);
-            }
-        }
-        sample
-    }
-}
-
 #[cfg(test)]
 mod formats;
+#[cfg(test)]
+mod overlap;
 #[cfg(test)]
 mod tests;

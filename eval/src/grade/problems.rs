@@ -1,18 +1,24 @@
 //! The problems of the lines: by id, by what tells problems with one id apart, or by the prompt.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use tealight_datasets::{Database, Dataset, Problem, Prompt};
 
 use super::line::{Line, hash};
 
+/// What completions are judged by.
+pub(super) struct Target {
+    pub(super) problem: Problem,
+    /// The problem with each further gold answer, where a line has several.
+    pub(super) alternatives: Vec<Problem>,
+}
+
 /// The problems that lines have named so far, and those of a dataset.
 pub(super) struct Problems<'a> {
     /// The problems, in the order of their first lines.
-    pub(super) list: Vec<Problem>,
-    /// Further gold answers of each, where a line has several.
-    pub(super) alternatives: HashMap<usize, Vec<Problem>>,
+    pub(super) list: Vec<Arc<Target>>,
     by_id: HashMap<String, Named>,
     by_prompt: HashMap<u64, usize>,
     /// Ids that name several problems.
@@ -27,7 +33,8 @@ struct Named {
     first: usize,
     /// What tells the first one from others; none where its line did not say.
     variant: Option<u64>,
-    others: HashMap<u64, usize>,
+    /// None where the first is the only one, as it is of most ids.
+    others: Option<Box<HashMap<u64, usize>>>,
 }
 
 /// The problems of a dataset.
@@ -122,7 +129,6 @@ impl<'a> Problems<'a> {
     pub(super) fn new(dataset: Option<&'a Dataset>) -> Result<Self> {
         Ok(Self {
             list: Vec::new(),
-            alternatives: HashMap::new(),
             by_id: HashMap::new(),
             by_prompt: HashMap::new(),
             shared_ids: 0,
@@ -147,7 +153,7 @@ impl<'a> Problems<'a> {
         let variant = if known.is_some() { None } else { line.variant };
         let Some(named) = self.by_id.get(&id) else {
             let index = self.add(line, id.clone(), known)?;
-            self.by_id.insert(id, Named { first: index, variant, others: HashMap::new() });
+            self.by_id.insert(id, Named { first: index, variant, others: None });
             return Ok(index);
         };
         let other = match (named.variant, variant) {
@@ -156,7 +162,7 @@ impl<'a> Problems<'a> {
         };
         let index = match other {
             None => Some(named.first),
-            Some(variant) => named.others.get(&variant).copied(),
+            Some(variant) => named.others.as_ref().and_then(|of| of.get(&variant).copied()),
         };
         match (index, other) {
             (None, Some(variant)) => self.add_variant(line, &id, variant),
@@ -171,13 +177,11 @@ impl<'a> Problems<'a> {
             own = format!("{id}~{variant:016x}");
         }
         let index = self.add(line, own.clone(), None)?;
-        self.by_id.insert(
-            own.clone(),
-            Named { first: index, variant: Some(variant), others: HashMap::new() },
-        );
+        self.by_id
+            .insert(own.clone(), Named { first: index, variant: Some(variant), others: None });
         if let Some(named) = self.by_id.get_mut(id) {
-            self.shared_ids += usize::from(named.others.is_empty());
-            named.others.insert(variant, index);
+            self.shared_ids += usize::from(named.others.is_none());
+            named.others.get_or_insert_default().insert(variant, index);
         }
         self.shared_example.get_or_insert((id.to_owned(), own));
         Ok(index)
@@ -197,7 +201,7 @@ impl<'a> Problems<'a> {
 
     /// Refuses another gold answer for a problem that is known.
     fn check(&self, line: &Line, index: usize) -> Result<usize> {
-        let problem = &self.list[index];
+        let problem = &self.list[index].problem;
         match line.golds.first() {
             Some(gold) if *gold != problem.answer => bail!(
                 "problem `{}` has the gold `{gold}` here and `{}` before: ids must be one problem's",
@@ -226,14 +230,11 @@ impl<'a> Problems<'a> {
         };
         let total = known.and_then(|problem| problem.total);
         let problem = Problem { id, prompt, answer, solution: None, context, total };
-        let index = self.list.len();
-        if line.golds.len() > 1 {
-            let others = line.golds[1..].iter();
-            let with = |gold: &String| Problem { answer: gold.clone(), ..problem.clone() };
-            self.alternatives.insert(index, others.map(with).collect());
-        }
-        self.list.push(problem);
-        Ok(index)
+        let others = line.golds.iter().skip(1);
+        let with = |gold: &String| Problem { answer: gold.clone(), ..problem.clone() };
+        let alternatives = others.map(with).collect();
+        self.list.push(Arc::new(Target { problem, alternatives }));
+        Ok(self.list.len() - 1)
     }
 
     fn no_gold(&self, line: &Line) -> anyhow::Error {
@@ -271,8 +272,18 @@ impl<'a> Problems<'a> {
 
     /// Adds a problem of the dataset that no line named.
     pub(super) fn add_missing(&mut self, problem: &Problem) -> usize {
-        self.list.push(Problem { solution: None, ..problem.clone() });
+        let problem = Problem { solution: None, ..problem.clone() };
+        self.list.push(Arc::new(Target { problem, alternatives: Vec::new() }));
         self.list.len() - 1
+    }
+
+    /// The problems, in the order of their first lines.
+    pub(super) fn finish(self) -> Vec<Problem> {
+        let problem = |target: Arc<Target>| match Arc::try_unwrap(target) {
+            Ok(target) => target.problem,
+            Err(shared) => shared.problem.clone(),
+        };
+        self.list.into_iter().map(problem).collect()
     }
 
     /// Whether problems are named by the rows of a dataset without ids.

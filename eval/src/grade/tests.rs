@@ -65,8 +65,8 @@ fn a_chunk_ends_by_text_and_by_completions() {
     let verifier = verify::open("math").unwrap();
     let chunks = |text: &str| {
         let mut sizes = Vec::new();
-        let mut sink = |samples: &[Sample]| {
-            sizes.push(samples.len());
+        let mut sink = |chunk: &JudgedChunk| {
+            sizes.push(chunk.samples.len());
             Ok(())
         };
         let mut source = Source::new(text.as_bytes(), "f.jsonl").unwrap();
@@ -79,9 +79,9 @@ fn a_chunk_ends_by_text_and_by_completions() {
     };
     assert_eq!(chunks(&line(CHUNK_COMMAS).repeat(2)), [CHUNK_COMMAS; 2]);
     assert_eq!(chunks(&line(3).repeat(CHUNK + 1)), [3 * CHUNK, 3]);
-    let text = format!("{}\n", "x".repeat((1 << 20) - 1)).repeat(70);
+    let text = format!("{}\n", "x".repeat((1 << 20) - 1)).repeat(14);
     let mut source = Source::new(text.as_bytes(), "f.jsonl").unwrap();
-    assert_eq!([chunk(&mut source), chunk(&mut source)].map(|it| it.unwrap().len()), [65, 5]);
+    assert_eq!([chunk(&mut source), chunk(&mut source)].map(|it| it.unwrap().len()), [9, 5]);
 }
 
 #[test]

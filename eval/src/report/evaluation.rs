@@ -1,6 +1,7 @@
 //! Evaluations as a page: curves, tables, what was lost and gained, and every sample behind them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::Value;
@@ -15,8 +16,9 @@ use super::view::{Chart, Document, Kind, Line, Recipe, Section};
 use crate::answer_rules;
 use crate::number::{counted, with_noun};
 use crate::results::{Results, SetResult};
+use crate::store::{self, Index};
 use crate::transition::{Aligned, Change, align};
-use crate::{Level, Summary, store};
+use crate::{Level, Summary};
 
 /// Writes `report.html` into `output`: one evaluation, or several beside each other, the first as the
 /// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples
@@ -32,6 +34,29 @@ pub fn write(
     trained: &[PathBuf],
     output: &Path,
 ) -> Result<()> {
+    write_page(runs, second, trained, output, &[])
+}
+
+/// The same of one evaluation in `output`, with an index of the samples of each set that keeps them.
+///
+/// # Errors
+/// As above.
+pub fn write_indexed(
+    results: &Results,
+    indices: &[Option<Arc<Index>>],
+    trained: &[PathBuf],
+    output: &Path,
+) -> Result<()> {
+    write_page(&[(output, results)], None, trained, output, indices)
+}
+
+fn write_page(
+    runs: &[(&Path, &Results)],
+    second: Option<(&Path, &Results)>,
+    trained: &[PathBuf],
+    output: &Path,
+    indices: &[Option<Arc<Index>>],
+) -> Result<()> {
     let named: Vec<(String, &Results)> =
         runs.iter().map(|(path, results)| (label(path, results, runs), *results)).collect();
     let second = second.map(|(path, results)| (path.display().to_string(), results));
@@ -41,7 +66,7 @@ pub fn write(
         named.iter().map(|(name, results)| (name.as_str(), results.model.as_str())).collect();
     let owned: Vec<String> = names.iter().map(ToString::to_string).collect();
     let sampled: Vec<Sampled<'_>> =
-        aligned.iter().map(|set| sampled(set, runs)).collect::<Result<_>>()?;
+        aligned.iter().map(|set| sampled(set, runs, indices)).collect::<Result<_>>()?;
     let mut placed = place(&owned, &sampled, output)?;
     let folders = runs.iter().map(|(path, _)| *path).chain(trained.iter().map(PathBuf::as_path));
     let (course, stored) = training::beside(&models, &folders.collect::<Vec<_>>());
@@ -87,8 +112,12 @@ fn first_set<'a>(set: &Aligned<'_>, runs: &[(&Path, &'a Results)]) -> Option<&'a
     runs.first()?.1.sets.iter().find(|found| found.name == set.name)
 }
 
-/// A set with the samples of every run.
-fn sampled<'a>(set: &'a Aligned<'_>, runs: &[(&Path, &'a Results)]) -> Result<Sampled<'a>> {
+/// A set with the samples of every run; `indices` has those of the sets of a single run, where they are there.
+fn sampled<'a>(
+    set: &'a Aligned<'_>,
+    runs: &[(&Path, &'a Results)],
+    indices: &[Option<Arc<Index>>],
+) -> Result<Sampled<'a>> {
     let of_run = |(directory, results): &(&Path, &Results)| -> Result<(Source, &'static str)> {
         let Some(found) = first_set(set, runs).and_then(|first| results.same_set(first)) else {
             return Ok((Source::default(), ""));
@@ -96,8 +125,12 @@ fn sampled<'a>(set: &'a Aligned<'_>, runs: &[(&Path, &'a Results)]) -> Result<Sa
         let path = |file: Option<String>| -> Result<Option<PathBuf>> {
             Ok(file.map(|file| names::inside(directory, &file)).transpose()?)
         };
-        let source =
-            Source::open(directory, path(found.samples.clone())?, path(found.greedy_samples())?)?;
+        let at = results.sets.iter().position(|set| std::ptr::eq(set, found));
+        let greedy = path(found.greedy_samples())?;
+        let source = match at.and_then(|at| indices.get(at)?.clone()) {
+            Some(drawn) => Source::indexed(drawn, directory, greedy)?,
+            None => Source::open(directory, path(found.samples.clone())?, greedy)?,
+        };
         let split = match found.domain.as_deref() {
             Some("in") => "in domain",
             Some("out") => "out of domain",

@@ -9,6 +9,7 @@ mod forgetting;
 mod greedy;
 pub mod ledger;
 pub mod levels;
+mod listing;
 mod live;
 mod page;
 mod samples;
@@ -21,7 +22,7 @@ mod tasks_page;
 mod training;
 pub mod view;
 
-pub use evaluation::write;
+pub use evaluation::{write, write_indexed};
 pub use greedy::greedy_warnings;
 pub use live::Live;
 pub use page::{live_page, sheet, shell_argument};

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
@@ -15,10 +16,12 @@ use base64::Engine;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rayon::prelude::*;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
 use tealight_datasets::{Verdict, output as output_file, regular};
 
 use super::answer_place;
+use super::listing::{Listing, list, start};
 use super::view::Placement;
 use crate::results::Question;
 use crate::store::Index;
@@ -30,8 +33,6 @@ const PROBLEMS: usize = 10;
 const MAX_EMBEDDED: usize = 64 << 20;
 /// Longest completion that is shown, in characters.
 const MAX_SHOWN: usize = 20_000;
-/// Longest prompt that is shown, in characters.
-const MAX_PROMPT: usize = 4_000;
 
 /// One set of problems with the samples of every model.
 pub(super) struct Sampled<'a> {
@@ -49,8 +50,22 @@ pub(super) struct Sampled<'a> {
 /// The samples of one model on one set, and those at temperature 0.
 #[derive(Default)]
 pub(super) struct Source {
-    drawn: Option<Index>,
-    greedy: Option<Index>,
+    drawn: Option<Arc<Index>>,
+    greedy: Option<Arc<Index>>,
+}
+
+/// The samples of one model to one problem.
+struct Samples {
+    greedy: Vec<Sample>,
+    drawn: Vec<Sample>,
+}
+
+/// A sample as the page gets it: text, verdict, reason or class, tokens, whether it was truncated, whether it was drawn
+/// at temperature 0, how often it was drawn, and where a rule found its answer.
+struct Row<'a> {
+    sample: &'a Sample,
+    is_greedy: bool,
+    times: usize,
 }
 
 /// The chunks of a page, and where they are.
@@ -78,8 +93,8 @@ impl SampleChunks {
     }
 
     /// With one more part.
-    pub(super) fn with(&mut self, id: &str, data: &Value) -> Result<()> {
-        let text = data.to_string();
+    pub(super) fn with(&mut self, id: &str, data: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string(data)?;
         self.has_mathematics |= has_mathematics(&text);
         self.chunks.push((id.to_owned(), packed(&text)?));
         Ok(())
@@ -96,29 +111,65 @@ impl Source {
         drawn: Option<PathBuf>,
         greedy: Option<PathBuf>,
     ) -> Result<Self> {
-        let open = |path: Option<PathBuf>| -> Result<Option<Index>> {
+        let open = |path: Option<PathBuf>| -> Result<Option<Arc<Index>>> {
             let Some(path) = path else { return Ok(None) };
             let place = regular::own(folder, &path);
             let place = place.with_context(|| path.display().to_string())?;
-            Index::open(&place).map(Some)
+            Ok(Some(Arc::new(Index::open(&place)?)))
         };
         // An evaluation of an earlier version may have come without the second one. What is there is no pipe.
         let greedy = greedy.filter(|path| path.symlink_metadata().is_ok());
         Ok(Self { drawn: open(drawn)?, greedy: open(greedy)? })
     }
 
+    /// With an index of the samples that is there already.
+    pub(super) fn indexed(
+        drawn: Arc<Index>,
+        folder: &Path,
+        greedy: Option<PathBuf>,
+    ) -> Result<Self> {
+        Ok(Self { drawn: Some(drawn), ..Self::open(folder, None, greedy)? })
+    }
+
     fn is_empty(&self) -> bool {
         self.drawn.as_ref().is_none_or(|drawn| drawn.problems().next().is_none())
     }
 
-    /// The samples of a problem as the page gets them, the one at temperature 0 first.
-    fn shown(&self, id: &str) -> Result<Vec<Value>> {
-        let mut all = Vec::new();
-        for (index, is_greedy) in [(&self.greedy, true), (&self.drawn, false)] {
-            let samples = index.as_ref().map(|index| index.samples(id)).transpose()?;
-            all.extend(distinct(&samples.unwrap_or_default(), is_greedy));
+    /// The samples of a problem.
+    fn samples(&self, id: &str) -> Result<Samples> {
+        let of = |index: &Option<Arc<Index>>| match index {
+            Some(index) => index.samples(id),
+            None => Ok(Vec::new()),
+        };
+        Ok(Samples { greedy: of(&self.greedy)?, drawn: of(&self.drawn)? })
+    }
+}
+
+impl Serialize for Samples {
+    /// As the page gets them, the one at temperature 0 first.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let greedy = distinct(&self.greedy, true);
+        serializer.collect_seq(greedy.into_iter().chain(distinct(&self.drawn, false)))
+    }
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let sample = self.sample;
+        let (verdict, why) = verdict(sample);
+        let place = answer_place::found(sample);
+        let mut row = serializer.serialize_seq(Some(7 + usize::from(place.is_some())))?;
+        row.serialize_element(start(&sample.completion, MAX_SHOWN))?;
+        row.serialize_element(verdict)?;
+        row.serialize_element(why)?;
+        row.serialize_element(&sample.tokens)?;
+        row.serialize_element(&u8::from(!sample.is_finished))?;
+        row.serialize_element(&u8::from(self.is_greedy))?;
+        row.serialize_element(&self.times)?;
+        if let Some(place) = place {
+            row.serialize_element(&place)?;
         }
-        Ok(all)
+        row.end()
     }
 }
 
@@ -175,11 +226,11 @@ pub(super) fn place(
             set.counts[0].iter().map(|tally| tally.problem.as_str()).collect();
         for (part, some) in problems.chunks(PROBLEMS * TOGETHER).enumerate() {
             let pack = |(number, ids): (usize, &[&str])| {
-                let of = |id: &&str| -> Result<Vec<Vec<Value>>> {
-                    set.sources.iter().map(|source| source.shown(id)).collect()
+                let of = |id: &&str| -> Result<Vec<Samples>> {
+                    set.sources.iter().map(|source| source.samples(id)).collect()
                 };
-                let all: Vec<Vec<Vec<Value>>> = ids.iter().map(of).collect::<Result<_>>()?;
-                let text = json!(all).to_string();
+                let all: Vec<Vec<Samples>> = ids.iter().map(of).collect::<Result<_>>()?;
+                let text = serde_json::to_string(&all)?;
                 if !mathematics.load(Ordering::Relaxed) && has_mathematics(&text) {
                     mathematics.store(true, Ordering::Relaxed);
                 }
@@ -207,56 +258,36 @@ pub(super) fn place(
         has_mathematics: mathematics.into_inner(),
         said,
     };
-    placed.with("problems", &json!({"models": models, "sets": listed}))?;
+    placed.with("problems", &Listing { models, sets: &listed })?;
     Ok(placed)
 }
 
-/// The samples of a problem, equal ones once, in the order in which they were drawn first: text, verdict, reason or
-/// class,
-/// tokens, whether it was truncated, whether it was drawn at temperature 0, how often it was drawn, and where a rule
-/// found
-/// its answer.
-fn distinct(samples: &[Sample], is_greedy: bool) -> Vec<Value> {
-    let mut order: Vec<(&Sample, usize)> = Vec::new();
-    let mut known: HashMap<(&str, &str, String, bool), usize> = HashMap::new();
+/// The samples of a problem, equal ones once, in the order in which they were drawn first.
+fn distinct(samples: &[Sample], is_greedy: bool) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut known: HashMap<(&str, &str, &str, bool), usize> = HashMap::new();
     for sample in samples {
         let (verdict, why) = verdict(sample);
         let key = (sample.completion.as_str(), verdict, why, sample.is_finished);
-        let place = *known.entry(key).or_insert(order.len());
-        match order.get_mut(place) {
-            Some((_, times)) => *times += 1,
-            None => order.push((sample, 1)),
+        let place = *known.entry(key).or_insert(rows.len());
+        match rows.get_mut(place) {
+            Some(row) => row.times += 1,
+            None => rows.push(Row { sample, is_greedy, times: 1 }),
         }
     }
-    let shown = |(sample, times): (&Sample, usize)| {
-        let (verdict, why) = verdict(sample);
-        let text: String = sample.completion.chars().take(MAX_SHOWN).collect();
-        let (is_cut, is_greedy) = (u8::from(!sample.is_finished), u8::from(is_greedy));
-        let mut row = vec![
-            json!(text),
-            json!(verdict),
-            json!(why),
-            json!(sample.tokens),
-            json!(is_cut),
-            json!(is_greedy),
-            json!(times),
-        ];
-        row.extend(answer_place::found(sample));
-        Value::Array(row)
-    };
-    order.into_iter().map(shown).collect()
+    rows
 }
 
 /// The verdict on a sample, and the reason, or the class of its answer.
-fn verdict(sample: &Sample) -> (&'static str, String) {
+fn verdict(sample: &Sample) -> (&'static str, &str) {
     match &sample.verdict {
         // Correct as far as it goes, but it counts as incorrect.
-        Verdict::Correct { .. } if !sample.counts() => ("incorrect", String::new()),
-        Verdict::Correct { class, .. } => ("correct", class.clone()),
-        Verdict::Wrong { why, .. } => ("incorrect", why.clone().unwrap_or_default()),
-        Verdict::NoAnswer => ("no answer", String::new()),
-        Verdict::Unparsable { found } => ("unreadable", found.clone()),
-        Verdict::Unjudged { why, .. } => ("unjudged", why.clone()),
+        Verdict::Correct { .. } if !sample.counts() => ("incorrect", ""),
+        Verdict::Correct { class, .. } => ("correct", class),
+        Verdict::Wrong { why, .. } => ("incorrect", why.as_deref().unwrap_or_default()),
+        Verdict::NoAnswer => ("no answer", ""),
+        Verdict::Unparsable { found } => ("unreadable", found),
+        Verdict::Unjudged { why, .. } => ("unjudged", why),
     }
 }
 
@@ -274,39 +305,11 @@ fn packed(text: &str) -> Result<String> {
     Ok(base64::engine::general_purpose::STANDARD.encode(encoder.finish()?))
 }
 
-/// A set as the list needs it: id, prompt, gold answer, and of each model the samples that are correct, all of them,
-/// those
-/// that were truncated, those without a readable answer and those that could not be judged.
-fn list(set: &Sampled<'_>) -> Value {
-    let count = set.counts.first().map_or(0, |counts| counts.len());
-    let one = |problem: usize| {
-        let of_model = |counts: &&[Tally]| {
-            counts.get(problem).map_or([0; 5], |tally| {
-                [tally.correct, tally.samples, tally.truncated, tally.no_answer, tally.unjudged]
-            })
-        };
-        let counts: Vec<[usize; 5]> = set.counts.iter().map(of_model).collect();
-        let question = set.questions.get(problem);
-        let cut = |text: &str| text.chars().take(MAX_PROMPT).collect::<String>();
-        let prompt = question.map_or(String::new(), |q| cut(&q.prompt));
-        let answer = question.map_or("", |q| q.answer.as_str());
-        let turns: Vec<[String; 2]> = question
-            .map_or(&[][..], |q| &q.turns)
-            .iter()
-            .map(|turn| [turn.role.clone(), cut(&turn.content)])
-            .collect();
-        match turns.is_empty() {
-            true => json!([set.counts[0][problem].problem, prompt, answer, counts]),
-            false => json!([set.counts[0][problem].problem, prompt, answer, counts, turns]),
-        }
-    };
-    let problems: Vec<Value> = (0..count).map(one).collect();
-    json!({"name": set.name, "split": set.split, "problems": problems})
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::store;

@@ -211,7 +211,8 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
         seconds: started.elapsed().as_secs_f64(),
         sets: of_sets,
     };
-    ranks.first(|| outcome::write(&results, &prompts, &destination, options.log_format))?;
+    let beside = outcome::Beside { prompts, indices: None };
+    ranks.first(|| outcome::write(&results, beside, &destination, options.log_format))?;
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
     let doubt = outcome::doubt(&results, verifiers, options.max_unjudged);
     Ok(Judged { results, doubt })

@@ -1,18 +1,23 @@
 //! The output of an evaluation: results.json and its other forms, the report.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Verdict, Verifier, names};
 use tealight_eval::results::{Question, Results, SetResult};
-use tealight_eval::{Sample, Tally, export, inspect, report, store};
+use tealight_eval::store::{self, Index};
+use tealight_eval::{Sample, Tally, export, inspect, report};
 
 use crate::app::directory::{self, Destination};
-use crate::system::files::{writable_subfolder, write_atomic};
+use crate::system::files::{writable_subfolder, write_atomic, write_atomic_by};
 
 /// Reasons that are shown of completions that could not be judged.
 const REASONS: usize = 3;
@@ -45,19 +50,39 @@ pub struct Judged {
     pub doubt: Option<Doubtful>,
 }
 
+/// Problems whose samples are brought into another form at once.
+const TOGETHER: usize = 512;
+
+/// What the results of an evaluation do not hold.
+#[derive(Default)]
+pub(crate) struct Beside {
+    /// Of each set, every prompt as the model was given it; without them the problems' own are written.
+    pub prompts: Vec<Vec<String>>,
+    /// Where the samples of each set are that keeps them; without it the files are read to find out.
+    pub indices: Option<Vec<Option<Arc<Index>>>>,
+}
+
 /// Writes every form of `results`, and warns of what makes its numbers mean little; where nothing is kept it only
-/// warns. `prompts` holds, of each set, every prompt as the model was given it; without them the problems' own are
-/// written.
+/// warns.
 pub(crate) fn write(
     results: &Results,
-    prompts: &[Vec<String>],
+    beside: Beside,
     destination: &Destination,
     log_format: Option<LogFormat>,
 ) -> Result<()> {
     let output = destination.path();
+    let open = |set: &SetResult| -> Result<Option<Arc<Index>>> {
+        let is_read = destination.is_kept() || set.summary.unjudged > 0;
+        let Some(samples) = set.samples.as_ref().filter(|_| is_read) else { return Ok(None) };
+        Ok(Some(Arc::new(Index::open(&names::inside(output, samples)?)?)))
+    };
+    let indices = match beside.indices {
+        Some(indices) => indices,
+        None => results.sets.iter().map(open).collect::<Result<_>>()?,
+    };
     let warn = || -> Result<()> {
-        for set in &results.sets {
-            warn_of(set, &reasons(set, output)?);
+        for (set, index) in results.sets.iter().zip(&indices) {
+            warn_of(set, &reasons(set, index.as_deref())?);
         }
         Ok(())
     };
@@ -68,65 +93,75 @@ pub(crate) fn write(
         );
         return Ok(());
     }
-    let json = serde_json::to_string_pretty(results)?;
-    write_atomic(&output.join("results.json"), json.as_bytes())?;
+    write_atomic_by(&output.join("results.json"), |path| {
+        let mut out = BufWriter::new(File::create(path)?);
+        serde_json::to_writer_pretty(&mut out, results)?;
+        Ok(out.flush()?)
+    })?;
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
-    lm_eval(results, prompts, output)?;
+    lm_eval(results, &beside.prompts, &indices, output)?;
     match log_format {
-        Some(LogFormat::Inspect) => inspect_logs(results, output)?,
+        Some(LogFormat::Inspect) => inspect_logs(results, &indices, output)?,
         None => {}
     }
     // The user named this model.
     let trained = Path::new(&results.model).parent().map(Path::to_owned);
-    report::write(&[(output, results)], None, trained.as_slice(), output)?;
+    report::write_indexed(results, &indices, trained.as_slice(), output)?;
     warn()?;
     tracing::info!("results, report.html and samples in {}", output.display());
     Ok(())
 }
 
 /// The pair of files that lm-evaluation-harness writes, for the tools that read those.
-fn lm_eval(results: &Results, prompts: &[Vec<String>], output: &Path) -> Result<()> {
+fn lm_eval(
+    results: &Results,
+    prompts: &[Vec<String>],
+    indices: &[Option<Arc<Index>>],
+    output: &Path,
+) -> Result<()> {
     let directory = output.join("lm-eval");
     writable_subfolder(&directory)?;
     let text = serde_json::to_string_pretty(&export::lm_eval_results(results))?;
     write_atomic(&directory.join("results_tealight.json"), text.as_bytes())?;
-    for (number, set) in results.sets.iter().enumerate() {
-        let Some(samples) = &set.samples else { continue };
-        let stored = store::Index::open(&names::inside(output, samples)?)?;
-        let line = |(index, (tally, question)): (usize, (&Tally, &Question))| {
-            let one = |samples: Vec<Sample>| {
-                let given = prompts.get(number).and_then(|all| all.get(index));
-                let given = given.unwrap_or(&question.prompt);
-                export::lm_eval_sample(index, question, given, &samples).to_string()
-            };
-            match stored.samples(&tally.problem) {
-                Ok(samples) if samples.is_empty() => None,
-                samples => Some(samples.map(one)),
+    for (number, (set, stored)) in results.sets.iter().zip(indices).enumerate() {
+        let Some(stored) = stored else { continue };
+        let line = |index: usize| -> Result<Option<String>> {
+            let (tally, question) = (&set.problems[index], &set.questions[index]);
+            let samples = stored.samples(&tally.problem)?;
+            if samples.is_empty() {
+                return Ok(None);
             }
+            let given = prompts.get(number).and_then(|all| all.get(index));
+            let given = given.unwrap_or(&question.prompt);
+            Ok(Some(export::lm_eval_sample(index, question, given, &samples)?))
         };
-        let lines = set.problems.iter().zip(&set.questions).enumerate().filter_map(line);
+        let count = set.problems.len().min(set.questions.len());
+        let some = |start: usize| -> Vec<Result<String>> {
+            let some = start..count.min(start + TOGETHER);
+            some.into_par_iter().filter_map(|index| line(index).transpose()).collect()
+        };
         let name = names::file_name(&export::task_name(&set.name));
         let name = format!("samples_{name}_tealight.jsonl");
+        let lines = (0..count).step_by(TOGETHER).flat_map(some);
         store::write_lines(&directory.join(name), lines)?;
     }
     Ok(())
 }
 
 /// The log of each set as Inspect writes it, in the place of those of an earlier call.
-fn inspect_logs(results: &Results, output: &Path) -> Result<()> {
+fn inspect_logs(results: &Results, indices: &[Option<Arc<Index>>], output: &Path) -> Result<()> {
     let directory = output.join("inspect");
     writable_subfolder(&directory)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    for set in &results.sets {
-        let Some(samples) = &set.samples else { continue };
+    for (set, stored) in results.sets.iter().zip(indices) {
+        let Some(stored) = stored else { continue };
         let suffix = inspect::file_suffix(results, set);
         for entry in std::fs::read_dir(&directory)?.flatten() {
             if entry.file_name().to_str().is_some_and(|name| name.ends_with(&suffix)) {
                 std::fs::remove_file(entry.path())?;
             }
         }
-        let stored = store::Index::open(&names::inside(output, samples)?)?;
         // One document, whose samples never stand in memory together.
         let header = inspect::header(results, set, now).to_string();
         let open = header.strip_suffix('}').unwrap_or(&header);
@@ -201,11 +236,10 @@ pub(crate) fn warn_of(set: &SetResult, reasons: &[String]) {
 }
 
 /// The first reasons in a file of samples.
-fn reasons(set: &SetResult, output: &Path) -> Result<Vec<String>> {
-    let Some(samples) = set.samples.as_ref().filter(|_| set.summary.unjudged > 0) else {
+fn reasons(set: &SetResult, stored: Option<&Index>) -> Result<Vec<String>> {
+    let Some(stored) = stored.filter(|_| set.summary.unjudged > 0) else {
         return Ok(Vec::new());
     };
-    let stored = store::Index::open(&names::inside(output, samples)?)?;
     let mut ids: Vec<&String> = stored.problems().collect();
     ids.sort();
     let why = |sample: &Sample| match &sample.verdict {

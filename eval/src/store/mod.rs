@@ -1,17 +1,21 @@
 //! Samples on disk: appended problem by problem, read again after a crash.
 
+mod index;
+mod writer;
+
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
-use anyhow::{Context, Result, bail};
-use tealight_datasets::lines::Lines;
-use tealight_datasets::{Problem, output, regular};
+use anyhow::{Context, Result};
+use tealight_datasets::{Problem, output};
 
 use crate::Sample;
 use crate::team::Team;
+pub use index::Index;
+use writer::Part;
+pub use writer::SamplesWriter;
 
 /// The samples of one evaluation: those of earlier calls, and the file that new ones are appended to. By default there
 /// is no file, and nothing is kept.
@@ -96,118 +100,6 @@ pub struct SamplesFile {
     pub notes: Vec<String>,
 }
 
-/// Where the samples of each problem stand in a file, to be read one problem at a time: sixteen bytes a sample, however
-/// long it is.
-#[derive(Debug)]
-pub struct Index {
-    path: PathBuf,
-    file: Mutex<File>,
-    problems: HashMap<String, Vec<LineSpan>>,
-    /// Lines and problems that were left out, each with the reason.
-    pub notes: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct LineSpan {
-    offset: u64,
-    sample: u32,
-    length: u32,
-}
-
-impl Index {
-    /// Finds the samples of a file. A last line that a crash cut off is left out, and noted; of a problem of which
-    /// samples are missing in between, those before the gap are kept.
-    ///
-    /// # Errors
-    /// A file that cannot be read, a malformed line that is not the last, the same sample twice.
-    pub fn open(path: &Path) -> Result<Self> {
-        let file = regular::open(path).with_context(|| format!("{}", path.display()))?;
-        let mut store = Self {
-            path: path.into(),
-            file: Mutex::new(file.try_clone().with_context(|| format!("{}", path.display()))?),
-            problems: HashMap::new(),
-            notes: Vec::new(),
-        };
-        for line in Lines::new(BufReader::with_capacity(1 << 20, file)) {
-            let line = line.with_context(|| path.display().to_string())?;
-            let number = line.number;
-            match serde_json::from_slice::<Sample>(&line.bytes) {
-                Ok(Sample { problem, sample, .. }) => {
-                    let sample = u32::try_from(sample).with_context(|| {
-                        format!("{}:{number}: a sample of number {sample}", path.display())
-                    })?;
-                    // A line has at most 64 MiB.
-                    let place =
-                        LineSpan { offset: line.offset, sample, length: line.bytes.len() as u32 };
-                    store.problems.entry(problem).or_default().push(place);
-                }
-                Err(_) if !line.is_whole => store.notes.push(format!(
-                    "{}:{number}: the last line was cut off by a crash and is left out",
-                    path.display()
-                )),
-                Err(error) => bail!("{}:{number}: not a sample: {error}", path.display()),
-            }
-        }
-        // The first line of the file that says again what one before it said.
-        let mut again: Option<(LineSpan, &str)> = None;
-        for (problem, places) in &mut store.problems {
-            places.sort_by_key(|place| place.sample);
-            for two in places.windows(2).filter(|two| two[0].sample == two[1].sample) {
-                if again.is_none_or(|(first, _)| two[1].offset < first.offset) {
-                    again = Some((two[1], problem.as_str()));
-                }
-            }
-            let complete =
-                places.iter().zip(0..).take_while(|(place, at)| place.sample == *at).count();
-            if complete < places.len() {
-                store.notes.push(format!(
-                    "{}: problem `{problem}` lacks its sample {complete}; what comes after it is drawn again",
-                    path.display(),
-                ));
-                places.truncate(complete);
-            }
-        }
-        if let Some((LineSpan { offset, sample, .. }, problem)) = again {
-            bail!(
-                "{}:{}: sample {sample} of problem `{problem}` stands here a second time",
-                path.display(),
-                line_at(path, offset)?
-            );
-        }
-        Ok(store)
-    }
-
-    /// The ids of the problems that have samples, in no order.
-    pub fn problems(&self) -> impl Iterator<Item = &String> {
-        self.problems.keys()
-    }
-
-    /// The samples of a problem, in order; none of one that is not there.
-    ///
-    /// # Errors
-    /// A file that cannot be read any more, or has changed.
-    pub fn samples(&self, problem: &str) -> Result<Vec<Sample>> {
-        let places = self.problems.get(problem).map(Vec::as_slice).unwrap_or_default();
-        let changed = || format!("{}: cannot be read a second time", self.path.display());
-        let read = |place: &LineSpan| -> Result<Sample> {
-            let mut bytes = vec![0; place.length as usize];
-            {
-                let mut file = self.file.lock().expect("no panic while the lock is held");
-                file.seek(SeekFrom::Start(place.offset))?;
-                file.read_exact(&mut bytes)?;
-            }
-            Ok(serde_json::from_slice(&bytes)?)
-        };
-        places.iter().map(read).collect::<Result<_>>().with_context(changed)
-    }
-}
-
-/// The number, counted from 1, of the line that begins after so many bytes.
-fn line_at(path: &Path, offset: u64) -> Result<usize> {
-    let before = BufReader::new(regular::open(path)?).take(offset);
-    Ok(1 + before.split(b'\n').count())
-}
-
 /// Reads all of a samples file.
 ///
 /// # Errors
@@ -245,17 +137,14 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     whole(path, |out| Ok(out.write_all(bytes)?))
 }
 
-fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".part");
+fn whole(path: &Path, fill: impl FnOnce(&mut BufWriter<&File>) -> Result<()>) -> Result<()> {
     let describe = || format!("{}: cannot be written", path.display());
-    let mut out = BufWriter::new(output::create(Path::new(&temporary)).with_context(describe)?);
+    let part = Part::create(path)?;
+    let mut out = BufWriter::new(part.file());
     fill(&mut out).with_context(describe)?;
-    let file = out.into_inner().map_err(|error| error.into_error()).with_context(describe)?;
-    file.sync_all().with_context(describe)?;
-    // Windows renames no open file.
-    drop(file);
-    std::fs::rename(&temporary, path).with_context(describe)
+    out.flush().with_context(describe)?;
+    drop(out);
+    part.finish()
 }
 
 /// Writes samples in the order of `problems`, then those of other problems.

@@ -1,0 +1,131 @@
+//! Completions to samples, on all threads: of a team every member judges a part.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use rayon::prelude::*;
+use tealight_datasets::{Verdict, Verifier};
+
+use super::GradeJob;
+use super::problems::Target;
+use super::tallies::Judged;
+use crate::rules::Failed;
+use crate::team::{SampleBatch, Team};
+use crate::{Answer, Sample, Tally, Truncated};
+
+/// Completions that are judged one after the other.
+const BLOCK: usize = 16;
+
+/// A completion to judge.
+pub(super) struct Task {
+    /// The index of its problem.
+    pub(super) problem: usize,
+    pub(super) target: Arc<Target>,
+    /// Which of the problem's completions it is.
+    pub(super) number: usize,
+    pub(super) answer: Answer,
+}
+
+/// The completions of a chunk, and the empty tallies of the problems that no chunk before it named.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) new: Vec<Tally>,
+    pub(super) tasks: Vec<Task>,
+}
+
+/// What judges a completion, on any thread.
+#[derive(Clone, Copy)]
+pub(super) struct Judge<'a> {
+    verifier: &'a dyn Verifier,
+    truncated: Truncated,
+    failed: Failed,
+}
+
+/// This process's share of a chunk: rounds of blocks, each with its index.
+pub(super) struct Share {
+    new: Vec<Tally>,
+    problems: Vec<usize>,
+    blocks: usize,
+    rounds: Vec<Vec<(usize, Vec<Task>)>>,
+}
+
+/// The same, judged.
+pub(super) struct JudgedShare {
+    new: Vec<Tally>,
+    problems: Vec<usize>,
+    blocks: usize,
+    rounds: Vec<Vec<SampleBatch>>,
+}
+
+impl Share {
+    pub(super) fn new(work: Work, team: &dyn Team) -> Self {
+        let problems = work.tasks.iter().map(|task| task.problem).collect();
+        let (mut tasks, mut blocks) = (work.tasks.into_iter(), Vec::new());
+        loop {
+            let block: Vec<Task> = tasks.by_ref().take(BLOCK).collect();
+            if block.is_empty() {
+                break;
+            }
+            blocks.push(block);
+        }
+        let all: Vec<usize> = (0..blocks.len()).collect();
+        let mut block = |index: usize| (index, std::mem::take(&mut blocks[index]));
+        let mut round = |share: Vec<usize>| share.into_iter().map(&mut block).collect();
+        let rounds = team.shares(&all, BLOCK).into_iter().map(&mut round).collect();
+        Self { new: work.new, problems, blocks: all.len(), rounds }
+    }
+}
+
+impl JudgedShare {
+    /// The samples of all processes, in the order of the file.
+    ///
+    /// # Errors
+    /// Another process has disconnected.
+    pub(super) fn gather(self, team: &dyn Team) -> Result<Judged> {
+        let mut judged: Vec<Vec<Sample>> = vec![Vec::new(); self.blocks];
+        for batches in self.rounds {
+            for batch in team.gather(batches)? {
+                judged[batch.index] = batch.samples;
+            }
+        }
+        let samples = judged.into_iter().flatten().collect();
+        Ok(Judged { new: self.new, problems: self.problems, samples })
+    }
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(job: &GradeJob<'a>) -> Self {
+        Self { verifier: job.verifier, truncated: job.truncated, failed: job.failed }
+    }
+
+    pub(super) fn share(self, share: Share) -> JudgedShare {
+        let batch = |(index, block): (usize, Vec<Task>)| SampleBatch {
+            index,
+            samples: block.into_iter().map(|task| self.sample(task)).collect(),
+        };
+        let round = |blocks: Vec<(usize, Vec<Task>)>| blocks.into_par_iter().map(batch).collect();
+        let Share { new, problems, blocks, rounds } = share;
+        JudgedShare { new, problems, blocks, rounds: rounds.into_iter().map(round).collect() }
+    }
+
+    /// Judges a completion by its problem's gold answer, or by the first of several that it is right by.
+    fn sample(self, Task { target, number, answer, .. }: Task) -> Sample {
+        let Target { problem, alternatives } = &*target;
+        let is_judged_again = !alternatives.is_empty() && answer.failure.is_none();
+        let again = is_judged_again.then(|| answer.clone());
+        let mut sample =
+            Sample::judged(problem, self.verifier, number, answer).counting(self.truncated);
+        if sample.failure.is_some() && self.failed == Failed::Wrong {
+            sample.verdict = Verdict::NoAnswer;
+        }
+        if let Some(answer) = again.filter(|_| !sample.verdict.is_correct()) {
+            let judged = |other| Sample::judged(other, self.verifier, number, answer.clone());
+            let mut others = alternatives.iter().map(judged);
+            if let Some(right) = others.find(|other| other.verdict.is_correct()) {
+                (sample.verdict, sample.reward, sample.found) =
+                    (right.verdict, right.reward, right.found);
+            }
+        }
+        sample
+    }
+}

@@ -1,0 +1,220 @@
+//! Judged samples to the tallies of their problems.
+//!
+//! The names of a problem's classes and its first correct texts are needed as long as further samples of the problem
+//! may come. They are in memory for the problems that were met last, and in a file for the others: a file of
+//! completions in any order takes bounded memory beside its results.
+
+use std::fs::File;
+
+use anyhow::{Context, Result};
+use rayon::prelude::*;
+use tealight_datasets::Verdict;
+
+use super::scratch::{CHANGED, Place, Scratch, list, number};
+use crate::measure::text::TEXTS;
+use crate::{Counts, Level, Sample, Tally};
+
+/// Reasons that are kept of completions that could not be judged.
+const REASONS: usize = 3;
+
+/// The tallies of all problems.
+pub(super) struct Tallies<'a> {
+    pub(super) list: Vec<Tally>,
+    /// Where the names and texts of each problem are.
+    states: Vec<State>,
+    /// The problems whose names and texts are in memory, in no order.
+    open: Vec<usize>,
+    open_bytes: usize,
+    /// Most bytes of names and texts in memory, beyond those of a chunk's problems.
+    max_open: usize,
+    /// Most problems whose names and texts were in memory at once.
+    pub(super) most_open: usize,
+    scratch: Option<Scratch<'a>>,
+    chunks: usize,
+    /// Completions that were counted.
+    pub(super) completions: usize,
+    /// The first completions that could not be judged, each with its problem and the reason.
+    pub(super) unjudged: Vec<String>,
+}
+
+/// Where the names and texts of a problem are.
+#[derive(Clone, Copy)]
+enum State {
+    /// In memory, of about this size, since the chunk of this number.
+    Open { bytes: usize, chunk: usize },
+    /// In the file.
+    Stored(Place),
+}
+
+/// Samples and the indices of their problems, and the empty tallies of the problems that are new.
+pub(super) struct Judged {
+    pub(super) new: Vec<Tally>,
+    pub(super) problems: Vec<usize>,
+    pub(super) samples: Vec<Sample>,
+}
+
+impl<'a> Tallies<'a> {
+    /// No problem yet; without an empty `file` all names and texts stay in memory.
+    pub(super) fn new(file: Option<&'a File>, max_open: usize) -> Self {
+        Self {
+            list: Vec::new(),
+            states: Vec::new(),
+            open: Vec::new(),
+            open_bytes: 0,
+            max_open,
+            most_open: 0,
+            scratch: file.map(Scratch::new),
+            chunks: 0,
+            completions: 0,
+            unjudged: Vec::new(),
+        }
+    }
+
+    /// Counts samples: those of a problem in their order, those of different problems at once.
+    ///
+    /// # Errors
+    /// A file of names and texts that cannot be written or read.
+    pub(super) fn add(&mut self, judged: &mut Judged) -> Result<()> {
+        let Judged { new, problems, samples } = judged;
+        self.chunks += 1;
+        self.list.append(new);
+        let chunk = self.chunks;
+        while self.states.len() < self.list.len() {
+            self.open.push(self.states.len());
+            self.states.push(State::Open { bytes: 0, chunk });
+        }
+        let mut order: Vec<(usize, usize)> = problems.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        let groups: Vec<&[(usize, usize)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
+        for group in &groups {
+            self.open(group[0].0)?;
+        }
+        self.most_open = self.most_open.max(self.open.len());
+        let before: Vec<Tally> =
+            groups.iter().map(|group| std::mem::take(&mut self.list[group[0].0])).collect();
+        let counted = |(mut tally, group): (Tally, &&[(usize, usize)])| {
+            group.iter().for_each(|(_, index)| tally.add(&samples[*index]));
+            let bytes = size(&tally);
+            (tally, bytes)
+        };
+        let after: Vec<(Tally, usize)> = before.into_par_iter().zip(&groups).map(counted).collect();
+        for ((tally, bytes), group) in after.into_iter().zip(&groups) {
+            let problem = group[0].0;
+            if let State::Open { bytes: before, .. } = self.states[problem] {
+                self.open_bytes = self.open_bytes + bytes - before;
+            }
+            self.states[problem] = State::Open { bytes, chunk };
+            self.list[problem] = tally;
+        }
+        self.completions += samples.len();
+        self.note_unjudged(samples);
+        self.trim()
+    }
+
+    fn note_unjudged(&mut self, samples: &[Sample]) {
+        let why = |sample: &Sample| match &sample.verdict {
+            Verdict::Unjudged { why, .. } => Some(format!("problem `{}`: {why}", sample.problem)),
+            _ => None,
+        };
+        let missing = REASONS - self.unjudged.len();
+        if missing > 0 {
+            self.unjudged.extend(samples.iter().filter_map(why).take(missing));
+        }
+    }
+
+    /// Reads the names and texts of a problem, unless they are in memory.
+    fn open(&mut self, problem: usize) -> Result<()> {
+        let (State::Stored(place), Some(scratch)) = (self.states[problem], &mut self.scratch)
+        else {
+            return Ok(());
+        };
+        let tally = &mut self.list[problem];
+        take_back(tally, &scratch.take(place)?)?;
+        let bytes = size(tally);
+        self.states[problem] = State::Open { bytes, chunk: self.chunks };
+        self.open_bytes += bytes;
+        self.open.push(problem);
+        Ok(())
+    }
+
+    /// Writes names and texts to the file, of the problems first that were met longest ago, until there is room for
+    /// those of some more chunks.
+    fn trim(&mut self) -> Result<()> {
+        let Some(scratch) = self.scratch.as_mut().filter(|_| self.open_bytes > self.max_open)
+        else {
+            return Ok(());
+        };
+        let states = &mut self.states;
+        let met = |problem: &usize| match states[*problem] {
+            State::Open { chunk, .. } => chunk,
+            State::Stored(_) => 0,
+        };
+        self.open.sort_by_key(|problem| std::cmp::Reverse(met(problem)));
+        while let Some(problem) = self.open.pop() {
+            let State::Open { bytes, chunk } = states[problem] else { continue };
+            if chunk == self.chunks || self.open_bytes <= self.max_open / 2 {
+                self.open.push(problem);
+                break;
+            }
+            states[problem] = State::Stored(scratch.put(&forget(&mut self.list[problem]))?);
+            self.open_bytes -= bytes;
+        }
+        Ok(())
+    }
+
+    /// The tallies, without the names of classes.
+    pub(super) fn finish(self) -> Vec<Tally> {
+        let mut tallies = self.list;
+        tallies.par_iter_mut().for_each(|tally| {
+            counts(tally).into_iter().for_each(|counts| drop(counts.close()));
+            tally.texts = Vec::new();
+        });
+        tallies
+    }
+}
+
+/// All counts of a tally by name.
+fn counts(tally: &mut Tally) -> [&mut Counts; 5] {
+    let [text, folded, solution, value] = tally.classes.all_mut();
+    [text, folded, solution, value, &mut tally.wrong]
+}
+
+/// About the bytes of a tally's names and texts.
+fn size(tally: &Tally) -> usize {
+    /// Of an entry of a map, and of the part of its node that is empty.
+    const NAME: usize = 40;
+    let classes: usize = Level::ALL.iter().map(|level| tally.classes.at(*level).distinct()).sum();
+    let texts: usize = tally.texts.iter().map(|text| text.capacity() + size_of::<String>()).sum();
+    (classes + tally.wrong.distinct()) * NAME + texts
+}
+
+/// Takes the names and texts out of a tally, as bytes: of each list its length and its items.
+fn forget(tally: &mut Tally) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for counts in counts(tally) {
+        let names = counts.close();
+        bytes.extend(names.len().to_le_bytes());
+        names.iter().for_each(|name| bytes.extend(name.to_le_bytes()));
+    }
+    for text in std::mem::take(&mut tally.texts) {
+        bytes.extend(text.len().to_le_bytes());
+        bytes.extend(text.as_bytes());
+    }
+    bytes
+}
+
+/// Puts back what [`forget`] took.
+fn take_back(tally: &mut Tally, mut bytes: &[u8]) -> Result<()> {
+    let mut read = || {
+        for counts in counts(tally) {
+            let mut names = list(&mut bytes, size_of::<u64>())?;
+            counts.open(std::iter::from_fn(|| number(&mut names)));
+        }
+        while !bytes.is_empty() && tally.texts.len() < TEXTS {
+            let text = list(&mut bytes, 1)?;
+            tally.texts.push(String::from_utf8(text.to_vec()).ok()?);
+        }
+        Some(())
+    };
+    read().context(CHANGED)
+}
