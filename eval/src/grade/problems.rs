@@ -1,6 +1,6 @@
 //! The problems of the lines: by id, by what tells problems with one id apart, or by the prompt.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -33,8 +33,8 @@ struct Named {
     first: usize,
     /// What tells the first one from others; none where its line did not say.
     variant: Option<u64>,
-    /// None where the first is the only one, as it is of most ids.
-    others: Option<Box<HashMap<u64, usize>>>,
+    /// By what tells them from the first.
+    others: BTreeMap<u64, usize>,
 }
 
 /// The problems of a dataset.
@@ -153,7 +153,7 @@ impl<'a> Problems<'a> {
         let variant = if known.is_some() { None } else { line.variant };
         let Some(named) = self.by_id.get(&id) else {
             let index = self.add(line, id.clone(), known)?;
-            self.by_id.insert(id, Named { first: index, variant, others: None });
+            self.by_id.insert(id, Named { first: index, variant, others: BTreeMap::new() });
             return Ok(index);
         };
         let other = match (named.variant, variant) {
@@ -162,7 +162,7 @@ impl<'a> Problems<'a> {
         };
         let index = match other {
             None => Some(named.first),
-            Some(variant) => named.others.as_ref().and_then(|of| of.get(&variant).copied()),
+            Some(variant) => named.others.get(&variant).copied(),
         };
         match (index, other) {
             (None, Some(variant)) => self.add_variant(line, &id, variant),
@@ -177,11 +177,13 @@ impl<'a> Problems<'a> {
             own = format!("{id}~{variant:016x}");
         }
         let index = self.add(line, own.clone(), None)?;
-        self.by_id
-            .insert(own.clone(), Named { first: index, variant: Some(variant), others: None });
+        self.by_id.insert(
+            own.clone(),
+            Named { first: index, variant: Some(variant), others: BTreeMap::new() },
+        );
         if let Some(named) = self.by_id.get_mut(id) {
-            self.shared_ids += usize::from(named.others.is_none());
-            named.others.get_or_insert_default().insert(variant, index);
+            self.shared_ids += usize::from(named.others.is_empty());
+            named.others.insert(variant, index);
         }
         self.shared_example.get_or_insert((id.to_owned(), own));
         Ok(index)

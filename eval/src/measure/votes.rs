@@ -52,45 +52,52 @@ pub fn majority_at_k(correct: usize, wrong: &[usize], silent: usize, k: usize) -
 /// The weight of choosing `rest` samples of the others so that no incorrect answer has more than `votes`,
 /// each way divided by the number of answers that tie.
 fn others(wrong: &[usize], silent: usize, votes: usize, rest: usize, choose: &Binomials) -> f64 {
-    let most_ties = rest / votes;
-    // ways[ties][used]
-    let mut ways = vec![vec![0.0; rest + 1]; most_ties + 1];
-    for (used, way) in ways[0].iter_mut().enumerate() {
+    let (most_ties, width) = (rest / votes, rest + 1);
+    // Rows by the number of ties, in them by the samples used; two tables in turn.
+    let (mut ways, mut next) =
+        (vec![0.0; (most_ties + 1) * width], vec![0.0; (most_ties + 1) * width]);
+    for (used, way) in ways[..width].iter_mut().enumerate() {
         *way = choose.of(silent, used);
     }
     for answer in wrong {
-        let mut next = vec![vec![0.0; rest + 1]; most_ties + 1];
-        for (ties, row) in ways.iter().enumerate() {
-            for (used, way) in row.iter().enumerate().filter(|(_, way)| **way > 0.0) {
-                for taken in 0..=votes.min(*answer).min(rest - used) {
-                    let ties = ties + usize::from(taken == votes);
-                    next[ties][used + taken] += way * choose.of(*answer, taken);
-                }
+        next.fill(0.0);
+        for (at, way) in ways.iter().enumerate().filter(|(_, way)| **way > 0.0) {
+            let (ties, used) = (at / width, at % width);
+            for taken in 0..=votes.min(*answer).min(rest - used) {
+                let ties = ties + usize::from(taken == votes);
+                next[ties * width + used + taken] += way * choose.of(*answer, taken);
             }
         }
-        ways = next;
+        std::mem::swap(&mut ways, &mut next);
     }
-    ways.iter().enumerate().map(|(ties, row)| row[rest] / (1 + ties) as f64).sum()
+    let rows = ways.chunks(width).enumerate();
+    rows.map(|(ties, row)| row[rest] / (1 + ties) as f64).sum()
 }
 
 /// Binomial coefficients as f64: exact to rounding for up to 1,000.
 struct Binomials {
-    rows: Vec<Vec<f64>>,
+    /// One row after the other, that of n with n + 1 coefficients.
+    rows: Vec<f64>,
+    most: usize,
 }
 
 impl Binomials {
     fn up_to(n: usize) -> Self {
-        let mut rows = vec![vec![1.0]];
+        let mut rows = Vec::with_capacity((n + 1) * (n + 2) / 2);
+        rows.push(1.0);
         for row in 1..=n {
-            let last: &Vec<f64> = &rows[row - 1];
-            let inner = (1..row).map(|k| last[k - 1] + last[k]);
-            rows.push(std::iter::once(1.0).chain(inner).chain([1.0]).collect());
+            let last = rows.len() - row;
+            rows.push(1.0);
+            for k in 1..row {
+                rows.push(rows[last + k - 1] + rows[last + k]);
+            }
+            rows.push(1.0);
         }
-        Self { rows }
+        Self { rows, most: n }
     }
 
     fn of(&self, n: usize, k: usize) -> f64 {
-        self.rows.get(n).and_then(|row| row.get(k)).copied().unwrap_or(0.0)
+        if n > self.most || k > n { 0.0 } else { self.rows[n * (n + 1) / 2 + k] }
     }
 }
 

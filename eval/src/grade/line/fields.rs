@@ -7,6 +7,18 @@ use tealight_datasets::{Message, Prompt};
 use super::ending::Ending;
 use crate::Answer;
 
+/// The value of a key. Records have few keys and formats many names for them: comparing them is faster than hashing.
+pub(super) fn get<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
+    /// Most keys that are compared.
+    const FEW: usize = 16;
+    match value {
+        Value::Object(map) if map.len() <= FEW => {
+            map.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+        }
+        value => value.get(key),
+    }
+}
+
 /// A text or a number as text.
 pub(super) fn text_of(value: &Value) -> Option<String> {
     match value {
@@ -25,12 +37,12 @@ pub(super) fn id_of(value: &Value) -> Option<String> {
 
 /// The first of these keys that holds an id.
 pub(super) fn first_id(value: &Value, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| id_of(value.get(*name)?))
+    names.iter().find_map(|name| id_of(get(value, name)?))
 }
 
 /// The first of these keys that holds a text or a number.
 pub(super) fn first(value: &Value, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| text_of(value.get(*name)?))
+    names.iter().find_map(|name| text_of(get(value, name)?))
 }
 
 /// The gold answers of a value: a text, a number, or a list of either, of which each is right.
@@ -43,7 +55,7 @@ pub(super) fn golds(value: &Value) -> Vec<String> {
 
 /// Those of the first of these keys that holds any; a dot descends into an object.
 pub(super) fn first_golds(value: &Value, names: &[&str]) -> Vec<String> {
-    let at = |name: &str| name.split('.').try_fold(value, |value, key| value.get(key));
+    let at = |name: &str| name.split('.').try_fold(value, get);
     names
         .iter()
         .map(|name| at(name).map(golds).unwrap_or_default())
@@ -73,7 +85,7 @@ fn message(value: &Value) -> Option<Message> {
         other => other,
     };
     let content =
-        ["content", "value", "prompt"].iter().find_map(|key| content(value.get(*key)?))?;
+        ["content", "value", "prompt"].iter().find_map(|key| content(get(value, key)?))?;
     Some(Message::new(role, content))
 }
 

@@ -77,7 +77,7 @@ impl Format {
 
     /// Recognises a record by its keys.
     fn of(value: &Value) -> Self {
-        let has = |key: &str| value.get(key).is_some();
+        let has = |key: &str| fields::get(value, key).is_some();
         let all = |keys: &[&str]| keys.iter().all(|key| has(key));
         if all(&["problem", "sample", "completion", "verdict"]) {
             Self::Tealight

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::ending::Ending;
 use super::fields::{
-    answer, content, first, first_golds, first_id, last_answer, prompt_of, reason, text_of, tokens,
+    answer, content, first, first_golds, first_id, get, last_answer, prompt_of, reason, text_of,
+    tokens,
 };
 use super::{Line, MAX_ANSWERS, hash, plausible_logp};
 use crate::{Answer, Sample};
@@ -72,13 +73,13 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
 
 /// A record with keys of their usual names; `key` is its own where it stands in an object.
 pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
-    let is_there = |key: &&&str| value.get(**key).is_some_and(|found| !found.is_null());
+    let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
     let is_judged = VERDICTS.iter().any(|key| is_there(&key));
     let (one, several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
     if let (Some(one), Some(several)) = (one, several) {
         bail!("`{one}` beside `{several}`: leave one of them out");
     }
-    let mut prompt = PROMPTS.iter().find_map(|key| prompt_of(value.get(*key)?));
+    let mut prompt = PROMPTS.iter().find_map(|key| prompt_of(get(value, key)?));
     let mut id = first_id(value, &IDS).or_else(|| key.map(str::to_owned));
     match id {
         Some(_) => prompt = prompt.or_else(|| prompt_of(&value["problem"])),
@@ -87,14 +88,14 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     if id.is_none() && prompt.is_none() {
         bail!("no `id` and no `prompt` (nor `custom_id`, nor `resps`): which problem is this?");
     }
-    let is_solution = one.is_none() && several.is_none() && value.get("task_id").is_some();
+    let is_solution = one.is_none() && several.is_none() && get(value, "task_id").is_some();
     let is_gold =
         |key: &&&str| !(is_judged && **key == "answer" || is_solution && **key == "solution");
     let keys: Vec<&str> = GOLDS.iter().filter(is_gold).copied().collect();
     let mut sample: Vec<String> =
-        SAMPLES.iter().filter_map(|key| text_of(value.get(*key)?)).collect();
+        SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
     if !sample.is_empty() {
-        sample.extend(value.get("seed").and_then(text_of));
+        sample.extend(get(value, "seed").and_then(text_of));
     }
     let mut line = Line {
         id,
@@ -106,13 +107,13 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
         ..Line::default()
     };
-    let error = value.get("error").filter(|error| !error.is_null());
+    let error = get(value, "error").filter(|error| !error.is_null());
     let found =
-        one.or(several).or(is_solution.then_some(&"solution")).and_then(|key| value.get(*key));
+        one.or(several).or(is_solution.then_some(&"solution")).and_then(|key| get(value, key));
     match (found, error) {
         (Some(found), _) => completions(&mut line, value, found)?,
         (None, Some(error)) => line.answers.push(Answer::failed(reason(error))),
-        (None, None) if ONE.iter().chain(&SEVERAL).any(|key| value.get(*key).is_some()) => {
+        (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
             let ending = ending(value, 0);
             line.push(answer(None, ending, || "the completion is null".into()));
         }
@@ -129,7 +130,7 @@ fn completions(line: &mut Line, value: &Value, found: &Value) -> Result<()> {
         Value::Array(items) if !items.iter().any(is_message) => items,
         one => std::slice::from_ref(one),
     };
-    let finished = value.get("is_finished").and_then(Value::as_bool);
+    let finished = get(value, "is_finished").and_then(Value::as_bool);
     for (index, item) in items.iter().take(MAX_ANSWERS + 1).enumerate() {
         let ending = match item.as_object() {
             Some(_) if !ending(item, 0).eq(&Ending::Unknown) => ending(item, 0),
@@ -142,8 +143,9 @@ fn completions(line: &mut Line, value: &Value, found: &Value) -> Result<()> {
                 (answer.is_finished && is_finished, false);
         }
         answer.tokens = count;
-        let logp = [&item["logp"], &item["cumulative_logprob"], &value["logp"]];
-        answer.logp = logp.into_iter().find_map(number).and_then(plausible_logp);
+        let logp = [(item, "logp"), (item, "cumulative_logprob"), (value, "logp")];
+        let logp = logp.into_iter().find_map(|(of, key)| number(get(of, key)?));
+        answer.logp = logp.and_then(plausible_logp);
         line.push((answer, unknown));
     }
     Ok(())
@@ -156,7 +158,7 @@ fn number(value: &Value) -> Option<f64> {
 
 /// The ending of a record, or of the completion of this index where it lists them.
 fn ending(value: &Value, index: usize) -> Ending {
-    let found = ENDINGS.iter().map(|key| &value[*key]).find(|found| !found.is_null());
+    let found = ENDINGS.iter().filter_map(|key| get(value, key)).find(|found| !found.is_null());
     match found {
         Some(Value::Array(items)) => items.get(index).map_or(Ending::Unknown, Ending::of),
         Some(reason) => Ending::of(reason),
