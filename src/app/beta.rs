@@ -19,7 +19,7 @@ use crate::learn::base_validity::{BaseValidity, Reached};
 use crate::learn::objective::target;
 use crate::learn::presample::PresampleSpec;
 use crate::learn::rollout::Encoded;
-use crate::system::files::{Claim, write_atomic};
+use crate::system::files::{Claim, writable_directory, write_atomic};
 use crate::system::stop::Stop;
 
 /// Options of `tealight beta`.
@@ -61,8 +61,8 @@ pub struct BetaOptions {
     /// Seed of the samples of --measure.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Directory for the samples of --measure and beta.html. The samples serve `train --presamples`.
-    #[arg(long, requires = "measure")]
+    /// Directory for beta.html and beta.json, and for the samples of --measure, which serve `train --presamples`.
+    #[arg(long)]
     pub output: Option<PathBuf>,
     /// Print JSON instead of a table.
     #[arg(long)]
@@ -154,7 +154,10 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
         tracing::warn!("{caution}; raise --max-presamples, or ask for a lower validity");
     }
     if let Some(output) = &options.output {
+        writable_directory(output)?;
         draw_curve(&base, &rows, output)?;
+        let json = serde_json::to_string_pretty(&rows)?;
+        write_atomic(&output.join("beta.json"), json.as_bytes())?;
         tracing::info!("open {}", output.join("beta.html").display());
     }
     Ok(Meaning { rows, base })
@@ -286,6 +289,8 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
     let band = |row: &BetaMeaning| {
         base.reached(row.beta).interval.map(|(low, high)| (row.beta, low, high))
     };
+    // A validity that is given has no interval.
+    let is_given = base.reached(1.0).interval.is_none();
     let band: Vec<(f64, f64, f64)> = drawn.iter().step_by(WITH_BAND).filter_map(band).collect();
     let header = ["beta", "validity", "95 % interval", "KL cost"].map(str::to_owned).to_vec();
     let cells = rows.iter().map(|row| {
@@ -293,21 +298,33 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
         let interval = interval.map(|(low, high)| format!("{low:.3} to {high:.3}"));
         let [beta, validity, cost] =
             [row.beta, row.validity, row.kl_cost].map(|x| format!("{x:.4}"));
-        vec![beta, validity, interval.unwrap_or_default(), cost]
+        vec![beta, validity, interval.unwrap_or("given".into()), cost]
     });
     let validity = chart("Validity", "validity", |row| row.validity, band)
         .from_to(0.0, 1.0)
-        .caption("The chance of a correct answer that each beta leads to, with its 95 % interval.");
+        .caption(match is_given {
+            true => "The chance of a correct answer that each beta leads to.",
+            false => {
+                "The chance of a correct answer that each beta leads to, with its 95 % interval."
+            }
+        });
     let cost = chart("KL cost", "KL cost (nats)", |row| row.kl_cost, vec![])
         .caption("KL of that policy to the base.");
-    let section = Section::new("Validity against beta")
-        .text(
+    let (about, lead) = match is_given {
+        true => (
+            "Of the best policy under E[v] - beta KL(q||a), in closed form.",
+            format!("Base validity {:.4}", base.mean(&|validity| validity)),
+        ),
+        false => (
             "Of the best policy under E[v] - beta KL(q||a), averaged over prompts and over the values that the base's \
              validity on each may have. The interval makes no assumption on how validity is distributed over prompts.",
-        )
+            counted(base.prompts(), "prompt"),
+        ),
+    };
+    let section = Section::new("Validity against beta")
+        .text(about)
         .charts(vec![validity, cost])
         .table(Table::new(std::iter::once(header).chain(cells).collect()));
-    let lead = counted(base.prompts(), "prompt");
     let page = sheet("KL coefficient and expected accuracy", &lead, vec![section])?;
     write_atomic(&output.join("beta.html"), page.as_bytes())
 }

@@ -74,6 +74,23 @@ fn beta_is_what_validity_makes_it() {
 }
 
 #[test]
+fn the_closed_form_of_beta_is_written_without_a_model() {
+    let folder = Folder::new();
+    let output = folder.path("betas");
+    let asked = ["beta", "--validity", "0.1", "--target", "0.5,0.9", "--output", &output, "--json"];
+    let printed: Value = serde_json::from_slice(&succeeded(&asked).stdout).expect("JSON");
+    let rows = json(format!("{output}/beta.json"));
+    assert_eq!(rows, printed);
+    assert!((rows[1]["beta"].as_f64().expect("a number") - 0.2276).abs() < 1e-4, "{rows}");
+    let page = std::fs::read_to_string(format!("{output}/beta.html")).expect("a page");
+    assert!(page.contains("Base validity 0.1000") && page.contains("0.2276"), "the table");
+    assert!(!page.contains("95 % interval."), "a validity that is given has no interval");
+    // Samples still need a model.
+    let said = refusal(&["beta", "--validity", "0.1", "--target", "0.5", "--seed", "1"]);
+    assert!(said.contains("--seed has no effect without --measure"), "{said}");
+}
+
+#[test]
 fn presamples_are_drawn_once_continued_and_used() {
     let folder = Folder::new();
     let (drawn, cut) = (folder.path("drawn"), folder.path("cut"));

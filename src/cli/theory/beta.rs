@@ -13,7 +13,7 @@ use crate::system::telemetry::print;
 /// The options of this command: those of sampling mean nothing without `--measure`.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
     let options: BetaOptions = config_merge::resolve_plain(matches)?;
-    let always = ["validity", "target", "beta", "json", "config"];
+    let always = ["validity", "target", "beta", "output", "json", "config"];
     let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
     // Groups of options have ids too, which begin with a capital.
     let is_option = |id: &&str| id.starts_with(|first: char| first.is_lowercase());
