@@ -50,9 +50,13 @@ fn every_recipe_runs_dry_with_every_objective() {
 #[test]
 fn every_paper_s_whole_setting_runs_dry() {
     let papers = files("recipes/papers");
-    assert_eq!(papers.len(), 8);
+    assert_eq!(papers.len(), 10);
     for paper in papers {
         let paper = paper.to_str().expect("text").to_owned();
+        // The two comparisons in small are studies.
+        if STUDIES.iter().any(|name| paper.ends_with(&format!("{name}.toml"))) {
+            continue;
+        }
         let own = ["--model", "countdown", "--dataset", "countdown/train"];
         let files = ["train", "--dry-run", "--max-completion-length", "20", "--config", &paper];
         let done = tealight(&[&files[..], &own].concat());
@@ -62,6 +66,30 @@ fn every_paper_s_whole_setting_runs_dry() {
         for words in ["learning_rate = ", "num_generations = ", "memory, planned"] {
             assert!(shown.contains(words), "{paper}: {shown}");
         }
+    }
+}
+
+/// Recipes of papers that compare objectives.
+const STUDIES: [&str; 2] = ["papers/dph-rl", "papers/alpha-dpg"];
+
+#[test]
+fn the_comparisons_of_papers_are_planned() {
+    let listed = succeeded(&["recipes"]).stdout;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    for (name, of_the_paper) in STUDIES.iter().zip(["dph-js", "alpha-dpg"]) {
+        let row =
+            listed.lines().find(|line| line.starts_with(&format!("{name} "))).expect("listed");
+        assert!(row.contains(" study "), "{row}");
+        let folder = Folder::new();
+        let output = folder.path("study");
+        let recipe = format!("recipe:{name}");
+        let plan =
+            ["study", "--plan", "--plan-rate", "1e4", "--config", &recipe, "--output", &output];
+        let done = succeeded(&plan);
+        let shown = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(shown.contains(&format!("train {of_the_paper}")), "{name}: {shown}");
+        assert!(shown.contains("sample the base for training"), "{name}: {shown}");
+        assert!(!Path::new(&output).exists(), "a plan writes nothing");
     }
 }
 

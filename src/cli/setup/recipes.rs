@@ -25,7 +25,7 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(in crate::cli) const RECIPES: [Recipe; 28] = [
+pub(in crate::cli) const RECIPES: [Recipe; 30] = [
     recipe!("chain-base"),
     recipe!("collapse-study"),
     recipe!("countdown"),
@@ -48,7 +48,9 @@ pub(in crate::cli) const RECIPES: [Recipe; 28] = [
     recipe!("objectives/kl-k3"),
     recipe!("papers/alpha-dpg"),
     recipe!("papers/alpha-dpg-baseline"),
+    recipe!("papers/alpha-dpg-train"),
     recipe!("papers/dph-rl"),
+    recipe!("papers/dph-rl-train"),
     recipe!("papers/grpo"),
     recipe!("papers/maxrl"),
     recipe!("papers/nsr"),
@@ -59,9 +61,11 @@ pub(in crate::cli) const RECIPES: [Recipe; 28] = [
 impl Recipe {
     /// The command whose options it sets.
     pub(in crate::cli) fn command(&self) -> &'static str {
+        // Only a study has several objectives.
+        let has_objectives = self.text.lines().any(|line| line.starts_with("objectives = "));
         match self.name {
             name if name.ends_with("-base") => "sft",
-            name if name.ends_with("-study") => "study",
+            _ if has_objectives => "study",
             _ => "train",
         }
     }
