@@ -20,6 +20,7 @@ mod measure;
 mod member;
 pub mod mismatch;
 pub mod multisets;
+pub mod paper;
 pub mod sampled;
 mod set_claim;
 pub mod sweep;

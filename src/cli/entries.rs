@@ -190,9 +190,10 @@ Examples:
   tealight lab walk --table interference
   tealight lab walk --table decompose --beta 0.1,0 --alpha 0,0.5,1
   tealight lab ends --table fixed-mu --target-validity 0.9
+  tealight lab --paper 2605.02375
   tealight lab ends --output lab",
-        check: |m| resolve::<LabOptions>(m).map(drop),
-        run: |m, _| lab::run(&resolve(m)?),
+        check: |m| lab::resolve(m).map(drop),
+        run: |m, _| lab::run(m),
     },
     Entry {
         name: "verify",
@@ -213,7 +214,7 @@ Examples:
         about: "Convert between a KL coefficient and the expected accuracy of its optimum",
         more: "\
 Example:
-  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
+  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1 --output betas
   tealight beta --measure --model countdown --dataset countdown --target 0.9 --output betas",
         check: |m| beta::resolve(m).map(drop),
         run: |m, process| beta::run(&beta::resolve(m)?, &process.stop),

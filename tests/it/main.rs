@@ -50,6 +50,7 @@ mod model_files;
 mod mpi;
 mod objectives_of_sets;
 mod padded_vocabulary;
+mod paper;
 mod parity;
 mod prompt_allocation;
 mod prompts;

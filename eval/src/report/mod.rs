@@ -25,7 +25,7 @@ pub mod view;
 pub use evaluation::{write, write_indexed};
 pub use greedy::greedy_warnings;
 pub use live::Live;
-pub use page::{live_page, sheet, shell_argument};
+pub use page::{document_page, live_page, sheet, shell_argument};
 pub use study::{
     Evaluated, EvaluationFilters, Forgetting, Forgotten, HeldOut, Measured, Study, Training,
     TrainingPoint, Tuned,

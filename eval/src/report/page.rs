@@ -28,7 +28,12 @@ pub fn sheet(title: &str, lead: &str, sections: Vec<Section>) -> Result<String> 
         sections,
         ..Document::default()
     };
-    html(&document, &SampleChunks::default())
+    document_page(&document)
+}
+
+/// The page of a document that has no samples.
+pub fn document_page(document: &Document) -> Result<String> {
+    html(document, &SampleChunks::default())
 }
 
 /// The page that shows a run while it goes: it asks for `live` every two seconds.

@@ -36,7 +36,7 @@ pub struct CollapseOptions {
     /// Number of training runs of --table decompose, whose mean is shown.
     #[arg(long, default_value_t = 4)]
     pub runs: u64,
-    /// Target validity mu of --table fixed-mu.
+    /// Target validity mu of --table fixed-mu and of --paper.
     #[arg(long, default_value_t = 0.9)]
     pub target_validity: f64,
     /// Base validities of --table fixed-mu. Default: the world's own, and 1/3, 1/10, 1/30 and 1/100 of that.
@@ -58,7 +58,7 @@ fn families(options: &LabOptions, usual: Vec<Family>) -> Result<Vec<Family>> {
     }
 }
 
-fn search(options: &LabOptions) -> Descent {
+pub(crate) fn search(options: &LabOptions) -> Descent {
     Descent {
         iterations: options.iterations.min(MOST_ITERATIONS),
         learning_rate: options.learning_rate,
@@ -208,7 +208,7 @@ pub(crate) fn at_fixed_mu(options: &LabOptions, world: &World) -> Result<Printed
     })
 }
 
-fn fixed_mu_cells(rows: &[FixedMu]) -> Vec<Vec<String>> {
+pub(crate) fn fixed_mu_cells(rows: &[FixedMu]) -> Vec<Vec<String>> {
     let header = [
         "series",
         "policies",

@@ -81,17 +81,25 @@ fn beta_chart(
 
 fn mass_chart(world: &World, points: &[Point], rows: &[Optimum]) -> Chart {
     let target = world.filtered(0);
-    let mut order: Vec<usize> = (0..target.len()).filter(|y| world.is_right[0][*y]).collect();
-    order.sort_by(|a, b| target[*b].total_cmp(&target[*a]));
-    order.truncate(OUTPUTS);
-    let of = |q: &[f64]| order.iter().map(|y| q[*y]).collect::<Vec<f64>>();
-    let mut series = vec![("p*".to_owned(), of(&target))];
+    let mut series = vec![("p*".to_owned(), target.as_slice())];
     // A few of many: the chart must stay readable.
     let step = points.len().div_ceil(5).max(1);
     for (point, row) in points.iter().zip(rows).step_by(step) {
-        series.push((point.label(), of(&row.distributions[0])));
+        series.push((point.label(), row.distributions[0].as_slice()));
     }
-    Chart::bars("Where the mass goes", ("correct outputs, by p*", "probability"), series)
+    mass_bars("Where the mass goes", world, series)
+}
+
+/// Bars of the probabilities that some policies give to the correct outputs of the first prompt that are likeliest
+/// under p*.
+pub(super) fn mass_bars(title: &str, world: &World, policies: Vec<(String, &[f64])>) -> Chart {
+    let target = world.filtered(0);
+    let mut order: Vec<usize> = (0..target.len()).filter(|y| world.is_right[0][*y]).collect();
+    order.sort_by(|a, b| target[*b].total_cmp(&target[*a]));
+    order.truncate(OUTPUTS);
+    let of = |(name, q): (String, &[f64])| (name, order.iter().map(|y| q[*y]).collect());
+    let series = policies.into_iter().map(of).collect();
+    Chart::bars(title, ("correct outputs, by p*", "probability"), series)
 }
 
 fn frontier(points: &[Point], rows: &[Optimum]) -> Chart {

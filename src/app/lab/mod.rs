@@ -2,6 +2,8 @@
 
 mod collapse;
 mod figures;
+pub mod paper;
+mod paper_figures;
 mod tables;
 mod world;
 
@@ -65,7 +67,7 @@ pub struct LabOptions {
     /// Number of groups for --sampled.
     #[arg(long, default_value_t = 20_000)]
     pub groups: usize,
-    /// Seed of --sampled, --table online-z and --table decompose.
+    /// Seed of --sampled, --table online-z, --table decompose and --paper.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), inner products of prompts'
@@ -73,11 +75,17 @@ pub struct LabOptions {
     /// the distance to p*), or the effect of a falling beta (fixed-mu).
     #[arg(long)]
     pub table: Option<String>,
+    /// Check the claims of a paper on a world of one prompt, and write a page with pictures: 2605.02375 (Dymetman,
+    /// binary rewards). WORLD, --class, --seed, --target-validity, --iterations and --learning-rate count.
+    #[arg(long, value_name = "NUMBER")]
+    #[serde(default)]
+    pub paper: Option<String>,
     /// Those of the last two tables.
     #[command(flatten)]
     #[serde(flatten)]
     pub collapse: CollapseOptions,
-    /// Directory for lab.json, lab.csv and lab.html.
+    /// Directory for lab.json, lab.csv and lab.html; with --paper for paper.html and results.json, by default
+    /// paper-NUMBER.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Write one page with the figures to this file.
@@ -115,18 +123,7 @@ pub struct Printed {
 /// # Errors
 /// Options that do not go together, a world that cannot be read, a file that cannot be written.
 pub fn run(options: &LabOptions) -> Result<Printed> {
-    let (world, own_class) = match options.world.ends_with(".toml") {
-        true => world::read(Path::new(&options.world))?,
-        false => (World::named(&options.world)?, None),
-    };
-    let class = match options.class.as_ref().or(own_class.as_ref()) {
-        Some(name) => choice::<Class>("class", name)?,
-        None if world.name == "strategies" => Class::Unigram,
-        None => Class::Bigram,
-    };
-    if options.iterations == 0 || options.learning_rate.is_nan() || options.learning_rate <= 0.0 {
-        bail!("--iterations and --learning-rate must be above 0");
-    }
+    let (world, class) = world_and_class(options)?;
     let is_sweep =
         !(options.beta.is_empty() && options.alpha.is_empty() && options.divergence.is_empty());
     let table =
@@ -153,6 +150,23 @@ pub fn run(options: &LabOptions) -> Result<Printed> {
         tracing::info!("open {}", file.display());
     }
     Ok(printed)
+}
+
+/// The world and the class of policies that are asked for.
+fn world_and_class(options: &LabOptions) -> Result<(World, Class)> {
+    let (world, own_class) = match options.world.ends_with(".toml") {
+        true => world::read(Path::new(&options.world))?,
+        false => (World::named(&options.world)?, None),
+    };
+    let class = match options.class.as_ref().or(own_class.as_ref()) {
+        Some(name) => choice::<Class>("class", name)?,
+        None if world.name == "strategies" => Class::Unigram,
+        None => Class::Bigram,
+    };
+    if options.iterations == 0 || options.learning_rate.is_nan() || options.learning_rate <= 0.0 {
+        bail!("--iterations and --learning-rate must be above 0");
+    }
+    Ok((world, class))
 }
 
 fn choice<T: ValueEnum>(option: &str, text: &str) -> Result<T> {

@@ -1,0 +1,256 @@
+//! Optima of a class that cannot represent p_beta: reverse KL along beta, and divergences to p* along alpha.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::super::decompose::{best, log_target};
+use super::super::member::{Family, Member};
+use super::super::{Descent, Measures};
+use super::limit::class_name;
+use super::{Request, Rules, Verdict, measures, short};
+use tealight_learn::objective::Divergence;
+
+/// The betas of reverse KL, from the largest down.
+const BETAS: [f64; 14] =
+    [2.0, 1.0, 0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.08, 0.06, 0.04, 0.02];
+/// The alphas of divergences to p*: 0 is forward KL.
+const ALPHAS: [f64; 6] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9];
+/// Halvings of the interval in which the beta of equal validity is sought.
+const HALVINGS: usize = 20;
+/// Largest difference of two validities that count as equal.
+const EQUAL: f64 = 1e-4;
+
+/// An optimum in the class, found from the base.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub objective: String,
+    /// beta of `E[v] - beta KL(q || a)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta: Option<f64>,
+    /// alpha of the divergence to p*.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    /// Its measures.
+    #[serde(flatten)]
+    pub measures: Measures,
+    /// Its effective number of correct outputs as a share of p*'s.
+    pub share: f64,
+    /// The policy.
+    #[serde(skip)]
+    pub distribution: Vec<f64>,
+}
+
+/// A divergence to p* beside the optimum of reverse KL with the same validity.
+#[derive(Debug, Clone, Serialize)]
+pub struct EqualValidity {
+    /// alpha of the divergence to p*.
+    pub alpha: f64,
+    /// The beta of reverse KL.
+    pub beta: f64,
+    /// The chance of a correct output, of the divergence to p* and of reverse KL.
+    pub validity: [f64; 2],
+    /// Effective number of correct outputs of the same.
+    pub effective_valid: [f64; 2],
+}
+
+impl EqualValidity {
+    /// How many times as many effective correct outputs the divergence to p* has.
+    pub fn ratio(&self) -> f64 {
+        self.effective_valid[0] / self.effective_valid[1]
+    }
+}
+
+/// The claims (f).
+#[derive(Debug, Clone, Serialize)]
+pub struct Collapse {
+    /// The restricted class.
+    pub class: String,
+    /// Effective number of correct outputs of p*, and of every `p_beta`.
+    pub effective_pstar: f64,
+    /// Reverse KL from the largest beta down, then divergences to p* from alpha 0 up.
+    pub rows: Vec<Row>,
+    /// Divergences to p* beside reverse KL, where a beta with the same validity was found.
+    pub equal_validity: Vec<EqualValidity>,
+    /// The verdicts.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// The class in which optima are sought, always from the base, as training does.
+struct ClassSearch<'a> {
+    member: Member<'a>,
+    search: Descent,
+}
+
+impl ClassSearch<'_> {
+    fn optimum(&self, divergence: Divergence, log_p: &[f64]) -> Result<Vec<f64>> {
+        let starts = vec![self.member.start(0)];
+        let (at, _) = best(&self.member, starts, (divergence, log_p), self.search)?;
+        Ok(self.member.policy(&at).distributions(self.member.world).remove(0))
+    }
+
+    fn at_beta(&self, beta: f64) -> Result<Vec<f64>> {
+        self.optimum(Divergence::ReverseKl, &log_target(self.member.world, beta))
+    }
+
+    fn at_alpha(&self, alpha: f64) -> Result<Vec<f64>> {
+        self.optimum(Divergence::alpha(alpha), &log_target(self.member.world, 0.0))
+    }
+
+    /// The optimum of reverse KL with the validity of an optimum of a divergence to p*; none where validity jumps past
+    /// it, or where no beta of the sweep is on either side.
+    fn equal(&self, alpha: f64, aimed: &Row, sweep: &[Row]) -> Result<Option<EqualValidity>> {
+        let wanted = aimed.measures.validity;
+        let around = sweep.windows(2).find_map(|pair| {
+            let [above, below] = [&pair[0], &pair[1]];
+            let is_between = above.measures.validity <= wanted && wanted <= below.measures.validity;
+            is_between.then_some((above.beta?, below.beta?))
+        });
+        let Some((mut high, mut low)) = around else { return Ok(None) };
+        for _ in 0..HALVINGS {
+            let beta = (high * low).sqrt();
+            let reached = measures(self.member.world, &self.at_beta(beta)?);
+            if (reached.validity - wanted).abs() <= EQUAL {
+                return Ok(Some(EqualValidity {
+                    alpha,
+                    beta,
+                    validity: [wanted, reached.validity],
+                    effective_valid: [aimed.measures.effective_valid, reached.effective_valid],
+                }));
+            }
+            if reached.validity < wanted { high = beta } else { low = beta }
+        }
+        Ok(None)
+    }
+}
+
+impl Collapse {
+    pub(super) fn new(request: &Request<'_>) -> Result<Self> {
+        let world = request.world;
+        let member = Member::new(world, Family::Class(request.class))?;
+        let class_search = ClassSearch { member, search: request.search };
+        let effective_pstar = measures(world, &world.filtered(0)).effective_valid;
+        let row = |objective: String, beta, alpha, distribution: Vec<f64>| {
+            let measures = measures(world, &distribution);
+            let share = measures.effective_valid / effective_pstar;
+            Row { objective, beta, alpha, measures, share, distribution }
+        };
+        let mut rows = Vec::new();
+        for beta in BETAS {
+            let name = format!("reverse KL, beta {beta}");
+            rows.push(row(name, Some(beta), None, class_search.at_beta(beta)?));
+        }
+        let mut equal_validity = Vec::new();
+        for alpha in ALPHAS {
+            let name = match alpha {
+                0.0 => "forward KL to p* (alpha 0)".to_owned(),
+                alpha => format!("alpha {alpha} to p*"),
+            };
+            let aimed = row(name, None, Some(alpha), class_search.at_alpha(alpha)?);
+            equal_validity.extend(class_search.equal(alpha, &aimed, &rows[..BETAS.len()])?);
+            rows.push(aimed);
+        }
+        let class = class_name(request.class);
+        let mut collapse =
+            Self { class, effective_pstar, rows, equal_validity, verdicts: Vec::new() };
+        collapse.verdicts = collapse.judge(&request.rules);
+        Ok(collapse)
+    }
+
+    /// The optima of reverse KL, from the largest beta down.
+    pub fn along_beta(&self) -> impl Iterator<Item = (f64, &Row)> {
+        self.rows.iter().filter_map(|row| Some((row.beta?, row)))
+    }
+
+    /// The optima of divergences to p*, from alpha 0 up.
+    pub fn along_alpha(&self) -> impl Iterator<Item = (f64, &Row)> {
+        self.rows.iter().filter_map(|row| Some((row.alpha?, row)))
+    }
+
+    /// The verdicts that the rules draw from the numbers.
+    pub fn judge(&self, rules: &Rules) -> Vec<Verdict> {
+        vec![self.collapses(rules), self.covers(rules), self.is_above(rules)]
+    }
+
+    fn collapses(&self, rules: &Rules) -> Verdict {
+        let along: Vec<&Row> = self.along_beta().map(|(_, row)| row).collect();
+        let (first, last) = (along[0], along[along.len() - 1]);
+        let rises = last.measures.validity > first.measures.validity;
+        let fewer = last.measures.effective_valid < first.measures.effective_valid;
+        let class = &self.class;
+        Verdict::new(
+            "Under misspecification, a falling beta leads to ever fewer correct outputs, not to p*.",
+            format!(
+                "from the largest to the smallest beta, validity rises and the effective number of correct outputs falls \
+                 to {:.0} % of p*'s or less",
+                100.0 * rules.collapsed
+            ),
+            rises && fewer && last.share <= rules.collapsed,
+            &format!(
+                "in the class {class}, validity goes from {} to {} and the effective number of correct outputs from {} to \
+                 {} (p* and every p_beta: {}); beta goes from {} to {}.",
+                short(first.measures.validity),
+                short(last.measures.validity),
+                short(first.measures.effective_valid),
+                short(last.measures.effective_valid),
+                short(self.effective_pstar),
+                first.beta.unwrap_or_default(),
+                last.beta.unwrap_or_default()
+            ),
+        )
+    }
+
+    fn covers(&self, rules: &Rules) -> Verdict {
+        let (_, forward) = self.along_alpha().next().expect("alpha 0 is the first");
+        let least = self.along_beta().map(|(_, row)| row.share).fold(f64::INFINITY, f64::min);
+        Verdict::new(
+            "Forward KL to p* keeps the coverage that reverse KL gives up.",
+            format!(
+                "its optimum keeps {:.0} % or more of p*'s effective correct outputs, and more than reverse KL at some beta",
+                100.0 * rules.covered
+            ),
+            forward.share >= rules.covered && forward.share > least,
+            &format!(
+                "forward KL keeps {} of {} effective correct outputs ({:.2}) with validity {}; the least that \
+                 reverse KL keeps at any beta is {:.2} of them.",
+                short(forward.measures.effective_valid),
+                short(self.effective_pstar),
+                forward.share,
+                short(forward.measures.validity),
+                least
+            ),
+        )
+    }
+
+    fn is_above(&self, rules: &Rules) -> Verdict {
+        let pairs = &self.equal_validity;
+        let least = pairs.iter().min_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+        Verdict::new(
+            "At equal validity, a divergence that aims at p* keeps more correct outputs than reverse KL.",
+            format!(
+                "for every alpha of which reverse KL reaches the validity, the divergence to p* keeps {:.0} % more \
+                 effective correct outputs or better",
+                100.0 * rules.relative
+            ),
+            least.is_some_and(|least| least.ratio() >= 1.0 + rules.relative),
+            &match least {
+                None => {
+                    "no beta was found at which reverse KL has the validity of a divergence to p*."
+                        .to_owned()
+                }
+                Some(least) => format!(
+                    "alpha {} has {} effective correct outputs at validity {:.3}, reverse KL with beta {} has {} at {:.3} \
+                     (ratio {:.3}, the least of {} alphas).",
+                    least.alpha,
+                    short(least.effective_valid[0]),
+                    least.validity[0],
+                    short(least.beta),
+                    short(least.effective_valid[1]),
+                    least.validity[1],
+                    least.ratio(),
+                    pairs.len()
+                ),
+            },
+        )
+    }
+}

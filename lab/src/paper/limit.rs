@@ -1,0 +1,203 @@
+//! p_beta tends to p* in forward KL as beta falls, while `KL(q || p*)` is infinite for every policy of full support.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::super::{Class, Table, World};
+use super::{Collapse, Request, Rules, Verdict, kl, short, tilted, total_variation};
+use tealight_learn::objective::target::validity_of;
+
+/// The betas at which `p_beta` is compared with p*, from the largest down.
+const BETAS: [f64; 9] = [2.0, 1.0, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05];
+/// Shares of the base that are mixed into p*, so that `KL(q || p*)` becomes finite.
+const SHARES: [f64; 12] =
+    [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12];
+
+/// `p_beta` beside p*, by enumeration and by the closed form.
+#[derive(Debug, Clone, Serialize)]
+pub struct LimitRow {
+    /// beta.
+    pub beta: f64,
+    /// The chance of a correct output.
+    pub validity: f64,
+    /// `KL(p* || p_beta)`, in nats, summed over outputs.
+    pub forward_kl: f64,
+    /// `-log mu`, mu by the closed form.
+    pub forward_kl_closed: f64,
+    /// Total variation, summed over outputs; `1 - mu` in closed form.
+    pub distance: f64,
+    /// The largest difference of an output's probability.
+    pub pointwise: f64,
+}
+
+/// The claim (b).
+#[derive(Debug, Clone, Serialize)]
+pub struct Limit {
+    /// From the largest beta to the smallest.
+    pub rows: Vec<LimitRow>,
+    /// The verdict.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Limit {
+    pub(super) fn new(request: &Request<'_>) -> Self {
+        let world = request.world;
+        let pstar = world.filtered(0);
+        let row = |beta: f64| {
+            let q = tilted(world, beta);
+            let apart = q.iter().zip(&pstar).map(|(q, p)| (q - p).abs());
+            LimitRow {
+                beta,
+                validity: world.mass(0, &q),
+                forward_kl: kl(&pstar, &q),
+                forward_kl_closed: -validity_of(world.solve_rate(0), beta).ln(),
+                distance: total_variation(&pstar, &q),
+                pointwise: apart.fold(0.0, f64::max),
+            }
+        };
+        let mut limit = Self { rows: BETAS.map(row).to_vec(), verdicts: Vec::new() };
+        limit.verdicts = vec![limit.judge(&request.rules)];
+        limit
+    }
+
+    /// The verdict that the rules draw from the numbers.
+    pub fn judge(&self, rules: &Rules) -> Verdict {
+        let falls = self.rows.windows(2).all(|pair| pair[1].forward_kl < pair[0].forward_kl);
+        let error = self.rows.iter().map(|row| (row.forward_kl - row.forward_kl_closed).abs());
+        let error = error.fold(0.0, f64::max);
+        let (first, last) = (&self.rows[0], &self.rows[self.rows.len() - 1]);
+        Verdict::new(
+            "p_beta tends to p* in forward KL as beta falls to 0.",
+            format!(
+                "KL(p* || p_beta) falls with every smaller beta, is {:.0e} nats or less at the smallest, and is -log mu \
+                 up to {:.0e}",
+                rules.limit, rules.rounding
+            ),
+            falls && last.forward_kl <= rules.limit && error <= rules.rounding,
+            &format!(
+                "KL(p* || p_beta) is {} nats at beta {} and {} at beta {}; the largest distance from -log mu is {}.",
+                short(first.forward_kl),
+                first.beta,
+                short(last.forward_kl),
+                last.beta,
+                short(error)
+            ),
+        )
+    }
+}
+
+/// A policy of full support and its distances from p* in both directions.
+#[derive(Debug, Clone, Serialize)]
+pub struct Model {
+    /// Its name.
+    pub policy: String,
+    /// Outputs to which it gives mass, of all.
+    pub support: [usize; 2],
+    /// The chance of an incorrect output.
+    pub incorrect: f64,
+    /// `KL(p* || q)`, in nats.
+    pub forward_kl: f64,
+    /// `KL(q || p*)`, in nats; none where it is infinite.
+    pub reverse_kl: Option<f64>,
+    /// `KL(q || (1 - share) p* + share a)` in nats, by falling share.
+    pub smoothed: Vec<(f64, f64)>,
+}
+
+impl Model {
+    fn new(world: &World, policy: &str, q: &[f64]) -> Self {
+        let pstar = world.filtered(0);
+        let smoothed = |share: f64| {
+            let mixed = pstar.iter().zip(&world.base).map(|(p, a)| (1.0 - share) * p + share * a);
+            (share, kl(q, &mixed.collect::<Vec<_>>()))
+        };
+        let wrong = q.iter().zip(&world.is_right[0]).filter(|(_, right)| !**right);
+        Self {
+            policy: policy.to_owned(),
+            support: [q.iter().filter(|q| **q > 0.0).count(), q.len()],
+            incorrect: wrong.map(|(q, _)| q).sum(),
+            forward_kl: kl(&pstar, q),
+            reverse_kl: Some(kl(q, &pstar)).filter(|kl| kl.is_finite()),
+            smoothed: SHARES.map(smoothed).to_vec(),
+        }
+    }
+
+    /// The growth of the smoothed KL over the last tenfold fall of the share, in units of `(1 - m) log 10`: 1 where it
+    /// has no bound.
+    pub fn growth(&self) -> f64 {
+        let [.., before, last] = self.smoothed.as_slice() else { return 0.0 };
+        (last.1 - before.1) / (self.incorrect * (before.0 / last.0).ln())
+    }
+}
+
+/// The claim (c).
+#[derive(Debug, Clone, Serialize)]
+pub struct Direction {
+    /// The policies.
+    pub models: Vec<Model>,
+    /// The verdict.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Direction {
+    pub(super) fn new(request: &Request<'_>, collapse: &Collapse) -> Result<Self> {
+        let world = request.world;
+        let uniform = vec![1.0 / world.base.len() as f64; world.base.len()];
+        let nearest = Table::project(world, request.class, &[world.filtered(0)])?;
+        let nearest = nearest.distributions(world)?.remove(0);
+        let class = class_name(request.class);
+        let mut models = vec![
+            Model::new(world, "the base", &world.base),
+            Model::new(world, "uniform on all outputs", &uniform),
+        ];
+        // In a class that represents p* the nearest policy is p* itself, which has no full support.
+        if world.mass(0, &nearest) < 1.0 - request.rules.rounding {
+            models.push(Model::new(world, &format!("nearest {class} to p*"), &nearest));
+        }
+        models.extend(
+            [0.5, 0.2].map(|beta| {
+                Model::new(world, &format!("p_beta, beta {beta}"), &tilted(world, beta))
+            }),
+        );
+        let trained = collapse.rows.iter().find(|row| row.beta == Some(0.2));
+        models.extend(trained.map(|row| {
+            let name = format!("{class}, reverse KL, beta 0.2");
+            Model::new(world, &name, &row.distribution)
+        }));
+        let mut direction = Self { models, verdicts: Vec::new() };
+        direction.verdicts = vec![direction.judge(&request.rules)];
+        Ok(direction)
+    }
+
+    /// The verdict that the rules draw from the numbers.
+    pub fn judge(&self, rules: &Rules) -> Verdict {
+        let full = self.models.iter().filter(|model| model.support[0] == model.support[1]);
+        let full: Vec<&Model> = full.collect();
+        let infinite = full.iter().filter(|model| model.reverse_kl.is_none()).count();
+        let finite = full.iter().filter(|model| model.forward_kl.is_finite()).count();
+        let growth = full.iter().map(|model| model.growth());
+        let (least, most) = growth.fold((f64::INFINITY, 0.0), |(least, most), growth| {
+            (growth.min(least), growth.max(most))
+        });
+        let grows = least >= 1.0 - rules.relative && most <= 1.0 + rules.relative;
+        let all = full.len();
+        Verdict::new(
+            "KL(q || p*) is infinite for every policy q of full support, so p* is no target of reverse KL.",
+            format!(
+                "for each policy of the table that gives mass to all outputs, KL(q || p*) is infinite and KL(p* || q) \
+                 finite, and with a share of the base mixed into p* KL(q || p*) grows by (1 - m) log 10 for each \
+                 tenfold smaller share, up to {:.0} %",
+                100.0 * rules.relative
+            ),
+            all > 0 && infinite == all && finite == all && grows,
+            &format!(
+                "of {all} policies of full support, KL(q || p*) is infinite for {infinite} and KL(p* || q) finite for \
+                 {finite}; the growth is {least:.3} to {most:.3} times (1 - m) log 10.",
+            ),
+        )
+    }
+}
+
+/// The name of a class in a sentence.
+pub(super) fn class_name(class: Class) -> String {
+    format!("{class:?}").to_lowercase()
+}

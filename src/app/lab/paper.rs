@@ -1,0 +1,302 @@
+//! `tealight lab --paper NUMBER`: the claims of a paper on a world -> a page, results.json, tables for the terminal.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use tealight_eval::report::document_page;
+use tealight_eval::report::view::{Document, Section, Table};
+
+use super::collapse::{fixed_mu_cells, search};
+use super::paper_figures::figures;
+use super::{LabOptions, number, world_and_class};
+use crate::lab::World;
+use crate::lab::paper::{Claims, Request, Rules, Verdict, claims};
+use crate::system::files::{MAX_SMALL, read_json, writable_directory, write_atomic};
+
+/// The papers whose claims are checked, with their titles.
+const PAPERS: [(&str, &str); 1] = [(
+    "2605.02375",
+    "Binary Rewards and Reinforcement Learning: Fundamental Challenges (Dymetman, 2026)",
+)];
+
+/// One claim for the terminal and the page.
+pub struct ClaimTable {
+    /// Its letter and what it is about.
+    pub heading: &'static str,
+    /// The claims with the sentences of their verdicts.
+    pub sentences: Vec<String>,
+    /// The numbers, the header first.
+    pub cells: Vec<Vec<String>>,
+}
+
+/// The verdicts on the claims of a paper.
+pub struct PaperReport {
+    /// A sentence on how many claims hold.
+    pub summary: String,
+    /// Claim by claim.
+    pub tables: Vec<ClaimTable>,
+    /// What results.json holds.
+    pub json: Value,
+    /// The page.
+    pub page: PathBuf,
+}
+
+/// Checks the claims of the paper `number`, and writes `paper.html` and `results.json`.
+///
+/// # Errors
+/// A number that is not known, a world of several prompts, a folder that holds another command's results.
+pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
+    let Some((number, title)) = PAPERS.iter().find(|(known, _)| *known == number) else {
+        let known: Vec<String> =
+            PAPERS.iter().map(|(number, title)| format!("{number}, {title}")).collect();
+        bail!("--paper `{number}` is not known; choose one of: {}", known.join("; "))
+    };
+    let (world, class) = world_and_class(options)?;
+    let default = PathBuf::from(format!("paper-{number}"));
+    let output = options.output.as_ref().unwrap_or(&default);
+    refuse_other_results(output)?;
+    let found = claims(&Request {
+        world: &world,
+        class,
+        seed: options.seed,
+        target_validity: options.collapse.target_validity,
+        search: search(options),
+        rules: Rules::default(),
+    })?;
+    let setup = json!({
+        "paper": number,
+        "title": title,
+        "world": world.name,
+        "class": format!("{class:?}").to_lowercase(),
+        "base_validity": world.solve_rate(0),
+        "target_validity": options.collapse.target_validity,
+        "seed": options.seed,
+        "iterations": search(options).iterations,
+        "learning_rate": options.learning_rate,
+        "version": env!("CARGO_PKG_VERSION"),
+        "rules": Rules::default(),
+        "claims": serde_json::to_value(&found)?,
+    });
+    let report = PaperReport {
+        summary: summary(&found, &world),
+        tables: tables(&found),
+        json: setup,
+        page: output.join("paper.html"),
+    };
+    writable_directory(output)?;
+    let document = document(&report, &found, (&world, options), (number, title));
+    write_atomic(&report.page, document_page(&document)?.as_bytes())?;
+    let text = serde_json::to_string_pretty(&report.json)?;
+    write_atomic(&output.join("results.json"), text.as_bytes())?;
+    tracing::info!("open {}", report.page.display());
+    Ok(report)
+}
+
+/// Refuses a folder with the results.json of another command, such as a study.
+fn refuse_other_results(output: &Path) -> Result<()> {
+    let file = output.join("results.json");
+    if !file.exists() {
+        return Ok(());
+    }
+    let known = read_json(&file, MAX_SMALL).is_ok_and(|results| results["paper"].is_string());
+    if !known {
+        bail!(
+            "{}: holds the results.json of another command; choose another --output",
+            output.display()
+        );
+    }
+    Ok(())
+}
+
+/// The verdicts, claim by claim.
+fn verdicts(claims: &Claims) -> [(&'static str, &[Verdict]); 6] {
+    [
+        ("(a) Many policies maximise the reward", &claims.degeneracy.verdicts),
+        ("(b) p_beta tends to p* in forward KL", &claims.limit.verdicts),
+        ("(c) KL(q || p*) is infinite", &claims.direction.verdicts),
+        ("(d) beta and the target validity", &claims.link.verdicts),
+        ("(e) Weaker bases at one target validity", &claims.fixed_target.verdicts),
+        ("(f) Collapse as beta falls, beside divergences to p*", &claims.collapse.verdicts),
+    ]
+}
+
+fn summary(claims: &Claims, world: &World) -> String {
+    let all: Vec<&Verdict> = verdicts(claims).iter().flat_map(|(_, verdicts)| *verdicts).collect();
+    let held = all.iter().filter(|verdict| verdict.holds).count();
+    format!(
+        "{held} of {} claims hold on the world {}, {} do not.",
+        all.len(),
+        world.name,
+        all.len() - held
+    )
+}
+
+fn sentences(verdicts: &[Verdict]) -> Vec<String> {
+    verdicts
+        .iter()
+        .map(|verdict| format!("{} It {} Rule: {}.", verdict.claim, verdict.sentence, verdict.rule))
+        .collect()
+}
+
+fn tables(claims: &Claims) -> Vec<ClaimTable> {
+    let cells = [
+        degeneracy_cells(claims),
+        limit_cells(claims),
+        direction_cells(claims),
+        link_cells(claims),
+        fixed_mu_cells(&claims.fixed_target.rows),
+        collapse_cells(claims),
+    ];
+    let table = |((heading, verdicts), cells): ((&'static str, &[Verdict]), Vec<Vec<String>>)| {
+        ClaimTable { heading, sentences: sentences(verdicts), cells }
+    };
+    verdicts(claims).into_iter().zip(cells).map(table).collect()
+}
+
+/// A header and rows of a name and numbers.
+fn named<const N: usize>(
+    header: [&str; N],
+    rows: impl Iterator<Item = (String, Vec<f64>)>,
+) -> Vec<Vec<String>> {
+    let row = |(name, values): (String, Vec<f64>)| {
+        std::iter::once(name).chain(values.into_iter().map(cell)).collect()
+    };
+    std::iter::once(header.map(str::to_owned).to_vec()).chain(rows.map(row)).collect()
+}
+
+/// A number of a table: small ones are shown by their size, and what is no number by its name.
+fn cell(x: f64) -> String {
+    match x {
+        x if x.is_infinite() => "infinite".to_owned(),
+        0.0 => "0".to_owned(),
+        x if x.abs() < 1e-3 => format!("{x:.1e}"),
+        x => number(x),
+    }
+}
+
+fn degeneracy_cells(claims: &Claims) -> Vec<Vec<String>> {
+    let rows = claims.degeneracy.maximisers.iter().map(|one| {
+        let values = vec![one.validity, one.effective_valid, one.kl_q_base, one.distance];
+        (one.policy.clone(), values)
+    });
+    named(["policy", "E[v]", "N_eff", "KL(q||a)", "TV from p*"], rows)
+}
+
+fn limit_cells(claims: &Claims) -> Vec<Vec<String>> {
+    let rows = claims.limit.rows.iter().map(|row| {
+        let closed = row.forward_kl_closed;
+        let values = vec![row.validity, row.forward_kl, closed, row.distance, row.pointwise];
+        (row.beta.to_string(), values)
+    });
+    let header = [
+        "beta",
+        "validity",
+        "KL(p*||p_beta)",
+        "-log mu",
+        "TV",
+        "largest difference of a probability",
+    ];
+    named(header, rows)
+}
+
+fn direction_cells(claims: &Claims) -> Vec<Vec<String>> {
+    let rows = claims.direction.models.iter().map(|model| {
+        let reverse = model.reverse_kl.unwrap_or(f64::INFINITY);
+        let values = vec![model.incorrect, model.forward_kl, reverse, model.growth()];
+        (model.policy.clone(), values)
+    });
+    let header = ["policy", "incorrect", "KL(p*||q)", "KL(q||p*)", "growth / (1 - m) log 10"];
+    let mut cells = named(header, rows);
+    cells[0].push("outputs with mass".to_owned());
+    for (row, model) in cells[1..].iter_mut().zip(&claims.direction.models) {
+        row.push(format!("{} of {}", model.support[0], model.support[1]));
+    }
+    cells
+}
+
+fn link_cells(claims: &Claims) -> Vec<Vec<String>> {
+    let rows = claims.link.rows.iter().map(|row| {
+        let values = vec![
+            row.target,
+            row.beta,
+            row.validity,
+            row.kl_cost,
+            row.kl_cost_closed,
+            row.slope,
+            1.0 / row.beta,
+        ];
+        (cell(row.base_validity), values)
+    });
+    let header = ["A", "mu", "beta", "validity", "KL cost", "kl(mu, A)", "its slope", "1 / beta"];
+    named(header, rows)
+}
+
+fn collapse_cells(claims: &Claims) -> Vec<Vec<String>> {
+    let collapse = &claims.collapse;
+    let rows = collapse.rows.iter().map(|row| {
+        let m = &row.measures;
+        let values =
+            vec![m.validity, m.effective_valid, row.share, m.max_mass, m.kl_pstar_q, m.kl_q1_pstar];
+        (row.objective.clone(), values)
+    });
+    let equal = collapse.equal_validity.iter().flat_map(|pair| {
+        let [aimed, reverse] = [0, 1].map(|place| {
+            vec![
+                pair.validity[place],
+                pair.effective_valid[place],
+                pair.effective_valid[place] / collapse.effective_pstar,
+            ]
+        });
+        let name = format!("at equal validity: alpha {}", pair.alpha);
+        [(name, aimed), (format!("and reverse KL, beta {:.4}", pair.beta), reverse)]
+    });
+    let header =
+        ["objective", "validity", "N_eff", "share of p*'s", "max mass", "KL(p*||q)", "KL(q1||p*)"];
+    let width = header.len();
+    let mut cells = named(header, rows.chain(equal));
+    cells.iter_mut().for_each(|row| row.resize(width, String::new()));
+    cells
+}
+
+fn document(
+    report: &PaperReport,
+    claims: &Claims,
+    (world, options): (&World, &LabOptions),
+    (number, title): (&str, &str),
+) -> Document {
+    let class = &claims.collapse.class;
+    let sections = report.tables.iter().zip(figures(claims, world)).map(|(table, charts)| {
+        let section = Section::new(table.heading);
+        let section = table.sentences.iter().fold(section, |section, text| section.text(text));
+        section.charts(charts).table(Table::new(table.cells.clone()))
+    });
+    let failed: Vec<String> = verdicts(claims)
+        .iter()
+        .flat_map(|(_, verdicts)| *verdicts)
+        .filter(|verdict| !verdict.holds)
+        .map(|verdict| format!("{} It {}", verdict.claim, verdict.sentence))
+        .collect();
+    Document {
+        title: format!("Claims of arXiv {number} on the world {}", world.name),
+        verdict: [vec![report.summary.clone()], failed].concat(),
+        lead: vec![
+            format!(
+                "{title}, arXiv {number}. The world {} has {} outputs, of which {} are correct; the base is correct with \
+                 chance {:.4}. The restricted class is {class}. Random policies have seed {}. Every other number is \
+                 exact: outputs are enumerated, and optima are found from the base with exact gradients.",
+                world.name,
+                world.outputs.len(),
+                world.total(0),
+                world.solve_rate(0),
+                options.seed
+            ),
+            "The paper's own toy is not public; world, grids and rules are Tealight's. v is 1 for a correct output and 0 \
+             otherwise, a the base, A its validity, p* the base given a correct output, p_beta proportional to \
+             a e^(v / beta), q1 a policy given a correct output, N_eff the exponential of the entropy of q1."
+                .to_owned(),
+        ],
+        sections: sections.collect(),
+        ..Document::default()
+    }
+}

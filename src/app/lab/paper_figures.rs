@@ -1,0 +1,173 @@
+//! The charts of `tealight lab --paper`, claim by claim.
+
+use tealight_eval::report::view::{Chart, Line};
+
+use super::figures::mass_bars;
+use crate::lab::World;
+use crate::lab::fixed_mu::{FixedMu, Series};
+use crate::lab::paper::{Claims, Row};
+use crate::learn::objective::target::validity_of;
+
+/// Betas whose policies are drawn output by output.
+const DRAWN: [f64; 3] = [2.0, 0.25, 0.1];
+
+/// The charts of each claim.
+pub(super) fn figures(claims: &Claims, world: &World) -> [Vec<Chart>; 6] {
+    [
+        degeneracy(claims, world),
+        limit(claims),
+        direction(claims),
+        link(claims),
+        fixed_target(claims),
+        collapse(claims, world),
+    ]
+}
+
+fn degeneracy(claims: &Claims, world: &World) -> Vec<Chart> {
+    let maximisers = claims.degeneracy.maximisers.iter();
+    let series = maximisers.map(|one| (one.policy.clone(), one.distribution.as_slice())).collect();
+    let caption = "The probability of the likeliest correct outputs under policies with the same expected reward.";
+    vec![mass_bars("Maximisers of the reward", world, series).caption(caption)]
+}
+
+fn limit(claims: &Claims) -> Vec<Chart> {
+    let rows = &claims.limit.rows;
+    let line = |name: &str, of: &dyn Fn(usize) -> f64| {
+        let points = (0..rows.len()).rev().map(|place| (rows[place].beta, of(place)));
+        Line::new(name, points.collect())
+    };
+    let forward = vec![
+        line("enumerated", &|place| rows[place].forward_kl.log10()),
+        line("-log mu", &|place| rows[place].forward_kl_closed.log10()),
+    ];
+    let distance = vec![
+        line("total variation", &|place| rows[place].distance),
+        line("validity", &|place| rows[place].validity),
+    ];
+    vec![
+        Chart::new("KL(p* || p_beta)", ("beta", "log10 of nats"), forward)
+            .log()
+            .caption("The distance of p_beta from p*, summed over outputs, and its closed form."),
+        Chart::new("p_beta", ("beta", "probability"), distance)
+            .log()
+            .from_to(0.0, 1.0)
+            .caption("Total variation of p_beta from p*, and the chance that p_beta is correct."),
+    ]
+}
+
+fn direction(claims: &Claims) -> Vec<Chart> {
+    let line = |model: &crate::lab::paper::Model| {
+        Line::new(&model.policy, model.smoothed.iter().rev().copied().collect())
+    };
+    let lines = claims.direction.models.iter().map(line).collect();
+    let caption = "KL(q || (1 - share) p* + share a): finite while the base has a share, without a bound as the share \
+                   falls to 0. The slope is the chance of an incorrect output.";
+    let axes = ("share of the base in p*", "KL(q || smoothed p*), nats");
+    vec![Chart::new("Reverse KL to p*", axes, lines).log().caption(caption)]
+}
+
+fn link(claims: &Claims) -> Vec<Chart> {
+    let mut bases: Vec<f64> = claims.link.rows.iter().map(|row| row.base_validity).collect();
+    bases.dedup();
+    let (mut validity, mut cost) = (Vec::new(), Vec::new());
+    for base in bases {
+        let rows = || claims.link.rows.iter().filter(|row| row.base_validity == base);
+        // Targets rise, so that beta falls.
+        let closed = rows().rev().map(|row| (row.beta, validity_of(base, row.beta))).collect();
+        let summed = rows().rev().map(|row| (row.beta, row.validity)).collect();
+        validity.push(Line::new(format!("closed form, A {base:.4}"), closed));
+        validity.push(Line::new(format!("enumerated, A {base:.4}"), summed));
+        let points = rows().map(|row| (row.validity, row.kl_cost)).collect();
+        cost.push(Line::new(format!("enumerated, A {base:.4}"), points));
+    }
+    vec![
+        Chart::new("Validity of p_beta", ("beta", "validity"), validity)
+            .log()
+            .from_to(0.0, 1.0)
+            .caption("The validity that each beta leads to, for bases of validity A."),
+        Chart::new("KL cost of validity", ("validity", "KL(p_beta || a), nats"), cost)
+            .caption("The KL to the base that a validity costs; its slope is 1 / beta."),
+    ]
+}
+
+fn fixed_target(claims: &Claims) -> Vec<Chart> {
+    let fixed = &claims.fixed_target;
+    let (mut shares, mut betas) = (Vec::new(), Vec::new());
+    for (series, name) in [(Series::SameTarget, "same p*"), (Series::RarerAnswers, "rarer answers")]
+    {
+        let rows = || fixed.rows.iter().filter(|row| row.series == series);
+        let line = |of: &dyn Fn(&FixedMu) -> Option<f64>| -> Vec<(f64, f64)> {
+            rows().rev().filter_map(|row| Some((row.base_validity, of(row)?))).collect()
+        };
+        let share = |row: &FixedMu, effective: f64| effective / row.effective_pstar;
+        let full = line(&|row| Some(share(row, row.effective_valid[0])));
+        let class = line(&|row| Some(share(row, row.effective_valid[1])));
+        let own = line(&|row| Some(share(row, row.class_effective_valid?)));
+        shares.push(Line::new(format!("{name}: p_beta"), full));
+        shares.push(Line::new(format!("{name}: {} at that beta", fixed.class), class));
+        shares.push(Line::new(format!("{name}: {} at its own beta", fixed.class), own));
+        betas.push(Line::new(format!("{name}: p_beta"), line(&|row| Some(row.beta))));
+        let own = line(&|row| row.class_beta);
+        betas.push(Line::new(format!("{name}: {} at its own beta", fixed.class), own));
+    }
+    vec![
+        Chart::new("Correct outputs that are kept", ("base validity A", "share of p*'s"), shares)
+            .log()
+            .caption(format!(
+                "Effective number of correct outputs as a share of p*'s, at the beta at which p_beta has validity {}, and \
+                 at the beta at which the class itself has it.",
+                fixed.target
+            )),
+        Chart::new("beta", ("base validity A", "beta"), betas)
+            .log()
+            .caption("The beta that leads to the target validity: the weaker the base, the smaller."),
+    ]
+}
+
+fn collapse(claims: &Claims, world: &World) -> Vec<Chart> {
+    let collapse = &claims.collapse;
+    let along_beta = |of: &dyn Fn(f64, &Row) -> f64| -> Vec<(f64, f64)> {
+        let mut points: Vec<(f64, f64)> =
+            collapse.along_beta().map(|(beta, row)| (beta, of(beta, row))).collect();
+        points.reverse();
+        points
+    };
+    let name = format!("{}, reverse KL", collapse.class);
+    let effective = vec![
+        Line::new("p_beta", along_beta(&|_, _| collapse.effective_pstar)),
+        Line::new(&name, along_beta(&|_, row| row.measures.effective_valid)),
+    ];
+    let base = world.solve_rate(0);
+    let validity = vec![
+        Line::new("p_beta", along_beta(&|beta, _| validity_of(base, beta))),
+        Line::new(&name, along_beta(&|_, row| row.measures.validity)),
+    ];
+    let at = |row: &Row| (row.measures.validity, row.measures.effective_valid);
+    let mut reverse: Vec<(f64, f64)> = collapse.along_beta().map(|(_, row)| at(row)).collect();
+    reverse.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let aimed = collapse.along_alpha().map(|(_, row)| at(row)).collect();
+    let frontier = vec![
+        Line::new(&name, reverse),
+        Line::new(format!("{}, divergences to p*", collapse.class), aimed),
+    ];
+    let pstar = world.filtered(0);
+    let mut series = vec![("p*".to_owned(), pstar.as_slice())];
+    let drawn = collapse
+        .rows
+        .iter()
+        .filter(|row| row.alpha == Some(0.0) || row.beta.is_some_and(|beta| DRAWN.contains(&beta)));
+    series.extend(drawn.map(|row| (row.objective.clone(), row.distribution.as_slice())));
+    vec![
+        Chart::new("Correct outputs against beta", ("beta", "effective correct outputs"), effective)
+            .log()
+            .caption("Effective number of correct outputs of the optimum, beside p_beta, which no beta makes collapse."),
+        Chart::new("Validity against beta", ("beta", "validity"), validity)
+            .log()
+            .from_to(0.0, 1.0)
+            .caption("The chance of a correct output of the same optima."),
+        Chart::new("Frontier", ("validity", "effective correct outputs"), frontier)
+            .caption("Correctness against coverage: reverse KL along beta, divergences to p* along alpha."),
+        mass_bars("Where the mass goes", world, series)
+            .caption("The probability of the likeliest correct outputs, p* beside optima of the class."),
+    ]
+}
