@@ -88,3 +88,11 @@ fn the_class_is_what_was_computed_or_else_the_text() {
     assert_eq!(a, b);
     assert_ne!(a, c);
 }
+
+#[test]
+fn the_last_step_of_a_calculation_is_the_answer() {
+    assert!(verdict("24", "So 6*3 = 18 and 18+6 = 24.").is_correct());
+    assert!(!verdict("18", "So 6*3 = 18 and 18+6 = 24.").is_correct());
+    assert!(verdict("{1, 2}", "x = 1 and x = 2").is_correct());
+    assert!(!verdict("2", "x = 1 and x = 2").is_correct());
+}

@@ -32,8 +32,8 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
     let is_sentence = [" is ", " are "].iter().any(|verb| text.contains(verb));
-    if text.len() <= MAX_WHOLE && !is_sentence && (is_name() || (is_value(text) && is_answer(text)))
-    {
+    let is_whole = || is_name() || (is_value(text) && is_answer(text) && !is_calculation(text));
+    if text.len() <= MAX_WHOLE && !is_sentence && is_whole() {
         return Some((text, Rule::Whole));
     }
     let line = text.lines().next_back().unwrap_or(text).trim();
@@ -65,6 +65,19 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
         return Some(found);
     }
     (text.len() <= MAX_WORDS).then_some((text, Rule::Words))
+}
+
+/// Whether a text is steps of a calculation, `6*3 = 18 and 18+6 = 24`, of which the last one is the answer; `x = 1 and
+/// x = 2` is a list of two.
+fn is_calculation(text: &str) -> bool {
+    let is_step = |step: &str| {
+        let Some((left, _)) = step.split_once('=') else { return false };
+        let left = left.trim().trim_start_matches(|c: char| c.is_alphabetic()).trim_start();
+        let is_number =
+            left.contains(|c: char| c.is_ascii_digit()) && !left.contains(char::is_alphabetic);
+        is_number && left.contains(['+', '-', '*', '/', '\u{d7}', '\u{f7}'])
+    };
+    text.contains(" and ") && text.split(" and ").all(is_step)
 }
 
 /// The end of the last sentence, after "is", an equals sign or a colon, if all of it is mathematics: a formula without
