@@ -225,8 +225,8 @@ impl Results {
     }
 }
 
-/// Opens a file that is parsed as it is read: its text, a hundred megabytes for a hundred thousand problems, is never in
-/// memory.
+/// Opens a file that is parsed as it is read: its text, a hundred megabytes for a hundred thousand problems, is never
+/// in memory.
 fn open(folder: &Path, path: &Path) -> Result<impl Read> {
     let open = || -> io::Result<_> {
         let file = regular::open_own(folder, path)?;

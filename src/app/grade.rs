@@ -174,16 +174,7 @@ pub fn run(
         unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
         samples,
     };
-    let mut config = serde_json::to_value(options)?;
-    config["file"] = file.into();
-    let results = Results {
-        schema_version: VERSION,
-        tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
-        model: options.model.clone(),
-        config,
-        seconds,
-        sets: vec![set],
-    };
+    let results = options.results(file, set, seconds)?;
     let beside = Beside { indices: Some(vec![index]), ..Beside::default() };
     ranks.first(|| outcome::write(&results, beside, &destination, options.log_format))?;
     if !has_samples {
@@ -191,6 +182,22 @@ pub fn run(
     }
     let doubt = outcome::doubt(&results, std::iter::once(&*verifier), options.max_unjudged);
     Ok(Judged { results, doubt })
+}
+
+impl GradeOptions {
+    /// The results of a file's completions.
+    fn results(&self, file: &str, set: SetResult, seconds: f64) -> Result<Results> {
+        let mut config = serde_json::to_value(self)?;
+        config["file"] = file.into();
+        Ok(Results {
+            schema_version: VERSION,
+            tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
+            model: self.model.clone(),
+            config,
+            seconds,
+            sets: vec![set],
+        })
+    }
 }
 
 /// A file, or standard input.
