@@ -329,6 +329,6 @@ mod tests {
         );
         let (aligned, notes) = align(&runs, None, true).unwrap();
         assert_eq!(aligned[0].runs[0].len(), 1);
-        assert!(notes[0].contains("1 problems"));
+        assert!(notes[0].ends_with("1 problem that all runs have"), "{}", notes[0]);
     }
 }
