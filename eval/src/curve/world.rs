@@ -9,8 +9,8 @@
 //! Seeds differ in how fast they gain, in how much they collapse, and by noise at each checkpoint.
 //!
 //! A study of distinct answers has several solutions of each problem, which share q by weights `e^(normal)`. At the
-//! share t of a run their logarithms have moved apart by `narrowing t` times a standard normal of each, drawn like w: as
-//! many correct samples, of fewer solutions.
+//! share t of a run their logarithms have moved apart by `narrowing t` times a standard normal of each, drawn like w:
+//! as many correct samples, of fewer solutions.
 
 use super::data::{Answers, Checkpoint, Measure, ProblemCounts, Request, RunPath};
 use super::result::Curves;
