@@ -1,6 +1,6 @@
 //! The operations of a layer and their gradients, on the CPU or on a GPU.
 //!
-//! [`Backend`] is everything that a layer is made of; `model::Layer` is written once over it. An operation reads
+//! `Backend` is everything that a layer is made of; `model::Layer` is written once over it. An operation reads
 //! and writes arrays of the backend's own kind, which need no graph: the forward pass hands out what the backward
 //! pass reads, and gradients are added to a [`GradAccumulator`] that the caller owns.
 //!

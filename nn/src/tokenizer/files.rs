@@ -30,7 +30,7 @@ const FOLDER: &str = "additional_chat_templates";
 pub(crate) const FILES: [&str; 7] =
     [TOKENIZER, CONFIG, TOKENS, TEMPLATE, OLD_TEMPLATE, "vocab.json", "merges.txt"];
 
-/// Whether a file of a repository is one of [`FILES`] or a further chat template.
+/// Whether a file of a repository is one of `FILES` or a further chat template.
 pub fn is_tokenizers(name: &str) -> bool {
     FILES.contains(&name) || is_additional(name)
 }

@@ -1,4 +1,4 @@
-//! How the keys and values of a row stand in the cache: keys in blocks of [`LANES`] slots, `[slots / LANES, D, LANES]`
+//! How the keys and values of a row stand in the cache: keys in blocks of `LANES` slots, `[slots / LANES, D, LANES]`
 //! for each key-value head, values as they are, `[slots, D]`.
 
 use std::ops::Range;
