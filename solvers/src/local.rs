@@ -29,11 +29,11 @@ impl<'a> LocalSolver<'a> {
     /// Samples from `model`, at most `max_rows` sequences at a time. The completions end at its end-of-sequence tokens.
     ///
     /// ```no_run
-    /// use tealight::nn::device::{self, Precision};
-    /// use tealight::nn::generate::{Filters, SamplingParams};
-    /// use tealight::formats::pretrained::Pretrained;
-    /// use tealight::solvers::sampled::Sampled;
-    /// use tealight::solvers::local::LocalSolver;
+    /// use tealight_nn::device::{self, Precision};
+    /// use tealight_nn::generate::{Filters, SamplingParams};
+    /// use tealight_formats::pretrained::Pretrained;
+    /// use tealight_solvers::sampled::Sampled;
+    /// use tealight_solvers::local::LocalSolver;
     /// use tealight_datasets::read::Columns;
     /// use tealight_eval::evaluate::EvalJob;
     ///

@@ -110,7 +110,7 @@ fn impossible_settings_are_refused_before_any_work() {
     assert!(said.contains("p-beta"), "{said}");
     let usage = tealight(&["train", "--objective", "kl"]);
     assert_eq!(usage.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&usage.stderr).contains("did you mean `kl-reward`"));
+    assert!(String::from_utf8_lossy(&usage.stderr).contains("reverse-kl"));
     let said =
         refusal(&["eval", "--max-completion-length", "600", "--output", &folder.path("long")]);
     assert!(said.contains("context of 64") && said.contains("--max-completion-length"), "{said}");

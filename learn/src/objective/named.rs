@@ -15,7 +15,7 @@ use super::preset::{PRESETS, Preset};
 /// A named objective with its resolved plan.
 ///
 /// ```
-/// use tealight::learn::objective::Objective;
+/// use tealight_learn::objective::Objective;
 ///
 /// let objective: Objective = "grpo:baseline=loo:divergence=js:beta=0.2".parse()?;
 /// assert_eq!(objective.name(), "grpo");
@@ -135,13 +135,14 @@ pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     })
 }
 
-/// `; did you mean ...?` with the names that begin so, or else the most similar one.
+/// `; did you mean ...?` with the names that begin or end so, or else the most similar one.
 fn similar(name: &str) -> String {
     /// Jaro-Winkler similarity of a name that may be meant.
     const LEAST: f64 = 0.8;
-    let begin = format!("{name}-");
+    let (begin, end) = (format!("{name}-"), format!("-{name}"));
     let mut meant: Vec<&str> =
         Objective::names().filter(|known| known.starts_with(&begin)).collect();
+    meant.extend(Objective::names().filter(|known| known.ends_with(&end)));
     if meant.is_empty() {
         let all = Objective::names().map(|known| (strsim::jaro_winkler(name, known), known));
         let best = all.max_by(|a, b| a.0.total_cmp(&b.0));
