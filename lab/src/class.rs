@@ -5,6 +5,7 @@
 //! of prompt and output, prompt by prompt. Everything is f64.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use candle_core::{D, Device, Result, Tensor, Var};
 use candle_nn::ops::log_softmax;
@@ -25,6 +26,18 @@ pub enum Class {
     Trigram,
     /// The next token depends on the prompt and all tokens before: every policy.
     Full,
+}
+
+impl fmt::Display for Class {
+    /// The name that `--class` takes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Class::Unigram => "unigram",
+            Class::Bigram => "bigram",
+            Class::Trigram => "trigram",
+            Class::Full => "full",
+        })
+    }
 }
 
 impl Class {

@@ -60,6 +60,13 @@ pub struct FixedMu {
     pub class_effective_valid: Option<f64>,
 }
 
+impl FixedMu {
+    /// An effective number of correct outputs as a share of p*'s.
+    pub fn share(&self, effective_valid: f64) -> f64 {
+        effective_valid / self.effective_pstar
+    }
+}
+
 /// Every base of both series at one target.
 ///
 /// # Errors

@@ -43,8 +43,6 @@ impl Measures {
             let pick = |(q, right): (&f64, &bool)| right.then_some(*q / m);
             q.iter().zip(&world.is_right[prompt]).filter_map(pick).collect()
         };
-        let kl =
-            |p: &[f64], q: &[f64]| -> f64 { p.iter().zip(q).map(|(p, q)| relative(*p, *q)).sum() };
         Self {
             validity: mean(&validity),
             effective_valid: mean(&|prompt, q| {
@@ -66,6 +64,11 @@ impl Measures {
                 .collect(),
         }
     }
+}
+
+/// `KL(p || q)` in nats, infinite where p gives mass to an output that q excludes.
+pub(super) fn kl(p: &[f64], q: &[f64]) -> f64 {
+    p.iter().zip(q).map(|(p, q)| relative(*p, *q)).sum()
 }
 
 /// `p log(p / q)`, 0 where p is 0.

@@ -59,7 +59,7 @@ impl FromStr for Family {
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Family::Class(class) => f.write_str(&format!("{class:?}").to_lowercase()),
+            Family::Class(class) => class.fmt(f),
             Family::Rank(rank) => write!(f, "rank {rank}"),
         }
     }

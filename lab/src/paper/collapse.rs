@@ -5,8 +5,7 @@ use serde::Serialize;
 
 use super::super::decompose::{best, log_target};
 use super::super::member::{Family, Member};
-use super::super::{Descent, Measures};
-use super::limit::class_name;
+use super::super::{Class, Descent, Measures};
 use super::{Request, Rules, Verdict, measures, short};
 use tealight_learn::objective::Divergence;
 
@@ -65,7 +64,7 @@ impl EqualValidity {
 #[derive(Debug, Clone, Serialize)]
 pub struct Collapse {
     /// The restricted class.
-    pub class: String,
+    pub class: Class,
     /// Effective number of correct outputs of p*, and of every `p_beta`.
     pub effective_pstar: f64,
     /// Reverse KL from the largest beta down, then divergences to p* from alpha 0 up.
@@ -150,7 +149,7 @@ impl Collapse {
             equal_validity.extend(class_search.equal(alpha, &aimed, &rows[..BETAS.len()])?);
             rows.push(aimed);
         }
-        let class = class_name(request.class);
+        let class = request.class;
         let mut collapse =
             Self { class, effective_pstar, rows, equal_validity, verdicts: Vec::new() };
         collapse.verdicts = collapse.judge(&request.rules);

@@ -3,13 +3,9 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::super::Family;
 use super::super::fixed_mu::{FixedMu, Series, fixed_mu};
-use super::limit::class_name;
-use super::{Request, Rules, Verdict, short};
-
-/// The world's own base, and bases that are correct so much more rarely.
-const WEAKER: [f64; 3] = [1.0, 10.0, 100.0];
+use super::super::{Class, Family};
+use super::{Request, Rules, Verdict, WEAKER, short};
 
 /// The claims (e).
 #[derive(Debug, Clone, Serialize)]
@@ -17,16 +13,11 @@ pub struct FixedTarget {
     /// The target validity mu.
     pub target: f64,
     /// The restricted class.
-    pub class: String,
+    pub class: Class,
     /// Series by series, from the best base down.
     pub rows: Vec<FixedMu>,
     /// The verdicts.
     pub verdicts: Vec<Verdict>,
-}
-
-/// The share of p*'s effective number of correct outputs that is left.
-fn share(row: &FixedMu, effective: f64) -> f64 {
-    effective / row.effective_pstar
 }
 
 impl FixedTarget {
@@ -35,7 +26,7 @@ impl FixedTarget {
         let family = Family::Class(request.class);
         let target = request.target_validity;
         let rows = fixed_mu(request.world, family, target, &validities, request.search)?;
-        let class = class_name(request.class);
+        let class = request.class;
         let mut fixed = Self { target, class, rows, verdicts: Vec::new() };
         fixed.verdicts = fixed.judge(&request.rules);
         Ok(fixed)
@@ -51,10 +42,10 @@ impl FixedTarget {
         let same = self.series(Series::SameTarget);
         let (first, last) = (same[0], same[same.len() - 1]);
         let falls = same.windows(2).all(|pair| pair[1].beta < pair[0].beta);
-        let [before, after] = [first, last].map(|row| share(row, row.effective_valid[1]));
+        let [before, after] = [first, last].map(|row| row.share(row.effective_valid[1]));
         let is_lost = after <= before * (1.0 - rules.relative);
-        let reached = first.class_effective_valid.map(|effective| share(first, effective));
-        let full = share(first, first.effective_valid[0]);
+        let reached = first.class_effective_valid.map(|effective| first.share(effective));
+        let full = first.share(first.effective_valid[0]);
         vec![
             Verdict::new(
                 "At one target validity, a weaker base needs a smaller beta.",

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::super::{Class, Table, World};
+use super::super::{Table, World};
 use super::{Collapse, Request, Rules, Verdict, kl, short, tilted, total_variation};
 use tealight_learn::objective::target::validity_of;
 
@@ -144,7 +144,7 @@ impl Direction {
         let uniform = vec![1.0 / world.base.len() as f64; world.base.len()];
         let nearest = Table::project(world, request.class, &[world.filtered(0)])?;
         let nearest = nearest.distributions(world)?.remove(0);
-        let class = class_name(request.class);
+        let class = request.class;
         let mut models = vec![
             Model::new(world, "the base", &world.base),
             Model::new(world, "uniform on all outputs", &uniform),
@@ -195,9 +195,4 @@ impl Direction {
             ),
         )
     }
-}
-
-/// The name of a class in a sentence.
-pub(super) fn class_name(class: Class) -> String {
-    format!("{class:?}").to_lowercase()
 }

@@ -3,13 +3,11 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Request, Rules, Verdict, kl, short, tilted};
+use super::{Request, Rules, Verdict, WEAKER, kl, short, tilted};
 use tealight_learn::objective::target::{beta_for, cost};
 
 /// Targets between the base's validity (0) and 1.
 const TARGETS: [f64; 8] = [0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.99, 0.999];
-/// The world's own base, and bases of which the correct outputs have so much less mass.
-const WEAKER: [f64; 3] = [1.0, 10.0, 100.0];
 /// Step of the finite difference of the KL cost in mu.
 const STEP: f64 = 1e-6;
 

@@ -13,7 +13,7 @@ mod link;
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::measure::relative;
+use super::measure::kl;
 use super::{Class, Descent, Measures, World};
 
 pub use collapse::{Collapse, EqualValidity, Row};
@@ -21,6 +21,9 @@ pub use degeneracy::{Degeneracy, Maximiser};
 pub use fixed_target::FixedTarget;
 pub use limit::{Direction, Limit, LimitRow, Model};
 pub use link::{Link, LinkRow};
+
+/// The world's own base, and bases that are correct so much more rarely: in the claims (d) and (e).
+const WEAKER: [f64; 3] = [1.0, 10.0, 100.0];
 
 /// The thresholds of the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -138,11 +141,6 @@ fn tilted(world: &World, beta: f64) -> Vec<f64> {
     let weights: Vec<f64> = world.base.iter().zip(&world.is_right[0]).map(weight).collect();
     let total: f64 = weights.iter().sum();
     weights.into_iter().map(|weight| weight / total).collect()
-}
-
-/// `KL(p || q)`, infinite where p gives mass to an output that q excludes.
-fn kl(p: &[f64], q: &[f64]) -> f64 {
-    p.iter().zip(q).map(|(p, q)| relative(*p, *q)).sum()
 }
 
 /// The total variation of two distributions.

@@ -231,7 +231,7 @@ pub(crate) fn fixed_mu_cells(rows: &[FixedMu]) -> Vec<Vec<String>> {
             Series::SameTarget => "same target",
             Series::RarerAnswers => "rarer answers",
         };
-        let share = |effective: f64| number(effective / row.effective_pstar);
+        let share = |effective: f64| number(row.share(effective));
         let or_none = |value: Option<f64>| value.map_or("none".to_owned(), number);
         let mut line = vec![series.to_owned(), row.policies.clone()];
         line.extend([row.base_validity, row.beta, row.effective_pstar].map(number));

@@ -243,7 +243,7 @@ fn optima(options: &LabOptions, world: &World, class: Class) -> Result<(Printed,
             Ok(value)
         })
         .collect::<Result<_>>()?;
-    let policies = format!("{class:?}").to_lowercase();
+    let policies = class.to_string();
     let note = format!(
         "{} with {policies} policies, search started at {}. N_eff is exp H(q1), where q1 is the policy conditioned on a correct output; \
          alpha 0 is forward KL. The numbers are exact, without sampling.",

@@ -68,7 +68,7 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
         "paper": number,
         "title": title,
         "world": world.name,
-        "class": format!("{class:?}").to_lowercase(),
+        "class": class,
         "base_validity": world.solve_rate(0),
         "target_validity": options.collapse.target_validity,
         "seed": options.seed,

@@ -99,10 +99,9 @@ fn fixed_target(claims: &Claims) -> Vec<Chart> {
         let line = |of: &dyn Fn(&FixedMu) -> Option<f64>| -> Vec<(f64, f64)> {
             rows().rev().filter_map(|row| Some((row.base_validity, of(row)?))).collect()
         };
-        let share = |row: &FixedMu, effective: f64| effective / row.effective_pstar;
-        let full = line(&|row| Some(share(row, row.effective_valid[0])));
-        let class = line(&|row| Some(share(row, row.effective_valid[1])));
-        let own = line(&|row| Some(share(row, row.class_effective_valid?)));
+        let full = line(&|row| Some(row.share(row.effective_valid[0])));
+        let class = line(&|row| Some(row.share(row.effective_valid[1])));
+        let own = line(&|row| Some(row.share(row.class_effective_valid?)));
         shares.push(Line::new(format!("{name}: p_beta"), full));
         shares.push(Line::new(format!("{name}: {} at that beta", fixed.class), class));
         shares.push(Line::new(format!("{name}: {} at its own beta", fixed.class), own));
