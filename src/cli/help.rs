@@ -120,7 +120,7 @@ const COMMANDS: [(&str, &str); 6] = [
 ];
 
 /// Whether `-h` of a command shows an option.
-pub(super) fn is_common(command: &str, id: &str) -> bool {
+fn is_common(command: &str, id: &str) -> bool {
     common(command).is_none_or(|ids| ids.split(' ').any(|common| common == id))
 }
 

@@ -17,7 +17,7 @@ fn init_writes_a_file_that_runs_and_writes_over_none() {
     let file = folder.path("countdown.toml");
     let text = std::fs::read_to_string(&file).expect("a file");
     assert!(text.starts_with("# Run this file: tealight train --config countdown.toml"), "{text}");
-    assert!(text.contains("# objective = \"grpo\""), "{text}");
+    assert!(text.contains("# temperature = 1"), "{text}");
     let dry = succeeded(&["train", "--config", &file, "--dry-run"]);
     // The recipe by name says the same.
     let named = tealight(&["train", "--config", "recipe:countdown", "--dry-run"]);
