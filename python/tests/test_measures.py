@@ -44,7 +44,7 @@ def test_distinct_correct_is_the_mean_over_subsets():
         subsets = list(itertools.combinations(answers, k))
         exact = sum(len(set(one) - {None}) for one in subsets) / len(subsets)
         assert math.isclose(tealight_rl.distinct_correct([answers], k).value, exact)
-    verdicts = tealight_rl.verify_batch(["24"] * 3, ["48/2 = 24", "12*2 = 24", "First 6*3 = 18. Then 18+6 = 24, so the answer is 24."])
+    verdicts = tealight_rl.verify_batch(["24"] * 3, ["48/2 = 24", "12*2 = 24", "So 6*3 = 18 and 18+6 = 24."])
     assert tealight_rl.distinct_correct([verdicts], 3).value == 2.0
 
 

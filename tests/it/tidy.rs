@@ -269,6 +269,10 @@ fn imports_point_one_way() {
                 .find(|line| !line.trim_start().starts_with("//") && line.contains(word));
             assert!(found.is_none(), "{name} must not know `{word}`: {found:?}");
         };
+        // Only the package of the kernels opens a device, with a stream of its own.
+        if !name.starts_with("gpu/") {
+            holds("::new_cuda");
+        }
         for (module, forbidden) in FORBIDDEN {
             if name.starts_with(module) {
                 forbidden.iter().for_each(|word| holds(word));
