@@ -1,9 +1,8 @@
 //! The difference of two curves, and the part that each problem under each seed has in it.
 //!
 //! The difference D is a smooth function of the mean scores at the checkpoints. With its gradient g, problem p under
-//! seed
-//! s has the part `sum over checkpoints of g (score of s and p - mean score)`: by the delta method these parts vary
-//! as D does.
+//! seed s has the part `sum over checkpoints of g (score of s and p - mean score)`: by the delta method these parts
+//! vary as D does.
 
 use anyhow::{Result, ensure};
 

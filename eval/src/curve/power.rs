@@ -10,10 +10,9 @@ pub const POWER: f64 = 0.8;
 /// Most seeds that are worth planning.
 pub(super) const MOST_SEEDS: usize = 100;
 
-/// The power of a study of so many seeds and problems between two objectives, if variances are these
-/// and `tests` differences are tested at `confidence` (Bonferroni's threshold, which is Holm's first). None for fewer
-/// than
-/// two seeds: their spread is then unknown.
+/// The power of a study of so many seeds and problems between two objectives, if variances are these and `tests`
+/// differences are tested at `confidence` (Bonferroni's threshold, which is Holm's first). None for fewer than two
+/// seeds: their spread is then unknown.
 pub fn plan(
     variances: &Variances,
     seeds: usize,

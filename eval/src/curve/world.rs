@@ -1,12 +1,10 @@
 //! Simulated studies whose curves are known: problems of a beta-like difficulty, each of whose log-odds of a correct
-//! answer
-//! rises along training and spreads as answers are lost.
+//! answer rises along training and spreads as answers are lost.
 //!
 //! Problem p has the chance q of a correct sample, at the base from Beta(2, 6): Pass@1 .25 and Pass@8 .80, as
-//! `colouring`
-//! has. At the share t of a run its log-odds are `logit q + gain t + collapse t w`, w being standard normal and partly
-//! the run's own: without collapse Pass@8 rises with Pass@1; with it some problems become sure and others are lost.
-//! Seeds differ in how fast they gain, in how much they collapse, and by noise at each checkpoint.
+//! `colouring` has. At the share t of a run its log-odds are `logit q + gain t + collapse t w`, w being standard normal
+//! and partly the run's own: without collapse Pass@8 rises with Pass@1; with it some problems become sure and others
+//! are lost. Seeds differ in how fast they gain, in how much they collapse, and by noise at each checkpoint.
 //!
 //! A study of distinct answers has several solutions of each problem, which share q by weights `e^(normal)`. At the
 //! share t of a run their logarithms have moved apart by `narrowing t` times a standard normal of each, drawn like w:

@@ -43,8 +43,7 @@ impl Number {
 }
 
 /// The mean of the means of sets, each with a row a seed and a value a problem, between 0 and `most`. The interval is
-/// over
-/// seeds and problems, with one seed over problems alone; it stays between 0 and `most` and is never a point.
+/// over seeds and problems, with one seed over problems alone; it stays between 0 and `most` and is never a point.
 fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
     let mean = average(sets).within(0.0, most);
     let (mut low, mut high) = (mean.low, mean.high);

@@ -232,8 +232,7 @@ pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
 }
 
 /// Every trained model against every other as rows of cells, names first: row minus column, Pass@1 below the diagonal
-/// and
-/// the largest Pass@k above it. Seeds and problems both vary; stars are Holm's over the table.
+/// and the largest Pass@k above it. Seeds and problems both vary; stars are Holm's over the table.
 pub fn pairs(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     let largest = study.largest();
     let mut names = vec!["base"];
