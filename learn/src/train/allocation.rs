@@ -14,11 +14,6 @@ use tealight_nn::generate::RngKey;
 
 /// Keys the randomness of allocations apart from that of samples and shuffles.
 const ALLOCATION: u64 = u64::MAX - 2;
-/// Bins of pass rates of which `curverl` takes the density: as many as eight completions have rates, and one.
-const BINS: usize = 9;
-/// The score of a prompt that a rule would leave out: it comes after all others.
-const LAST: f64 = 1e9;
-
 /// A rule that allocates a step's prompts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -39,12 +34,6 @@ pub enum PromptAllocation {
         /// The pass rate that is aimed at.
         target: f64,
     },
-    /// At random, with weights that are inverse to the pass rate.
-    InverseSuccess,
-    /// Those that were never solved, then others.
-    Unsolved,
-    /// At random, with weights by the rank and the density of the pass rate among all (CurveRL, arXiv 2605.24331).
-    CurveRl,
 }
 
 /// The counts that a round of prompts is chosen by.
@@ -83,13 +72,11 @@ impl PromptAllocation {
             let known = trials.recent(id(problem)).or(base.get(problem));
             known.copied().unwrap_or_default()
         };
-        let curve = Curve::of(explore.iter().map(|problem| counts(*problem)));
         let mut scored: Vec<(f64, f64, usize)> = explore
             .iter()
             .map(|problem| {
-                let (solved, drawn) = counts(*problem);
                 let mut random = rng_key.stream(round as u64, *problem as u64);
-                let score = self.score((solved, drawn), &curve, random.uniform());
+                let score = self.score(counts(*problem), random.uniform());
                 (score, random.uniform(), *problem)
             })
             .collect();
@@ -104,8 +91,7 @@ impl PromptAllocation {
     }
 
     /// The lowest are chosen; `uniform` is random.
-    fn score(self, (solved, drawn): (f64, f64), curve: &Curve, uniform: f64) -> f64 {
-        let mean = (solved + 1.0) / (drawn + 2.0);
+    fn score(self, (solved, drawn): (f64, f64), uniform: f64) -> f64 {
         match self {
             Self::Uniform => 0.0,
             Self::Band { .. } if drawn == 0.0 => 0.0,
@@ -115,45 +101,11 @@ impl PromptAllocation {
             }
             Self::Thompson { target } => {
                 let posterior = Beta::new(1.0 + solved, 1.0 + drawn - solved);
-                let draw = posterior.map_or(mean, |posterior| posterior.inverse_cdf(uniform));
+                let draw = posterior.map_or(0.5, |posterior| posterior.inverse_cdf(uniform));
                 (draw - target).abs()
             }
-            // The first of exponential waiting times with rates 1 / mean (Efraimidis and Spirakis).
-            Self::InverseSuccess => -(1.0 - uniform).ln() * mean,
-            Self::Unsolved => f64::from(solved > 0.0),
-            Self::CurveRl => match curve.weight(solved, drawn) {
-                Some(weight) => -(1.0 - uniform).ln() / weight,
-                None => LAST + uniform,
-            },
         }
     }
-}
-
-/// The distribution of pass rates over prompts, without those of 0 and 1: how many are in each bin.
-struct Curve([f64; BINS]);
-
-impl Curve {
-    fn of(counts: impl Iterator<Item = (f64, f64)>) -> Self {
-        let mut bins = [0.0; BINS];
-        counts.filter_map(|(solved, drawn)| bin(solved, drawn)).for_each(|bin| bins[bin] += 1.0);
-        Self(bins)
-    }
-
-    /// `f(p) / F(p)`: the share of prompts in the bin of a pass rate over the share in it and below. 1 where the rate
-    /// is unknown; none where it is 0 or 1.
-    fn weight(&self, solved: f64, drawn: f64) -> Option<f64> {
-        if drawn == 0.0 {
-            return Some(1.0);
-        }
-        let bin = bin(solved, drawn)?;
-        Some(self.0[bin] / self.0[..=bin].iter().sum::<f64>())
-    }
-}
-
-/// The bin of a pass rate between 0 and 1, both excluded.
-fn bin(solved: f64, drawn: f64) -> Option<usize> {
-    let is_inside = solved > 0.0 && solved < drawn;
-    is_inside.then(|| ((solved / drawn * BINS as f64) as usize).min(BINS - 1))
 }
 
 impl FromStr for PromptAllocation {
@@ -172,12 +124,9 @@ impl FromStr for PromptAllocation {
             },
             ["thompson"] => Ok(Self::Thompson { target: 0.5 }),
             ["thompson", target] => Ok(Self::Thompson { target: rate(target)? }),
-            ["inverse-success"] => Ok(Self::InverseSuccess),
-            ["unsolved"] => Ok(Self::Unsolved),
-            ["curverl"] => Ok(Self::CurveRl),
-            _ => Err(format!(
-                "`{text}`: choose uniform, band:LOW:HIGH, thompson, thompson:TARGET, inverse-success, unsolved or curverl"
-            )),
+            _ => {
+                Err(format!("`{text}`: choose uniform, band:LOW:HIGH, thompson or thompson:TARGET"))
+            }
         }
     }
 }
@@ -202,9 +151,6 @@ impl std::fmt::Display for PromptAllocation {
             Self::Uniform => f.write_str("uniform"),
             Self::Band { low, high } => write!(f, "band:{low}:{high}"),
             Self::Thompson { target } => write!(f, "thompson:{target}"),
-            Self::InverseSuccess => f.write_str("inverse-success"),
-            Self::Unsolved => f.write_str("unsolved"),
-            Self::CurveRl => f.write_str("curverl"),
         }
     }
 }
@@ -214,15 +160,7 @@ mod tests {
     use super::super::trials::Trials;
     use super::*;
 
-    const RULES: [&str; 7] = [
-        "uniform",
-        "band:0.2:0.8",
-        "thompson:0.5",
-        "inverse-success",
-        "unsolved",
-        "thompson:0.1",
-        "curverl",
-    ];
+    const RULES: [&str; 4] = ["uniform", "band:0.2:0.8", "thompson:0.5", "thompson:0.1"];
 
     /// Problems `0..rates.len()`, each solved at its rate in `drawn` completions.
     fn world(rates: &[f64], drawn: f64) -> PromptTrials {
@@ -272,7 +210,7 @@ mod tests {
         let wide = counts("band:0.05:0.6", &rates, 1e4);
         assert_eq!(wide[2] + wide[3] + wide[4], 800);
         assert!(wide[2..5].iter().all(|count| (220..320).contains(count)), "{wide:?}");
-        let unsolved = counts("unsolved", &rates, 1e4);
+        let unsolved = counts("band:0:0", &rates, 1e4);
         assert_eq!(unsolved[0] + unsolved[1], 800);
         let sure = counts("thompson", &rates, 1e4);
         assert_eq!(sure[3] + sure[4], 800, "a sharp posterior is its mean");
@@ -280,30 +218,6 @@ mod tests {
         let vague = counts("thompson", &rates, 2.0);
         assert!(vague.iter().all(|count| *count > 20), "{vague:?}");
         assert!(vague[4] > vague[0] && vague[4] > vague[7], "{vague:?}");
-        let inverse = counts("inverse-success", &[0.1, 0.1, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4], 1e4);
-        assert!(inverse[0].min(inverse[1]) > 2 * inverse[2], "{inverse:?}");
-    }
-
-    #[test]
-    fn curverl_goes_by_rank_and_density() {
-        // Weights: a third of six rates is the lowest (1), a sixth over a half, a half over all; 0 and 1 have none.
-        let rates = [0.0, 0.3, 0.3, 0.5, 0.8, 0.8, 0.8, 1.0];
-        let trials = world(&rates, 1e4);
-        let curve = Curve::of(rates.iter().map(|rate| (rate * 1e4, 1e4)));
-        let weight = |rate: f64| curve.weight(rate * 1e4, 1e4);
-        assert_eq!(weight(0.3), Some(1.0));
-        assert!((weight(0.5).expect("one") - 1.0 / 3.0).abs() < 1e-12);
-        assert!((weight(0.8).expect("one") - 0.5).abs() < 1e-12);
-        assert_eq!((weight(0.0), weight(1.0), curve.weight(0.0, 0.0)), (None, None, Some(1.0)));
-        let drawn = counts("curverl", &rates, 1e4);
-        assert_eq!((drawn[0], drawn[7]), (0, 0), "others are left");
-        let each = (drawn[4] + drawn[5] + drawn[6]) as f64 / 3.0;
-        assert!((drawn[1] + drawn[2]) as f64 / 2.0 > 1.3 * each, "{drawn:?}");
-        assert!(each > 1.1 * drawn[3] as f64, "{drawn:?}");
-        // Where too few have a weight, the others fill the step.
-        let known = Known { explore: &EXPLORE, base: &[], trials: &trials };
-        let all = PromptAllocation::CurveRl.choose(known, 8, (0, 1), |problem| NAMES[problem]);
-        assert_eq!(all.len(), 8);
     }
 
     #[test]

@@ -59,10 +59,8 @@ pub struct Settings {
     #[arg(long, default_value_t = 8)]
     pub prompts_per_step: usize,
     /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
-    /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5), inverse-success (weights inverse
-    /// to the pass rate), unsolved (never solved so far), curverl (weights by rank and density of the pass rate). Pass
-    /// rates are counted in this run, from the base's pre-samples on; each time a prompt is sampled, its earlier counts
-    /// are halved.
+    /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5). Pass rates are counted in this
+    /// run, from the base's pre-samples on; each time a prompt is sampled, its earlier counts are halved.
     #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE")]
     #[serde(default)]
     pub prompt_allocation: PromptAllocation,
