@@ -177,7 +177,6 @@ impl BenchOptions {
         let tokens = self.prompts * self.prompt_len + rows * self.new_tokens;
         let sizes = Sizes {
             trained: None,
-            optimizer_ranks: 1,
             is_int8: false,
             holds_base: true,
             compared: 0,

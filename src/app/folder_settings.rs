@@ -121,7 +121,6 @@ pub(crate) const FREE: &[&str] = &[
     "variants",
     "warmup_steps",
     "weight_decay",
-    "zero_stage",
 ];
 
 /// Verifiers that neither start a program nor read a file; tasks have further ones.

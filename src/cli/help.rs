@@ -92,8 +92,8 @@ const GROUPS: [(&str, &str); 8] = [
     (
         "Optimizer",
         "max_steps learning_rate seed seeds max_completions max_tokens match lr_scheduler_type \
-         warmup_steps adam_beta1 adam_beta2 adam_epsilon weight_decay max_grad_norm zero_stage \
-         gradient_link micro_batch_tokens gradient_checkpointing max_skipped_steps strict",
+         warmup_steps adam_beta1 adam_beta2 adam_epsilon weight_decay max_grad_norm gradient_link \
+         micro_batch_tokens gradient_checkpointing max_skipped_steps strict",
     ),
     (
         "Evaluation",

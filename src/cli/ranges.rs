@@ -111,7 +111,6 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("validity", Beyond(0.0), Beyond(1.0)),
     ("warmup_steps", At(0.0), At(1e12)),
     ("weight_decay", At(0.0), At(10.0)),
-    ("zero_stage", At(0.0), At(1.0)),
 ];
 
 /// The kinds of numbers that options take.

@@ -54,8 +54,8 @@ const HINTS: &[(&str, &str)] = &[
     ("sync-ref-model ref-model-sync-steps", "the base stays the reference for the whole run"),
     ("push-to-hub hub-model-id", "use tealight push after training"),
     (
-        "deepspeed fsdp",
-        "start several processes with tealight launch -n N; --zero-stage 1 shards the optimizer's state over them",
+        "deepspeed fsdp zero-stage",
+        "start several processes with tealight launch -n N; each holds the whole model and optimizer",
     ),
     ("limit num-samples max-train-samples", "use --max-samples"),
     ("num-fewshot", "use --few-shot"),

@@ -16,7 +16,6 @@ use serde_json::Value;
 use tealight_datasets::names;
 
 use super::AdamW;
-use super::moments::SavedMoments;
 use super::trials::PromptTrials;
 use tealight_formats::adapter::Adapter;
 use tealight_formats::pretrained::Pretrained;
@@ -145,12 +144,9 @@ impl Checkpoints<'_> {
         }
         let name = format!("checkpoint-{}", next.global_step);
         let path = self.output.join(&name);
-        let moments = SavedMoments::new(optimizer);
-        // Other ranks send their shards of the moments while the first writes.
-        let written = self.ranks.is_first().then(|| self.write(&path, tensors, &moments, &next));
-        moments.finish()?;
         self.ranks.first(|| {
-            written.transpose().with_context(|| self.where_it_stands(&name))?;
+            self.write(&path, tensors, optimizer, &next)
+                .with_context(|| self.where_it_stands(&name))?;
             write_atomic(&self.output.join(LATEST), format!("{name}\n").as_bytes())?;
             self.prune(&next)
         })?;
@@ -162,7 +158,7 @@ impl Checkpoints<'_> {
         &self,
         path: &Path,
         tensors: &Weights,
-        moments: &SavedMoments<'_>,
+        optimizer: &AdamW,
         state: &State,
     ) -> Result<()> {
         let temporary = tealight_system::files::readable_folder()
@@ -170,7 +166,7 @@ impl Checkpoints<'_> {
             .tempdir_in(self.output)?;
         let folder = temporary.path();
         self.model.save_trained(self.adapter, tensors, folder)?;
-        moments.write(&folder.join(MOMENTS))?;
+        weights::save(&optimizer.state(), &folder.join(MOMENTS))?;
         let metrics = std::fs::read(self.output.join(METRICS)).unwrap_or_default();
         write_atomic(&folder.join(METRICS), &metrics)?;
         let saved = TrainerState {

@@ -30,8 +30,6 @@ pub struct Sizes {
     pub recomputes: bool,
     /// Weights that are trained; `None` where all are.
     pub trained: Option<usize>,
-    /// Ranks among which the optimizer's moments are divided; 1 where each holds all.
-    pub optimizer_ranks: usize,
     /// Whether the base is in blocks of 8 bits.
     pub is_int8: bool,
     /// Whether the base is held beside a policy of all weights; an adapter stands on it always.
@@ -69,7 +67,7 @@ pub struct MemoryPlan {
     pub base: u64,
     /// The policy's.
     pub policy: u64,
-    /// The optimizer's two moments, or this rank's shard of them.
+    /// The optimizer's two moments.
     pub optimizer: u64,
     /// Activations that layers keep for the backward pass, and their scratch; they stay for the next step.
     pub activations: u64,
@@ -122,7 +120,7 @@ impl MemoryPlan {
                 false => 0,
             },
             policy: 4 * trained,
-            optimizer: 8 * trained.div_ceil(sizes.optimizer_ranks as u64),
+            optimizer: 8 * trained,
             activations: 4 * activations(a, sizes),
             packed,
             cache: (4 * cached(a, &sizes, keys) + 8 * columns) as u64,
@@ -152,7 +150,7 @@ impl MemoryPlan {
             base: if sizes.holds_base || sizes.trained.is_some() { width * all } else { 0 },
             // The copy that samples are drawn from.
             policy: 4 * trained + if is_half { width * trained } else { 0 },
-            optimizer: 8 * trained.div_ceil(sizes.optimizer_ranks as u64),
+            optimizer: 8 * trained,
             activations: width * activations(a, sizes),
             packed: if is_half && !tealight_gpu::multiplies_halves(device) { 4 * head } else { 0 },
             cache: sizes.rows as u64

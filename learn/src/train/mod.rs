@@ -8,17 +8,14 @@ pub mod bench;
 pub mod checkpoint;
 mod device_link;
 pub mod memory;
-mod moments;
 mod order;
 pub mod rlvr;
 mod schedule;
 pub mod sft;
-mod shards;
 mod shared;
 mod step;
 mod trials;
 
-pub(crate) use adamw::StepTaken;
 pub use adamw::{AdamW, AdamWConfig};
 pub use allocation::{Known, PromptAllocation};
 pub use device_link::DeviceLink;

@@ -111,7 +111,7 @@ pub fn run(
             bail!("step {}: the loss is {loss}; lower --learning-rate", step + 1);
         }
         let learning_rate = config.schedule.rate(step, config.max_steps);
-        let grad_norm = optimizer.step(policy, &grads, learning_rate)?.grad_norm;
+        let grad_norm = optimizer.step(policy, &grads, learning_rate)?;
         if !grad_norm.is_finite() {
             bail!("step {}: the gradient is not finite; lower --learning-rate", step + 1);
         }

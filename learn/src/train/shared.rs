@@ -9,7 +9,6 @@ use bytemuck::Pod;
 use candle_core::{DType, Var};
 
 use super::device_link::{self, DeviceLink};
-use super::shards::Shards;
 use super::step::{DropoutCounter, micro_batches};
 use tealight_nn::policy::{GradAccumulator, Sequence};
 use tealight_system::ranks::Ranks;
@@ -71,13 +70,12 @@ pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
 }
 
 /// Replaces gradients by their sums over all ranks; a rank without a gradient of a weight adds nothing to the sum.
-/// Where `shards` are several, this rank has the sums of its own alone. With a link between the ranks' GPUs they are
-/// summed there.
+/// With a link between the ranks' GPUs they are summed there.
 pub(super) fn sum_gradients(
     grads: &mut GradAccumulator,
     weights: &BTreeMap<String, Var>,
-    (ranks, link): (&Ranks, Option<&dyn DeviceLink>),
-    shards: &Shards,
+    ranks: &Ranks,
+    link: Option<&dyn DeviceLink>,
 ) -> Result<()> {
     let has: Vec<u8> = weights.keys().map(|name| u8::from(grads.get(name).is_some())).collect();
     let all = ranks.gather_numbers(has)?;
@@ -85,12 +83,9 @@ pub(super) fn sum_gradients(
     let given = weights.iter().enumerate().filter(|(place, _)| is_given(*place));
     let given: Vec<(&str, &Var)> =
         given.map(|(_, (name, weight))| (name.as_str(), weight)).collect();
-    match (shards.are_several(), link) {
-        (true, _) => shards.reduce(grads, &given),
-        (false, Some(link)) => {
-            grads.change_on_gpu(&given, &mut |sums| device_link::sum(link, sums))
-        }
-        (false, None) => grads.change(&given, &mut |sums| ranks.sum(sums)),
+    match link {
+        Some(link) => grads.change_on_gpu(&given, &mut |sums| device_link::sum(link, sums)),
+        None => grads.change(&given, &mut |sums| ranks.sum(sums)),
     }
 }
 

@@ -1,11 +1,10 @@
 //! Gradients by the names of weights, summed over backward passes.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
-use tealight_gpu::counts::{download, made, upload, zeros};
+use tealight_gpu::counts::{made, zeros};
 use tealight_gpu::kernels;
 
 use super::{Buffer, Parameter, Pool};
@@ -79,7 +78,7 @@ impl GradAccumulator {
     }
 
     /// Gives these weights a gradient of zeros where they have none.
-    pub fn insert_zeros(&mut self, weights: &[(&str, &Var)]) -> Result<()> {
+    fn insert_zeros(&mut self, weights: &[(&str, &Var)]) -> Result<()> {
         let pool: Arc<Pool> = Arc::default();
         for (name, weight) in weights {
             if !self.sums.contains_key(*name) {
@@ -94,33 +93,6 @@ impl GradAccumulator {
             }
         }
         Ok(())
-    }
-
-    /// Copies a range of the sums of a weight that has some.
-    pub fn read(&self, name: &str, range: Range<usize>, into: &mut [f32]) -> Result<()> {
-        match &self.sums[name] {
-            Gradient::Cpu(sums) => into.copy_from_slice(&sums[range]),
-            Gradient::Gpu(sums) => {
-                let part = sums.flatten_all()?.narrow(0, range.start, range.len())?;
-                into.copy_from_slice(&download::<f32>(&part)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Replaces a range of the sums of a weight that has some, from `start` on.
-    pub fn write(&mut self, name: &str, start: usize, values: &[f32]) -> Result<()> {
-        match self.sums.get_mut(name) {
-            Some(Gradient::Cpu(sums)) => {
-                sums[start..start + values.len()].copy_from_slice(values);
-                Ok(())
-            }
-            Some(Gradient::Gpu(sums)) => {
-                let values = upload(values.to_vec(), values.len(), sums.device())?;
-                sums.flatten_all()?.slice_set(&values, 0, start)
-            }
-            None => unreachable!("`{name}` has sums"),
-        }
     }
 
     /// Has `change` write other sums of these weights, zeros where there are none yet, in place; of small weights those

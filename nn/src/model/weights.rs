@@ -187,19 +187,14 @@ fn normal(rng: &mut ChaCha8Rng) -> f32 {
 /// # Errors
 /// A full disk, a directory that cannot be written; `path` is then as it was.
 pub fn save(tensors: &BTreeMap<String, Tensor>, path: &Path) -> Result<()> {
-    save_views(tensors.iter().map(|(name, x)| (name, x.clone())), path)
-}
-
-/// The same with tensors that are made one after the other, as they are written: in the order of their names, where
-/// their types are the same.
-pub fn save_views<'a, V: safetensors::View>(
-    tensors: impl IntoIterator<Item = (&'a String, V)>,
-    path: &Path,
-) -> Result<()> {
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     // Tensor by tensor, so that the file never stands in memory as a whole.
     tealight_system::files::write_atomic_by(path, |temporary| {
-        Ok(safetensors::serialize_to_file(tensors, Some(metadata), temporary)?)
+        Ok(safetensors::serialize_to_file(
+            tensors.iter().map(|(name, x)| (name, x.clone())),
+            Some(metadata),
+            temporary,
+        )?)
     })
 }
 

@@ -21,7 +21,6 @@ use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
 use crate::system::files::read_limited;
 use crate::system::process::Process;
-use crate::system::ranks::Ranks;
 
 /// Problems whose samples the time is measured by.
 const PROBLEMS: usize = 32;
@@ -278,7 +277,6 @@ impl Prepared {
             held_out: None,
             path: None,
             engine: None,
-            optimizer_ranks: Ranks::alone(),
             device_link: None,
             correction: ImportanceCorrection::default(),
         };

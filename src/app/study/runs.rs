@@ -25,7 +25,6 @@ use crate::nn::model::Decoder;
 use crate::nn::model::averages;
 use crate::nn::model::weights::Weights;
 use crate::nn::policy;
-use crate::system::ranks::Ranks;
 
 /// Budget equalised across the runs of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -274,7 +273,6 @@ impl StudyOptions {
                 held_out: held_out.filter(|_| self.variants.contains(&Variant::Best)),
                 path: self.path_points(config),
                 engine: None,
-                optimizer_ranks: Ranks::alone(),
                 device_link: None,
                 correction: ImportanceCorrection::default(),
             };

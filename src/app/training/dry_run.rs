@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::space::sizes;
 use super::{TrainOptions, holds_base_to_log};
 use crate::learn::rollout::Encoded;
-use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
+use crate::learn::train::memory::{Hardware, MemoryPlan};
 use crate::system::ranks::Ranks;
 
 /// Prompts that a dry run shows.
@@ -27,8 +27,6 @@ pub struct DryRun {
     pub prompt_length: usize,
     /// The memory that is planned, of a rank.
     pub memory: MemoryPlan,
-    /// The ranks that the optimizer's state is sharded over, where it is to be: one alone has nothing to shard.
-    pub optimizer_ranks: Option<usize>,
     /// Whether the base is held beside the policy for the log alone.
     pub is_base_for_log: bool,
     /// Whether a trust region is asked for that cannot act, because a batch has one optimizer step.
@@ -51,8 +49,7 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
         let text = base.tokenizer.decode_all(&problem.prompt)?;
         Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
     });
-    let optimizer_ranks = options.optimizer_ranks(ranks).size();
-    let sizes = Sizes { optimizer_ranks, ..sizes(&options.rlvr, &problems, &base)? };
+    let sizes = sizes(&options.rlvr, &problems, &base)?;
     Ok(DryRun {
         settings: toml::to_string(options)?,
         prompts: shown.collect::<Result<_>>()?,
@@ -61,7 +58,6 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
         completion_length: room,
         prompt_length: sizes.longest - room,
         memory: MemoryPlan::at(&base.architecture, sizes, &Hardware::of(&device, base.precision)?),
-        optimizer_ranks: (options.zero_stage > 0).then_some(optimizer_ranks),
         is_base_for_log: holds_base_to_log(&options.rlvr)?,
         is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
     })

@@ -24,7 +24,6 @@ use crate::learn::train::rlvr::{self, Rewarding, RlvrConfig, RolloutEngine, Run,
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
 use crate::solvers::remote::Fleet;
-use crate::system::ranks::Ranks;
 use crate::system::telemetry::JsonLines;
 
 /// A run that has ended.
@@ -67,7 +66,7 @@ impl Session<'_> {
         let restored = self.open_output(&checkpoints, setup)?;
         // Before the policy moves: where the base is not held it is the base until then.
         let presamples = self.presamples(dataset, &problems, config, &plan, setup.output)?;
-        let mut optimizer = new_optimizer(config, &policy, &setup.optimizer_ranks)?;
+        let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
         let mut state = restore(restored, &policy, &mut optimizer, setup.resume)?;
         let logged_presamples = match &presamples {
             Some(_) => None,
@@ -77,7 +76,7 @@ impl Session<'_> {
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
         data.cautions.iter().for_each(|caution| tracing::warn!("{caution}"));
         self.count_presamples(presamples.as_ref(), setup.resume, &mut state)?;
-        let config = &self.with_micro_batches(config, &problems, setup, &mut state)?;
+        let config = &self.with_micro_batches(config, &problems, &mut state)?;
         self.warn_of_space(&checkpoints, &policy);
         let engine = setup.engine.map(|options| RolloutEngine {
             engine: fleet.as_ref().map(|fleet| fleet as &dyn Engine),
@@ -158,11 +157,10 @@ impl Session<'_> {
         &self,
         config: &RlvrConfig,
         problems: &[Encoded<'_>],
-        setup: &RunSetup<'_>,
         state: &mut State,
     ) -> Result<RlvrConfig> {
-        let known = (state.micro_batch_tokens, setup.optimizer_ranks.size());
-        let tokens = self.ranks.first(|| self.micro_batch_tokens(config, problems, known))?;
+        let resolved = state.micro_batch_tokens;
+        let tokens = self.ranks.first(|| self.micro_batch_tokens(config, problems, resolved))?;
         let mut config = config.clone();
         (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
         Ok(config)
@@ -271,19 +269,6 @@ fn check_totals(plan: &Plan, dataset: &Dataset) -> Result<()> {
         ),
         _ => Ok(()),
     }
-}
-
-/// The optimizer at the start, sharded over `ranks` where there are several.
-fn new_optimizer(config: &RlvrConfig, policy: &Policy, ranks: &Ranks) -> Result<AdamW> {
-    let optimizer = AdamW::sharded(config.settings.adamw, policy.weights(), ranks)?;
-    if ranks.size() > 1 {
-        let megabytes = optimizer.held() as f64 * 4.0 / 1e6;
-        tracing::info!(
-            "optimizer state sharded over {} ranks: {megabytes:.1} MB a rank",
-            ranks.size()
-        );
-    }
-    Ok(optimizer)
 }
 
 /// The state to go on from, with the policy and the optimizer of the checkpoint, where there is one.

@@ -20,18 +20,10 @@ pub enum GradientLink {
 }
 
 impl GradientLink {
-    /// Refuses NCCL where it would not be used.
-    pub(super) fn check(self, zero_stage: usize) -> Result<()> {
-        if self == Self::Host {
-            return Ok(());
-        }
-        if !cfg!(feature = "nccl") {
+    /// Refuses NCCL where the build has none.
+    pub(super) fn check(self) -> Result<()> {
+        if self == Self::Nccl && !cfg!(feature = "nccl") {
             bail!("--gradient-link nccl: this build has no NCCL; build with `--features nccl`");
-        }
-        if zero_stage > 0 {
-            bail!(
-                "--gradient-link nccl has no effect with --zero-stage 1, whose shards go through the host: leave one out"
-            );
         }
         Ok(())
     }

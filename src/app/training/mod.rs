@@ -64,11 +64,6 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// ZeRO stage of a run on several ranks: 1 shards the optimizer's state, so that a rank holds its part of AdamW's
-    /// moments. The result has the same bits, and ranks send each other as many bytes. 0 disables it.
-    #[arg(long, default_value_t = 0, help_heading = "Optimizer", value_name = "STAGE")]
-    #[serde(default)]
-    pub zero_stage: usize,
     /// Where the gradients of several ranks are summed: on the host, or by NCCL on the GPUs (nccl), one for each rank,
     /// in a build with the feature nccl. The result has the same bits.
     #[arg(long, value_enum, default_value_t, help_heading = "Optimizer", value_name = "PLACE")]
@@ -149,7 +144,6 @@ pub fn run(
         held_out: held_out.as_ref(),
         path: None,
         engine: options.engine.remote.engine.is_some().then_some(&options.engine),
-        optimizer_ranks: options.optimizer_ranks(ranks),
         device_link: link.as_deref(),
         correction: options.engine.correction(),
     };
@@ -232,14 +226,8 @@ fn holds_base_to_log(config: &RlvrConfig) -> Result<bool> {
 }
 
 impl TrainOptions {
-    /// Those of `ranks` that the optimizer's state is sharded over: all, or one alone.
-    fn optimizer_ranks(&self, ranks: &Ranks) -> Ranks {
-        if self.zero_stage == 0 { Ranks::alone() } else { ranks.clone() }
-    }
-
     /// Refuses ranks that were told otherwise.
     fn agree(&self, ranks: &Ranks) -> Result<()> {
-        ranks.agree(self.zero_stage as u64, "values of --zero-stage")?;
         ranks.agree(self.gradient_link as u64, "values of --gradient-link")
     }
 
@@ -261,7 +249,7 @@ impl TrainOptions {
     fn check(&self) -> Result<()> {
         let options = self;
         options.rlvr.settings.check()?;
-        options.gradient_link.check(options.zero_stage)?;
+        options.gradient_link.check()?;
         let plan = options.rlvr.plan()?;
         let rounds = options.model.precision.rollout_dtype.is_some();
         options.engine.check(options.rlvr.settings.lora.use_peft, rounds)?;

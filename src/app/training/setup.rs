@@ -9,7 +9,6 @@ use super::path::PathPoints;
 use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::DeviceLink;
 use crate::solvers::remote::EngineOptions;
-use crate::system::ranks::Ranks;
 
 /// Called with the row of metrics of every step.
 pub type OnStep<'a> = dyn Fn(&serde_json::Value) -> Result<()> + 'a;
@@ -30,8 +29,6 @@ pub(crate) struct RunSetup<'a> {
     pub(crate) path: Option<PathPoints>,
     /// The servers that sample in place of this process.
     pub(crate) engine: Option<&'a EngineOptions>,
-    /// The ranks that the optimizer's state is sharded over; one alone where each holds all of it.
-    pub(crate) optimizer_ranks: Ranks,
     /// The link between the GPUs of all ranks, where gradients are summed there.
     pub(crate) device_link: Option<&'a dyn DeviceLink>,
     /// How samples of a server, or of a rounded policy, are weighted.

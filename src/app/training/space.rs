@@ -18,7 +18,7 @@ impl Session<'_> {
         &self,
         config: &RlvrConfig,
         problems: &[Encoded<'_>],
-        (resolved, optimizer_ranks): (usize, usize),
+        resolved: usize,
     ) -> Result<usize> {
         // A run goes on as it began, since sums are rounded micro-batch by micro-batch.
         if resolved > 0 {
@@ -26,7 +26,7 @@ impl Session<'_> {
         }
         let asked = config.settings.micro_batch_tokens;
         let holds_base = self.taken.is_none();
-        let sizes = Sizes { holds_base, optimizer_ranks, ..sizes(config, problems, self.base)? };
+        let sizes = Sizes { holds_base, ..sizes(config, problems, self.base)? };
         let place = Hardware::of(&self.device, self.base.precision)?;
         let plan = |sizes: Sizes| MemoryPlan::at(&self.base.architecture, sizes, &place);
         let (available, rows) = match &place {
@@ -100,7 +100,6 @@ pub(crate) fn planned_peak(
 }
 
 /// The sizes that decide the memory of a run of `config` alone: where it reads the base nowhere, the base is not held.
-/// Nothing is sharded.
 pub(crate) fn sizes(
     config: &RlvrConfig,
     problems: &[Encoded<'_>],
@@ -123,7 +122,6 @@ pub(crate) fn sizes(
         micro_batch: settings.micro_batch_tokens.min(tokens).max(longest),
         recomputes: settings.gradient_checkpointing,
         trained: settings.lora.parameters(&base.architecture),
-        optimizer_ranks: 1,
         is_int8: base.precision.base_dtype.is_some(),
         holds_base: reads_base(config, &plan),
         compared: if compares { step * room } else { 0 },

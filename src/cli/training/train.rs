@@ -67,17 +67,6 @@ fn show(run: &DryRun) -> Result<()> {
     let plan = &run.memory;
     writeln!(out, "memory, planned for the longest sequences:")?;
     plan.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-    match run.optimizer_ranks {
-        None => {}
-        Some(1) => writeln!(
-            out,
-            "--zero-stage 1 has no effect on one rank: start several with tealight launch -n N"
-        )?,
-        Some(ranks) => writeln!(
-            out,
-            "  of each of {ranks} ranks, which shard the moments of the optimizer (--zero-stage 1)"
-        )?,
-    }
     if run.is_base_for_log {
         let megabytes = plan.base as f64 / 1e6;
         writeln!(

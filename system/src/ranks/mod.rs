@@ -25,7 +25,7 @@ pub use threads::threads;
 /// Results of a rank after which all ranks gather theirs: enough that few wait for the last.
 const ROUND: usize = 4096;
 /// Numbers that ranks exchange at a time: bounds the memory for them.
-pub const CHUNK: usize = 1 << 22;
+const CHUNK: usize = 1 << 22;
 
 /// How one rank talks to the others. Every call is made by all of them, in the same order, and fails where
 /// another rank has disconnected.
@@ -38,11 +38,6 @@ pub trait Link: Send + Sync {
     fn local(&self) -> (usize, usize);
     /// Everyone's bytes, in order of rank.
     fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>>;
-    /// Everyone's bytes, in order of rank, on the first rank; none on the others.
-    fn gather_to_first(&self, local: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let all = self.all_gather(local)?;
-        Ok(if self.rank() == 0 { all } else { Vec::new() })
-    }
     /// Hands part `r` of `local` to rank `r`, and puts this one's part of everyone's into `parts`, in order of rank.
     /// The parts are equally long.
     fn exchange(&self, local: &[f32], parts: &mut [f32]) -> Result<()>;
@@ -163,47 +158,17 @@ impl Ranks {
             let part = values.len().div_ceil(size);
             let mut all = vec![0.0; part * size];
             all[..values.len()].copy_from_slice(values);
-            let mut sums = vec![0.0; part];
-            self.reduce_scatter(&all, &mut sums)?;
+            let mut parts = vec![0.0; part * size];
+            link.exchange(&all, &mut parts)?;
+            let mut exact = vec![0.0; part];
+            for other in parts.chunks_exact(part) {
+                exact.iter_mut().zip(other).for_each(|(sum, x)| *sum += f64::from(*x));
+            }
+            let sums: Vec<f32> = exact.into_iter().map(|exact: f64| exact as f32).collect();
             link.concatenate(&sums, &mut all)?;
             values.copy_from_slice(&all[..values.len()]);
         }
         Ok(())
-    }
-
-    /// Puts the sums over all ranks of this rank's part of `values` into `sums`; part `r` of as many parts as ranks is
-    /// rank `r`'s, and all are as long as `sums`. The sums have the bits that [`Self::sum`] gives them.
-    pub fn reduce_scatter(&self, values: &[f32], sums: &mut [f32]) -> Result<()> {
-        let Some(link) = &self.0 else {
-            sums.copy_from_slice(values);
-            return Ok(());
-        };
-        let mut parts = vec![0.0; values.len()];
-        link.exchange(values, &mut parts)?;
-        let mut exact = vec![0.0; sums.len()];
-        for other in parts.chunks_exact(sums.len()) {
-            exact.iter_mut().zip(other).for_each(|(sum, x)| *sum += f64::from(*x));
-        }
-        sums.iter_mut().zip(exact).for_each(|(sum, exact): (_, f64)| *sum = exact as f32);
-        Ok(())
-    }
-
-    /// Puts everyone's numbers into `all`, in order of rank; all ranks have as many.
-    pub fn concatenate(&self, local: &[f32], all: &mut [f32]) -> Result<()> {
-        match &self.0 {
-            Some(link) => link.concatenate(local, all),
-            None => {
-                all.copy_from_slice(local);
-                Ok(())
-            }
-        }
-    }
-
-    /// Everyone's numbers bit by bit, in order of rank, on the first rank; none on the others.
-    pub fn gather_to_first<T: Pod>(&self, local: Vec<T>) -> Result<Vec<Vec<T>>> {
-        let Some(link) = &self.0 else { return Ok(vec![local]) };
-        let all = link.gather_to_first(cast_slice(&local))?;
-        Ok(all.iter().map(|bytes| pod_collect_to_vec(bytes)).collect())
     }
 
     /// Does `work` on this rank's share of `items` and hands what everyone found to `sink`, on all ranks in the same
@@ -289,25 +254,6 @@ mod tests {
             let exact = |i| (0..size).map(|rank| f64::from(value(rank, i))).sum::<f64>() as f32;
             let exact: Vec<f32> = (0..count).map(exact).collect();
             assert!(sums.iter().all(|sum| *sum == exact), "{size} ranks, {count} numbers");
-        }
-    }
-
-    #[test]
-    fn a_rank_has_the_sums_of_its_part_and_the_first_what_all_gather() {
-        for size in [1, 2, 3] {
-            let found = on_each(size, |ranks| {
-                let value = |i: usize| ((i * 7 + ranks.rank() * 31) % 101) as f32 * 0.37 - 11.0;
-                let mut values: Vec<f32> = (0..4 * size).map(value).collect();
-                let (mut sums, mut all) = (vec![0.0; 4], vec![0.0; 4 * size]);
-                ranks.reduce_scatter(&values, &mut sums).unwrap();
-                ranks.concatenate(&sums, &mut all).unwrap();
-                ranks.sum(&mut values).unwrap();
-                (all, values, ranks.gather_to_first(vec![7u8; ranks.rank()]).unwrap())
-            });
-            assert!(found.iter().all(|(all, sums, _)| all == sums && *sums == found[0].1));
-            let lengths: Vec<usize> = found[0].2.iter().map(Vec::len).collect();
-            assert_eq!(lengths, (0..size).collect::<Vec<_>>());
-            assert!(found[1..].iter().all(|(_, _, none)| none.is_empty()));
         }
     }
 

@@ -205,22 +205,6 @@ impl Link for Mesh {
         Ok(all)
     }
 
-    fn gather_to_first(&self, local: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let mut all = vec![Vec::new(); self.peers.len()];
-        self.swap(
-            |rank| if rank == 0 { local } else { &[] },
-            |rank, stream| {
-                all[rank] = receive(stream, usize::MAX)?;
-                Ok(())
-            },
-        )?;
-        if self.rank > 0 {
-            return Ok(Vec::new());
-        }
-        all[0] = local.to_vec();
-        Ok(all)
-    }
-
     fn exchange(&self, local: &[f32], parts: &mut [f32]) -> Result<()> {
         let part = local.len() / self.peers.len();
         let of = |rank: usize| part * rank..part * (rank + 1);

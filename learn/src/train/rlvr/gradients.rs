@@ -13,8 +13,8 @@ use super::run::Run;
 use super::update::{RolloutStats, Update, UpdateStats, scalar};
 use crate::objective::Shares;
 use crate::train::checkpoint::State;
+use crate::train::shared;
 use crate::train::step::DropoutCounter;
-use crate::train::{AdamW, shared};
 use tealight_nn::policy::{GradAccumulator, Sequence, token_logp};
 
 /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share of the
@@ -23,7 +23,7 @@ pub(super) fn gradients(
     run: &Run<'_>,
     batch: Option<&TokenBatch>,
     update: Update,
-    (state, optimizer): (&State, &AdamW),
+    state: &State,
     dropout_counter: &mut DropoutCounter,
 ) -> Result<(GradAccumulator, UpdateStats)> {
     let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
@@ -71,9 +71,7 @@ pub(super) fn gradients(
     }
     if run.ranks.size() > 1 {
         let started = Instant::now();
-        let shards = optimizer.shards();
-        let ranks = (run.ranks, run.device_link);
-        shared::sum_gradients(&mut grads, run.policy.weights(), ranks, shards)?;
+        shared::sum_gradients(&mut grads, run.policy.weights(), run.ranks, run.device_link)?;
         stats.sum(run.ranks)?;
         stats.reduction_time = Some(started.elapsed().as_secs_f64());
     }

@@ -12,7 +12,6 @@ use super::update::{Update, UpdateStats};
 use crate::objective::Mismatch;
 use crate::objective::pstar::PstarDistances;
 use crate::rollout::{Group, Rollout};
-use crate::train::StepTaken;
 use crate::train::checkpoint::State;
 use tealight_nn::generate::Finish;
 
@@ -130,8 +129,7 @@ pub struct Metrics {
     /// Seconds of it until its rollouts were there, judged.
     #[serde(rename = "time/sampling")]
     pub sampling_time: f64,
-    /// Seconds in which gradients were summed over ranks, and weights gathered where the optimizer's state is sharded,
-    /// waiting for the slowest included; null where one trains.
+    /// Seconds in which gradients were summed over ranks, waiting for the slowest included; null where one trains.
     #[serde(rename = "time/reduction")]
     pub reduction_time: Option<f64>,
 }
@@ -236,14 +234,6 @@ impl Metrics {
             if stats.is_rehearsal {
                 *self.rehearsal_divergence.get_or_insert(0.0) += share * stored.value;
             }
-        }
-    }
-
-    /// Takes in an optimizer step.
-    pub(super) fn take(&mut self, step: &StepTaken) {
-        self.grad_norm = step.grad_norm;
-        if let Some(seconds) = &mut self.reduction_time {
-            *seconds += step.gathering_time;
         }
     }
 

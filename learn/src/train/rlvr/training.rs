@@ -133,12 +133,12 @@ fn step(
     let mut advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
     for update in updates(run, batch.as_ref()) {
         let (gradients, stats) =
-            gradients(run, batch.as_ref(), update, (&*state, &*optimizer), &mut dropout_counter)?;
+            gradients(run, batch.as_ref(), update, state, &mut dropout_counter)?;
         metrics.add(&stats, update);
         stats.advantages.iter().for_each(|(row, advantage)| advantages[*row] = *advantage);
         metrics.grad_norm = f64::NAN;
         if metrics.loss.is_finite() {
-            metrics.take(&optimizer.step(run.policy, &gradients, metrics.learning_rate)?);
+            metrics.grad_norm = optimizer.step(run.policy, &gradients, metrics.learning_rate)?;
         }
         metrics.skipped_now |= !count_update(state, metrics.grad_norm);
     }
