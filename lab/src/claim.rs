@@ -78,8 +78,8 @@ pub fn claimed_gradient(
 fn entropy_bonus(world: &World, table: &Table, plan: &Plan) -> Result<Tensor> {
     let next = table.next_logp()?;
     let entropy = (next.exp()? * &next)?.sum(1)?.neg()?.reshape(table.shape())?;
-    let held = table.token_logp()?.detach().sum(1)?.exp()?;
-    let mean = (entropy.sum(1)? * held)?.sum_all()?;
+    let output_prob = table.token_logp()?.detach().sum(1)?.exp()?;
+    let mean = (entropy.sum(1)? * output_prob)?.sum_all()?;
     Ok((mean * (plan.entropy.bonus / world.length() as f64 / prompts(world)))?)
 }
 
@@ -235,7 +235,7 @@ fn rehearsed(
     world: &World,
     table: &Table,
     sampler: SampleSource,
-    of: impl Fn(&Tensor) -> Result<Tensor>,
+    f: impl Fn(&Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
     let base = Table::base(world, Class::Full)?.token_logp()?.detach();
     let mut stored = Vec::new();
@@ -245,7 +245,7 @@ fn rehearsed(
             _ => world.base.clone(),
         });
     }
-    let cost = of(&(table.token_logp()? - base)?)?.sum(1)?;
+    let cost = f(&(table.token_logp()? - base)?)?.sum(1)?;
     Ok(((cost * constant(stored)?)?.sum_all()? / prompts(world))?)
 }
 
