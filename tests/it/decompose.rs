@@ -99,9 +99,9 @@ fn grpo_ends_beyond_its_objective() {
 #[test]
 fn forward_kl_to_p_star_adds_nothing_to_the_limit() {
     let rows = taken_apart(&World::ends(4), &[BIGRAM], (&[0.0], &[0.0, 0.5]), converged(10));
-    let of = |alpha: f64| rows.iter().find(|row| row.alpha == alpha).expect("taken apart");
-    assert!(of(0.0).objective < 1e-8, "{:?}", of(0.0));
-    assert!(of(0.5).objective > 1e-3, "{:?}", of(0.5));
+    let row_at = |alpha: f64| rows.iter().find(|row| row.alpha == alpha).expect("taken apart");
+    assert!(row_at(0.0).objective < 1e-8, "{:?}", row_at(0.0));
+    assert!(row_at(0.5).objective > 1e-3, "{:?}", row_at(0.5));
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn at_one_validity_a_falling_beta_alone_changes_nothing() {
         let class_beta = row.class_beta.expect("a smaller beta reaches the target");
         assert!(class_beta < row.beta);
         assert!(row.class_validity.expect("found") >= 0.9);
-        let kept = row.class_effective_valid.expect("found");
-        assert!(kept < row.effective_valid[1], "{row:?}");
+        let effective_valid = row.class_effective_valid.expect("found");
+        assert!(effective_valid < row.effective_valid[1], "{row:?}");
     }
     assert!((first.validity[1] - last.validity[1]).abs() < 1e-3, "{first:?} {last:?}");
     let apart = (first.effective_valid[1] / last.effective_valid[1]).ln().abs();

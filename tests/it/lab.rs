@@ -333,7 +333,7 @@ fn the_presets_of_the_control_theory_end_at_the_tilted_model() {
     }
     // One prompt with validity .22, groups of eight, exactly: where the two forms end.
     let one =
-        World::of("one", 1, &[0.22, 0.78], &[vec![0.5; 2], vec![0.5; 2]], 1, |_, y| y[0] == 0);
+        World::new("one", 1, &[0.22, 0.78], &[vec![0.5; 2], vec![0.5; 2]], 1, |_, y| y[0] == 0);
     let ends_at = |objective: &str| {
         let plan = objective.parse::<Objective>().expect("possible").plan;
         let table = Table::base(&one, Class::Full).expect("memory");

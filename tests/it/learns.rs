@@ -215,8 +215,8 @@ fn a_strong_divergence_holds_what_it_measures() {
         "none:divergence=js:beta=20",
         "kl-full:3:divergence=forward-kl",
     ] {
-        let held = kl(objective);
-        assert!(held < free / 2.0, "{objective}: KL {held} against {free} without");
+        let penalized = kl(objective);
+        assert!(penalized < free / 2.0, "{objective}: KL {penalized} against {free} without");
     }
     // Rehearsal holds the base's correct answers, not the whole of the base.
     let forgotten = |objective: &str| last(objective).rehearsal_divergence.expect("rehearsed");
@@ -239,9 +239,9 @@ fn entropy_and_token_rules_do_what_they_are_for() {
     let learned = reward(&last("none"));
     let all = "clip-cov:1:covariance-low=-1000:covariance-high=1000";
     assert!(reward(&last(all)) < learned / 2.0, "no token has a gradient left");
-    let held = last("kl-cov:1:covariance-coefficient=100");
+    let penalized = last("kl-cov:1:covariance-coefficient=100");
     let kl = |history: &[Metrics]| history[39].kl.expect("logged");
-    assert!(kl(&held) < kl(&last("none:num-iterations=2")), "moving has a price");
+    assert!(kl(&penalized) < kl(&last("none:num-iterations=2")), "moving has a price");
 }
 
 #[test]

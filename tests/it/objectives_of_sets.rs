@@ -43,10 +43,10 @@ fn a_set_of_pass_is_pkpo() {
         ..GroupStats::default()
     };
     for k in [1, 3, 7] {
-        let of = |name: &str| {
+        let advantages_of = |name: &str| {
             advantages(&plan(&format!("{name}:{k}")), std::slice::from_ref(&stats)).remove(0)
         };
-        for (set, pkpo) in of("set:pass").into_iter().zip(of("pkpo")) {
+        for (set, pkpo) in advantages_of("set:pass").into_iter().zip(advantages_of("pkpo")) {
             assert!((set - pkpo).abs() < 1e-11, "k {k}: {set} {pkpo}");
         }
     }

@@ -59,9 +59,9 @@ fn rarity(q: &[f64; 3], right: &[bool; 3], is_ucpo: bool) -> [f64; 3] {
         let chance = |i: usize| q[i].powf(1.0 / 3.0);
         let total: f64 = (0..3).filter(|i| right[*i]).map(chance).sum();
         let inverse: f64 = (0..3).filter(|i| right[*i]).map(|i| total / chance(i)).sum();
-        let kept = right.iter().filter(|right| **right).count() as f64;
+        let num_correct = right.iter().filter(|right| **right).count() as f64;
         for i in (0..3).filter(|i| right[*i]) {
-            advantage[i] *= kept * (0.8 / kept + 0.2 * (total / chance(i)) / inverse);
+            advantage[i] *= num_correct * (0.8 / num_correct + 0.2 * (total / chance(i)) / inverse);
         }
     }
     advantage

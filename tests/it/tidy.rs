@@ -328,14 +328,14 @@ fn the_lock_file_of_the_python_package_has_the_dependencies_of_its_packages() {
         let locked: BTreeSet<&str> =
             dependencies.iter().filter_map(|one| one.as_str()?.split_whitespace().next()).collect();
         let manifest = manifest(folder);
-        let of = |table: &toml::Value| -> Vec<String> {
+        let dependencies_of = |table: &toml::Value| -> Vec<String> {
             let all = table.get("dependencies").and_then(toml::Value::as_table);
             all.into_iter().flatten().map(|(name, _)| name.clone()).collect()
         };
         let targets = manifest.get("target").and_then(toml::Value::as_table);
         let mut needed: BTreeSet<String> =
-            targets.into_iter().flatten().flat_map(|(_, table)| of(table)).collect();
-        needed.extend(of(&toml::Value::Table(manifest.clone())));
+            targets.into_iter().flatten().flat_map(|(_, table)| dependencies_of(table)).collect();
+        needed.extend(dependencies_of(&toml::Value::Table(manifest.clone())));
         let needed: BTreeSet<&str> = needed.iter().map(String::as_str).collect();
         assert_eq!(locked, needed, "{name}: cargo metadata --manifest-path python/Cargo.toml");
     }

@@ -244,15 +244,16 @@ fn a_warning_names_an_end_of_turn_that_nothing_stops_at() {
     ));
     // Cut before the end of sequence, after the end of turn.
     let short = "--instruction= --max-completion-length 3 --device cpu --temperature 0.1";
-    let said =
+    let stderr =
         ok(command!("eval --model {tuned}/final --dataset {data} -n 4 -k 1 --no-greedy {short}"));
     assert!(
-        said.contains("went on after an end of turn, `<|im_end|>`: add the token to eos_token_id"),
-        "{said}"
+        stderr
+            .contains("went on after an end of turn, `<|im_end|>`: add the token to eos_token_id"),
+        "{stderr}"
     );
-    let said = ok(command!(
+    let stderr = ok(command!(
         "train --model {tuned}/final --dataset {data} --max-steps 1 --num-generations 4 {short} --output {}",
         folder.path("run")
     ));
-    assert!(said.contains("went on after an end of turn, `<|im_end|>`"), "{said}");
+    assert!(stderr.contains("went on after an end of turn, `<|im_end|>`"), "{stderr}");
 }
