@@ -47,7 +47,7 @@ fn apart(a: &Tensor, b: &Tensor) -> f32 {
 }
 
 #[test]
-fn what_peft_made_computes_what_peft_does() {
+fn peft_adapters_compute_the_same_logits_as_peft() {
     let base = embedded();
     for name in ["lora", "rslora"] {
         let adapter =
@@ -81,7 +81,7 @@ fn what_peft_made_computes_what_peft_does() {
 }
 
 #[test]
-fn dropout_drops_in_training_alone_and_the_same_again_for_the_same_pass() {
+fn dropout_acts_in_training_only_and_repeats_on_recomputation() {
     kinds().for_each(check_dropout);
 }
 
@@ -161,7 +161,7 @@ fn an_adapter_is_trained_resumed_evaluated_and_merged() {
 }
 
 #[test]
-fn adapters_that_mean_something_else_are_refused() {
+fn unsupported_adapters_are_refused() {
     let base = embedded();
     let folder = Folder::new();
     let config = json(fixture("lora").join("adapter_config.json"));

@@ -84,7 +84,7 @@ fn completions_are_graded_and_bases_measured_without_the_binary() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused_before_anything_is_written() {
+fn impossible_settings_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings: training::TrainOptions = defaults();
     settings.rlvr.settings.presamples = Some(folder.path().join("none"));

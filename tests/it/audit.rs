@@ -79,7 +79,7 @@ fn another_programs_verdicts_come_as_csv() {
 }
 
 #[test]
-fn labels_are_asked_for_where_they_are_worth_most_and_kept() {
+fn labels_are_requested_where_most_informative_and_saved() {
     let folder = Folder::new();
     let file = folder.write("pairs.jsonl", pairs(false));
     let ask = |answers: &str| {

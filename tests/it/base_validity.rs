@@ -158,7 +158,7 @@ fn the_target_is_reached_within_two_hundredths() {
 }
 
 #[test]
-fn where_eight_samples_do_not_tell_the_interval_says_so() {
+fn too_few_samples_give_a_wide_interval_and_a_warning() {
     for shape in [Shape::Two(0.9, (2.0, 98.0), (4.0, 6.0)), Shape::Beta(0.054, 1.0)] {
         let mut base = Simulated::new(shape, 7);
         let known = BaseValidity::measured(base.sampled(8)).expect("solved");

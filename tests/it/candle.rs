@@ -198,7 +198,7 @@ fn write(folder: &Path, family: &str, make: Make, more: &Value) {
 }
 
 #[test]
-fn every_family_draws_with_its_cache_what_it_says_without() {
+fn cached_sampling_equals_uncached_for_every_family() {
     let greedy = SamplingParams {
         temperature: 0.0,
         filters: Filters::default(),
@@ -237,7 +237,7 @@ fn every_family_draws_with_its_cache_what_it_says_without() {
 }
 
 #[test]
-fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
+fn candle_models_evaluate_and_generate_but_do_not_train() {
     let folder = Folder::new();
     let model = folder.path("gemma2");
     std::fs::create_dir(&model).expect("a folder");

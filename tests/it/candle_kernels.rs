@@ -38,7 +38,7 @@ fn a_run_by_candles_operations_is_the_run_of_the_kernels() {
 }
 
 #[test]
-fn what_only_the_cpus_own_kernels_do_is_refused() {
+fn candle_kernels_refuse_int8() {
     for option in ["--base-dtype", "--rollout-dtype"] {
         let error = refusal(&["eval", "--device", "cpu", "--kernels", "candle", option, "int8"]);
         assert!(error.contains(option) && error.contains("without --kernels candle"), "{error}");

@@ -203,7 +203,7 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
 
 /// A model that is published as one of text and images: its text part is the model, and is what is saved.
 #[test]
-fn the_text_part_of_a_model_of_images_is_the_model() {
+fn text_weights_of_a_vision_model_load_alone() {
     let case = cases().into_iter().find(|case| case.name == "family-qwen3.5").expect("a case");
     let folder = tempfile::tempdir().expect("a folder");
     let whole = folder.path().join("whole");

@@ -191,7 +191,7 @@ fn unequal_tuning_is_refused_unless_it_is_meant() {
 }
 
 #[test]
-fn a_plan_says_what_would_run_and_runs_nothing() {
+fn a_plan_lists_the_runs_without_running_them() {
     let folder = Folder::new();
     let output = folder.path("study");
     let more = ["--max-steps", "4", "--eval-steps", "2", "--plan"];

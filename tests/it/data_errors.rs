@@ -20,7 +20,7 @@ fn model(folder: &Folder) -> PathBuf {
 }
 
 #[test]
-fn bad_datasets_are_refused_by_name_line_and_mend() {
+fn dataset_errors_name_file_line_and_fix() {
     let folder = Folder::new();
     let output = folder.path("out");
     let eval = |dataset: &str, more: &[&str]| {

@@ -54,7 +54,7 @@ fn columns_first_problem_and_left_out_problems_are_printed_before_anything_runs(
 }
 
 #[test]
-fn countdown_is_no_default_for_a_model_that_reads_words() {
+fn a_language_model_needs_a_named_dataset() {
     let folder = Folder::new();
     let model = model_with_words(&folder);
     let output = folder.path("out");

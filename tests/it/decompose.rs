@@ -105,7 +105,7 @@ fn forward_kl_to_p_star_adds_nothing_to_the_limit() {
 }
 
 #[test]
-fn what_has_no_distance_is_refused() {
+fn impossible_decompositions_are_refused() {
     let world = World::ends(3);
     let refused = |betas: &[f64], alphas: &[f64], distance: Divergence| -> String {
         let search = Descent { iterations: 2, learning_rate: 0.03 };
@@ -124,7 +124,7 @@ fn what_has_no_distance_is_refused() {
 /// At one target validity, bases that differ in the mass of correct answers alone have the same optimum in every class,
 /// though beta falls; answers are lost where the class cannot represent p_beta.
 #[test]
-fn at_one_validity_a_falling_beta_alone_changes_nothing() {
+fn equal_targets_have_equal_optima_whatever_beta() {
     let world = World::ends(4);
     let search = Descent { iterations: 1500, learning_rate: 0.03 };
     let own = world.solve_rate(0);
@@ -157,7 +157,7 @@ fn at_one_validity_a_falling_beta_alone_changes_nothing() {
 
 /// The laboratory's walk is the task's: the same answers are correct.
 #[test]
-fn the_walk_of_the_laboratory_is_the_task() {
+fn lab_world_walk_matches_the_walk_task() {
     let world = World::named("walk").expect("known");
     let task: Dataset = tealight_datasets::open("walk/test", &read::Columns::default(), Some(5000))
         .expect("a task");

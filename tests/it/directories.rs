@@ -58,7 +58,7 @@ fn a_directory_that_holds_nothing_yet_is_free() {
 }
 
 #[test]
-fn nothing_of_others_is_overwritten() {
+fn files_of_other_programs_are_not_overwritten() {
     let folder = Folder::new();
     let place = folder.path("thesis");
     std::fs::create_dir_all(&place).expect("a folder");
@@ -144,7 +144,7 @@ fn completions(output: &str) -> HashSet<(String, u64, String)> {
 }
 
 #[test]
-fn a_larger_n_goes_on_from_the_samples_that_are_there() {
+fn a_larger_n_reuses_existing_samples() {
     let folder = Folder::new();
     let (grown, whole) = (folder.path("grown"), folder.path("whole"));
     let eval = |output: &str, n: &str| {
@@ -166,7 +166,7 @@ fn a_larger_n_goes_on_from_the_samples_that_are_there() {
 }
 
 #[test]
-fn numbers_that_mean_nothing_are_refused_in_one_line() {
+fn out_of_range_numbers_give_a_one_line_error() {
     let folder = Folder::new();
     let output = folder.path("o");
     let to = ["--output", &output];
@@ -201,7 +201,7 @@ fn numbers_that_mean_nothing_are_refused_in_one_line() {
 }
 
 #[test]
-fn runs_that_differ_are_not_compared_without_a_word() {
+fn comparing_different_settings_warns() {
     let folder = Folder::new();
     let eval = |name: &str, more: &[&str]| {
         let output = folder.path(name);

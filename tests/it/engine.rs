@@ -221,7 +221,7 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
 }
 
 #[test]
-fn a_broken_choice_is_drawn_again_and_one_that_never_comes_is_counted_apart() {
+fn invalid_choices_are_retried_then_counted_as_unjudged() {
     let folder = Folder::new();
     let (calm, holey) = (Engine::start(&[]), Engine::start(&[Mood::Holey; 6]));
     let (whole, fixed) = (folder.path("whole"), folder.path("fixed"));
@@ -252,7 +252,7 @@ fn a_broken_choice_is_drawn_again_and_one_that_never_comes_is_counted_apart() {
 }
 
 #[test]
-fn neutral_filters_are_sent_and_nothing_that_a_server_fills_in() {
+fn requests_send_neutral_filters_so_that_server_defaults_do_not_apply() {
     let folder = Folder::new();
     let engine = Engine::start(&[]);
     assert!(eval(&engine, &folder.path("known"), &[]).status.success());
@@ -321,7 +321,7 @@ fn a_servers_samples_of_the_base_are_stored_with_the_bases_own_log_probabilities
 }
 
 #[test]
-fn what_fails_for_good_ends_the_run_with_the_servers_words() {
+fn permanent_server_errors_end_the_run_with_the_servers_message() {
     let folder = Folder::new();
     let engine = Engine::start(&[Mood::Forbids]);
     let output = folder.path("eval");
@@ -353,7 +353,7 @@ fn an_address_where_every_connection_is_closed_is_refused_before_anything_is_ask
 }
 
 #[test]
-fn a_server_that_samples_from_another_model_than_was_asked_for_is_named_once() {
+fn a_server_reporting_another_model_is_warned_about_once() {
     let folder = Folder::new();
     let warnings = |model: &str| {
         let done = eval(&Engine::start(&[]), &folder.path(model), &["--engine-model", model]);

@@ -156,7 +156,7 @@ fn a_suite_has_several_sets_and_temperatures() {
 }
 
 #[test]
-fn completions_from_elsewhere_get_the_same_report() {
+fn graded_completions_of_other_programs_get_the_same_report() {
     let folder = Folder::new();
     // An evaluation's samples, graded as another program's completions, count the same.
     let output = folder.path("eval");

@@ -64,7 +64,7 @@ fn samples_agree_with_probabilities() {
 }
 
 #[test]
-fn what_has_no_probabilities_is_refused() {
+fn exact_evaluation_refuses_filters_and_servers() {
     let folder = Folder::new();
     let file = folder.write("data.jsonl", "{\"question\": \"1+1?\", \"answer\": \"2\"}\n");
     let error =
@@ -77,7 +77,7 @@ fn what_has_no_probabilities_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_listed_is_refused_before_anything_is_sampled() {
+fn exact_evaluation_refuses_unlistable_answers_before_sampling() {
     let folder = Folder::new();
     let output = folder.path("eval");
     let eval = ["eval", "--exact", "-n", "2", "--no-greedy", "--quiet", "--output", &output];
@@ -94,7 +94,7 @@ fn what_cannot_be_listed_is_refused_before_anything_is_sampled() {
 }
 
 #[test]
-fn an_end_of_sequence_that_is_listed_twice_counts_once() {
+fn a_repeated_eos_token_counts_once() {
     let folder = Folder::new();
     let exact = |name: &str, eos: &str| -> Value {
         let model = copy_of_embedded("countdown", &folder, name, eos);
@@ -105,7 +105,7 @@ fn an_end_of_sequence_that_is_listed_twice_counts_once() {
 }
 
 #[test]
-fn every_way_to_end_counts() {
+fn every_eos_token_contributes_probability() {
     let folder = Folder::new();
     let (model, output) =
         (copy_of_embedded("tasks", &folder, "two", "[1, 0]"), folder.path("eval"));

@@ -21,7 +21,7 @@ fn no_possible_objective_is_refused_as_a_bug() {
 }
 
 #[test]
-fn the_check_says_that_it_leaves_a_cut_of_pseudo_rewards_out() {
+fn self_check_reports_that_it_omits_the_max_reward_clip() {
     let report = |text: &str| {
         let objective: Objective = text.parse().expect("possible");
         self_check(&objective.plan, text).expect("no bug")

@@ -44,7 +44,7 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
 }
 
 #[test]
-fn judged_lines_are_judged_by_their_problem_and_not_by_their_own_answer() {
+fn graded_lines_need_the_datasets_gold_answers() {
     let folder = Folder::new();
     let line = |id: usize| {
         format!(
@@ -100,7 +100,7 @@ fn show_says_which_completions_were_cut_off() {
 }
 
 #[test]
-fn names_from_elsewhere_get_the_name_that_is_meant() {
+fn mistaken_names_get_a_suggestion() {
     let folder = Folder::new();
     let text = refusal(&["eval", "--dataset", "gsm8k"]);
     assert!(text.contains("--suite gsm8k") && text.contains("hub:openai/gsm8k:"), "{text}");

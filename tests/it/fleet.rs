@@ -101,7 +101,7 @@ fn the_next_step_is_sampled_while_this_one_trains() {
 }
 
 #[test]
-fn a_server_that_dies_is_left_out_and_one_that_is_left_alone_ends_the_run_whole() {
+fn a_dead_server_is_dropped_and_losing_all_stops_the_run_cleanly() {
     let folder = Folder::new();
     let ((one, first), (other, second)) = (Vllm::start(false), Vllm::start(false));
     one.lasts.store(3, Ordering::SeqCst);
@@ -161,7 +161,7 @@ fn a_server_with_another_distribution_is_seen_at_once() {
 }
 
 #[test]
-fn what_makes_no_sense_with_servers_is_refused() {
+fn invalid_server_options_are_refused() {
     let folder = Folder::new();
     let output = folder.path("run");
     let refused = |engine: &str, more: &[&str]| refusal(&arguments(engine, &output, more));

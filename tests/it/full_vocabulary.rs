@@ -126,7 +126,7 @@ fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradie
 }
 
 #[test]
-fn a_model_is_at_no_distance_from_itself_and_pulls_nowhere() {
+fn self_divergence_and_its_gradient_are_zero() {
     let architecture = architecture();
     let own = weights::random(&architecture, 1, &Device::Cpu).expect("memory");
     for (backend, divergence) in

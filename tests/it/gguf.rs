@@ -245,7 +245,7 @@ fn smaller_types_round_as_they_should() {
 }
 
 #[test]
-fn what_files_cannot_say_is_not_written() {
+fn unrepresentable_models_are_not_written_as_gguf() {
     let text = std::fs::read(fixture("micro-qwen2").join("config.json")).expect("a config");
     let yarn = serde_json::json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64});
     let windows = [("use_sliding_window", true.into()), ("max_window_layers", 0.into())];

@@ -191,7 +191,7 @@ fn more(long: &Counts, short: &Counts, count: impl Fn(&Counts) -> usize) -> usiz
 }
 
 #[test]
-fn a_decoding_step_asks_a_device_for_so_much() {
+fn a_decoding_step_has_known_launch_and_allocation_counts() {
     // The first token, and 8 at a time between which the host does not look: 33 times and 32.
     let (long, short) = (of_sampling(3, 265), of_sampling(3, 257));
     // By itself, or as one of a graph.
@@ -235,7 +235,7 @@ fn a_decoding_step_asks_a_device_for_so_much() {
 }
 
 #[test]
-fn decoding_with_an_adapter_allocates_nothing_either() {
+fn decoding_with_an_adapter_allocates_nothing() {
     let base = counted_policy(2);
     let architecture = base.decoder().architecture();
     let half = |tensor: &Tensor| tensor.to_dtype(DType::BF16).expect("rounded");
@@ -253,7 +253,7 @@ fn decoding_with_an_adapter_allocates_nothing_either() {
 }
 
 #[test]
-fn decoding_of_every_family_allocates_nothing_either() {
+fn decoding_of_every_family_allocates_nothing() {
     let windows = serde_json::json!({"sliding_window": 4, "sliding_window_pattern": 2});
     let scales = serde_json::json!({"embedding_multiplier": 3.0, "attention_multiplier": 0.1,
         "residual_multiplier": 0.4, "logits_scaling": 2.0});
@@ -318,7 +318,7 @@ fn graphs_sample_what_the_cpu_does_while_rows_end_and_the_cache_grows() {
 }
 
 #[test]
-fn a_graph_that_computes_something_else_is_found_out() {
+fn a_wrong_cuda_graph_is_detected() {
     let folder = Folder::new();
     let samples = |name: &str, more: &[&str], variables: &[(&str, &str)]| {
         let output = folder.path(name);
@@ -349,7 +349,7 @@ fn train_on(policy: &Policy, grads: &mut GradAccumulator) -> anyhow::Result<()> 
 }
 
 #[test]
-fn a_training_pass_asks_a_device_for_so_much() {
+fn a_training_pass_has_known_launch_and_allocation_counts() {
     let counted_pass = |layers: usize| {
         let (policy, mut grads) = (counted_policy(layers), GradAccumulator::default());
         let mut pass = || {

@@ -131,7 +131,7 @@ fn stored_samples_of_the_base_refuse_graded_rewards_or_take_the_threshold() {
 
 #[cfg(unix)]
 #[test]
-fn rewards_that_are_none_stop_a_run_and_name_the_verifier() {
+fn invalid_rewards_stop_the_run_and_name_the_verifier() {
     let folder = Folder::new();
     for (index, reward) in
         ["2", "-0.5", "NaN", "1e999", "\\\"1\\\"", "null", "[1]"].into_iter().enumerate()

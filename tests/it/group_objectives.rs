@@ -44,7 +44,7 @@ fn mara_ends_at_the_uniform_policy_over_correct_answers() {
 
 /// Trained on samples of the base alone, again and again, trajectory balance still ends at p_beta: it needs no ratio.
 #[test]
-fn trajectory_balance_ends_at_the_tilted_model_from_anyones_samples() {
+fn trajectory_balance_converges_to_the_tilted_model_off_policy() {
     let world = World::ends(2);
     let (beta, length) = (0.5, world.length());
     let plan = plan("trajectory-balance:0.5:baseline=none");
@@ -120,7 +120,7 @@ fn rarity_lifts_the_answers_that_few_samples_of_a_group_have() {
 }
 
 #[test]
-fn exploration_earns_by_what_the_run_has_seen_and_repeats_cost() {
+fn outcome_exploration_rewards_new_outcomes_and_penalizes_repeats() {
     let stats = GroupStats {
         rewards: vec![0.0; 4],
         classes: vec![None; 4],
@@ -146,7 +146,7 @@ fn exploration_earns_by_what_the_run_has_seen_and_repeats_cost() {
 
 /// Claims of rules that the enumeration of pairs does not reach, by drawn groups of another size.
 #[test]
-fn larger_groups_agree_with_their_claims_up_to_chance() {
+fn sampled_group_gradients_match_their_expected_values() {
     let world = World::ends(3);
     let table = off_base(&world, Class::Bigram).expect("memory");
     let draws = Draws { group: 5, groups: 6000, seed: 7 };
@@ -173,7 +173,7 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_the_reason() {
+fn impossible_objectives_are_refused_with_the_reason() {
     for (text, reason) in [
         ("mara:divergence=js", "reverse-kl"),
         ("grpo:rule=mara", "reverse-kl"),

@@ -270,12 +270,12 @@ fn meet(cases: Vec<(&'static str, Writer, &'static str)>, silence: &str) {
 }
 
 #[test]
-fn lies_are_refused() {
+fn inconsistent_hub_metadata_is_refused() {
     meet(lies(), "20");
 }
 
 #[test]
-fn silence_drips_and_endless_answers_have_an_end() {
+fn silent_slow_and_endless_servers_time_out() {
     meet(stalls(), "1");
     meet(floods(), "20");
 }

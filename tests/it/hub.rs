@@ -204,7 +204,7 @@ fn the_cache_is_laid_out_as_the_python_clients() {
 }
 
 #[test]
-fn a_content_that_is_here_is_not_fetched_for_another_commit() {
+fn unchanged_content_is_not_fetched_for_a_new_commit() {
     let hub = hub();
     let shell = Shell::new(&hub);
     assert!(shell.eval("team/model", &[]).0);
@@ -253,7 +253,7 @@ fn without_xet_one_request_brings_a_file() {
 }
 
 #[test]
-fn a_machine_without_certificates_is_told_the_mend() {
+fn missing_certificates_give_an_error_with_the_fix() {
     let hub = hub();
     let missing = [("SSL_CERT_FILE", "/nonexistent"), ("SSL_CERT_DIR", "/nonexistent")];
     let (is_ok, stderr) = Shell::new(&hub).eval("team/model", &missing);

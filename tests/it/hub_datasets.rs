@@ -177,7 +177,7 @@ fn the_conversion_to_parquet_comes_first() {
 }
 
 #[test]
-fn names_of_files_are_not_guessed_at() {
+fn undeclared_splits_are_not_guessed_from_file_names() {
     let (train, script) = (row(1), files(&[("script.py", b"import os"), ("train.jsonl", b"raw")]));
     let names = files(&[("train.jsonl", train.as_bytes()), ("dev.jsonl", b"x")]);
     let converted = files(&[("a/test/0000.parquet", PARQUET), ("b/test/0000.parquet", PARQUET)]);

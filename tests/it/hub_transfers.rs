@@ -67,7 +67,7 @@ fn leave(home: &Path, content: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn a_transfer_that_is_cut_is_taken_up_begun_anew_or_given_up() {
+fn interrupted_transfers_resume_restart_or_fail() {
     let home = || tempfile::tempdir().expect("a folder");
     let ranges = |hub: &FakeHub| -> Vec<bool> {
         let shelf = hub.shelf.lock().expect("shelf");
@@ -103,7 +103,7 @@ fn a_transfer_that_is_cut_is_taken_up_begun_anew_or_given_up() {
 }
 
 #[test]
-fn what_another_process_left_is_taken_up_and_checked() {
+fn partial_downloads_of_other_processes_are_resumed_and_checked() {
     let content = model()["model.safetensors"].clone();
     let half = content[..content.len() / 2].to_vec();
     let wrong: Vec<u8> = half.iter().rev().copied().collect();

@@ -7,7 +7,7 @@ use crate::support::binary::stderr_of;
 use crate::support::binary::{Folder, refusal, tealight};
 
 #[test]
-fn a_request_of_a_batch_that_means_nothing_is_an_error_of_its_line() {
+fn an_invalid_batch_request_is_an_error_of_its_line() {
     let folder = Folder::new();
     let chat = |role: &str| {
         format!(

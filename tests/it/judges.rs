@@ -12,7 +12,7 @@ fn json_file(path: &str) -> Value {
 }
 
 #[test]
-fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
+fn unjudged_completions_are_counted_with_reasons() {
     let folder = Folder::new();
     // One gold in three cannot be read.
     let lines = [("a", "2"), ("b", "2"), ("c", "\\frac{{{")].map(|(id, gold)| {
@@ -51,7 +51,7 @@ fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
 
 #[cfg(unix)]
 #[test]
-fn a_program_ends_with_us_however_we_end() {
+fn verifier_programs_end_with_their_parent() {
     let folder = Folder::new();
     let mark = format!("{}", 70_000 + std::process::id() % 9_000);
     let script = folder.write("judge.sh", format!("sleep {mark} & while :; do :; done\n"));

@@ -265,7 +265,7 @@ fn sampled_gradients_agree_with_their_claims() {
 }
 
 #[test]
-fn k1_k2_and_k3_are_what_the_notes_say() {
+fn k1_k2_and_k3_match_the_documented_gradients() {
     let rows = kl_estimators(&world("ends"), Class::Bigram).expect("memory");
     let [k1, k2, k3, reward] = rows.as_slice() else { panic!("four rows") };
     assert!(k1.gradient < 1e-12 && (k1.value - k1.reverse_kl).abs() < 1e-12);

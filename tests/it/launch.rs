@@ -43,7 +43,7 @@ fn launched_processes_agree_with_one_and_with_themselves() {
 }
 
 #[test]
-fn what_one_process_does_is_not_launched() {
+fn single_process_commands_are_not_launched() {
     assert!(refusal(&["launch", "-n", "2", "doctor"]).contains("`doctor` is not one of"));
     let done = tealight(&["launch", "--nnodes", "2", "train"]);
     assert!(!done.status.success(), "several machines are for MPI");

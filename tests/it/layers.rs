@@ -185,7 +185,7 @@ fn hidden_states_agree_with_the_graph_and_what_a_cache_continues_with_both() {
 }
 
 #[test]
-fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
+fn sliding_windows_free_old_keys_without_changing_outputs() {
     let count = 230;
     let ids: Vec<u32> = (0..count as u32).map(|i| i * 7 % 50).collect();
     for mut architecture in architectures() {
@@ -339,7 +339,7 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
 
 /// The same bits alone and in company, where the processor has our products.
 #[test]
-fn a_sequence_is_worth_the_same_bits_in_every_batch() {
+fn a_sequence_has_the_same_bits_in_every_batch() {
     let rows: Vec<Sequence> = (0..9_u32)
         .map(|i| Sequence {
             prompt: vec![i, 1, 2],
@@ -364,7 +364,7 @@ fn a_sequence_is_worth_the_same_bits_in_every_batch() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_model_inputs_are_refused() {
     let architecture = &architectures()[0];
     let weights = random(architecture);
     let policy = Policy::new(architecture, &weights).expect("policy");

@@ -178,7 +178,7 @@ fn without_checkpoints_base_and_ends_are_scored() {
 }
 
 #[test]
-fn what_cannot_be_listed_is_refused_before_anything_runs() {
+fn unlistable_ledger_sets_are_refused_before_training() {
     let folder = Folder::new();
     let output = folder.path("study");
     let file = folder.path("data.jsonl");

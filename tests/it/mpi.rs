@@ -98,7 +98,7 @@ fn a_rank_that_dies_ends_all_and_a_stop_saves() {
 
 #[test]
 #[ignore = "needs mpirun and TEALIGHT_MPI"]
-fn what_all_ranks_refuse_is_said_once() {
+fn an_error_on_all_ranks_is_reported_once() {
     for (arguments, words) in [
         (&["train", "--output", "/dev/null/x"][..], "/dev/null/x"),
         (&["sft", "--output", "x"], "`sft` runs in one: start it without mpirun"),

@@ -220,7 +220,7 @@ fn the_page_has_pictures_of_six_claims_and_runs_nothing_of_the_world_s() {
 }
 
 #[test]
-fn papers_that_are_not_known_and_options_without_effect_are_refused() {
+fn unknown_papers_and_options_without_effect_are_refused() {
     let folder = Folder::new();
     let error = refusal(&["lab", "--paper", "1706.03762"]);
     assert!(error.contains("--paper `1706.03762` is not known"), "{error}");

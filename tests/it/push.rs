@@ -216,7 +216,7 @@ fn a_run_is_pushed_with_its_card_through_a_network_that_breaks() {
 }
 
 #[test]
-fn what_cannot_be_pushed_is_refused_with_the_mend() {
+fn unpushable_runs_are_refused_with_the_fix() {
     assert!(refusal(&["push"]).contains("name a run's directory"));
     let hub = Hub::start(0);
     let folder = Folder::new();

@@ -6,7 +6,7 @@ use tealight::learn::objective::{GroupStats, Objective, advantages};
 
 /// Rules that claim no scalar, against their papers' formulas written out over all triples.
 #[test]
-fn rarity_rules_expect_what_their_formulas_say() {
+fn rarity_rules_match_their_formulas() {
     let small = World::ends(3);
     let table = off_base(&small, Class::Bigram).expect("memory");
     let q = table.distributions(&small).expect("memory").remove(0);

@@ -76,7 +76,7 @@ fn a_server_without_the_calls_is_refused_at_the_start() {
 }
 
 #[test]
-fn versions_show_a_server_that_was_started_anew() {
+fn restarted_servers_are_detected_by_weight_version() {
     let calls = vec!["/collective_rpc", "/pause", "/update_weight_version"];
     let marked = || Quirks { announces: Some(calls.clone()), ..Quirks::default() };
     let folder = Folder::new();

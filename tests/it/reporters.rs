@@ -83,7 +83,7 @@ fn rows_reach_the_package_and_its_failures_stop_no_step() {
 }
 
 #[test]
-fn none_goes_alone_and_what_there_is_not_is_refused() {
+fn report_to_none_excludes_others_and_unknown_reporters_are_refused() {
     let folder = Folder::new();
     let output = folder.path("run");
     let error = refusal(&["train", "--output", &output, "--report-to", "none,tensorboard"]);

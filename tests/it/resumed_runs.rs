@@ -35,7 +35,7 @@ fn a_resumed_run_starts_a_program_only_where_the_command_line_says_so() {
 }
 
 #[test]
-fn whatever_a_resumed_run_names_outside_is_repeated_by_the_user() {
+fn outside_paths_of_a_resumed_run_must_be_given_again() {
     let folder = Folder::new();
     let run = folder.path("run");
     train(&run, &["--save-steps", "1"]);
@@ -168,7 +168,7 @@ fn a_finished_run_without_checkpoints_is_not_begun_anew() {
 }
 
 #[test]
-fn the_answer_of_a_judged_line_is_no_gold() {
+fn a_graded_lines_answer_is_not_used_as_gold() {
     let folder = Folder::new();
     for judged in [
         "\"verdict\":false",

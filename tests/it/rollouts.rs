@@ -130,7 +130,7 @@ fn prompts_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_decoder_that_samples_alone_says_what_the_model_says_and_has_its_weights_once() {
+fn sampling_only_decoder_equals_the_model_and_stores_weights_once() {
     let rows: Vec<Sequence> = [(5, 9), (2, 1), (7, 30)]
         .map(|(prompt, completion)| Sequence {
             prompt: (1..=prompt).collect(),

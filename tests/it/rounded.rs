@@ -96,7 +96,7 @@ fn samples_weighted_by_the_pass_are_those_weighted_before_it() {
 }
 
 #[test]
-fn it_is_said_in_results_and_refused_where_it_means_nothing() {
+fn rollout_dtype_is_recorded_and_refused_where_without_effect() {
     let folder = Folder::new();
     let output = folder.path("eval");
     let small = ["--max-samples", "2", "-n", "2", "-k", "1", "--output", &output];

@@ -116,7 +116,7 @@ fn gradients_that_are_not_finite_are_left_out_counted_and_end_the_run_whole() {
 }
 
 #[test]
-fn a_strict_run_stops_where_others_warn() {
+fn strict_runs_fail_where_others_warn() {
     let folder = Folder::new();
     let (lenient, strict) = (folder.path("lenient"), folder.path("strict"));
     let short = ["--max-samples", "8", "--max-steps", "2"];

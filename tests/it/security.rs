@@ -305,7 +305,7 @@ fn pipes_in_an_output_folder_are_refused_at_once() {
 }
 
 #[test]
-fn what_a_killed_command_left_is_no_obstacle() {
+fn leftovers_of_a_killed_command_do_not_block() {
     let folder = Folder::new();
     let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
     let output = folder.path("graded");
@@ -323,7 +323,7 @@ fn what_a_killed_command_left_is_no_obstacle() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_broken_standard_error_ends_nothing() {
+fn closed_stderr_does_not_end_the_command() {
     let folder = Folder::new();
     let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");

@@ -31,7 +31,7 @@ fn relative_error(ours: &[f64], claim: &[f64]) -> f64 {
 
 /// The expected gradient of groups of two, and the mean over drawn groups, are what the textbook says.
 #[test]
-fn gradients_are_what_is_claimed() {
+fn self_distillation_gradients_match_enumeration() {
     let mut worst = 0.0_f64;
     for world in [World::ends(3), World::named("walk").expect("known")] {
         let table = off_base(&world, Class::Bigram).expect("memory");
@@ -263,7 +263,7 @@ fn runs_move_toward_the_teacher() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_refused() {
+fn invalid_demonstrations_are_refused() {
     let folder = Folder::new();
     let refused = |more: &[&str]| {
         let own = Folder::new();

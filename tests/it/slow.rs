@@ -72,7 +72,7 @@ fn a_hub_that_sends_a_byte_now_and_then_is_given_up() {
 }
 
 #[test]
-fn of_several_batches_on_one_output_one_writes() {
+fn concurrent_batches_on_one_output_have_one_writer() {
     let folder = Folder::new();
     let request = |id: usize| {
         format!(
@@ -114,7 +114,7 @@ fn of_several_batches_on_one_output_one_writes() {
 }
 
 #[test]
-fn what_killed_presample_and_export_left_is_removed() {
+fn leftovers_of_killed_presample_and_export_are_removed() {
     let folder = Folder::new();
     let (samples, exported) = (folder.path("samples"), folder.path("exported"));
     let presample =

@@ -110,7 +110,7 @@ fn sources() -> Vec<(String, String)> {
 }
 
 #[test]
-fn files_say_what_they_are_and_stay_short() {
+fn files_have_a_header_and_at_most_400_lines() {
     for (name, text) in sources() {
         assert!(text.starts_with("//! "), "{name}: starts without a `//!` line");
         let lines = text.lines().count();
@@ -149,7 +149,7 @@ fn functions(text: &str) -> Vec<(usize, &str, usize)> {
 }
 
 #[test]
-fn functions_are_stages_with_names() {
+fn functions_have_at_most_80_lines() {
     let mut count = 0;
     for (name, text) in sources().iter().filter(|(name, _)| !name.contains("tests/")) {
         for (line, function, lines) in functions(text) {
@@ -169,7 +169,7 @@ fn functions_are_stages_with_names() {
 }
 
 #[test]
-fn the_viewer_says_what_it_is_and_stays_short() {
+fn viewer_files_have_a_header_and_a_length_limit() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/src");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("the viewer's sources") {
@@ -241,7 +241,7 @@ fn the_optimizer_is_spelled_with_a_z() {
 
 /// Settings derive `Args` and `ValueEnum` where they are declared; only the command line parses.
 #[test]
-fn nothing_but_the_command_line_parses() {
+fn only_the_cli_parses_options() {
     for (name, text) in sources() {
         // One parser of names that settings declare.
         let is_allowed = name.starts_with("src/cli/")

@@ -58,7 +58,7 @@ fn the_lab_shows_estimators_beside_their_claims() {
 }
 
 #[test]
-fn beta_is_what_validity_makes_it() {
+fn beta_command_computes_beta_from_validity() {
     let done = tealight(&["beta", "--validity", "0.1", "--target", "0.5,0.9,0.99", "--json"]);
     let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     for (row, (beta, cost)) in rows.as_array().expect("rows").iter().zip([

@@ -27,7 +27,7 @@ fn chat(turns: &[(&str, &str)]) -> Prompt {
 }
 
 #[test]
-fn a_model_stops_at_what_any_of_its_files_names() {
+fn stop_tokens_come_from_all_model_files() {
     let folder = Folder::new();
     let model = ChatModel::new(&folder, "model");
     assert_eq!(tokenizer(&model).eos(), [END_OF_TEXT, END_OF_TURN]);
@@ -126,7 +126,7 @@ fn an_example_is_the_whole_chat_cut_where_the_answer_begins() {
 }
 
 #[test]
-fn a_blank_before_every_text_is_not_learned_as_part_of_an_answer() {
+fn tokenizer_prefix_space_is_not_trained_on() {
     let folder = Folder::new();
     let model = ChatModel::new(&folder, "model");
     // SentencePiece's: a blank before every text, and pieces that begin with one.

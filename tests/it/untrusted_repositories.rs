@@ -151,7 +151,7 @@ fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
 }
 
 #[test]
-fn declared_sizes_are_held_against_the_files_before_anything_is_made() {
+fn declared_sizes_are_checked_before_allocation() {
     let folder = Folder::new();
     let mut config: Value = serde_json::from_slice(&embedded("config.json")).expect("JSON");
     config["num_hidden_layers"] = json!(1u64 << 40);
@@ -172,7 +172,7 @@ fn declared_sizes_are_held_against_the_files_before_anything_is_made() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_a_model_folder_is_no_file() {
+fn a_pipe_in_a_model_folder_is_refused() {
     let folder = Folder::new();
     for name in [
         "config.json",

@@ -12,7 +12,7 @@ fn is_raw(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn nothing_of_a_stranger_reaches_the_terminal_raw() {
+fn untrusted_text_is_escaped_on_the_terminal() {
     let folder = Folder::new();
     let evil = "\u{1b}]0;owned\u{7}\u{9b}31m\0\u{202e}";
     let row = json!({"question": format!("1+1 {evil}?"), "answer": "2", "id": format!("p{evil}")});
@@ -91,7 +91,7 @@ fn a_db_id_stays_in_its_folder() {
 }
 
 #[test]
-fn a_date_that_no_calendar_has_is_an_error_of_every_command() {
+fn invalid_dates_are_refused_by_every_command() {
     use std::sync::Arc;
 
     use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};

@@ -306,7 +306,7 @@ fn slow_bodies_take_no_memory_ahead_and_end() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_address_of_this_machine_has_its_own_name_and_no_other() {
+fn loopback_service_checks_the_host_header() {
     for address in ["127.0.0.2:0", "[::ffff:127.0.0.1]:0"] {
         if std::net::TcpListener::bind(address).is_err() {
             eprintln!("{address}: no such address here, not tested");
@@ -326,7 +326,7 @@ fn an_address_of_this_machine_has_its_own_name_and_no_other() {
 }
 
 #[test]
-fn what_has_begun_is_finished_before_the_end() {
+fn shutdown_finishes_requests_in_progress() {
     let grader = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}; sleep 1; echo "{\"request\":$n,\"verdict\":\"correct\"}"; done"#;
     let mut service = Service::start(&["--verifier", &format!("program:{grader}")]);
     let answered = std::thread::scope(|scope| {
@@ -342,7 +342,7 @@ fn what_has_begun_is_finished_before_the_end() {
 }
 
 #[test]
-fn addresses_that_are_none_are_refused() {
+fn invalid_addresses_are_refused() {
     for address in ["nowhere", "127.0.0.1", "127.0.0.1:99999"] {
         let refusal = crate::support::binary::refusal(&["verify", "--serve", address]);
         assert!(refusal.contains("such as 127.0.0.1:8080"), "{refusal}");
