@@ -88,24 +88,44 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
     ("models/src", &["tealight_"]),
 ];
 
+/// Folders in which no function, field, parameter, variable or module has a name of [`VAGUE`]. Methods and fields of
+/// other packages may be used there.
+const NAMED: [&str; 7] = ["src", "tests", "lab/src", "python/src", "examples", "benches", "fuzz"];
+
+/// Names that do not say what a value is: `of` is what a function computes (`mean_reward`, `new`), `said` is a message,
+/// an error or standard error, `room` a capacity, `kept` what is saved or cached.
+const VAGUE: &str = "of|room|said|beside|among|elsewhere|drawn|held|kept|pulls";
+
+/// Files that name a field of another package in a struct expression.
+const FOREIGN: [(&str, &str); 1] = [("tests/it/base_validity.rs", "drawn")];
+
+/// Comments, strings and characters.
+const TEXT: &str = r###"(?s)//[^\n]*|/\*.*?\*/|\bb?r"[^"]*"|\bb?r#".*?"#|\bb?r##".*?"##|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^\\'])'"###;
+
 const BANNED: [&str; 4] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!("];
 
 fn sources() -> Vec<(String, String)> {
+    let files = sources_in(&FOLDERS);
+    assert!(files.len() > 40, "the sources were found");
+    files
+}
+
+/// Name and text of every source below some folders; what Cargo builds there is left out.
+fn sources_in(folders: &[&str]) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders: Vec<PathBuf> = FOLDERS.map(|folder| root.join(folder)).into();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of sources") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                folders.push(path);
+                folders.extend((!path.ends_with("target")).then_some(path));
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let name = path.strip_prefix(root).expect("below the root").display().to_string();
                 files.push((name, std::fs::read_to_string(&path).expect("readable")));
             }
         }
     }
-    assert!(files.len() > 40, "the sources were found");
     files
 }
 
@@ -211,6 +231,36 @@ fn nothing_banned_is_used() {
         let ignored = text.matches("#[ignore").count();
         assert_eq!(ignored, text.matches("#[ignore = \"needs ").count(), "{name}: `#[ignore`");
     }
+}
+
+/// Lines and names of [`VAGUE`] in a source, but for methods, fields and paths that it uses.
+fn vague_names(source: &str) -> Vec<(usize, String)> {
+    let text = regex::Regex::new(TEXT).expect("a pattern");
+    let name = regex::Regex::new(&format!(r"(?:^|[^.:\w])({VAGUE})\b")).expect("a pattern");
+    let code = text.replace_all(source, |text: &regex::Captures<'_>| {
+        "\n".repeat(text[0].matches('\n').count())
+    });
+    let numbered = code.lines().enumerate();
+    let names = numbered.flat_map(|(index, line)| {
+        name.captures_iter(line).map(move |found| (index + 1, found[1].to_owned()))
+    });
+    names.collect()
+}
+
+#[test]
+fn names_say_what_a_value_is() {
+    for (file, text) in sources_in(&NAMED) {
+        for (line, name) in vague_names(&text) {
+            let is_foreign = FOREIGN.contains(&(&*file, &*name));
+            assert!(is_foreign, "{file}:{line}: `{name}` does not say what the value is");
+        }
+    }
+    let refused =
+        "let said = 1;\nfn of(kept: u8) {}\nSome((_, held)) => |room| f(drawn)\nmod among;";
+    assert_eq!(vague_names(refused).len(), 7);
+    let allowed =
+        "x.of(\"of {room}\"); // kept\nWorld::of(y.held, 'x', r#\"drawn \" of\"#); let of_x = 1;";
+    assert!(vague_names(allowed).is_empty());
 }
 
 /// Words that users read are spelled as in PyTorch and TRL.
