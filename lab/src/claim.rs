@@ -214,19 +214,19 @@ fn sequence_divergence(world: &World, table: &Table, divergence: Divergence) -> 
     Ok(((generator(divergence, &ratio)? * base)?.sum_all()? / prompts(world))?)
 }
 
-/// `E_pi[sum_t D_f(pi(.|before) || a(.|before))]`; with `is_held`, the chance of what came before is
+/// `E_pi[sum_t D_f(pi(.|before) || a(.|before))]`; with `is_detached`, the chance of what came before is
 /// a constant, as losses of single tokens have it.
 fn position_divergence(
     world: &World,
     table: &Table,
     divergence: Divergence,
-    is_held: bool,
+    is_detached: bool,
 ) -> Result<Tensor> {
     let base = Table::base(world, Class::Full)?.next_logp()?.detach();
     let ratio = (table.next_logp()? - &base)?;
     let cost = (generator(divergence, &ratio)? * base.exp()?)?.sum(1)?.reshape(table.shape())?;
     let chance = table.token_logp()?.sum(1)?.exp()?;
-    let chance = if is_held { chance.detach() } else { chance };
+    let chance = if is_detached { chance.detach() } else { chance };
     Ok(((cost.sum(1)? * chance)?.sum_all()? / prompts(world))?)
 }
 

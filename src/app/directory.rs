@@ -180,8 +180,8 @@ impl Destination {
         &self.path
     }
 
-    /// Whether what is written stays.
-    pub(crate) fn is_kept(&self) -> bool {
+    /// Whether the directory remains after the command.
+    pub(crate) fn is_saved(&self) -> bool {
         self.temporary.is_none()
     }
 }

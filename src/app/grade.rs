@@ -128,7 +128,7 @@ pub fn run(
         crate::system::files::writable_subfolder(&output.join("samples"))
     })?;
     let set = options.name.clone().unwrap_or_else(|| set_name(file));
-    let has_samples = destination.is_kept() && !options.no_samples;
+    let has_samples = destination.is_saved() && !options.no_samples;
     let samples = has_samples.then(|| format!("samples/{}.jsonl", names::file_name(&set)));
     let path = samples.as_ref().map(|samples| output.join(samples));
     let mut follower = Follower::new(path.filter(|_| ranks.is_first()))?;

@@ -17,8 +17,8 @@ fn run(folder: &Folder, kernels: &str) -> Vec<Value> {
         .output()
         .expect("runs");
     assert!(done.status.success(), "{}", stderr_of(&done));
-    let is_said = stderr_of(&done).contains("by Candle's operations");
-    assert_eq!(is_said, kernels == "candle", "{}", stderr_of(&done));
+    let is_shown = stderr_of(&done).contains("by Candle's operations");
+    assert_eq!(is_shown, kernels == "candle", "{}", stderr_of(&done));
     let text = std::fs::read_to_string(folder.path(&format!("{kernels}/metrics.jsonl")));
     let rows = text.expect("metrics");
     rows.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()

@@ -106,8 +106,8 @@ fn a_dead_server_is_dropped_and_losing_all_stops_the_run_cleanly() {
     let ((one, first), (other, second)) = (Vllm::start(false), Vllm::start(false));
     one.lasts.store(3, Ordering::SeqCst);
     let (engines, output) = (format!("{first},{second}"), folder.path("run"));
-    let said_of = ok(&arguments(&engines, &output, &ADAPTER));
-    assert!(said_of.contains("is left out"), "{said_of}");
+    let stderr = ok(&arguments(&engines, &output, &ADAPTER));
+    assert!(stderr.contains("is left out"), "{stderr}");
     assert_eq!(rows(Path::new(&output)).len(), 3);
     assert!(other.is_clean());
 
@@ -116,8 +116,8 @@ fn a_dead_server_is_dropped_and_losing_all_stops_the_run_cleanly() {
     back.lasts.store(1, Ordering::SeqCst);
     back.returns.store(true, Ordering::SeqCst);
     let (engines, output) = (format!("{first},{second}"), folder.path("back"));
-    let said_of = ok(&arguments(&engines, &output, &ADAPTER));
-    assert!(said_of.contains("is left out") && said_of.contains("answers again"), "{said_of}");
+    let stderr = ok(&arguments(&engines, &output, &ADAPTER));
+    assert!(stderr.contains("is left out") && stderr.contains("answers again"), "{stderr}");
     for row in rows(Path::new(&output)) {
         assert!(number(&row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
     }

@@ -36,9 +36,9 @@ fn a_run_that_does_not_hold_the_base_has_the_bits_of_one_that_does() {
         let with_base = run(&at("held"), &with("4", "all"));
         let alone = run(&at("alone"), &with("4", "off"));
         // Of supervised objectives no KL is logged, so that nothing ever reads the base.
-        let is_held = |stderr: &str| !stderr.contains("held once");
-        assert_eq!(is_held(&with_base.0), objective != "rft", "{}", with_base.0);
-        assert!(!is_held(&alone.0), "{}", alone.0);
+        let holds_base = |stderr: &str| !stderr.contains("held once");
+        assert_eq!(holds_base(&with_base.0), objective != "rft", "{}", with_base.0);
+        assert!(!holds_base(&alone.0), "{}", alone.0);
         assert!(with_base.1 == alone.1, "{objective}: the same final weights");
         assert_eq!(with_base.2, alone.2, "{objective}: the same metrics");
         assert_eq!(alone.2.len(), 4);

@@ -77,8 +77,9 @@ fn an_evaluation_that_keeps_nothing_leaves_nothing_when_it_is_interrupted() {
         }
         signal("-INT", child.id());
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let is_said = |line: std::io::Result<String>| line.expect("text").contains("again to stop");
-        assert!(lines.any(is_said), "the first signal is answered");
+        let is_answer =
+            |line: std::io::Result<String>| line.expect("text").contains("again to stop");
+        assert!(lines.any(is_answer), "the first signal is answered");
         if signals == 2 {
             // The run may have ended between the two.
             let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();

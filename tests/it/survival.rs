@@ -124,8 +124,8 @@ fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
     // The last two, and the best.
     let best = json(output.join("checkpoint-6/trainer_state.json"))["best"][0].clone();
     for step in 1..=6_u64 {
-        let is_kept = output.join(format!("checkpoint-{step}")).exists();
-        assert_eq!(is_kept, step > 4 || best == step, "checkpoint-{step}, best {best}");
+        let exists = output.join(format!("checkpoint-{step}")).exists();
+        assert_eq!(exists, step > 4 || best == step, "checkpoint-{step}, best {best}");
     }
     assert_eq!(std::fs::read_to_string(output.join("latest")).expect("read"), "checkpoint-6\n");
     let error = refused(&["checkpoint-77"]);

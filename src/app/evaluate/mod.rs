@@ -194,7 +194,7 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
         claim = Some(Claim::take(output)?);
         let is_continued =
             prepare(output, options.request(&sets, length, engine.date_in_prompts())?, existing)?;
-        if destination.is_kept() {
+        if destination.is_saved() {
             settings::record_config(&options, output)?;
         }
         Ok(is_continued)
@@ -380,7 +380,7 @@ pub fn rejecting(
     let output = destination.path();
     let _claim = directory::fresh(output, existing)?;
     directory::clear(output, existing)?;
-    if destination.is_kept() {
+    if destination.is_saved() {
         settings::record_config(options, output)?;
     }
     stop.saves();

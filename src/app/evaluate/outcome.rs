@@ -32,8 +32,8 @@ pub enum LogFormat {
 
 impl LogFormat {
     /// Refuses a form of samples where none are kept.
-    pub(crate) fn check(form: Option<Self>, is_kept: bool) -> Result<()> {
-        if form.is_some() && !is_kept {
+    pub(crate) fn check(form: Option<Self>, is_saved: bool) -> Result<()> {
+        if form.is_some() && !is_saved {
             bail!(
                 "--log-format writes the samples to --output DIR, which is needed (without --no-samples)"
             );
@@ -72,7 +72,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let output = destination.path();
     let open = |set: &SetResult| -> Result<Option<Arc<Index>>> {
-        let is_read = destination.is_kept() || set.summary.unjudged > 0;
+        let is_read = destination.is_saved() || set.summary.unjudged > 0;
         let Some(samples) = set.samples.as_ref().filter(|_| is_read) else { return Ok(None) };
         Ok(Some(Arc::new(Index::open(&names::inside(output, samples)?)?)))
     };
@@ -86,7 +86,7 @@ pub(crate) fn write(
         }
         Ok(())
     };
-    if !destination.is_kept() {
+    if !destination.is_saved() {
         warn()?;
         tracing::info!(
             "nothing was saved; --output DIR saves the results, a report and the samples"
