@@ -75,11 +75,11 @@ impl Simulated {
         Self { logits: (0..PROMPTS).map(|_| shape.logit(&mut draws)).collect(), draws }
     }
 
-    fn sampled(&mut self, drawn: usize) -> Vec<Trials> {
+    fn sampled(&mut self, num_samples: usize) -> Vec<Trials> {
         let Self { logits, draws } = self;
         let mut solved = |logit: &f64| {
-            let correct = (0..drawn).filter(|_| draws.uniform() < validity(*logit)).count();
-            Trials { correct, drawn }
+            let correct = (0..num_samples).filter(|_| draws.uniform() < validity(*logit)).count();
+            Trials { correct, drawn: num_samples }
         };
         logits.iter().map(&mut solved).collect()
     }
@@ -121,14 +121,14 @@ fn by_shares(base: &Simulated, trials: &[Trials], target: f64) -> f64 {
 #[test]
 fn the_target_is_reached_within_two_hundredths() {
     let mut missed = Vec::new();
-    for drawn in [8, 16] {
+    for num_samples in [8, 16] {
         for target in [0.5, 0.9] {
             for (name, shape) in SHAPES {
                 let (mut ours, mut shares, mut covered) = (0.0, 0.0, 0);
                 let repetitions = 4;
                 for seed in 0..repetitions {
                     let mut base = Simulated::new(shape, 100 + seed);
-                    let trials = base.sampled(drawn);
+                    let trials = base.sampled(num_samples);
                     shares += by_shares(&base, &trials, target) / repetitions as f64;
                     let known = BaseValidity::measured(trials).expect("solved");
                     let beta = known.common_beta(target).expect("above the base");
@@ -138,13 +138,18 @@ fn the_target_is_reached_within_two_hundredths() {
                     covered += usize::from(low <= truth && truth <= high);
                     ours += truth / repetitions as f64;
                 }
-                println!("n {drawn}, mu {target}, {name}: shares {shares:.3}, ours {ours:.3}");
-                assert!(covered >= 3, "n {drawn}, mu {target}, {name}: {covered} of 4 covered");
+                println!(
+                    "n {num_samples}, mu {target}, {name}: shares {shares:.3}, ours {ours:.3}"
+                );
+                assert!(
+                    covered >= 3,
+                    "n {num_samples}, mu {target}, {name}: {covered} of 4 covered"
+                );
                 // Eight samples do not tell two kinds of prompts from a beta distribution; the interval covers, and
                 // says so (next test).
-                let is_told = drawn > 8 || !name.ends_with("two kinds");
+                let is_told = num_samples > 8 || !name.ends_with("two kinds");
                 if is_told && (ours - target).abs() > 0.02 {
-                    missed.push(format!("n {drawn}, mu {target}, {name}: {ours:.3}"));
+                    missed.push(format!("n {num_samples}, mu {target}, {name}: {ours:.3}"));
                 }
             }
         }
@@ -153,14 +158,14 @@ fn the_target_is_reached_within_two_hundredths() {
 }
 
 #[test]
-fn where_eight_samples_do_not_tell_the_interval_says_so() {
+fn too_few_samples_give_a_wide_interval_and_a_warning() {
     for shape in [Shape::Two(0.9, (2.0, 98.0), (4.0, 6.0)), Shape::Beta(0.054, 1.0)] {
         let mut base = Simulated::new(shape, 7);
         let known = BaseValidity::measured(base.sampled(8)).expect("solved");
         let reached = known.reached(known.common_beta(0.9).expect("above"));
         assert!(reached.width() > 0.3, "{shape:?}: {reached:?}");
-        let said = known.caution(&reached).expect("a warning");
-        assert!(said.contains("never solved"), "{said}");
+        let caution = known.caution(&reached).expect("a warning");
+        assert!(caution.contains("never solved"), "{caution}");
     }
     // Samples that tell warn of nothing.
     let mut base = Simulated::new(Shape::Beta(0.27, 20.0), 7);
@@ -190,9 +195,9 @@ fn sampling_the_undecided_further_narrows_the_interval() {
             }
             for place in open {
                 let chance = validity(base.logits[place]);
-                let drawn = trials[place].drawn;
+                let num_samples = trials[place].drawn;
                 trials[place].correct +=
-                    (0..drawn).filter(|_| base.draws.uniform() < chance).count();
+                    (0..num_samples).filter(|_| base.draws.uniform() < chance).count();
                 trials[place].drawn *= 2;
             }
         }
@@ -209,8 +214,8 @@ fn one_beta_a_prompt_reaches_the_target_on_average() {
     let every: Vec<usize> = (0..PROMPTS).collect();
     let found = known.prompt_betas(&every, 0.6).expect("possible");
     assert!(found.betas.len() < PROMPTS, "some are there already");
-    let of = |(place, beta): &(usize, f64)| validity(1.0 / beta + base.logits[*place]);
-    let truth = found.betas.iter().map(of).sum::<f64>() / found.betas.len() as f64;
+    let validity_at = |(place, beta): &(usize, f64)| validity(1.0 / beta + base.logits[*place]);
+    let truth = found.betas.iter().map(validity_at).sum::<f64>() / found.betas.len() as f64;
     assert!((truth - 0.6).abs() < 0.02, "{truth}");
     let (low, high) = found.reached.interval.expect("measured");
     assert!(low <= truth && truth <= high && low < 0.6 && 0.6 < high, "{low} {truth} {high}");
