@@ -3,7 +3,7 @@
 use candle_core::{DType, Device};
 use serde::Serialize;
 
-use tealight_nn::backend::cpu::key_layout::{KeyLayout, held};
+use tealight_nn::backend::cpu::key_layout::{KeyLayout, retained_tokens};
 use tealight_nn::backend::gpu::most_logits;
 use tealight_nn::backend::int8;
 use tealight_nn::device::Precision;
@@ -53,7 +53,7 @@ impl Hardware {
     /// # Errors
     /// A type that the device does not compute in.
     pub fn of(device: &Device, precision: Precision) -> anyhow::Result<Self> {
-        Ok(match BackendKind::of(device) {
+        Ok(match BackendKind::for_device(device) {
             BackendKind::Cpu => Self::Cpu,
             BackendKind::Gpu => Self::Gpu(precision.dtype.storage(device)?, device.clone()),
         })
@@ -232,7 +232,9 @@ fn cached(a: &Architecture, sizes: &Sizes, keys: usize) -> usize {
     let Sizes { longest, completion, .. } = *sizes;
     let state = a.delta.map_or(0, |d| d.state().iter().sum());
     let of = |layer: &LayerKind| match layer {
-        LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
+        LayerKind::Attention { window: Some(window), .. } => {
+            2 * keys * retained_tokens(*window, longest)
+        }
         // Earlier positions are read where the prompt was computed.
         LayerKind::Attention { window: None, .. } => {
             2 * keys * KeyLayout::after_others(completion).min(longest)

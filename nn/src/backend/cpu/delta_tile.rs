@@ -27,7 +27,7 @@ pub(super) struct Inputs<'a> {
 }
 
 /// The gradients of what a head read, of the tokens of one tree.
-pub(super) struct Pulls {
+pub(super) struct InputGrads {
     /// Of queries and of keys, `[tokens, key_dim]`.
     pub(super) unit: [Vec<f32>; 2],
     /// `[tokens, value_dim]`.
@@ -198,9 +198,9 @@ pub(super) fn run_back(
     (prefix, rows): (&Range<usize>, &[Range<usize>]),
     tokens: Range<usize>,
     grad: (&[f32], usize, usize),
-) -> Pulls {
+) -> InputGrads {
     let zeros = |width: usize| vec![0f32; tokens.len() * width];
-    let mut pulls = Pulls {
+    let mut input_grads = InputGrads {
         unit: [zeros(inputs.key_dim), zeros(inputs.key_dim)],
         value: zeros(inputs.value_dim),
         gates: vec![[0f32; 2]; tokens.len()],
@@ -208,14 +208,16 @@ pub(super) fn run_back(
     let first = tokens.start;
     if inputs.value_dim >= WIDE {
         for columns in inputs.tiles(WIDE) {
-            Back::<WIDE> { inputs, columns, grad, first, pulls: &mut pulls }.tree(prefix, rows);
+            Back::<WIDE> { inputs, columns, grad, first, input_grads: &mut input_grads }
+                .tree(prefix, rows);
         }
     } else {
         for columns in inputs.tiles(NARROW) {
-            Back::<NARROW> { inputs, columns, grad, first, pulls: &mut pulls }.tree(prefix, rows);
+            Back::<NARROW> { inputs, columns, grad, first, input_grads: &mut input_grads }
+                .tree(prefix, rows);
         }
     }
-    pulls
+    input_grads
 }
 
 /// The way back through some columns.
@@ -225,7 +227,7 @@ struct Back<'a, const W: usize> {
     grad: (&'a [f32], usize, usize),
     /// The first token that has pulls.
     first: usize,
-    pulls: &'a mut Pulls,
+    input_grads: &'a mut InputGrads,
 }
 
 /// The values that a token's backward step reads.
@@ -275,7 +277,7 @@ impl<const W: usize> Back<'_, W> {
         for (index, mut state) in marks.into_iter().enumerate().rev() {
             let start = tokens.start + index * CHUNK;
             let chunk = start..tokens.end.min(start + CHUNK);
-            let mut kept = Vec::with_capacity(CHUNK);
+            let mut saved = Vec::with_capacity(CHUNK);
             for token in chunk.clone() {
                 let token = self.inputs.token(token, &self.columns);
                 let mut decayed = state.clone();
@@ -285,23 +287,23 @@ impl<const W: usize> Back<'_, W> {
                         row[j] = k.mul_add(change[j], before[j]);
                     }
                 }
-                kept.push(StepState { decayed, missing, change });
+                saved.push(StepState { decayed, missing, change });
             }
-            for (token, kept) in chunk.zip(kept).rev() {
-                self.step(token, &kept, pull);
+            for (token, saved) in chunk.zip(saved).rev() {
+                self.step(token, &saved, pull);
             }
         }
     }
 
     #[inline(always)]
-    fn step(&mut self, token: usize, kept: &StepState<W>, pull: &mut Tile<W>) {
-        let StepState { decayed, missing, change } = kept;
+    fn step(&mut self, token: usize, saved: &StepState<W>, pull: &mut Tile<W>) {
+        let StepState { decayed, missing, change } = saved;
         let Token { query, key, decay, beta, .. } = self.inputs.token::<W>(token, &self.columns);
         let (grad, width, at) = self.grad;
         let grad: [f32; W] = lanes(&grad[token * width + at..], &self.columns);
         let at = token - self.first;
         let range = at * key.len()..(at + 1) * key.len();
-        let [of_query, of_key] = &mut self.pulls.unit;
+        let [of_query, of_key] = &mut self.input_grads.unit;
         let (of_query, of_key) = (&mut of_query[range.clone()], &mut of_key[range]);
         // The state after is what was left and k change^T.
         let along = dot(change, &grad);
@@ -319,7 +321,7 @@ impl<const W: usize> Back<'_, W> {
         for j in 0..W {
             of_known[j] = -beta * of_change[j];
         }
-        let value = &mut self.pulls.value[at * self.inputs.value_dim..][self.columns.clone()];
+        let value = &mut self.input_grads.value[at * self.inputs.value_dim..][self.columns.clone()];
         value.iter_mut().zip(&of_known).for_each(|(value, x)| *value = -x);
         let mut of_decay = [0f32; W];
         for i in 0..key.len() {
@@ -331,7 +333,7 @@ impl<const W: usize> Back<'_, W> {
                 row[j] = decay * whole;
             }
         }
-        let gates = &mut self.pulls.gates[at];
+        let gates = &mut self.input_grads.gates[at];
         gates[0] += of_decay.iter().sum::<f32>();
         gates[1] += dot(&of_change, missing);
     }
