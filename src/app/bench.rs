@@ -190,7 +190,7 @@ impl BenchOptions {
         if self.rollout_only {
             return Ok(None);
         }
-        let place = Hardware::of(device, self.model.precision)?;
+        let place = Hardware::for_device(device, self.model.precision)?;
         Ok(Some(MemoryPlan::at(architecture, sizes, &place)))
     }
 }
