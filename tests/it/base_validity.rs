@@ -75,11 +75,11 @@ impl Simulated {
         Self { logits: (0..PROMPTS).map(|_| shape.logit(&mut draws)).collect(), draws }
     }
 
-    fn sampled(&mut self, drawn: usize) -> Vec<Trials> {
+    fn sampled(&mut self, num_samples: usize) -> Vec<Trials> {
         let Self { logits, draws } = self;
         let mut solved = |logit: &f64| {
-            let correct = (0..drawn).filter(|_| draws.uniform() < validity(*logit)).count();
-            Trials { correct, drawn }
+            let correct = (0..num_samples).filter(|_| draws.uniform() < validity(*logit)).count();
+            Trials { correct, num_samples }
         };
         logits.iter().map(&mut solved).collect()
     }
@@ -109,7 +109,7 @@ const SHAPES: [(&str, Shape); 10] = [
 fn by_shares(base: &Simulated, trials: &[Trials], target: f64) -> f64 {
     let weight = 1.0 / trials.len() as f64;
     let logit = |one: &Trials| {
-        let share = (one.correct as f64 + 0.5) / (one.drawn as f64 + 1.0);
+        let share = (one.correct as f64 + 0.5) / (one.num_samples as f64 + 1.0);
         (share / (1.0 - share)).ln()
     };
     let atoms: Vec<(f64, f64)> = trials.iter().map(|one| (logit(one), weight)).collect();
@@ -121,14 +121,14 @@ fn by_shares(base: &Simulated, trials: &[Trials], target: f64) -> f64 {
 #[test]
 fn the_target_is_reached_within_two_hundredths() {
     let mut missed = Vec::new();
-    for drawn in [8, 16] {
+    for num_samples in [8, 16] {
         for target in [0.5, 0.9] {
             for (name, shape) in SHAPES {
                 let (mut ours, mut shares, mut covered) = (0.0, 0.0, 0);
                 let repetitions = 4;
                 for seed in 0..repetitions {
                     let mut base = Simulated::new(shape, 100 + seed);
-                    let trials = base.sampled(drawn);
+                    let trials = base.sampled(num_samples);
                     shares += by_shares(&base, &trials, target) / repetitions as f64;
                     let known = BaseValidity::measured(trials).expect("solved");
                     let beta = known.common_beta(target).expect("above the base");
@@ -138,13 +138,18 @@ fn the_target_is_reached_within_two_hundredths() {
                     covered += usize::from(low <= truth && truth <= high);
                     ours += truth / repetitions as f64;
                 }
-                println!("n {drawn}, mu {target}, {name}: shares {shares:.3}, ours {ours:.3}");
-                assert!(covered >= 3, "n {drawn}, mu {target}, {name}: {covered} of 4 covered");
+                println!(
+                    "n {num_samples}, mu {target}, {name}: shares {shares:.3}, ours {ours:.3}"
+                );
+                assert!(
+                    covered >= 3,
+                    "n {num_samples}, mu {target}, {name}: {covered} of 4 covered"
+                );
                 // Eight samples do not tell two kinds of prompts from a beta distribution; the interval covers, and
                 // says so (next test).
-                let is_told = drawn > 8 || !name.ends_with("two kinds");
+                let is_told = num_samples > 8 || !name.ends_with("two kinds");
                 if is_told && (ours - target).abs() > 0.02 {
-                    missed.push(format!("n {drawn}, mu {target}, {name}: {ours:.3}"));
+                    missed.push(format!("n {num_samples}, mu {target}, {name}: {ours:.3}"));
                 }
             }
         }
@@ -184,16 +189,17 @@ fn sampling_the_undecided_further_narrows_the_interval() {
             beta = known.common_beta(0.9).expect("above");
             reached = known.reached(beta);
             let open: Vec<usize> = known.undecided(beta);
-            let open: Vec<usize> = open.into_iter().filter(|i| trials[*i].drawn < 256).collect();
+            let open: Vec<usize> =
+                open.into_iter().filter(|i| trials[*i].num_samples < 256).collect();
             if reached.width() <= most || open.is_empty() {
                 break;
             }
             for place in open {
                 let chance = validity(base.logits[place]);
-                let drawn = trials[place].drawn;
+                let num_samples = trials[place].num_samples;
                 trials[place].correct +=
-                    (0..drawn).filter(|_| base.draws.uniform() < chance).count();
-                trials[place].drawn *= 2;
+                    (0..num_samples).filter(|_| base.draws.uniform() < chance).count();
+                trials[place].num_samples *= 2;
             }
         }
         let truth = base.reached(beta);
@@ -218,7 +224,7 @@ fn one_beta_a_prompt_reaches_the_target_on_average() {
 
 #[test]
 fn a_base_that_solves_nothing_has_no_beta() {
-    let trials = vec![Trials { correct: 0, drawn: 8 }; 5];
+    let trials = vec![Trials { correct: 0, num_samples: 8 }; 5];
     let error = BaseValidity::measured(trials).expect_err("nothing is known").to_string();
     assert!(error.contains("none of 5 prompts in 40 completions"), "{error}");
     let given = BaseValidity::given(0.1).expect("possible");

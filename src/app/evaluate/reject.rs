@@ -89,7 +89,7 @@ pub(crate) fn run(
         wanted: draw.n,
         acceptance_rate: per_problem.iter().map(|r| r.acceptance_rate).sum::<f64>() / count,
         accepted: per_problem.iter().map(|r| r.accepted).sum(),
-        drawn: per_problem.iter().map(|r| r.drawn).sum(),
+        drawn: per_problem.iter().map(|r| r.num_samples).sum(),
         never_right: per_problem.iter().filter(|r| r.accepted == 0).count(),
         distinct: per_problem
             .iter()
