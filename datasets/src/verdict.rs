@@ -103,7 +103,7 @@ pub trait Verifier: Send + Sync {
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
     /// Judges and rewards a completion: 1 where it is correct, else 0, unless the verifier grades.
     fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
-        Grade::of(match completion.visible_text(self.reads_thoughts()) {
+        Grade::from_verdict(match completion.visible_text(self.reads_thoughts()) {
             Some(text) => self.verify(problem, text),
             None => Verdict::NoAnswer,
         })

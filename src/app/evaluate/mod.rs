@@ -232,7 +232,7 @@ impl EvalOptions {
     /// The sets that --dataset names.
     fn named_sets(&self) -> Result<Vec<SuiteSet>> {
         let mut sets: Vec<SuiteSet> =
-            self.data.dataset.split(',').map(|d| SuiteSet::of(d.trim())).collect();
+            self.data.dataset.split(',').map(|d| SuiteSet::new(d.trim())).collect();
         if let Some(name) = &self.name {
             let [set] = sets.as_mut_slice() else {
                 bail!("--name {name} is the name of one set: give --dataset one dataset");

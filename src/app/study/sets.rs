@@ -186,7 +186,7 @@ impl SetOptions {
                 let of = |names: &[String], domain: Domain| -> Vec<SuiteSet> {
                     let set = |name: &String| SuiteSet {
                         domain: Some(domain),
-                        ..SuiteSet::of(name.trim())
+                        ..SuiteSet::new(name.trim())
                     };
                     names.iter().map(set).collect()
                 };
