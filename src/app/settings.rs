@@ -103,7 +103,7 @@ impl ModelOptions {
         let (device, described) = self.open_device()?;
         let model = match self.quantized {
             true => Some(Sampled::quantized(&self.model, self.precision, &device)?),
-            false => Sampled::elsewhere(&self.model, self.precision, &device)?,
+            false => Sampled::open_candle_transformers(&self.model, self.precision, &device)?,
         };
         let (template, date) = (self.template.text()?, self.template.date());
         let model =
