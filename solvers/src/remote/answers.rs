@@ -171,7 +171,7 @@ mod tests {
             (answer.text.as_str(), answer.is_stripped, answer.starts_inside)
         };
         assert_eq!(
-            [fields(0), of(1), of(2)],
+            [fields(0), fields(1), fields(2)],
             [("4", true, false), ("", false, true), ("4", false, false)]
         );
     }
