@@ -63,8 +63,8 @@ fn turned(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
 
 pub(super) fn rope_store(call: &Call<'_>) -> Result<()> {
     let [queries, keys, pairs, dim] = [0, 1, 2, 3].map(|at| call.n(at));
-    let turned = |of: usize, heads: usize, angles: usize| {
-        let x = call.wide(of)?.reshape(((), heads, dim))?;
+    let turned = |index: usize, heads: usize, angles: usize| {
+        let x = call.wide(index)?.reshape(((), heads, dim))?;
         turned(&x, &call.rows(angles, pairs)?, &call.rows(angles + 1, pairs)?)
     };
     call.put(0, &turned(0, queries, 6)?)?;
@@ -148,9 +148,9 @@ pub(super) fn drop_values(call: &Call<'_>) -> Result<()> {
         let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (hash ^ (hash >> 31)) >> 32
     };
-    let kept = call.params.f[0];
+    let scale = call.params.f[0];
     let count = x.elem_count();
-    let factor = |index: usize| if hashed(index as u64) < limit { 0.0 } else { kept };
+    let factor = |index: usize| if hashed(index as u64) < limit { 0.0 } else { scale };
     let factors: Vec<f32> = (0..count).map(factor).collect();
     call.put(1, &(x * Tensor::from_vec(factors, count, call.device())?)?)
 }
