@@ -129,7 +129,7 @@ impl Delta<'_> {
     }
 }
 
-/// The table of runs, `[first, tokens, from, to, pulls from, how many]`: those that begin, and those that go on from
+/// The table of runs, `[first, tokens, from, to, gradients from, how many]`: those that begin, and those that go on from
 /// them.
 fn tables(runs: &[DeltaRun], tokens: usize) -> Result<[Vec<[i32; 6]>; 2]> {
     let mut tables = [vec![], vec![]];

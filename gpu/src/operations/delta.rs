@@ -165,38 +165,41 @@ pub(super) fn back(call: &Call<'_>) -> Result<()> {
             steps.push(given.step(token, &state)?);
             state = steps[steps.len() - 1].after.clone();
         }
-        let mut pull = zeros;
+        let mut state_grad = zeros;
         for other in run.others.clone() {
-            pull = (pull + sizes.load(&call.wide(5)?, other)?)?;
+            state_grad = (state_grad + sizes.load(&call.wide(5)?, other)?)?;
         }
         for (inside, step) in steps.iter().enumerate().rev() {
             let token = run.first + inside;
-            pull = step_back(call, &sizes, (&given, step), &grads.get(token)?, (token, &pull))?;
+            state_grad =
+                step_back(call, &sizes, (&given, step), &grads.get(token)?, (token, &state_grad))?;
         }
-        call.put_from(5, run.to * sizes.state(), &pull)?;
+        call.put_from(5, run.to * sizes.state(), &state_grad)?;
     }
     Ok(())
 }
 
-/// Writes the gradients of what a token gave for `pull`, that of the state after it; returns that of the state before.
+/// Writes the gradients of what a token gave for `state_grad`, that of the state after it; returns that of the state
+/// before.
 fn step_back(
     call: &Call<'_>,
     sizes: &Sizes,
     (given, step): (&DeltaInputs, &Step),
     grad: &Tensor,
-    (token, pull): (usize, &Tensor),
+    (token, state_grad): (usize, &Tensor),
 ) -> Result<Tensor> {
     let (query, key) = (given.queries.get(token)?, given.keys.get(token)?);
     let (decay, beta) = (given.decay.get(token)?, given.beta.get(token)?);
     let column = |x: &Tensor| x.transpose(1, 2)?.contiguous();
-    let pull = (pull + query.matmul(grad)?)?;
-    let of_change = column(&key)?.matmul(&pull)?;
+    let state_grad = (state_grad + query.matmul(grad)?)?;
+    let of_change = column(&key)?.matmul(&state_grad)?;
     let of_value = of_change.broadcast_mul(&beta)?;
     let of_known = of_value.neg()?;
     let along = (&step.change * grad)?.sum_keepdim(2)?;
     let of_query = (key.broadcast_mul(&along)? + step.left.matmul(&column(grad)?)?)?;
-    let of_key = (pull.matmul(&column(&step.change)?)? + step.left.matmul(&column(&of_known)?)?)?;
-    let of_left = (&pull + key.matmul(&of_known)?)?;
+    let of_key =
+        (state_grad.matmul(&column(&step.change)?)? + step.left.matmul(&column(&of_known)?)?)?;
+    let of_left = (&state_grad + key.matmul(&of_known)?)?;
     let of_decay = (&of_left * &step.left)?.sum_keepdim(1)?.sum_keepdim(2)?;
     let of_beta = (of_change * &step.gap)?.sum_keepdim(2)?;
     let units = Tensor::cat(&[column(&of_query)?, column(&of_key)?], 1)?;
@@ -214,15 +217,15 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
     let both = mixed.narrow(1, 0, 2 * sizes.keys())?.contiguous()?;
     let both = both.reshape((tokens, 2, key_heads, key_dim))?;
     // The gradients of a key head from its value heads.
-    let pull = call.wide(1)?.reshape((tokens, key_heads, heads / key_heads, 2, key_dim))?;
-    let pull = pull.sum(2)?.transpose(1, 2)?.contiguous()?;
+    let unit_grad = call.wide(1)?.reshape((tokens, key_heads, heads / key_heads, 2, key_dim))?;
+    let unit_grad = unit_grad.sum(2)?.transpose(1, 2)?.contiguous()?;
     let unit = call.wide(3)?.reshape((tokens, 2, key_heads, key_dim))?;
     let inverse = (both.sqr()?.sum_keepdim(D::Minus1)? + call.f(0))?.sqrt()?.recip()?;
-    let along = (&unit * &pull)?.sum_keepdim(D::Minus1)?;
+    let along = (&unit * &unit_grad)?.sum_keepdim(D::Minus1)?;
     let scaled = |at: usize, scale: f64| {
         let part = |x: &Tensor| x.narrow(1, at, 1);
         let along = (part(&along)? / scale)?;
-        let gradient = ((part(&pull)? * scale)? - part(&unit)?.broadcast_mul(&along)?)?;
+        let gradient = ((part(&unit_grad)? * scale)? - part(&unit)?.broadcast_mul(&along)?)?;
         gradient.broadcast_mul(&part(&inverse)?)
     };
     let units = [scaled(0, (key_dim as f64).powf(-0.5))?, scaled(1, 1.0)?];

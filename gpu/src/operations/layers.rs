@@ -158,11 +158,11 @@ pub(super) fn drop_values(call: &Call<'_>) -> Result<()> {
 pub(super) fn norm_inputs(call: &Call<'_>) -> Result<()> {
     let width = call.n(0);
     let (x, grad) = (call.rows(0, width)?, call.rows(2, width)?);
-    let pull = grad.broadcast_mul(&(call.wide(1)? + call.f(1))?)?;
+    let weighted = grad.broadcast_mul(&(call.wide(1)? + call.f(1))?)?;
     let scale = scales(&x, call.f(0))?;
-    let product = (&x * &pull)?.sum_keepdim(1)?;
+    let product = (&x * &weighted)?.sum_keepdim(1)?;
     let shrink = ((product * scale.powf(3.0)?)? / width as f64)?;
-    let gradient = (pull.broadcast_mul(&scale)? - x.broadcast_mul(&shrink)?)?;
+    let gradient = (weighted.broadcast_mul(&scale)? - x.broadcast_mul(&shrink)?)?;
     call.put(3, &(call.rows(3, width)? + gradient)?)?;
     call.put(4, &scale)
 }

@@ -89,7 +89,7 @@ pub(super) fn name(stored: &str) -> Option<String> {
 }
 
 /// Whether a weight belongs to what sees images, or predicts several tokens at once.
-pub(super) fn is_beside(stored: &str) -> bool {
+pub(super) fn is_other_part(stored: &str) -> bool {
     stored.starts_with("mtp.") || OTHERS.iter().any(|prefix| stored.starts_with(prefix))
 }
 

@@ -67,7 +67,7 @@ pub fn load(
                 if is_known {
                     continue;
                 }
-                if text_part::is_beside(&stored) {
+                if text_part::is_other_part(&stored) {
                     skipped += 1;
                     continue;
                 }

@@ -210,7 +210,7 @@ pub struct Distributions {
 }
 
 impl Distributions {
-    /// Those of so many positions each, one after the other.
+    /// Splits into consecutive chunks of `lengths` positions.
     pub fn split(&self, lengths: impl Iterator<Item = usize>) -> Result<Vec<Self>> {
         let mut first = 0;
         let part = |length: usize| {

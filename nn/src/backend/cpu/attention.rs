@@ -185,8 +185,8 @@ impl AttendGrads<'_> {
             let (score_grads, weights) =
                 (&mut score_grads[within.clone()], &weights[within.clone()]);
             let mean = dot(weights, score_grads);
-            for (pull, weight) in score_grads.iter_mut().zip(weights) {
-                *pull = weight * (*pull - mean) * keys.scale;
+            for (score_grad, weight) in score_grads.iter_mut().zip(weights) {
+                *score_grad = weight * (*score_grad - mean) * keys.scale;
             }
         }
         let k = &k[keys.seen.start * keys.dim..keys.seen.end * keys.dim];

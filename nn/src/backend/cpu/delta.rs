@@ -221,7 +221,7 @@ impl<'a> Rule<'a> {
         let (mixed_width, keys) = (self.sizes.mixed(), self.sizes.keys());
         let mut d_mixed = pool.take(self.mixed.len());
         by_rows(true, &mut d_mixed, mixed_width, |first, part| {
-            let mut pull = vec![0f32; key_dim];
+            let mut unit_grad = vec![0f32; key_dim];
             for (index, out) in part.chunks_exact_mut(mixed_width).enumerate() {
                 let token = first + index;
                 let x = &self.mixed[token * mixed_width..][..2 * keys];
@@ -231,18 +231,18 @@ impl<'a> Rule<'a> {
                 for (place, ((out, x), unit)) in heads.zip(unit.chunks_exact(key_dim)).enumerate() {
                     let (is_key, head) =
                         (place / self.sizes.key_heads, place % self.sizes.key_heads);
-                    pull.fill(0.0);
+                    unit_grad.fill(0.0);
                     for value in head * self.sizes.group()..(head + 1) * self.sizes.group() {
                         let (grads, at) = unit_of(token, value);
                         let unit = &grads.unit[is_key][at * key_dim..][..key_dim];
-                        pull.iter_mut().zip(unit).for_each(|(sum, x)| *sum += x);
+                        unit_grad.iter_mut().zip(unit).for_each(|(sum, x)| *sum += x);
                     }
                     // Of y = s x / |x|: s (d - u (u . d)) / |x| with u = x / |x|.
                     let inverse = 1.0 / (dot(x, x) + EPS).sqrt();
                     let scale = if is_key == 0 { 1.0 / (key_dim as f32).sqrt() } else { 1.0 };
-                    let along = dot(unit, &pull) / scale;
+                    let along = dot(unit, &unit_grad) / scale;
                     out.fill(0.0);
-                    add_scaled(out, scale * inverse, &pull);
+                    add_scaled(out, scale * inverse, &unit_grad);
                     add_scaled(out, -along * inverse, unit);
                 }
                 for (head, out) in values.chunks_exact_mut(value_dim).enumerate() {

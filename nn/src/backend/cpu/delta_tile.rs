@@ -225,7 +225,7 @@ struct Back<'a, const W: usize> {
     inputs: &'a Inputs<'a>,
     columns: Range<usize>,
     grad: (&'a [f32], usize, usize),
-    /// The first token that has pulls.
+    /// The first token of `input_grads`.
     first: usize,
     input_grads: &'a mut InputGrads,
 }
@@ -242,20 +242,20 @@ impl<const W: usize> Back<'_, W> {
     #[inline(always)]
     fn tree(&mut self, prefix: &Range<usize>, rows: &[Range<usize>]) {
         let zeros = || vec![[0f32; W]; self.inputs.key_dim];
-        let (mut state, mut pull) = (zeros(), zeros());
+        let (mut state, mut state_grad) = (zeros(), zeros());
         let of_prefix = self.checkpoints(prefix.clone(), &mut state);
         for row in rows {
             let mut row_state = state.clone();
             let marks = self.checkpoints(row.clone(), &mut row_state);
             let mut of_row = zeros();
             self.run(row.clone(), marks, &mut of_row);
-            for (sum, x) in pull.iter_mut().zip(&of_row) {
+            for (sum, x) in state_grad.iter_mut().zip(&of_row) {
                 for j in 0..W {
                     sum[j] += x[j];
                 }
             }
         }
-        self.run(prefix.clone(), of_prefix, &mut pull);
+        self.run(prefix.clone(), of_prefix, &mut state_grad);
     }
 
     /// The state before every chunk; it ends as that after all.
@@ -271,9 +271,9 @@ impl<const W: usize> Back<'_, W> {
         marks
     }
 
-    /// `pull` goes in as the gradient of the state after the tokens and comes out as that of the state before.
+    /// `state_grad` goes in as the gradient of the state after the tokens and comes out as that of the state before.
     #[inline(always)]
-    fn run(&mut self, tokens: Range<usize>, marks: Vec<Tile<W>>, pull: &mut Tile<W>) {
+    fn run(&mut self, tokens: Range<usize>, marks: Vec<Tile<W>>, state_grad: &mut Tile<W>) {
         for (index, mut state) in marks.into_iter().enumerate().rev() {
             let start = tokens.start + index * CHUNK;
             let chunk = start..tokens.end.min(start + CHUNK);
@@ -290,13 +290,13 @@ impl<const W: usize> Back<'_, W> {
                 saved.push(StepState { decayed, missing, change });
             }
             for (token, saved) in chunk.zip(saved).rev() {
-                self.step(token, &saved, pull);
+                self.step(token, &saved, state_grad);
             }
         }
     }
 
     #[inline(always)]
-    fn step(&mut self, token: usize, saved: &StepState<W>, pull: &mut Tile<W>) {
+    fn step(&mut self, token: usize, saved: &StepState<W>, state_grad: &mut Tile<W>) {
         let StepState { decayed, missing, change } = saved;
         let Token { query, key, decay, beta, .. } = self.inputs.token::<W>(token, &self.columns);
         let (grad, width, at) = self.grad;
@@ -309,7 +309,7 @@ impl<const W: usize> Back<'_, W> {
         let along = dot(change, &grad);
         let mut of_change = [0f32; W];
         for i in 0..key.len() {
-            let row = &mut pull[i];
+            let row = &mut state_grad[i];
             for j in 0..W {
                 row[j] = query[i].mul_add(grad[j], row[j]);
                 of_change[j] = key[i].mul_add(row[j], of_change[j]);
@@ -325,7 +325,7 @@ impl<const W: usize> Back<'_, W> {
         value.iter_mut().zip(&of_known).for_each(|(value, x)| *value = -x);
         let mut of_decay = [0f32; W];
         for i in 0..key.len() {
-            let row = &mut pull[i];
+            let row = &mut state_grad[i];
             of_key[i] += dot(&decayed[i], &of_known);
             for j in 0..W {
                 let whole = key[i].mul_add(of_known[j], row[j]);

@@ -30,7 +30,7 @@ pub(crate) struct DivergenceTerm<'a> {
     pub(super) grad: &'a [f32],
 }
 
-/// The gradients of what was found of every row.
+/// The gradients of the outputs of every row.
 pub(crate) struct OutputGrads<'a> {
     /// Of the log-probability of the target, `[N]`.
     pub(super) logp: &'a [f32],
@@ -163,12 +163,12 @@ impl OutputGrads<'_> {
         let rows = logits.par_chunks_mut(block.count).zip(&sums[block.row..]).enumerate();
         rows.with_min_len(1 + 4096 / block.count).for_each(|(index, (logits, sums))| {
             let row = block.row + index;
-            let pull = self.logp[row] + self.of_largest(row);
+            let grad_sum = self.logp[row] + self.of_largest(row);
             vectorized(
                 #[inline(always)]
                 || {
                     // (onehot - p) grad / temperature.
-                    let scale = -pull * head.inverse / sums.mass;
+                    let scale = -grad_sum * head.inverse / sums.mass;
                     match self.entropy {
                         None => {
                             for x in logits.iter_mut() {
@@ -206,7 +206,7 @@ impl OutputGrads<'_> {
             let row = block.row + index;
             let policy = Row::new(sums, head.inverse, apart.base.log_mass[row]);
             let far = apart.grad[row];
-            let pull = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
+            let grad_sum = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
             let (more, entropy) = (self.entropy.map_or(0.0, |grad| grad[row]), sums.entropy());
             apart.base.divergence.constant(
                 #[inline(always)]
@@ -217,8 +217,8 @@ impl OutputGrads<'_> {
                             for (x, other) in logits.iter_mut().zip(others) {
                                 let [_, slope] = policy.terms(divergence, *x, *other);
                                 let logp = policy.logp(*x);
-                                let pull = more.mul_add(logp + entropy, pull);
-                                *x = head.inverse * (far * slope - exp(logp) * pull);
+                                let grad_sum = more.mul_add(logp + entropy, grad_sum);
+                                *x = head.inverse * (far * slope - exp(logp) * grad_sum);
                             }
                         },
                     );
@@ -247,7 +247,7 @@ impl OutputGrads<'_> {
         self.largest.map(row_entries).into_iter().flatten()
     }
 
-    /// Adds what pulls at single tokens to a row's gradient.
+    /// Adds the gradients of single tokens' log-probabilities to a row's gradient.
     fn at_tokens(&self, head: &Head<'_>, row: usize, first: usize, slopes: &mut [f32]) {
         let target = (self.logp[row], head.targets[row]);
         for (grad, token) in std::iter::once(target).chain(self.largest_of(row)) {

@@ -97,17 +97,17 @@ impl Head<'_> {
         match output_grads.divergence {
             None => blocks([self.layer], rows, |block, [logits]| {
                 output_grads.slopes(self, sums, block, logits);
-                self.pull(block, logits, d_hidden, d_weight.as_deref_mut());
+                self.accumulate(block, logits, d_hidden, d_weight.as_deref_mut());
             }),
             Some(apart) => blocks([self.layer, apart.base.layer], rows, |block, [logits, base]| {
                 output_grads.slopes_from(self, sums, apart, block, (logits, base));
-                self.pull(block, logits, d_hidden, d_weight.as_deref_mut());
+                self.accumulate(block, logits, d_hidden, d_weight.as_deref_mut());
             }),
         }
     }
 
-    /// Adds the gradients for that of the logits of a block.
-    fn pull(
+    /// Adds the gradients of hidden states and weight for `slope`, that of a block's logits.
+    fn accumulate(
         &self,
         block: Block,
         slope: &[f32],

@@ -221,7 +221,7 @@ impl Pass {
                 gradients
             })
             .collect();
-        // A task a head: what suffixes pull at their prefix adds up in their order.
+        // One task per head: the gradients that suffixes add to their prefix are summed in their order.
         let sums: Vec<[Vec<f32>; 2]> = (0..layout.keys)
             .into_par_iter()
             .map(|head| {

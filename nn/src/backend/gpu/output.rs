@@ -99,7 +99,7 @@ impl Gpu {
             let base = normalised(&logits, temperature, &rows(&anchor.log_mass)?)?;
             let (ratio, share) = (log_ratio(&logp, &base)?, base.exp()?);
             values.push((anchor.divergence.f(ratio).tensor()? * &share)?.sum(1)?);
-            slopes.push(pulled(anchor.divergence, &logp, &base)?.sum(1)?);
+            slopes.push(divergence_slope(anchor.divergence, &logp, &base)?.sum(1)?);
         }
         Ok(Divergences { values: Tensor::cat(&values, 0)?, slopes: Tensor::cat(&slopes, 0)? })
     }
@@ -167,7 +167,7 @@ impl Gpu {
             d_logp = (d_logp + slope.broadcast_mul(&column(grad)?)?)?;
         }
         if let (Some((anchor, _, grad)), Some(base)) = (grad.divergence, base) {
-            let slope = pulled(anchor.divergence, logp, base)?;
+            let slope = divergence_slope(anchor.divergence, logp, base)?;
             d_logp = (d_logp + slope.broadcast_mul(&column(grad)?)?)?;
         }
         if let Some((tokens, grad)) = grad.likeliest {
@@ -191,7 +191,7 @@ fn log_ratio(logp: &Tensor, base: &Tensor) -> Result<OnDevice> {
 }
 
 /// `a u f'(u)` `[n, V]`, 0 where the ratio is beyond what counts.
-fn pulled(divergence: Divergence, logp: &Tensor, base: &Tensor) -> Result<Tensor> {
+fn divergence_slope(divergence: Divergence, logp: &Tensor, base: &Tensor) -> Result<Tensor> {
     let inside = (logp - base)?.le(MAX_LOG_RATIO)?.to_dtype(DType::F32)?;
     let slope = divergence.slope(log_ratio(logp, base)?).tensor()?;
     (slope * base.exp()?)? * inside
