@@ -38,7 +38,9 @@ pub(crate) fn ways(moves: &[Move], steps: usize, target: u32) -> Vec<Vec<u64>> {
     for _ in 0..steps {
         let last = &ways[ways.len() - 1];
         let next = (0..=MAX_TOTAL)
-            .map(|value| moves.iter().filter_map(|m| m.of(value)).map(|to| last[to as usize]).sum())
+            .map(|value| {
+                moves.iter().filter_map(|m| m.apply(value)).map(|to| last[to as usize]).sum()
+            })
             .collect();
         ways.push(next);
     }
@@ -55,13 +57,13 @@ pub(crate) fn draw(
 ) -> String {
     let mut text = String::new();
     for left in (0..steps).rev() {
-        let weight = |m: &Move| m.of(value).map_or(0, |to| ways[left][to as usize]);
+        let weight = |m: &Move| m.apply(value).map_or(0, |to| ways[left][to as usize]);
         let total: u64 = moves.iter().map(weight).sum();
         let mut at = rng.next_u64() % total.max(1);
         for step in moves {
             let weight = weight(step);
             if at < weight {
-                value = step.of(value).unwrap_or(value);
+                value = step.apply(value).unwrap_or(value);
                 text.push_str(&format!("{}{}={value}", step.operator, step.digit));
                 break;
             }
@@ -111,7 +113,7 @@ pub(crate) fn continued(
         for (value, text) in &open {
             for step in moves {
                 // Only what can still end at the target is followed.
-                if let Some(to) = step.of(*value).filter(|to| ways[left][*to as usize] > 0) {
+                if let Some(to) = step.apply(*value).filter(|to| ways[left][*to as usize] > 0) {
                     next.push((to, format!("{text}{}{}={to}", step.operator, step.digit)));
                 }
             }
@@ -244,7 +246,7 @@ mod tests {
             for a in &all {
                 for b in &all {
                     for c in &all {
-                        let end = a.of(first).and_then(|v| b.of(v)).and_then(|v| c.of(v));
+                        let end = a.apply(first).and_then(|v| b.apply(v)).and_then(|v| c.apply(v));
                         end.into_iter().for_each(|end| *counts.entry(end).or_default() += 1);
                     }
                 }
@@ -273,8 +275,8 @@ mod tests {
         let total = problem(&mut rng, 1, 12, None).unwrap().total.unwrap();
         let mut counts: HashMap<String, usize> = HashMap::new();
         for _ in 0..4000 {
-            let drawn = problem(&mut rng, 1, 12, None).unwrap().solution.unwrap();
-            *counts.entry(drawn).or_default() += 1;
+            let solution = problem(&mut rng, 1, 12, None).unwrap().solution.unwrap();
+            *counts.entry(solution).or_default() += 1;
         }
         assert_eq!(counts.len() as u64, total);
         let expected = 4000.0 / total as f64;

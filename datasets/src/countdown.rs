@@ -61,7 +61,7 @@ pub enum Split {
 
 impl Split {
     /// Where a multiset of numbers belongs, by a hash of its sorted members.
-    pub fn of(numbers: &[u32]) -> Self {
+    pub fn for_numbers(numbers: &[u32]) -> Self {
         let mut sorted = numbers.to_vec();
         sorted.sort_unstable();
         // Numbers are small: each is a byte.
@@ -134,7 +134,7 @@ impl CountdownStream {
         loop {
             self.attempts += 1;
             let numbers: Vec<u32> = (0..self.count).map(|_| 1 + self.below(MAX_NUMBER)).collect();
-            if Split::of(&numbers) != self.split {
+            if Split::for_numbers(&numbers) != self.split {
                 continue;
             }
             let expression = self.tree(&numbers);

@@ -90,8 +90,8 @@ mod tests {
         let name = |bytes: usize| "x".repeat(bytes);
         assert!(read(&vec![name(64); 64]).is_ok());
         let refused = |list: &[String], why: &str| {
-            let said = read(list).unwrap_err().to_string();
-            assert!(said.contains(why), "{said}");
+            let error = read(list).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
         };
         refused(&vec![name(1); 65], "65 features: an answer has at most 64");
         refused(&[name(65)], "a feature of 65 bytes: a feature has 1 to 64");

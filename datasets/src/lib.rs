@@ -228,11 +228,11 @@ impl Dataset {
     /// Leaves out, and notes, the problems whose gold answer the verifier cannot read.
     fn set_aside(&mut self) {
         let verifier = self.verifier.clone();
-        let (kept, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.problems)
+        let (usable, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.problems)
             .into_iter()
             .map(|problem| (verifier.refuse_gold(&problem.answer), problem))
             .partition(|(why, _)| why.is_none());
-        self.problems = kept.into_iter().map(|(_, problem)| problem).collect();
+        self.problems = usable.into_iter().map(|(_, problem)| problem).collect();
         self.unusable.extend(refused.into_iter().map(|(why, problem)| Unusable {
             id: problem.id,
             answer: problem.answer,

@@ -76,10 +76,10 @@ mod tests {
         assert!(open(OpenOptions::new().append(true).create(true), &link).is_err());
         assert_eq!(std::fs::read(&victim).expect("bytes"), b"precious");
         create(&victim).expect("a file of one's own");
-        let (elsewhere, samples) = (folder.path().join("elsewhere"), folder.path().join("samples"));
-        subfolder(&elsewhere).expect("a folder");
-        subfolder(&elsewhere).expect("the same again");
-        std::os::unix::fs::symlink(&elsewhere, &samples).expect("a link");
+        let (other, samples) = (folder.path().join("elsewhere"), folder.path().join("samples"));
+        subfolder(&other).expect("a folder");
+        subfolder(&other).expect("the same again");
+        std::os::unix::fs::symlink(&other, &samples).expect("a link");
         assert!(subfolder(&samples).is_err());
     }
 }

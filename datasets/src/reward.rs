@@ -30,7 +30,7 @@ pub struct Grade {
 
 impl Grade {
     /// 1 for a correct completion, else 0.
-    pub fn of(verdict: Verdict) -> Self {
+    pub fn from_verdict(verdict: Verdict) -> Self {
         Self { reward: f64::from(verdict.is_correct()), verdict, parts: Vec::new(), found: None }
     }
 
@@ -231,7 +231,7 @@ impl Verifier for Weighted {
             let grade = verifier.grade(problem, completion);
             // One that failed leaves a reward that nobody meant.
             if let Verdict::Unjudged { why, is_too_costly: false } = grade.verdict {
-                return Grade::of(Verdict::unjudged(format!("verifier {name}: {why}")));
+                return Grade::from_verdict(Verdict::unjudged(format!("verifier {name}: {why}")));
             }
             reward += weight * grade.reward;
             parts.push(grade.reward);
@@ -243,8 +243,8 @@ impl Verifier for Weighted {
     }
 
     fn grading(&self) -> Grading {
-        let of = |verifier: &Arc<dyn Verifier>| (verifier.name(), verifier.grading().identity);
-        let parts: Vec<_> = self.verifiers.iter().map(of).collect();
+        let part = |verifier: &Arc<dyn Verifier>| (verifier.name(), verifier.grading().identity);
+        let parts: Vec<_> = self.verifiers.iter().map(part).collect();
         Grading {
             is_graded: true,
             names: self.names.clone(),
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn options_that_do_not_go_together_are_refused() {
-        for (rewards, said) in [
+        for (rewards, message) in [
             (rewards(&["math"], &[1.0], None), "give --verifier twice"),
             (rewards(&["math", "exact"], &[1.0], None), "2 verifiers and 1 --reward-weights"),
             (rewards(&["math", "exact"], &[1.0, 0.0], None), "weight 0"),
@@ -354,7 +354,7 @@ mod tests {
             (rewards(&["math"; 65], &[], None), "65 verifiers; at most 64"),
         ] {
             let Err(error) = rewards.open(|_| None) else { panic!("{rewards:?} is taken") };
-            assert!(error.to_string().contains(said), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
         }
     }
 }

@@ -112,7 +112,7 @@ pub(crate) fn instead(spec: &str) -> String {
 
 impl SuiteSet {
     /// A set that is only a dataset.
-    pub fn of(dataset: &str) -> Self {
+    pub fn new(dataset: &str) -> Self {
         Self {
             dataset: dataset.into(),
             name: None,

@@ -9,7 +9,7 @@ use crate::{Features, Problem};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Right. Two correct completions with the same `class` are the same solution for diversity counts.
+    /// Correct. Two correct completions with the same `class` are the same solution for diversity counts.
     Correct {
         /// Canonical form of the solution.
         class: String,
@@ -20,7 +20,7 @@ pub enum Verdict {
         #[serde(default, skip_serializing_if = "Features::is_empty")]
         features: Features,
     },
-    /// An answer was found and it is wrong.
+    /// An answer was found and it is incorrect.
     Wrong {
         /// The answer, or the mistake, where the verifier can name it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +103,7 @@ pub trait Verifier: Send + Sync {
     fn verify(&self, problem: &Problem, completion: &str) -> Verdict;
     /// Judges and rewards a completion: 1 where it is correct, else 0, unless the verifier grades.
     fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
-        Grade::of(match completion.visible_text(self.reads_thoughts()) {
+        Grade::from_verdict(match completion.visible_text(self.reads_thoughts()) {
             Some(text) => self.verify(problem, text),
             None => Verdict::NoAnswer,
         })

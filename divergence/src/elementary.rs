@@ -42,7 +42,7 @@ pub enum Elementwise {
 
 impl Elementwise {
     /// The function of a tensor of f32 or f64: by `libm` on the CPU, by the device's own library elsewhere.
-    pub fn of(self, x: &Tensor) -> Result<Tensor> {
+    pub fn apply(self, x: &Tensor) -> Result<Tensor> {
         if x.device().is_cpu() {
             return x.contiguous()?.apply_op1(self);
         }
@@ -125,7 +125,7 @@ mod tests {
         for (ours, theirs) in
             [Elementwise::Exp, Elementwise::Log, Elementwise::Tanh].into_iter().zip(theirs)
         {
-            let both = [ours.of(&x.t().unwrap()), theirs(&x.t().unwrap())].map(|y| {
+            let both = [ours.apply(&x.t().unwrap()), theirs(&x.t().unwrap())].map(|y| {
                 let y = y.unwrap();
                 let weighted = (&y * &x.t().unwrap().detach()).unwrap().sum_all().unwrap();
                 let gradients = weighted.backward().unwrap();

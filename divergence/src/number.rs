@@ -82,7 +82,7 @@ impl OnDevice {
 
     /// Log-ratios, none of them so low that a product with their exponential would be undefined.
     pub fn log_ratios(x: &Tensor, highest: f64) -> Self {
-        Self::of(x.clamp(f64::from(MIN_LOG_RATIO), highest))
+        Self::from_result(x.clamp(f64::from(MIN_LOG_RATIO), highest))
     }
 
     /// The values.
@@ -93,7 +93,7 @@ impl OnDevice {
         self.0.map_err(|error| Error::Msg(error.to_string()))
     }
 
-    fn of(result: Result<Tensor>) -> Self {
+    fn from_result(result: Result<Tensor>) -> Self {
         Self(result.map_err(Arc::new))
     }
 
@@ -150,19 +150,19 @@ impl Number for OnDevice {
     }
 
     fn exp(self) -> Self {
-        self.map(|x| Exp.of(x))
+        self.map(|x| Exp.apply(x))
     }
 
     /// The hyperbolic tangent keeps it exact near 0.
     fn exp_m1(self) -> Self {
-        self.map(|x| Tanh.of(&(x * 0.5)?)? * Exp.of(x)?.affine(1.0, 1.0)?)
+        self.map(|x| Tanh.apply(&(x * 0.5)?)? * Exp.apply(x)?.affine(1.0, 1.0)?)
     }
 
     fn softplus(self) -> Self {
         self.map(|x| {
-            let y = Exp.of(&x.abs()?.neg()?)?;
+            let y = Exp.apply(&x.abs()?.neg()?)?;
             let series = (&y * ((&y * ((&y / 3.0)? - 0.5)?)? + 1.0)?)?;
-            let log = y.lt(1e-2)?.where_cond(&series, &Log.of(&y.affine(1.0, 1.0)?)?)?;
+            let log = y.lt(1e-2)?.where_cond(&series, &Log.apply(&y.affine(1.0, 1.0)?)?)?;
             x.relu()? + log
         })
     }

@@ -130,17 +130,17 @@ pub fn columns(path: &Path, name: &str) -> Result<Vec<LabelRow>> {
     let mut rows = Vec::new();
     for (index, record) in reader.records().enumerate() {
         let record = record.with_context(|| shown.to_string())?;
-        let said = |what: String| format!("{shown}: row {}: {what}", index + 1);
-        let cell = record.get(at).with_context(|| said(format!("no `{name}`")))?.trim();
+        let at_row = |what: String| format!("{shown}: row {}: {what}", index + 1);
+        let cell = record.get(at).with_context(|| at_row(format!("no `{name}`")))?.trim();
         let value = match cell.to_ascii_lowercase().as_str() {
             "true" | "1" | "1.0" => Some(true),
             "false" | "0" | "0.0" => Some(false),
             "" | "none" | "nan" | "null" => None,
-            _ => bail!(said(format!("`{name}` is `{cell}`, which is not true, false or empty"))),
+            _ => bail!(at_row(format!("`{name}` is `{cell}`, which is not true, false or empty"))),
         };
         let line = match line_at.map(|at| record.get(at).unwrap_or_default().trim()) {
             Some(cell) => {
-                Some(cell.parse().with_context(|| said(format!("`{cell}` is no line number")))?)
+                Some(cell.parse().with_context(|| at_row(format!("`{cell}` is no line number")))?)
             }
             None => None,
         };
@@ -214,7 +214,7 @@ mod tests {
         let whole: Vec<Stratum> = strata.iter().map(|one| stratum(one.0, one.2, 0, 0)).collect();
         let truth = of_shares(&whole, &shares);
         let mut draws = Draws::new(5);
-        let (studies, mut held) = (300, [0; 3]);
+        let (studies, mut covered) = (300, [0; 3]);
         for _ in 0..studies {
             let seen: Vec<Stratum> = strata
                 .iter()
@@ -226,12 +226,12 @@ mod tests {
                     .iter()
                     .enumerate()
             {
-                held[index] +=
+                covered[index] +=
                     i32::from(estimate.low <= truth[index] && truth[index] <= estimate.high);
             }
         }
-        for held in held {
-            let share = f64::from(held) / f64::from(studies);
+        for covered in covered {
+            let share = f64::from(covered) / f64::from(studies);
             assert!(share > 0.91, "{share}");
         }
     }

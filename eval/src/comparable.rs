@@ -82,8 +82,9 @@ pub fn differences(
     // Prompts are compared where both have them, problem by problem.
     fn prompts(set: &SetResult) -> BTreeMap<&str, u64> {
         let pairs = set.problems.iter().zip(&set.questions);
-        let said = pairs.filter(|(_, question)| !question.prompt.trim().is_empty());
-        said.map(|(tally, question)| (tally.problem.as_str(), fnv(question.prompt.bytes())))
+        let nonempty = pairs.filter(|(_, question)| !question.prompt.trim().is_empty());
+        nonempty
+            .map(|(tally, question)| (tally.problem.as_str(), fnv(question.prompt.bytes())))
             .collect()
     }
     let (a, b) = (prompts(first.1), prompts(second.1));

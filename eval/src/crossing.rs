@@ -186,11 +186,11 @@ mod tests {
         let base = odds.iter().map(|(base, _)| sampled(draws, *base)).collect();
         let mut run = |_| {
             let seed = spread * draws.normal();
-            let of = |(_, tuned): &(f64, f64)| {
+            let problem_tally = |(_, tuned): &(f64, f64)| {
                 let noise = 0.3 * draws.normal();
                 sampled(draws, tuned + seed + noise)
             };
-            odds.iter().map(of).collect()
+            odds.iter().map(problem_tally).collect()
         };
         [vec![base], (0..seeds).map(&mut run).collect()]
     }
@@ -236,25 +236,25 @@ mod tests {
             let mut draws = Draws::new(8);
             let truth = found(&study(&mut draws, (400, 4000), spread)).at;
             for seeds in [2, 3, 4, 8] {
-                let (mut held, mut before, studies) = (0, 0, 1000);
+                let (mut covered, mut before, studies) = (0, 0, 1000);
                 for _ in 0..studies {
                     let study = study(&mut draws, (seeds, problems), spread);
                     let found = found(&study);
                     assert!(found.low <= found.at && found.at <= found.high, "{found:?}");
-                    held += i32::from(found.low <= truth && truth <= found.high);
+                    covered += i32::from(found.low <= truth && truth <= found.high);
                     let (low, high) = by_bootstrap(&study, &mut draws);
                     before += i32::from(low <= truth && truth <= high);
                 }
                 let share = |count: i32| f64::from(count) / f64::from(studies);
-                let said = format!(
+                let message = format!(
                     "crossing at {truth}, seeds spread by {spread}, {problems} problems, {seeds} seeds: covered {:.3}, \
                      by bootstrap {:.3}",
-                    share(held),
+                    share(covered),
                     share(before)
                 );
-                println!("{said}");
-                assert!(share(held) >= 0.93, "{said}");
-                assert!((seeds, problems) != (2, 240) || share(before) < 0.92, "{said}");
+                println!("{message}");
+                assert!(share(covered) >= 0.93, "{message}");
+                assert!((seeds, problems) != (2, 240) || share(before) < 0.92, "{message}");
             }
         }
     }
@@ -263,10 +263,10 @@ mod tests {
     fn a_base_that_never_overtakes_and_one_that_always_leads_are_covered_too() {
         let mut draws = Draws::new(10);
         let sampled = |draws: &mut Draws, p: f64| -> Vec<Tally> {
-            let of = |draws: &mut Draws| (p + 0.2 * (draws.uniform() - 0.5)).clamp(0.0, 1.0);
+            let chance = |draws: &mut Draws| (p + 0.2 * (draws.uniform() - 0.5)).clamp(0.0, 1.0);
             (0..80)
                 .map(|_| {
-                    let p = of(draws);
+                    let p = chance(draws);
                     Tally { samples: 32, correct: draws.binomial(32, p), ..Tally::default() }
                 })
                 .collect()

@@ -241,8 +241,8 @@ mod tests {
             let tallies = job.run().unwrap();
             (tallies, numbers)
         };
-        let (tallies, drawn) = run(4);
-        assert_eq!(drawn.len(), 12);
+        let (tallies, numbers) = run(4);
+        assert_eq!(numbers.len(), 12);
         for (tally, problem) in tallies.iter().zip(&dataset.problems) {
             assert_eq!(tally.problem, problem.id);
             assert_eq!((tally.samples, tally.correct, tally.truncated), (4, 1, 1));
@@ -257,15 +257,15 @@ mod tests {
         // Stored tallies are not sampled again, and count the same.
         assert_eq!(run(4), (tallies.clone(), vec![]));
         // Of more samples than are asked for the first are counted, and the others stay in the file.
-        let (fewer, drawn) = run(2);
-        assert!(drawn.is_empty() && fewer.iter().all(|tally| tally.samples == 2));
+        let (fewer, numbers) = run(2);
+        assert!(numbers.is_empty() && fewer.iter().all(|tally| tally.samples == 2));
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), 12);
         // Of a part the rest is drawn: of the second problem its last sample, of the third all.
         let part: Vec<&str> = text.lines().take(7).collect();
         std::fs::write(&path, part.join("\n") + "\n").unwrap();
-        let (again, drawn) = run(4);
-        assert_eq!((again, drawn), (tallies, vec![0, 1, 2, 3, 3]));
+        let (again, numbers) = run(4);
+        assert_eq!((again, numbers), (tallies, vec![0, 1, 2, 3, 3]));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 

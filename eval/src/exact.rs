@@ -48,11 +48,11 @@ impl Exact {
         if listed.is_empty() {
             return None;
         }
-        let each = |of: &dyn Fn(&ListedProblem) -> f64| -> Vec<f64> {
-            listed.iter().map(|problem| of(problem)).collect()
+        let each = |value: &dyn Fn(&ListedProblem) -> f64| -> Vec<f64> {
+            listed.iter().map(|problem| value(problem)).collect()
         };
-        let by_k = |estimate: fn(&[f64]) -> Estimate, of: fn(&ListedProblem, usize) -> f64| {
-            ks.iter().map(|k| (*k, estimate(&each(&|problem| of(problem, *k))))).collect()
+        let by_k = |estimate: fn(&[f64]) -> Estimate, value: fn(&ListedProblem, usize) -> f64| {
+            ks.iter().map(|k| (*k, estimate(&each(&|problem| value(problem, *k))))).collect()
         };
         Some(Self {
             problems: listed.len(),
@@ -164,11 +164,11 @@ mod tests {
                     for _ in 0..16 {
                         tally.samples += 1;
                         let mut left = draws.uniform();
-                        let drawn = problem.logp.iter().position(|logp| {
+                        let sampled = problem.logp.iter().position(|logp| {
                             left -= logp.exp();
                             left < 0.0
                         });
-                        if let Some(answer) = drawn {
+                        if let Some(answer) = sampled {
                             tally.correct += 1;
                             let class = answer.to_string();
                             tally.classes.add(&class, &class, &class);

@@ -131,13 +131,13 @@ pub fn markdown(results: &Results) -> String {
     let table =
         |lines: &[String]| lines.iter().map(|line| format!("| {line} |\n")).collect::<String>();
     let mut text = format!("{}: Pass@k with 95 % intervals\n\n{}", results.model, table(&lines));
-    if let Some((said, rows)) = features(results) {
+    if let Some((caption, rows)) = features(results) {
         let mut lines = vec![
             "set | features | Shannon (nats) | Gini-Simpson | problems".to_owned(),
             ["---"; 5].join(" | "),
         ];
         lines.extend(rows.iter().map(|row| row.join(" | ")));
-        text.push_str(&format!("\n{said}\n\n{}", table(&lines)));
+        text.push_str(&format!("\n{caption}\n\n{}", table(&lines)));
     }
     text
 }
@@ -153,19 +153,21 @@ pub fn features(results: &Results) -> Option<(String, Vec<[String; 5]>)> {
     let rows: Vec<[String; 5]> = results
         .sets
         .iter()
-        .flat_map(|set| set.summary.features.iter().map(move |(kind, of)| (&set.name, kind, of)))
-        .map(|(set, kind, of)| {
+        .flat_map(|set| {
+            set.summary.features.iter().map(move |(kind, diversity)| (&set.name, kind, diversity))
+        })
+        .map(|(set, kind, diversity)| {
             // Kinds are a verifier's own words.
             let kind = kind.replace(['|', '\n', '\r'], " ");
-            let values = [&of.shannon, &of.gini_simpson].map(with_interval);
+            let values = [&diversity.shannon, &diversity.gini_simpson].map(with_interval);
             let [shannon, gini] = values;
-            [set.clone(), kind, shannon, gini, of.problems.to_string()]
+            [set.clone(), kind, shannon, gini, diversity.problems.to_string()]
         })
         .collect();
-    let said = format!(
+    let caption = format!(
         "Features of {CORRECT} correct answers, one drawn from each: Shannon entropy, and the chance that two differ"
     );
-    (!rows.is_empty()).then_some((said, rows))
+    (!rows.is_empty()).then_some((caption, rows))
 }
 
 /// A task's name in lm-evaluation-harness's files: letters, digits and underscores.
@@ -197,8 +199,8 @@ pub fn lm_eval_results(results: &Results) -> Value {
         }
         by_task[&task] = row;
         better[&task] = higher;
-        let kept = set.summary.problems;
-        counts[&task] = json!({"original": kept + set.unusable.len(), "effective": kept});
+        let problems = set.summary.problems;
+        counts[&task] = json!({"original": problems + set.unusable.len(), "effective": problems});
         configs[&task] = json!({
             "task": task,
             "dataset_path": set.dataset,

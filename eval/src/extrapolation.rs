@@ -46,9 +46,9 @@ impl Extrapolation {
     /// No problem has a judged sample.
     pub fn new(tallies: &[Tally], ks: &[usize]) -> anyhow::Result<Self> {
         let judged: Vec<&Tally> = tallies.iter().filter(|tally| tally.samples > 0).collect();
-        let trials = |tally: &&Tally| Trials { correct: tally.correct, drawn: tally.samples };
+        let trials = |tally: &&Tally| Trials { correct: tally.correct, num_samples: tally.samples };
         let of_all: Vec<Trials> = judged.iter().map(trials).collect();
-        let fewest = of_all.iter().map(|trials| trials.drawn).min().unwrap_or(0);
+        let fewest = of_all.iter().map(|trials| trials.num_samples).min().unwrap_or(0);
         Ok(Self {
             pass_at_k: predicted(&of_all, ks)?.into_iter().collect(),
             held_out: (fewest >= 4).then(|| held_out(&of_all, fewest)).transpose()?,
@@ -77,9 +77,9 @@ fn held_out(trials: &[Trials], k: usize) -> anyhow::Result<HeldOut> {
     let mut random = ChaCha8Rng::seed_from_u64(0);
     let halves: Vec<Trials> = trials.iter().map(|trials| half(*trials, &mut random)).collect();
     let (_, predicted) = predicted(&halves, &[k])?.swap_remove(0);
-    let exact = |trials: &Trials| pass_at_k(trials.drawn, trials.correct, k);
+    let exact = |trials: &Trials| pass_at_k(trials.num_samples, trials.correct, k);
     Ok(HeldOut {
-        samples: halves.iter().map(|half| half.drawn).min().unwrap_or(0),
+        samples: halves.iter().map(|half| half.num_samples).min().unwrap_or(0),
         k,
         predicted,
         observed: share(&trials.iter().map(exact).collect::<Vec<_>>()),
@@ -88,16 +88,16 @@ fn held_out(trials: &[Trials], k: usize) -> anyhow::Result<HeldOut> {
 
 /// Half of the completions, without replacement.
 fn half(trials: Trials, random: &mut ChaCha8Rng) -> Trials {
-    let drawn = trials.drawn / 2;
-    let (mut correct, mut left, mut right) = (0, trials.drawn, trials.correct);
-    for _ in 0..drawn {
+    let num_samples = trials.num_samples / 2;
+    let (mut correct, mut left, mut right) = (0, trials.num_samples, trials.correct);
+    for _ in 0..num_samples {
         let is_correct =
             (random.next_u64() >> 11) as f64 * 2f64.powi(-53) * (left as f64) < right as f64;
         correct += usize::from(is_correct);
         right -= usize::from(is_correct);
         left -= 1;
     }
-    Trials { correct, drawn }
+    Trials { correct, num_samples }
 }
 
 #[cfg(test)]
@@ -106,13 +106,14 @@ mod tests {
     use crate::simulated::Draws;
 
     fn tallies(draws: &mut Draws, validities: &[f64], n: usize) -> Vec<Tally> {
-        let of = |a: &f64| Tally { samples: n, correct: draws.binomial(n, *a), ..Tally::default() };
-        validities.iter().map(of).collect()
+        let tally =
+            |a: &f64| Tally { samples: n, correct: draws.binomial(n, *a), ..Tally::default() };
+        validities.iter().map(tally).collect()
     }
 
     fn exact(validities: &[f64], k: usize) -> f64 {
-        let of = |a: &f64| 1.0 - (1.0 - a).powi(k as i32);
-        validities.iter().map(of).sum::<f64>() / validities.len() as f64
+        let pass = |a: &f64| 1.0 - (1.0 - a).powi(k as i32);
+        validities.iter().map(pass).sum::<f64>() / validities.len() as f64
     }
 
     #[test]
@@ -124,7 +125,7 @@ mod tests {
             |draws| if draws.uniform() < 0.2 { 0.0 } else { draws.beta(0.8, 2.0) },
             |draws| if draws.uniform() < 0.5 { 0.004 } else { 0.6 },
         ];
-        let (mut covered, mut of) = (0, 0);
+        let (mut covered, mut total) = (0, 0);
         for (number, shape) in shapes.iter().enumerate() {
             let mut errors = Vec::new();
             for repetition in 0..8 {
@@ -135,14 +136,14 @@ mod tests {
                 let truth = exact(&validities, 256);
                 errors.push(estimate.value - truth);
                 covered += usize::from(estimate.low <= truth && truth <= estimate.high);
-                of += 1;
+                total += 1;
             }
             let bias = errors.iter().sum::<f64>() / errors.len() as f64;
             println!("shape {number}: mean error {bias:+.4}");
             // The last shape is far from the fitted family: only the interval is right there.
             assert!(bias.abs() < 0.1, "shape {number}: mean error {bias:+.4}");
         }
-        assert!(covered * 100 >= 93 * of, "{covered} of {of} intervals hold the truth");
+        assert!(covered * 100 >= 93 * total, "{covered} of {total} intervals hold the truth");
     }
 
     #[test]
@@ -165,14 +166,14 @@ mod tests {
     #[test]
     fn halves_are_drawn_without_replacement() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
-        let (mut sum, of) = (0, 4000);
-        for _ in 0..of {
-            let half = half(Trials { correct: 3, drawn: 8 }, &mut random);
-            assert!(half.drawn == 4 && half.correct <= 3);
+        let (mut sum, repetitions) = (0, 4000);
+        for _ in 0..repetitions {
+            let half = half(Trials { correct: 3, num_samples: 8 }, &mut random);
+            assert!(half.num_samples == 4 && half.correct <= 3);
             sum += half.correct;
         }
-        assert!((sum as f64 / f64::from(of) - 1.5).abs() < 0.05);
-        let all = half(Trials { correct: 5, drawn: 5 }, &mut random);
-        assert_eq!(all, Trials { correct: 2, drawn: 2 });
+        assert!((sum as f64 / f64::from(repetitions) - 1.5).abs() < 0.05);
+        let all = half(Trials { correct: 5, num_samples: 5 }, &mut random);
+        assert_eq!(all, Trials { correct: 2, num_samples: 2 });
     }
 }

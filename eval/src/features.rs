@@ -32,11 +32,11 @@ impl FeatureDiversity {
         let kinds = kinds(tallies.iter());
         kinds
             .into_iter()
-            .filter_map(|kind| Some((kind.clone(), Self::of(tallies, &kind)?)))
+            .filter_map(|kind| Some((kind.clone(), Self::from_tallies(tallies, &kind)?)))
             .collect()
     }
 
-    fn of(tallies: &[Tally], kind: &str) -> Option<Self> {
+    fn from_tallies(tallies: &[Tally], kind: &str) -> Option<Self> {
         let values: Vec<(f64, f64)> =
             tallies.iter().filter_map(|tally| at(tally, kind, CORRECT)).collect();
         let (shannon, gini): (Vec<f64>, Vec<f64>) = values.into_iter().unzip();

@@ -256,22 +256,22 @@ mod tests {
                 let truth =
                     crossed(&study(&mut draws, (400, 500), k, effect, spread_of_seeds)).value;
                 for seeds in [2, 3, 5] {
-                    let (mut held, mut wrong, studies) = (0, 0, 2000);
+                    let (mut covered, mut wrong, studies) = (0, 0, 2000);
                     for _ in 0..studies {
                         let rows = study(&mut draws, (seeds, 60), k, effect, spread_of_seeds);
                         let estimate = crossed(&rows);
-                        held += i32::from(estimate.low <= truth && truth <= estimate.high);
+                        covered += i32::from(estimate.low <= truth && truth <= estimate.high);
                         wrong += i32::from(estimate.p_value < 0.05);
                     }
                     let share = |count: i32| f64::from(count) / f64::from(studies);
                     let at = format!(
                         "effect {effect}, seeds' spread {spread_of_seeds}, k {k}, {seeds} seeds: covered \
                          {:.3}, p < .05 in {:.3}",
-                        share(held),
+                        share(covered),
                         share(wrong)
                     );
                     println!("{at}");
-                    assert!(share(held) > 0.925, "{at}");
+                    assert!(share(covered) > 0.925, "{at}");
                     assert!(effect != 0.0 || share(wrong) < 0.07, "{at}");
                 }
             }

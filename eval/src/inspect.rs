@@ -63,7 +63,7 @@ pub fn header(results: &Results, set: &SetResult, now: u64) -> Value {
     }
     let judged: usize = set.problems.iter().map(|tally| tally.samples).sum();
     let unjudged: usize = set.problems.iter().map(|tally| tally.unjudged).sum();
-    let of = |key: &str| results.config.get(key).cloned().unwrap_or_default();
+    let setting = |key: &str| results.config.get(key).cloned().unwrap_or_default();
     json!({
         "version": 2,
         "status": "success",
@@ -74,7 +74,7 @@ pub fn header(results: &Results, set: &SetResult, now: u64) -> Value {
             "dataset": {"name": set.dataset, "samples": set.problems.len()},
             "model": results.model,
             "model_generate_config": {
-                "temperature": set.temperature, "seed": of("seed"), "max_tokens": of("max_completion_length"),
+                "temperature": set.temperature, "seed": setting("seed"), "max_tokens": setting("max_completion_length"),
             },
             "config": {"epochs": set.summary.n.max(1)},
             "metadata": {"tealight": results.tealight, "settings": results.config, "verifier": set.verifier},
@@ -194,20 +194,20 @@ mod tests {
         assert_eq!((&score["scored_samples"], &score["unscored_samples"]), (&json!(2), &json!(1)));
         assert_eq!(score["metrics"]["pass@1"]["value"], 0.5);
         let question = Question { prompt: "1 + 1?".into(), answer: "2".into(), turns: vec![] };
-        let of = |verdict: Verdict, is_finished: bool| {
+        let record = |verdict: Verdict, is_finished: bool| {
             let line = json!({"problem": "a", "sample": 4, "completion": "2", "verdict": "correct", "class": "2",
                 "is_finished": is_finished, "tokens": 3, "logp": null});
             let read: Sample = serde_json::from_value(line).expect("a sample");
             sample("m", &question, &tally, &Sample { verdict, ..read })
         };
-        let right = of(Verdict::correct("2", "2"), true);
+        let right = record(Verdict::correct("2", "2"), true);
         assert_eq!((&right["epoch"], &right["scores"][SCORER]["value"]), (&json!(5), &json!("C")));
         assert_eq!(right["messages"][1]["content"], "2");
-        let cut = of(Verdict::correct("2", "2"), false);
+        let cut = record(Verdict::correct("2", "2"), false);
         assert_eq!(cut["scores"][SCORER]["value"], "I");
         assert_eq!(cut["output"]["choices"][0]["stop_reason"], "max_tokens");
-        assert_eq!(of(Verdict::NoAnswer, true)["scores"][SCORER]["value"], "N");
-        let unjudged = of(Verdict::unjudged("no".into()), true);
+        assert_eq!(record(Verdict::NoAnswer, true)["scores"][SCORER]["value"], "N");
+        let unjudged = record(Verdict::unjudged("no".into()), true);
         assert_eq!(unjudged.get("scores"), None);
     }
 }

@@ -152,7 +152,7 @@ mod tests {
             (0..all).map(|_| solved(&mut draws)).sum::<f64>() / f64::from(all)
         };
         let studies = 2000;
-        let mut held = 0;
+        let mut covered = 0;
         for _ in 0..studies {
             let values: Vec<f64> = (0..problems)
                 .map(|_| {
@@ -161,9 +161,9 @@ mod tests {
                 })
                 .collect();
             let estimate = share(&values);
-            held += i32::from(estimate.low <= truth && truth <= estimate.high);
+            covered += i32::from(estimate.low <= truth && truth <= estimate.high);
         }
-        f64::from(held) / f64::from(studies)
+        f64::from(covered) / f64::from(studies)
     }
 
     #[test]
@@ -178,9 +178,9 @@ mod tests {
         for (name, population) in populations {
             for problems in [4, 12, 30, 96, 240] {
                 for k in [1, 8, 32] {
-                    let held = coverage(problems, k, population);
-                    println!("{name}: {problems} problems, k {k}: {held:.3}");
-                    assert!(held > 0.94, "{name}: {problems} problems, k {k}: {held}");
+                    let covered = coverage(problems, k, population);
+                    println!("{name}: {problems} problems, k {k}: {covered:.3}");
+                    assert!(covered > 0.94, "{name}: {problems} problems, k {k}: {covered}");
                 }
             }
         }

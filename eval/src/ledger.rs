@@ -110,7 +110,7 @@ impl Ledger {
         let bin_of = |log10: &f64| EDGES.iter().position(|edge| *log10 >= edge.log10());
         let bins: Vec<usize> =
             log10.iter().map(|log10| bin_of(log10).unwrap_or(EDGES.len() - 1)).collect();
-        let of = |scored: &Scored| point(scored, modes, &base.logp, &bins);
+        let to_point = |scored: &Scored| point(scored, modes, &base.logp, &bins);
         let bin = |(index, name): (usize, &&str)| {
             let in_bin = bins.iter().zip(&log10).filter(|(bin, _)| **bin == index);
             let answers = in_bin.clone().count();
@@ -123,8 +123,8 @@ impl Ledger {
             problems: modes.chunk_by(|a, b| a.problem == b.problem).count(),
             spellings: modes.iter().map(|mode| mode.spellings).sum(),
             bins: NAMES.iter().enumerate().map(bin).collect(),
-            base: of(base),
-            points: checkpoints.iter().map(of).collect(),
+            base: to_point(base),
+            points: checkpoints.iter().map(to_point).collect(),
         }
     }
 

@@ -49,8 +49,11 @@ impl Profiles {
     pub fn shares(&self, kind: &str) -> Shares<'_> {
         let mut shares = Shares::default();
         for (features, count) in &self.0 {
-            let mut names: Vec<&str> =
-                features.iter().filter(|(of, _)| *of == kind).map(|(_, name)| name).collect();
+            let mut names: Vec<&str> = features
+                .iter()
+                .filter(|(feature_kind, _)| *feature_kind == kind)
+                .map(|(_, name)| name)
+                .collect();
             if names.is_empty() {
                 names.push(NONE);
             }

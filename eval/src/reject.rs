@@ -17,10 +17,11 @@ pub struct Rejected {
     pub problem: String,
     /// Right answers kept, at most as many as wanted.
     pub accepted: usize,
-    /// Answers drawn until then.
-    pub drawn: usize,
-    /// Estimate of the chance that an answer is correct: `(n - 1) / (drawn - 1)` where the wanted n
-    /// were found (unbiased for a count that stops at the n-th), else `accepted / drawn`.
+    /// Answers sampled until then.
+    #[serde(rename = "drawn")]
+    pub num_samples: usize,
+    /// Estimate of the chance that an answer is correct: `(n - 1) / (num_samples - 1)` where the wanted n
+    /// were found (unbiased for a count that stops at the n-th), else `accepted / num_samples`.
     pub acceptance_rate: f64,
     /// How often each distinct correct answer was kept.
     pub classes: Classes,
@@ -71,29 +72,29 @@ impl RejectionJob<'_> {
                 Ok(())
             })?;
         }
-        Ok(tallies.into_iter().map(|tally| Rejected::of(tally, wanted)).collect())
+        Ok(tallies.into_iter().map(|tally| Rejected::from_tally(tally, wanted)).collect())
     }
 }
 
 impl Rejected {
     /// The logarithm of the chance that an answer is correct, without bias where the wanted n were found: `n` correct
-    /// answers among `drawn` give `-(1/n + ... + 1/(drawn - 1))`. `None` where no answer was correct.
+    /// answers among `num_samples` give `-(1/n + ... + 1/(num_samples - 1))`. `None` where no answer was correct.
     pub fn log_acceptance_rate(&self) -> Option<f64> {
-        let terms = (self.accepted..self.drawn).map(|i| 1.0 / i as f64);
+        let terms = (self.accepted..self.num_samples).map(|i| 1.0 / i as f64);
         (self.accepted > 0).then(|| -terms.sum::<f64>())
     }
 
-    fn of(tally: Tally, wanted: usize) -> Self {
-        let (accepted, drawn) = (tally.correct as f64, tally.samples as f64);
+    fn from_tally(tally: Tally, wanted: usize) -> Self {
+        let (accepted, num_samples) = (tally.correct as f64, tally.samples as f64);
         let acceptance_rate = if tally.correct == wanted && wanted > 1 {
-            (accepted - 1.0) / (drawn - 1.0)
+            (accepted - 1.0) / (num_samples - 1.0)
         } else {
-            accepted / drawn
+            accepted / num_samples
         };
         Self {
             problem: tally.problem,
             accepted: tally.correct,
-            drawn: tally.samples,
+            num_samples: tally.samples,
             acceptance_rate,
             classes: tally.classes,
         }
@@ -115,15 +116,15 @@ mod tests {
             let runs = 40_000;
             let mut sum = 0.0;
             for _ in 0..runs {
-                let (mut accepted, mut drawn) = (0, 0);
+                let (mut accepted, mut num_samples) = (0, 0);
                 while accepted < wanted {
-                    drawn += 1;
+                    num_samples += 1;
                     accepted += usize::from(draws.uniform() < p);
                 }
                 let rejected = Rejected {
                     problem: String::new(),
                     accepted,
-                    drawn,
+                    num_samples,
                     acceptance_rate: 0.0,
                     classes: Classes::default(),
                 };
@@ -137,7 +138,7 @@ mod tests {
     /// Answers the first problem correctly every third time, others never.
     struct EveryThird<'a> {
         first: &'a str,
-        drawn: &'a Cell<usize>,
+        num_samples: &'a Cell<usize>,
         calls: &'a RefCell<Vec<(usize, usize)>>,
         round: usize,
     }
@@ -153,8 +154,9 @@ mod tests {
             for (index, request) in problems.iter().enumerate() {
                 let problem = request.problem;
                 let answer = |_| {
-                    self.drawn.set(self.drawn.get() + 1);
-                    let is_correct = problem.id == self.first && self.drawn.get().is_multiple_of(3);
+                    self.num_samples.set(self.num_samples.get() + 1);
+                    let is_correct =
+                        problem.id == self.first && self.num_samples.get().is_multiple_of(3);
                     let text = match is_correct {
                         true => problem.solution.clone().unwrap(),
                         false => "1".into(),
@@ -171,10 +173,10 @@ mod tests {
     #[test]
     fn it_draws_until_there_are_enough_and_counts_what_that_took() {
         let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(2)).unwrap();
-        let (drawn, calls) = (Cell::new(0), RefCell::new(Vec::new()));
+        let (num_samples, calls) = (Cell::new(0), RefCell::new(Vec::new()));
         let first = dataset.problems[0].id.as_str();
         let solver = |round| -> Result<Box<dyn Solver + '_>> {
-            Ok(Box::new(EveryThird { first, drawn: &drawn, calls: &calls, round }))
+            Ok(Box::new(EveryThird { first, num_samples: &num_samples, calls: &calls, round }))
         };
         let job = RejectionJob { dataset: &dataset, wanted: 4, rounds: 5, solver: &solver };
         let accept = &mut |sample: &Sample| {
@@ -183,9 +185,9 @@ mod tests {
         };
         let rejected = job.run(accept).unwrap();
         assert_eq!((rejected[0].accepted, rejected[1].accepted), (4, 0));
-        assert_eq!(rejected[1].drawn, 20);
-        assert!(rejected[0].drawn < 20 && rejected[1].acceptance_rate == 0.0);
-        let exact = 3.0 / (rejected[0].drawn as f64 - 1.0);
+        assert_eq!(rejected[1].num_samples, 20);
+        assert!(rejected[0].num_samples < 20 && rejected[1].acceptance_rate == 0.0);
+        let exact = 3.0 / (rejected[0].num_samples as f64 - 1.0);
         assert_eq!(rejected[0].acceptance_rate, exact);
         let calls = calls.borrow();
         assert_eq!((calls[0], calls.last()), ((0, 2), Some(&(4, 1))));

@@ -80,7 +80,7 @@ pub struct Question {
 
 impl Question {
     /// Of a problem.
-    pub fn of(problem: &Problem) -> Self {
+    pub fn from_problem(problem: &Problem) -> Self {
         let turns = match &problem.prompt {
             Prompt::Chat(messages) if messages.len() > 1 => messages.clone(),
             _ => Vec::new(),
@@ -90,7 +90,7 @@ impl Question {
 
     /// Of each problem of a dataset.
     pub fn all(dataset: &Dataset) -> Vec<Self> {
-        dataset.problems.iter().map(Self::of).collect()
+        dataset.problems.iter().map(Self::from_problem).collect()
     }
 }
 
@@ -98,7 +98,7 @@ impl From<Problem> for Question {
     fn from(problem: Problem) -> Self {
         match problem.prompt {
             Prompt::Text(prompt) => Self { prompt, answer: problem.answer, turns: Vec::new() },
-            Prompt::Chat(_) => Self::of(&problem),
+            Prompt::Chat(_) => Self::from_problem(&problem),
         }
     }
 }
@@ -134,9 +134,9 @@ impl SetResult {
     /// Reasons to read the numbers with caution.
     pub fn cautions(&self) -> Vec<String> {
         let (summary, name) = (&self.summary, &self.name);
-        let mut said = Vec::new();
+        let mut cautions = Vec::new();
         if summary.truncated.is_some_and(|share| share > 0.5) {
-            said.push(match self.unnoticed_end() {
+            cautions.push(match self.unnoticed_end() {
                 Some(end) => format!(
                     "{name}: more than half of the completions were truncated, and most of these went on after an end \
                      of turn, `{end}`: add the token to eos_token_id in the model's generation_config.json"
@@ -147,19 +147,19 @@ impl SetResult {
             });
         }
         if summary.truncated_correct > 0 {
-            said.push(format!(
+            cautions.push(format!(
                 "{name}: {} completions are correct but were cut off at the length limit: --truncated wrong counts them as \
                  incorrect, --truncated judged as correct",
                 summary.truncated_correct
             ));
         }
         if summary.no_answer > 0.5 {
-            said.push(format!(
+            cautions.push(format!(
                 "{name}: more than half of the completions contain no readable answer; look at the samples"
             ));
         }
         if summary.thinking.is_some_and(|thinking| thinking.finished < 0.5) {
-            said.push(format!(
+            cautions.push(format!(
                 "{name}: more than half of the thoughts were never finished; raise --max-completion-length"
             ));
         }
@@ -169,12 +169,12 @@ impl SetResult {
                 1 => ", and 1 problem has no judged completion at all".to_owned(),
                 count => format!(", and {count} problems have no judged completion at all"),
             };
-            said.push(format!(
+            cautions.push(format!(
                 "{name}: {} completions could not be judged and are left out{problems}",
                 summary.unjudged
             ));
         }
-        said
+        cautions
     }
 }
 
@@ -285,7 +285,8 @@ fn other_version(path: &Path, version: u64, tealight: Option<&str>) -> anyhow::E
 
 /// Refuses numbers of a summary that no evaluation comes to.
 pub(crate) fn check_summary(summary: &Summary) -> Result<()> {
-    let further = summary.extrapolation.iter().flat_map(|of| of.pass_at_k.keys());
+    let further =
+        summary.extrapolation.iter().flat_map(|extrapolation| extrapolation.pass_at_k.keys());
     let ks = summary.pass_at_k.keys().chain(summary.unique_correct.keys()).chain(further);
     let counts = [Some(&summary.n), summary.most.as_ref(), Some(&summary.problems)];
     if ks.chain(counts.into_iter().flatten()).any(|count| *count > MAX_COUNT) {
@@ -297,12 +298,12 @@ pub(crate) fn check_summary(summary: &Summary) -> Result<()> {
 /// Refuses counts of a problem that no evaluation comes to.
 pub(crate) fn check_counts(tally: &Tally) -> Result<()> {
     let counts = [tally.samples, tally.unjudged, tally.tokens, tally.thoughts.tokens, tally.logp.1];
-    let drawn = |level: &Level| -> usize {
+    let counted = |level: &Level| -> usize {
         let counts = tally.classes.at(*level).multiplicities();
         counts.into_iter().fold(0, usize::saturating_add)
     };
     let is_whole = tally.correct <= tally.samples
-        && Level::ALL.iter().all(|level| drawn(level) <= tally.correct)
+        && Level::ALL.iter().all(|level| counted(level) <= tally.correct)
         && tally.features.answers() <= tally.correct
         && tally.truncated <= tally.samples
         && tally.truncated_correct <= tally.truncated

@@ -24,7 +24,7 @@ pub struct Richness {
 
 impl Richness {
     /// Over the problems whose correct answers carry the estimates; none where no problem's do.
-    pub(crate) fn of(tallies: &[Tally]) -> Option<Self> {
+    pub(crate) fn from_tallies(tallies: &[Tally]) -> Option<Self> {
         let counts: Vec<Vec<usize>> = tallies
             .par_iter()
             .map(|tally| tally.classes.at(Level::Solution).multiplicities())
@@ -70,10 +70,13 @@ mod tests {
             tally
         };
         // Too few, or all of classes of their own.
-        assert_eq!(Richness::of(&[tally(&[]), tally(&[1, 1]), tally(&[3]), tally(&[1; 9])]), None);
+        assert_eq!(
+            Richness::from_tallies(&[tally(&[]), tally(&[1, 1]), tally(&[3]), tally(&[1; 9])]),
+            None
+        );
         // By hand the estimators give 2.27, 3 and 2 for two classes drawn twice each.
         for counts in [vec![2, 2], vec![4, 4, 4], vec![3, 1], vec![5, 2, 1, 1]] {
-            let richness = Richness::of(&[tally(&counts), tally(&[1])]).unwrap();
+            let richness = Richness::from_tallies(&[tally(&counts), tally(&[1])]).unwrap();
             let [one, two, chao] =
                 [richness.hill_1, richness.hill_2, richness.chao_1].map(|estimate| estimate.value);
             assert_eq!(richness.problems, 1);

@@ -85,7 +85,7 @@ impl Sample {
         let tokens = answer.thought_tokens;
         let thinking = |is_finished| Thinking { starts_inside, is_finished, tokens };
         let grade = match &answer.failure {
-            Some(why) => Grade::of(Verdict::unjudged(why.clone())),
+            Some(why) => Grade::from_verdict(Verdict::unjudged(why.clone())),
             None => grade(verifier, problem, &answer.text, starts_inside),
         };
         Self {
@@ -264,7 +264,7 @@ impl Tally {
                 self.classes.add(&sample.completion, class, value);
                 if self.texts.len() < TEXTS && self.text.is_none() {
                     self.texts.push(sample.completion.clone());
-                    self.text = TextDiversity::of(&self.texts);
+                    self.text = TextDiversity::from_texts(&self.texts);
                     if self.text.is_some() {
                         self.texts = Vec::new();
                     }

@@ -157,12 +157,12 @@ impl Summary {
     /// # anyhow::Ok(())
     /// ```
     pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self, SummaryError> {
-        let drawn = |tally: &Tally| tally.samples + tally.unjudged;
-        let Some(least) = tallies.iter().min_by_key(|tally| drawn(tally)) else {
+        let num_samples = |tally: &Tally| tally.samples + tally.unjudged;
+        let Some(least) = tallies.iter().min_by_key(|tally| num_samples(tally)) else {
             return Err(SummaryError::NoProblem);
         };
-        let n = drawn(least);
-        let most = tallies.iter().map(drawn).max().unwrap_or(n);
+        let n = num_samples(least);
+        let most = tallies.iter().map(num_samples).max().unwrap_or(n);
         if let Some(k) = ks.iter().find(|k| **k > n && n < most) {
             return Err(SummaryError::Uneven { k: *k, problem: least.problem.clone(), n, most });
         }
@@ -207,8 +207,8 @@ impl Summary {
         ks: &[usize],
         validity: &(dyn Fn(&Tally) -> f64 + Sync),
     ) -> Self {
-        let each = |of: &(dyn Fn(&Tally) -> f64 + Sync)| -> Vec<f64> {
-            tallies.par_iter().map(of).collect()
+        let each = |value: &(dyn Fn(&Tally) -> f64 + Sync)| -> Vec<f64> {
+            tallies.par_iter().map(value).collect()
         };
         type Value<'a> = &'a (dyn Fn(&Tally, usize) -> f64 + Sync);
         let over = |estimate: fn(&[f64]) -> Estimate, value: Value<'_>| -> ByK {
@@ -236,7 +236,7 @@ impl Summary {
         let has_lengths = tallies.iter().all(|tally| tally.unknown_lengths == 0);
         // Unknown is not zero.
         let of_known = |count: fn(&Tally) -> usize, unknown: fn(&Tally) -> usize| {
-            let sum = |of: fn(&Tally) -> usize| tallies.iter().map(of).sum::<usize>();
+            let sum = |field: fn(&Tally) -> usize| tallies.iter().map(field).sum::<usize>();
             let known = total.saturating_sub(sum(unknown));
             (known > 0).then(|| sum(count) as f64 / known as f64)
         };
@@ -258,7 +258,7 @@ impl Summary {
             }),
             majority: ks.iter().filter_map(|k| Some((*k, majority(tallies, *k)?))).collect(),
             greedy: greedy(tallies),
-            richness: Richness::of(tallies),
+            richness: Richness::from_tallies(tallies),
             features: FeatureDiversity::all(tallies),
             cover: COVERED.iter().map(cover).collect(),
             sequence_entropy: has_logp
@@ -267,7 +267,7 @@ impl Summary {
             kl_pstar: known(tallies, |tally| tally.kl_pstar),
             base_coverage: known(tallies, |tally| tally.base_coverage),
             base_nll: known(tallies, |tally| tally.base_nll),
-            text: Texts::of(tallies),
+            text: Texts::from_tallies(tallies),
             unjudged: 0,
             unjudged_problems: 0,
             truncated: of_known(|tally| tally.truncated, |tally| tally.unknown_ends),
@@ -278,7 +278,7 @@ impl Summary {
             mean_length: of_known(|tally| tally.tokens, |tally| tally.unknown_lengths),
             extrapolation: None,
             exact: None,
-            thinking: ThinkingShare::of(tallies),
+            thinking: ThinkingShare::from_tallies(tallies),
         }
     }
 }
@@ -307,16 +307,16 @@ fn greedy(tallies: &[Tally]) -> Option<Estimate> {
 
 /// Mean reward, where some problem has graded ones.
 fn mean_reward(tallies: &[Tally]) -> Option<Estimate> {
-    let of = |tally: &Tally| {
+    let problem_reward = |tally: &Tally| {
         (tally.reward.unwrap_or(tally.correct as f64) / tally.samples as f64).clamp(0.0, 1.0)
     };
     let is_graded = tallies.iter().any(|tally| tally.reward.is_some());
-    is_graded.then(|| share(&tallies.iter().map(of).collect::<Vec<_>>()))
+    is_graded.then(|| share(&tallies.iter().map(problem_reward).collect::<Vec<_>>()))
 }
 
 /// The mean over the problems that have the value.
-fn known(tallies: &[Tally], of: fn(&Tally) -> Option<f64>) -> Option<Estimate> {
-    let values: Vec<f64> = tallies.iter().filter_map(of).collect();
+fn known(tallies: &[Tally], value: fn(&Tally) -> Option<f64>) -> Option<Estimate> {
+    let values: Vec<f64> = tallies.iter().filter_map(value).collect();
     (!values.is_empty()).then(|| mean(&values))
 }
 
@@ -333,9 +333,10 @@ fn majority(tallies: &[Tally], k: usize) -> Option<Estimate> {
 }
 
 impl Texts {
-    fn of(tallies: &[Tally]) -> Option<Self> {
+    fn from_tallies(tallies: &[Tally]) -> Option<Self> {
         let texts: Vec<TextDiversity> = tallies.iter().filter_map(|tally| tally.text).collect();
-        let over = |of: fn(&TextDiversity) -> f64| share(&texts.iter().map(of).collect::<Vec<_>>());
+        let over =
+            |field: fn(&TextDiversity) -> f64| share(&texts.iter().map(field).collect::<Vec<_>>());
         (!texts.is_empty()).then(|| Self {
             problems: texts.len(),
             distinct_1: over(|text| text.distinct_1),

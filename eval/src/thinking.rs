@@ -16,8 +16,8 @@ pub struct ThinkingShare {
 }
 
 impl ThinkingShare {
-    pub(crate) fn of(tallies: &[Tally]) -> Option<Self> {
-        let sum = |of: fn(&Tally) -> usize| tallies.iter().map(of).sum::<usize>() as f64;
+    pub(crate) fn from_tallies(tallies: &[Tally]) -> Option<Self> {
+        let sum = |field: fn(&Tally) -> usize| tallies.iter().map(field).sum::<usize>() as f64;
         let (samples, count) = (sum(|tally| tally.samples), sum(|tally| tally.thoughts.count));
         (count > 0.0).then(|| Self {
             share: count / samples,

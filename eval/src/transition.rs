@@ -145,7 +145,11 @@ fn one<'a>(
     ks = crate::report::grid(&ks, n);
     let second = if has_second { runs.pop() } else { None };
     let summary = |(run, set): (&Cow<'a, [Tally]>, &&SetResult)| -> Result<Summary> {
-        let further = set.summary.extrapolation.iter().flat_map(|of| of.pass_at_k.keys().copied());
+        let further = set
+            .summary
+            .extrapolation
+            .iter()
+            .flat_map(|extrapolation| extrapolation.pass_at_k.keys().copied());
         Summary::new(run, &ks)?.extrapolated(run, &further.collect::<Vec<_>>())
     };
     Ok(Aligned {
@@ -176,13 +180,13 @@ impl Aligned<'_> {
         let (base, tuned) = (&self.runs[0], &self.runs[run]);
         let table: Vec<&[Tally]> = self.runs[1..].iter().map(AsRef::as_ref).collect();
         let second = self.second.as_deref();
-        let of = Evaluations { base, second, runs: &[tuned], table: &table };
+        let evaluations = Evaluations { base, second, runs: &[tuned], table: &table };
         let only = |a: &[Tally], b: &[Tally]| -> Vec<String> {
             let pairs = a.iter().zip(b).filter(|(a, b)| a.correct > 0 && b.correct == 0);
             pairs.map(|(a, _)| a.problem.clone()).collect()
         };
         Change {
-            contrast: Contrast::new(&of, &self.ks),
+            contrast: Contrast::new(&evaluations, &self.ks),
             lost: only(base, tuned),
             gained: only(tuned, base),
         }
@@ -284,7 +288,7 @@ mod tests {
         let change = aligned[0].change(1);
         assert_eq!((change.lost, change.gained), (vec!["c".to_owned()], vec!["d".to_owned()]));
         let contrast = change.contrast;
-        assert_eq!((contrast.base_solved, contrast.kept, contrast.newly_solved), (3, 2.0, 1.0));
+        assert_eq!((contrast.base_solved, contrast.retained, contrast.newly_solved), (3, 2.0, 1.0));
         // By hand at k = 1: the second draw says which problems are solved, 1, 1/4, 0 and 0.
         let keep = contrast.keep[0];
         assert!((keep.value - (1.0 + 0.25) / 1.25).abs() < 1e-12, "{keep:?}");

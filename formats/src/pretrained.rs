@@ -1,7 +1,7 @@
 //! A model with its tokenizer, loaded from and saved to the layout of the Hub.
 
 mod saved;
-mod taken;
+mod weight_handover;
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ pub struct Pretrained {
     /// Why its files are not copied: one of them is a link out of the folder.
     foreign: Option<String>,
     /// The checksum of weights that a policy took over.
-    taken: Option<String>,
+    fingerprint: Option<String>,
 }
 
 impl Pretrained {
@@ -231,7 +231,7 @@ impl Pretrained {
             generation_stops,
             given_template: None,
             foreign,
-            taken: None,
+            fingerprint: None,
         };
         Ok(model.fitted())
     }
@@ -260,7 +260,7 @@ impl Pretrained {
     }
 
     /// The tokenizer that writes prompts, and the most tokens of a sequence.
-    pub fn room(&self) -> (&HubTokenizer, usize) {
+    pub fn tokenizer_and_context(&self) -> (&HubTokenizer, usize) {
         (&self.tokenizer, self.architecture.max_positions)
     }
 

@@ -42,7 +42,7 @@ enum Values {
 
 impl Values {
     /// A copy, and where the values are.
-    fn of(tensor: &Tensor) -> Result<(Self, *const u8)> {
+    fn from_tensor(tensor: &Tensor) -> Result<(Self, *const u8)> {
         let (storage, layout) = tensor.storage_and_layout();
         let Storage::Cpu(storage) = &*storage else { bail!("a tensor is not on the CPU") };
         let range = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
@@ -144,7 +144,7 @@ pub(crate) fn run_by(
     let mut copies: Vec<(Values, &Tensor)> = Vec::new();
     let mut index_of = Vec::new();
     for tensor in call.tensors {
-        let (values, place) = Values::of(tensor)?;
+        let (values, place) = Values::from_tensor(tensor)?;
         let known = places.iter().position(|known| *known == place && tensor.elem_count() > 0);
         index_of.push(known.unwrap_or(copies.len()));
         if known.is_none() {

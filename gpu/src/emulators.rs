@@ -101,8 +101,8 @@ pub(crate) fn settings() -> Result<&'static Settings> {
 
 impl Engine {
     fn named(name: &str) -> Result<Self> {
-        let order = |of: fn(usize) -> usize| {
-            Box::new(std::array::from_fn(|thread| (of(thread) % BLOCK) as c_int))
+        let order = |permutation: fn(usize) -> usize| {
+            Box::new(std::array::from_fn(|thread| (permutation(thread) % BLOCK) as c_int))
         };
         let backward = || order(|thread| BLOCK - 1 - thread);
         // An odd factor reaches every thread of a power of two once.

@@ -181,7 +181,7 @@ pub enum Dialect {
 
 impl Dialect {
     /// That of a device.
-    fn of(device: &Device) -> Self {
+    fn for_device(device: &Device) -> Self {
         match device {
             Device::Metal(_) => Self::Metal,
             _ => Self::Cuda,
@@ -244,7 +244,7 @@ impl Call<'_> {
             counts::launched(&self.name);
             witness::seen(self, || self.launch(device))
         };
-        graph::launched(|| Identity::of(self), |replay| replay.add(self, device), launch)
+        graph::launched(|| Identity::from_call(self), |replay| replay.add(self, device), launch)
     }
 
     fn launch(&self, device: &Device) -> Result<()> {

@@ -29,7 +29,7 @@ fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
     if let Some(pipeline) = of_device.pipelines.get(name) {
         return Ok(pipeline.clone());
     }
-    let said = |error| candle_core::Error::Msg(format!("Metal and kernel {name}: {error}"));
+    let to_error = |error| candle_core::Error::Msg(format!("Metal and kernel {name}: {error}"));
     if of_device.library.is_none() {
         let text = crate::program(crate::Dialect::Metal);
         let options = MTLCompileOptions::new();
@@ -38,13 +38,13 @@ fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
         #[expect(deprecated, reason = "the one name that every macOS has")]
         options.setFastMathEnabled(false);
         let library = metal.new_library_with_source(&text, Some(&options));
-        of_device.library = Some(library.map_err(|e| said(e.to_string()))?);
+        of_device.library = Some(library.map_err(|e| to_error(e.to_string()))?);
     }
     let library = of_device.library.as_ref().expect("just compiled");
-    let function = library.get_function(name, None).map_err(|e| said(e.to_string()))?;
+    let function = library.get_function(name, None).map_err(|e| to_error(e.to_string()))?;
     let pipeline = metal
         .new_compute_pipeline_state_with_function(&function)
-        .map_err(|e| said(e.to_string()))?;
+        .map_err(|e| to_error(e.to_string()))?;
     let most = pipeline.max_total_threads_per_threadgroup();
     if most < BLOCK {
         bail!(
@@ -57,13 +57,13 @@ fn pipeline(name: &str, device: &MetalDevice) -> Result<ComputePipeline> {
 
 pub(crate) fn run(call: &Call<'_>, device: &MetalDevice) -> Result<()> {
     let pipeline = pipeline(&call.name, device)?;
-    let held: Vec<_> = call.tensors.iter().map(|tensor| tensor.storage_and_layout()).collect();
+    let storages: Vec<_> = call.tensors.iter().map(|tensor| tensor.storage_and_layout()).collect();
     let guard = device.command_encoder()?;
     let encoder = guard.as_ref();
     encoder.set_compute_pipeline_state(&pipeline);
     for index in 0..BUFFERS {
         // Buffers that a kernel does not use get its first tensor.
-        let (storage, layout) = held.get(index).unwrap_or(&held[0]);
+        let (storage, layout) = storages.get(index).unwrap_or(&storages[0]);
         let Storage::Metal(storage) = &**storage else {
             bail!("{}: a tensor is not on the GPU", call.name);
         };

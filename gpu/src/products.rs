@@ -5,22 +5,22 @@ use candle_core::{DType, Result, Tensor};
 
 use crate::counts::{self, made};
 use crate::graph::{self, Identity};
-use crate::workspace::{Array, Operand, beside};
+use crate::workspace::{Array, Operand, new_empty};
 
 /// `x w^T`, in the type of `x`, of `x` `[N, D]` and `w` `[M, D]`, which may be of another type.
 ///
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
 pub fn product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
-    let of = x.tensor();
-    if w.dtype() != of.dtype() {
+    let left = x.tensor();
+    if w.dtype() != left.dtype() {
         graph::mark_uncapturable();
     }
-    let w = w.to_dtype(of.dtype())?;
+    let w = w.to_dtype(left.dtype())?;
     if x.workspace().is_some() {
-        return written(x, &w, of.dtype());
+        return written(x, &w, left.dtype());
     }
-    of.matmul(&w.t()?).map(made).map(Array::from)
+    left.matmul(&w.t()?).map(made).map(Array::from)
 }
 
 /// The product `x w^T` in f32 of `x` `[N, D]` and `w` `[V, D]`. CUDA multiplies two bf16 matrices as they are and adds
@@ -30,18 +30,18 @@ pub fn product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
 pub fn wide_product(x: &dyn Operand, w: &Tensor) -> Result<Array> {
-    let of = x.tensor();
-    let are_halves = of.dtype() == DType::BF16 && w.dtype() == DType::BF16;
-    if x.workspace().is_some() || are_halves && crate::multiplies_halves(of.device()) {
+    let left = x.tensor();
+    let are_halves = left.dtype() == DType::BF16 && w.dtype() == DType::BF16;
+    if x.workspace().is_some() || are_halves && crate::multiplies_halves(left.device()) {
         return written(x, w, DType::F32);
     }
-    let product = of.to_dtype(DType::F32)?.matmul(&w.to_dtype(DType::F32)?.t()?);
+    let product = left.to_dtype(DType::F32)?.matmul(&w.to_dtype(DType::F32)?.t()?);
     product.map(made).map(Array::from)
 }
 
 /// `x w^T` in a type that is that of `x` or f32, in memory of the workspace of `x` where it is in one.
 fn written(x: &dyn Operand, w: &Tensor, dtype: DType) -> Result<Array> {
-    let out = beside(x, (x.tensor().dim(0)?, w.dim(0)?), dtype)?;
+    let out = new_empty(x, (x.tensor().dim(0)?, w.dim(0)?), dtype)?;
     let tensors = [x.tensor(), w, out.tensor()];
     if !(tensors[0].is_contiguous() && w.is_contiguous()) {
         // It is copied first.
@@ -66,8 +66,8 @@ pub(crate) fn multiply([x, w, out]: [&Tensor; 3]) -> Result<()> {
         candle_core::Device::Cuda(device) => crate::cuda::product(x, w, out, device),
         _ => {
             // Candle has no product that writes where it is told.
-            let of = |matrix: &Tensor| matrix.to_dtype(out.dtype());
-            out.slice_set(&of(x)?.matmul(&of(w)?.t()?)?, 0, 0)
+            let cast = |matrix: &Tensor| matrix.to_dtype(out.dtype());
+            out.slice_set(&cast(x)?.matmul(&cast(w)?.t()?)?, 0, 0)
         }
     }
 }

@@ -72,9 +72,9 @@ impl BaseValidity {
     pub fn measured(trials: Vec<Trials>) -> Result<Self> {
         let population = Population::fit(&trials)?;
         if trials.iter().all(|one| one.correct == 0) {
-            let drawn: usize = trials.iter().map(|one| one.drawn).sum();
+            let num_samples: usize = trials.iter().map(|one| one.num_samples).sum();
             bail!(
-                "the base solved none of {} prompts in {drawn} completions, so its validity has no lower bound: draw \
+                "the base solved none of {} prompts in {num_samples} completions, so its validity has no lower bound: draw \
                  more, or choose easier problems",
                 trials.len()
             );
@@ -89,8 +89,8 @@ impl BaseValidity {
     }
 
     /// The mean over prompts of a function of the base's validity.
-    pub fn mean(&self, of: &dyn Fn(f64) -> f64) -> f64 {
-        population::mean(&self.atoms, &|logit| of(population::validity(logit)))
+    pub fn mean(&self, f: &dyn Fn(f64) -> f64) -> f64 {
+        population::mean(&self.atoms, &|logit| f(population::validity(logit)))
     }
 
     /// The validity of each prompt: the mean of its posterior.

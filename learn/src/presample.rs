@@ -103,7 +103,7 @@ impl PromptSamples {
     pub fn first_trials(&self, count: usize) -> Trials {
         let samples = &self.samples[..count.min(self.samples.len())];
         let correct = samples.iter().filter(|sample| sample.is_correct()).count();
-        Trials { correct, drawn: samples.len() }
+        Trials { correct, num_samples: samples.len() }
     }
 
     /// The normaliser Z of a target on this prompt, `(c + 1/2) / (n + 1)`: never 0 or 1. It scales what the prompt

@@ -15,11 +15,11 @@
 #![warn(missing_docs)]
 
 mod blocks;
+mod huge_pages;
 mod instructions;
 mod kernel;
 mod pack;
 mod quantized;
-mod room;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -31,9 +31,9 @@ use instructions::TileShape;
 use pack::RowPanels;
 
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
+pub use huge_pages::huge_page_zeros;
 pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};
 pub use quantized::Quantized;
-pub use room::room;
 
 /// Places along k that are worked through at a time: a panel's share stays in the first-level cache.
 const DEPTH: usize = 256;
@@ -97,15 +97,15 @@ pub struct Packed {
 impl Packed {
     /// Packs `right` `[k, n]`.
     pub fn new(right: Matrix<'_>) -> Self {
-        Self::within(right, room)
+        Self::within(right, huge_page_zeros)
     }
 
-    /// The same into the values that `room` gives for a count, whatever they are: memory that a process has had
+    /// The same into the values that `allocate` gives for a count, whatever they are: memory that a process has had
     /// before is faster than new.
-    pub fn within(right: Matrix<'_>, room: impl FnOnce(usize) -> Vec<f32>) -> Self {
+    pub fn within(right: Matrix<'_>, allocate: impl FnOnce(usize) -> Vec<f32>) -> Self {
         let (k, columns) = (right.rows, right.columns);
         let width = InstructionSet::in_use().tile().columns;
-        let mut values = room(columns.div_ceil(width) * k * width);
+        let mut values = allocate(columns.div_ceil(width) * k * width);
         values.par_chunks_mut((k * width).max(1)).enumerate().for_each(|(panel, out)| {
             pack::right(Right::Plain(right), (panel * width, width), 0..k, out);
         });

@@ -243,8 +243,8 @@ fn checksum_of_products() -> u64 {
     for (seed, [m, k, n]) in SIZES.into_iter().enumerate() {
         // Whole numbers over powers of two: values that no library of mathematics rounds.
         let exact = |count: usize, seed: usize| -> Vec<f32> {
-            let of = |i: usize| (i * 7919 + seed * 104_729) % 4093;
-            (0..count).map(|i| (of(i) as f32 - 2046.0) / 1024.0).collect()
+            let value = |i: usize| (i * 7919 + seed * 104_729) % 4093;
+            (0..count).map(|i| (value(i) as f32 - 2046.0) / 1024.0).collect()
         };
         let (left, right) = (exact(m * k, seed), exact(k * n, seed + 1));
         let left = Matrix::new(&left, m, k);

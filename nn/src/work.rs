@@ -18,7 +18,7 @@ pub struct Work {
 impl Work {
     /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`, with weights and keys
     /// and values of this type.
-    pub fn of(
+    pub fn new(
         architecture: &Architecture,
         dtype: DType,
         (prompts, group): (usize, usize),
@@ -82,7 +82,7 @@ mod tests {
             "max_position_embeddings": 64, "tie_word_embeddings": true,
         });
         let architecture = Architecture::from_config(&config).expect("a config");
-        let work = |dtype| Work::of(&architecture, dtype, (2, 3), (10, 20));
+        let work = |dtype| Work::new(&architecture, dtype, (2, 3), (10, 20));
         let (single, half) = (work(DType::F32), work(DType::BF16));
         assert_eq!(single.decode_bytes, 2.0 * half.decode_bytes);
         assert_eq!(single.decode_flops, half.decode_flops);

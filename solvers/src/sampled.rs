@@ -45,7 +45,11 @@ impl Sampled {
     ///
     /// # Errors
     /// No such model, a configuration that cannot be read, weights that do not fit it.
-    pub fn elsewhere(name: &str, precision: Precision, device: &Device) -> Result<Option<Self>> {
+    pub fn open_candle_transformers(
+        name: &str,
+        precision: Precision,
+        device: &Device,
+    ) -> Result<Option<Self>> {
         if hub::is_embedded(name) || hub::gguf_file(name)?.is_some() {
             return Ok(None);
         }

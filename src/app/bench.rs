@@ -92,7 +92,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     let peak = machine::peak_rss();
     let dtype = options.model.precision.dtype.storage(&device)?;
     let limits = machine::measure(&device, dtype)?;
-    let work = Work::of(
+    let work = Work::new(
         &architecture,
         dtype,
         (options.prompts, options.group),
@@ -190,7 +190,7 @@ impl BenchOptions {
         if self.rollout_only {
             return Ok(None);
         }
-        let place = Hardware::of(device, self.model.precision)?;
+        let place = Hardware::for_device(device, self.model.precision)?;
         Ok(Some(MemoryPlan::at(architecture, sizes, &place)))
     }
 }
@@ -261,7 +261,7 @@ fn train(
             completion: tokens(options.new_tokens, row + 1000, architecture),
         })
         .collect();
-    let mut policy = Policy::new(architecture, weights)?.beside(reference);
+    let mut policy = Policy::new(architecture, weights)?.sharing_buffers_with(reference);
     if options.gradient_checkpointing {
         policy = policy.recomputing();
     }

@@ -187,9 +187,12 @@ impl BetaOptions {
     fn measured(&self, stop: &Stop) -> Result<BaseValidity> {
         let mut dataset = self.data.open_for_training()?;
         let (mut base, device) = self.model.load()?;
-        self.data.filter(&mut dataset, self.max_completion_length, base.room())?;
-        let length =
-            lengths::completion_length(self.max_completion_length, &dataset.problems, base.room())?;
+        self.data.filter(&mut dataset, self.max_completion_length, base.tokenizer_and_context())?;
+        let length = lengths::completion_length(
+            self.max_completion_length,
+            &dataset.problems,
+            base.tokenizer_and_context(),
+        )?;
         let temporary = tempfile::tempdir()?;
         let (_claim, directory) = match &self.output {
             Some(output) => (Some(Claim::take(output)?), output.join("presamples")),

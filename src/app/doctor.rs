@@ -124,7 +124,7 @@ fn hub_access() -> String {
 /// Holds every kernel on a GPU against the CPU, at small sizes that reach every branch and at those of a model of half
 /// a billion weights; nothing where there is no GPU.
 fn kernels(device: &Device) -> Option<Result<String>> {
-    (BackendKind::of(device) == BackendKind::Gpu).then(|| {
+    (BackendKind::for_device(device) == BackendKind::Gpu).then(|| {
         let started = Instant::now();
         let mut seen = Vec::new();
         for dtype in [DType::F32, DType::BF16] {

@@ -152,8 +152,9 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
     options.model.refuse_rollout_dtype()?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let asked = options.max_completion_length;
-    options.data.filter(&mut dataset, asked, base.room())?;
-    let length = lengths::completion_length(asked, &dataset.problems, base.room())?;
+    options.data.filter(&mut dataset, asked, base.tokenizer_and_context())?;
+    let length =
+        lengths::completion_length(asked, &dataset.problems, base.tokenizer_and_context())?;
     let mut claim = None;
     ranks.first(|| {
         if !output.join("presamples.json").exists() && !directory::is_free(output) {

@@ -218,7 +218,7 @@ impl<'a> Session<'a> {
     ) -> Result<Presamples> {
         let params = self.presampling(request);
         let collector = Collector::new(sampler, &self.base.tokenizer, &*dataset.verifier, &params);
-        let collector = collector.using(stored_use(dataset)?).among(&self.ranks);
+        let collector = collector.using(stored_use(dataset)?).with_ranks(&self.ranks);
         let mut progress = Progress::new("sampling the base", problems.len());
         presample(&collector, problems, request, directory, &self.ranks, &mut || {
             progress.advance(String::new);

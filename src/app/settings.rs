@@ -103,7 +103,7 @@ impl ModelOptions {
         let (device, described) = self.open_device()?;
         let model = match self.quantized {
             true => Some(Sampled::quantized(&self.model, self.precision, &device)?),
-            false => Sampled::elsewhere(&self.model, self.precision, &device)?,
+            false => Sampled::open_candle_transformers(&self.model, self.precision, &device)?,
         };
         let (template, date) = (self.template.text()?, self.template.date());
         let model =
@@ -266,12 +266,12 @@ pub struct DataOptions {
 impl DataOptions {
     /// Opens `spec` with these columns and this limit, and says what was found.
     pub(crate) fn open(&self, spec: &str) -> Result<Dataset> {
-        self.open_set(&SuiteSet::of(spec))
+        self.open_set(&SuiteSet::new(spec))
     }
 
     /// The same for solutions that are imitated, whose gold answers need not be readable.
     pub(crate) fn open_solutions(&self, spec: &str) -> Result<Dataset> {
-        self.open_for(&SuiteSet::of(spec), Purpose::Imitate)
+        self.open_for(&SuiteSet::new(spec), Purpose::Imitate)
     }
 
     /// The same for training, judged as [`RewardOptions::judge_for_training`] says.

@@ -79,7 +79,7 @@ pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
 /// # Errors
 /// A link that leads elsewhere, or nowhere: what it leads to is the user's, not the folder's.
 pub fn own_file(folder: &Path, path: &Path) -> Result<PathBuf> {
-    regular::own(folder, path).map_err(|error| said(path, error))
+    regular::own(folder, path).map_err(|error| with_path(path, error))
 }
 
 /// The last line of a file of lines, such as metrics, without its line feed: only the end of the file is read.
@@ -106,7 +106,7 @@ pub fn last_line(path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// There is none, it cannot be read, it is larger, or it is a pipe or a device, which might never end.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    regular::read_limited(path, limit).map_err(|error| said(path, error))
+    regular::read_limited(path, limit).map_err(|error| with_path(path, error))
 }
 
 /// Reads an untrusted text: see [`read_limited`].
@@ -120,11 +120,11 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String> {
 /// # Errors
 /// There is none, it cannot be opened, or it is no regular file: opening a pipe would wait for a writer.
 pub fn open_regular(path: &Path) -> Result<File> {
-    regular::open(path).map_err(|error| said(path, error))
+    regular::open(path).map_err(|error| with_path(path, error))
 }
 
 /// An error with the file that it is about; what the system said stays its source.
-fn said(path: &Path, error: std::io::Error) -> anyhow::Error {
+fn with_path(path: &Path, error: std::io::Error) -> anyhow::Error {
     match error.raw_os_error() {
         Some(_) => anyhow::Error::new(error).context(path.display().to_string()),
         None => anyhow::anyhow!("{}: {error}", path.display()),

@@ -79,7 +79,7 @@ impl Simulated {
         let Self { logits, draws } = self;
         let mut solved = |logit: &f64| {
             let correct = (0..num_samples).filter(|_| draws.uniform() < validity(*logit)).count();
-            Trials { correct, drawn: num_samples }
+            Trials { correct, num_samples }
         };
         logits.iter().map(&mut solved).collect()
     }
@@ -109,7 +109,7 @@ const SHAPES: [(&str, Shape); 10] = [
 fn by_shares(base: &Simulated, trials: &[Trials], target: f64) -> f64 {
     let weight = 1.0 / trials.len() as f64;
     let logit = |one: &Trials| {
-        let share = (one.correct as f64 + 0.5) / (one.drawn as f64 + 1.0);
+        let share = (one.correct as f64 + 0.5) / (one.num_samples as f64 + 1.0);
         (share / (1.0 - share)).ln()
     };
     let atoms: Vec<(f64, f64)> = trials.iter().map(|one| (logit(one), weight)).collect();
@@ -189,16 +189,17 @@ fn sampling_the_undecided_further_narrows_the_interval() {
             beta = known.common_beta(0.9).expect("above");
             reached = known.reached(beta);
             let open: Vec<usize> = known.undecided(beta);
-            let open: Vec<usize> = open.into_iter().filter(|i| trials[*i].drawn < 256).collect();
+            let open: Vec<usize> =
+                open.into_iter().filter(|i| trials[*i].num_samples < 256).collect();
             if reached.width() <= most || open.is_empty() {
                 break;
             }
             for place in open {
                 let chance = validity(base.logits[place]);
-                let num_samples = trials[place].drawn;
+                let num_samples = trials[place].num_samples;
                 trials[place].correct +=
                     (0..num_samples).filter(|_| base.draws.uniform() < chance).count();
-                trials[place].drawn *= 2;
+                trials[place].num_samples *= 2;
             }
         }
         let truth = base.reached(beta);
@@ -223,7 +224,7 @@ fn one_beta_a_prompt_reaches_the_target_on_average() {
 
 #[test]
 fn a_base_that_solves_nothing_has_no_beta() {
-    let trials = vec![Trials { correct: 0, drawn: 8 }; 5];
+    let trials = vec![Trials { correct: 0, num_samples: 8 }; 5];
     let error = BaseValidity::measured(trials).expect_err("nothing is known").to_string();
     assert!(error.contains("none of 5 prompts in 40 completions"), "{error}");
     let given = BaseValidity::given(0.1).expect("possible");

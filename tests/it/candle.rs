@@ -210,7 +210,7 @@ fn cached_sampling_equals_uncached_for_every_family() {
         let folder = tempfile::tempdir().expect("a folder");
         write(folder.path(), family, make, &more);
         let name = folder.path().display().to_string();
-        let model = Sampled::elsewhere(&name, Precision::default(), &Device::Cpu);
+        let model = Sampled::open_candle_transformers(&name, Precision::default(), &Device::Cpu);
         let model = model.expect(family).expect("not ours");
         let candle = model.candle().expect("candle's");
         // Twice: what the first has seen is forgotten.

@@ -72,7 +72,7 @@ impl Scene {
     fn estimated_from(&self, prompts: usize, state: &mut u64) -> PstarDistances {
         let mut uniform = || splitmix(state);
         let all: Vec<Evidence> = (0..prompts).map(|_| self.evidence(&mut uniform)).collect();
-        PstarDistances::of(&all)
+        PstarDistances::from_evidence(&all)
     }
 
     /// The truth by enumeration, in the order of [`values`]; of effective sizes, their limit in large groups.

@@ -47,7 +47,7 @@ impl Reported {
             if self.ids.contains(&problem.id) || seen.contains(&problem.id) {
                 continue;
             }
-            let rest = 1.0 - self.chances.of(&problem.id);
+            let rest = 1.0 - self.chances.chance(&problem.id);
             let absent = rest.powf(self.attempts as f64);
             let unlisted = rest.powf(FLOOR * stream.attempts as f64);
             let uniform = (coin.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -70,7 +70,7 @@ pub(super) struct Chances {
 
 impl Chances {
     /// Of the problem `3,7,8,9=24`; 0 for a text that is none.
-    pub(super) fn of(&mut self, id: &str) -> f64 {
+    pub(super) fn chance(&mut self, id: &str) -> f64 {
         let Some((numbers, target)) = id.split_once('=') else { return 0.0 };
         let place = target.parse().ok().and_then(|t: u32| t.checked_sub(*TARGETS.start()));
         let known = self.known.entry(numbers.to_owned()).or_insert_with(|| of_targets(numbers));
@@ -85,14 +85,14 @@ fn of_targets(numbers: &str) -> Vec<f64> {
     let mut orders = HashSet::new();
     permute(&mut numbers.unwrap_or_default(), 0, &mut orders);
     for order in orders {
-        let drawn = f64::from(MAX_NUMBER).powi(order.len() as i32).recip();
+        let order_chance = f64::from(MAX_NUMBER).powi(order.len() as i32).recip();
         for (above, below, chance) in values(&order) {
             if below == 0 || above % below != 0 {
                 continue;
             }
             let place = above / below - i64::from(*TARGETS.start());
             if let Some(sum) = usize::try_from(place).ok().and_then(|at| chances.get_mut(at)) {
-                *sum += drawn * chance;
+                *sum += order_chance * chance;
             }
         }
     }
@@ -148,7 +148,7 @@ mod tests {
         // Together everything that was drawn often, and the likeliest alone.
         let (mut seen, mut expected) = (0.0, 0.0);
         for (id, count) in counts.iter().filter(|(_, count)| **count >= 20) {
-            let mean = chances.of(id) * stream.attempts as f64;
+            let mean = chances.chance(id) * stream.attempts as f64;
             seen += f64::from(*count);
             expected += mean;
             if mean > 100.0 {
@@ -159,21 +159,22 @@ mod tests {
             }
         }
         assert!((seen / expected - 1.0).abs() < 0.02, "{seen} {expected}");
-        assert_eq!(chances.of("nonsense"), 0.0);
-        assert_eq!(chances.of("1,1,1,1=99"), 0.0);
+        assert_eq!(chances.chance("nonsense"), 0.0);
+        assert_eq!(chances.chance("1,1,1,1=99"), 0.0);
     }
 
     /// The mean of log-chances: how easy problems are to come upon.
     fn ease(problems: &[Problem], chances: &mut Chances) -> f64 {
-        let sum: f64 = problems.iter().map(|problem| chances.of(&problem.id).ln()).sum();
+        let sum: f64 = problems.iter().map(|problem| chances.chance(&problem.id).ln()).sum();
         sum / problems.len() as f64
     }
 
     #[test]
     fn every_split_is_drawn_from_one_distribution() {
         let mut chances = Chances::default();
-        let mut of = |split: &str| ease(&load(split, Some(96)).unwrap().problems, &mut chances);
-        let [train, test, valid, sft] = ["train", "test", "valid", "sft"].map(&mut of);
+        let mut split_ease =
+            |split: &str| ease(&load(split, Some(96)).unwrap().problems, &mut chances);
+        let [train, test, valid, sft] = ["train", "test", "valid", "sft"].map(&mut split_ease);
         println!(
             "mean log-chance: train {train:.3}, test {test:.3}, valid {valid:.3}, sft {sft:.3}"
         );

@@ -50,17 +50,17 @@ fn message(item: &Value) -> Result<Message, String> {
     let find = |names: &[&'static str]| -> Option<(&'static str, &Value)> {
         names.iter().find_map(|name| Some((*name, fields.get(*name)?)))
     };
-    let (key, said) = find(&ROLES).ok_or_else(needs)?;
-    let said = said.as_str().ok_or_else(needs)?;
-    let role = match said {
+    let (key, sender) = find(&ROLES).ok_or_else(needs)?;
+    let sender = sender.as_str().ok_or_else(needs)?;
+    let role = match sender {
         "human" => "user",
         "gpt" | "chatgpt" | "bot" | "model" => "assistant",
-        "user" | "assistant" | "system" => said,
+        "user" | "assistant" | "system" => sender,
         // Templates know further roles (`developer`, `tool`) by OpenAI's name of the key alone.
-        _ if key == "role" => said,
+        _ if key == "role" => sender,
         _ => {
-            let said: String = said.chars().take(40).collect();
-            return Err(format!("a message is `from` `{said}`, not human, gpt or system"));
+            let sender: String = sender.chars().take(40).collect();
+            return Err(format!("a message is `from` `{sender}`, not human, gpt or system"));
         }
     };
     let (_, content) = find(&CONTENTS).ok_or_else(needs)?;

@@ -92,7 +92,7 @@ impl ChoiceColumns {
     }
 
     /// The choices of a row; none where it has none.
-    pub(super) fn of(&self, row: &Row) -> Option<Choices> {
+    pub(super) fn choices(&self, row: &Row) -> Option<Choices> {
         match self {
             Self::List(name) => of_list(row.values.get(name)?),
             Self::Each(columns) => {

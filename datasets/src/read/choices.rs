@@ -97,7 +97,7 @@ impl ChoiceLayout {
             let answered: Vec<(&Row, Choices, Value)> = rows
                 .iter()
                 .filter_map(|row| {
-                    Some((row, columns.of(row)?, nested(&row.values, key)?.into_owned()))
+                    Some((row, columns.choices(row)?, nested(&row.values, key)?.into_owned()))
                 })
                 .filter(|(_, _, value)| !is_unanswered(value))
                 .collect();
@@ -168,27 +168,28 @@ impl Choices {
 
     /// Which choice a value stands for.
     fn position(&self, value: &Value, reading: Reading) -> Option<usize> {
-        let said = plain(value)?;
-        let said = said.trim();
-        let only = |is_it: &dyn Fn(&str) -> bool, of: &[String]| {
-            let mut found = of.iter().enumerate().filter(|(_, text)| is_it(text)).map(|(at, _)| at);
+        let answer = plain(value)?;
+        let answer = answer.trim();
+        let only = |is_it: &dyn Fn(&str) -> bool, options: &[String]| {
+            let mut found =
+                options.iter().enumerate().filter(|(_, text)| is_it(text)).map(|(at, _)| at);
             found.next().filter(|_| found.next().is_none())
         };
-        let index = || said.strip_suffix(".0").unwrap_or(said).parse::<usize>().ok();
+        let index = || answer.strip_suffix(".0").unwrap_or(answer).parse::<usize>().ok();
         let at = match reading {
-            Reading::Label => only(&|label| label == said, &self.labels),
+            Reading::Label => only(&|label| label == answer, &self.labels),
             Reading::Letter => {
-                let bare = said.trim_matches(['(', ')', '.', ':', ' ']);
+                let bare = answer.trim_matches(['(', ')', '.', ':', ' ']);
                 let byte = bare.bytes().next().filter(|_| bare.len() == 1)?;
                 byte.is_ascii_alphabetic().then(|| usize::from(byte.to_ascii_uppercase() - b'A'))
             }
             // A number beside texts is an index.
             Reading::Text if value.is_number() && !self.are_numbers => None,
             Reading::Text => {
-                only(&|text| text == said, &self.texts).or_else(|| {
+                only(&|text| text == answer, &self.texts).or_else(|| {
                     // With the letter that stands before it: `B) Jupiter`.
                     (0..self.texts.len())
-                        .find(|at| without_marker(said, *at).as_ref() == self.texts.get(*at))
+                        .find(|at| without_marker(answer, *at).as_ref() == self.texts.get(*at))
                 })
             }
             Reading::IndexFrom0 => index(),

@@ -61,7 +61,7 @@ impl Layout {
     /// # Errors
     /// A column that is missing or holds what it should not, an empty question.
     pub(super) fn read(&self, row: &Row, columns: &Columns) -> Result<Read, String> {
-        let choices = self.choices.as_ref().and_then(|layout| layout.columns.of(row));
+        let choices = self.choices.as_ref().and_then(|layout| layout.columns.choices(row));
         let (prompt, last_turn) = self.prompt(row, choices.as_ref(), columns)?;
         let (gold, raw) = self.gold(row, choices.as_ref(), last_turn.as_deref(), columns)?;
         let left_out =

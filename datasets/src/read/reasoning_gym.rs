@@ -31,9 +31,9 @@ pub(super) fn dataset(files: &[PathBuf], rows: &[Row]) -> Result<Dataset> {
             DataError::Malformed { path, line: row.line, what }
         };
         let kind = kind(row).map_err(malformed)?;
-        let of = first.get_or_insert(kind);
-        if of.name != kind.name {
-            let (one, other) = (of.name, kind.name);
+        let expected = first.get_or_insert(kind);
+        if expected.name != kind.name {
+            let (one, other) = (expected.name, kind.name);
             let what = format!(
                 "a row of task {other} after rows of task {one}: give each task a file of its own"
             );
@@ -123,20 +123,20 @@ mod tests {
         let refusal = |rows: &[String]| read(rows, &Columns::default()).err().unwrap().to_string();
         let foreign =
             r#"{"question":"legs?","answer":"8","metadata":{"source_dataset":"leg_counting"}}"#;
-        let said = refusal(&[foreign.into()]);
-        assert!(said.contains("rows.jsonl:1") && said.contains("`leg_counting`"), "{said}");
-        assert!(said.contains("--verifier exact"), "{said}");
+        let error = refusal(&[foreign.into()]);
+        assert!(error.contains("rows.jsonl:1") && error.contains("`leg_counting`"), "{error}");
+        assert!(error.contains("--verifier exact"), "{error}");
         let exact = Columns { rewards: Rewards::by(Some("exact".into())), ..Columns::default() };
         assert_eq!(read(&[foreign.into()], &exact).unwrap().problems[0].answer, "8");
         let (one, other) = (rows(TASKS[0]), rows(TASKS[1]));
-        let said = refusal(&[one[0].clone(), other[0].clone()]);
-        assert!(said.contains("rows.jsonl:2") && said.contains("task orders"), "{said}");
-        let said = refusal(&[one[0].clone(), foreign.into()]);
-        assert!(said.contains("rows.jsonl:2") && said.contains("leg_counting"), "{said}");
+        let error = refusal(&[one[0].clone(), other[0].clone()]);
+        assert!(error.contains("rows.jsonl:2") && error.contains("task orders"), "{error}");
+        let error = refusal(&[one[0].clone(), foreign.into()]);
+        assert!(error.contains("rows.jsonl:2") && error.contains("leg_counting"), "{error}");
         let wrong = r#"{"question":"c2|ab:","answer":"11","metadata":{"source_dataset":"tealight/colouring","statement":"c2|ab"}}"#;
-        let said = refusal(&[wrong.into()]);
-        assert!(said.contains("gives two neighbours one colour"), "{said}");
-        let said = refusal(&[wrong.replace("\"c2|ab\"", "\"c2|aa\"")]);
-        assert!(said.contains("not a statement of task colouring"), "{said}");
+        let error = refusal(&[wrong.into()]);
+        assert!(error.contains("gives two neighbours one colour"), "{error}");
+        let error = refusal(&[wrong.replace("\"c2|ab\"", "\"c2|aa\"")]);
+        assert!(error.contains("not a statement of task colouring"), "{error}");
     }
 }

@@ -32,8 +32,8 @@ fn turns(values: &Map<String, Value>) -> Option<Map<String, Value>> {
         .collect::<Option<_>>()?;
     let gold = turns.iter().find_map(|turn| turn.get("ground_truth"))?;
     let gold = gold.get("value").unwrap_or(gold).clone();
-    let said = turns.iter().filter(|turn| turn.contains_key("value")).copied();
-    let conversations: Vec<Value> = said.map(|turn| json!(turn)).collect();
+    let with_value = turns.iter().filter(|turn| turn.contains_key("value")).copied();
+    let conversations: Vec<Value> = with_value.map(|turn| json!(turn)).collect();
     let row = [("conversations", Value::Array(conversations)), ("ground_truth", gold)];
     Some(row.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }

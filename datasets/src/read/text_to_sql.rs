@@ -35,7 +35,7 @@ pub(super) fn dataset(
     (compare, folder): (Compare, Option<PathBuf>),
 ) -> Result<Dataset> {
     let first = &files[0];
-    let folder = folder.map_or_else(|| beside(first), Ok)?;
+    let folder = folder.map_or_else(|| database_folder(first), Ok)?;
     let mut schemas: HashMap<String, String> = HashMap::new();
     let mut problems = Vec::with_capacity(rows.len());
     for row in rows {
@@ -81,7 +81,7 @@ pub(super) fn dataset(
     })
 }
 
-fn beside(path: &Path) -> Result<PathBuf> {
+fn database_folder(path: &Path) -> Result<PathBuf> {
     let parent = path.parent().unwrap_or(Path::new("."));
     FOLDERS.iter().map(|name| parent.join(name)).find(|folder| folder.is_dir()).ok_or_else(|| {
         DataError::File {

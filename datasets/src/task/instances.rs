@@ -43,7 +43,7 @@ impl InstanceStream {
         let (least, most) = self.kind.answers;
         for _ in 0..PATIENCE {
             let Some(statement) = (self.kind.draw)(&self.knobs, &mut self.draw) else { continue };
-            if Split::of(&statement) != self.split {
+            if Split::for_statement(&statement) != self.split {
                 continue;
             }
             let Some(answers) = self.kind.list(&statement) else { continue };

@@ -31,7 +31,7 @@ pub enum Split {
 
 impl Split {
     /// The part of a statement, by a hash.
-    pub fn of(statement: &str) -> Self {
+    pub fn for_statement(statement: &str) -> Self {
         match (crate::fnv(statement.bytes()) >> 16) % 10 {
             0 => Split::Train,
             1 => Split::Test,

@@ -38,18 +38,18 @@ pub use knobs::Knob;
 
 /// Every task.
 pub const TASKS: [&Kind; 12] = [
-    of::<colouring::Colouring>(),
-    of::<orders::Orders>(),
-    of::<subset::Subset>(),
-    of::<queens::Queens>(),
-    of::<sat::Sat>(),
-    of::<paths::Paths>(),
-    of::<brackets::Brackets>(),
-    of::<change::Change>(),
-    of::<strings::Strings>(),
-    of::<operators::Operators>(),
-    of::<sudoku::Sudoku>(),
-    of::<zebra::Zebra>(),
+    kind_of::<colouring::Colouring>(),
+    kind_of::<orders::Orders>(),
+    kind_of::<subset::Subset>(),
+    kind_of::<queens::Queens>(),
+    kind_of::<sat::Sat>(),
+    kind_of::<paths::Paths>(),
+    kind_of::<brackets::Brackets>(),
+    kind_of::<change::Change>(),
+    kind_of::<strings::Strings>(),
+    kind_of::<operators::Operators>(),
+    kind_of::<sudoku::Sudoku>(),
+    kind_of::<zebra::Zebra>(),
 ];
 
 /// Characters of all statements, prompts and answers.
@@ -169,7 +169,7 @@ pub fn find(name: &str) -> Option<&'static Kind> {
 }
 
 /// The row of a task.
-const fn of<T: Task>() -> &'static Kind {
+const fn kind_of<T: Task>() -> &'static Kind {
     const {
         &Kind {
             name: T::NAME,
@@ -180,10 +180,12 @@ const fn of<T: Task>() -> &'static Kind {
             source: Source {
                 name: T::NAME,
                 about: T::ABOUT,
-                load: |split, limit| instances::load(of::<T>(), split, limit),
-                examples: |seed, step, count| instances::examples(of::<T>(), seed, step, count),
+                load: |split, limit| instances::load(kind_of::<T>(), split, limit),
+                examples: |seed, step, count| {
+                    instances::examples(kind_of::<T>(), seed, step, count)
+                },
             },
-            texts: |problem| instances::texts(of::<T>(), problem),
+            texts: |problem| instances::texts(kind_of::<T>(), problem),
             draw: |knobs, draw| {
                 T::draw(knobs, draw).map(|instance| format!("{}{}", T::TAG, instance.statement()))
             },

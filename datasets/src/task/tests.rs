@@ -119,7 +119,7 @@ fn splits_are_disjoint_of_one_distribution_and_the_same_every_time() {
         assert_eq!(load(), load());
         let examples = (kind.source.examples)(0, 5, 40);
         assert_eq!(examples, (kind.source.examples)(0, 5, 40));
-        assert!(examples.iter().all(|problem| Split::of(&problem.id) == Split::Sft));
+        assert!(examples.iter().all(|problem| Split::for_statement(&problem.id) == Split::Sft));
         assert_ne!(examples, (kind.source.examples)(0, 6, 40));
         // Means over splits differ by chance alone: five standard errors.
         let totals = |split: &str| -> Vec<f64> {

@@ -294,8 +294,8 @@ mod tests {
             ("3+3+8+8=24", "comes to 22"),
         ] {
             match verdict(text) {
-                Verdict::Wrong { why: Some(said), .. } => {
-                    assert!(said.contains(why), "{text}: {said}")
+                Verdict::Wrong { why: Some(reason), .. } => {
+                    assert!(reason.contains(why), "{text}: {reason}")
                 }
                 other => panic!("{text}: {other:?}"),
             }

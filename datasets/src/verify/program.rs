@@ -111,7 +111,7 @@ impl Program {
         if command.trim().is_empty() {
             return Err("give the command that judges, as in program:./grade.py".into());
         }
-        Ok(Self::of("program", command.into(), Launch::Shell, timeout))
+        Ok(Self::with_launch("program", command.into(), Launch::Shell, timeout))
     }
 
     /// An interpreter with `arguments` that loads what judges within `loading`; `shown` is what messages call it.
@@ -122,13 +122,13 @@ impl Program {
         (timeout, loading): (Duration, Duration),
     ) -> Result<Self, String> {
         let launch = Launch::Interpreter(arguments, loading);
-        let program = Self::of(name, shown.into(), launch, timeout);
+        let program = Self::with_launch(name, shown.into(), launch, timeout);
         let first = program.start()?;
         program.idle.lock().unwrap_or_else(PoisonError::into_inner).push(first);
         Ok(program)
     }
 
-    fn of(name: &'static str, command: String, launch: Launch, timeout: Duration) -> Self {
+    fn with_launch(name: &'static str, command: String, launch: Launch, timeout: Duration) -> Self {
         let (threshold, requests, idle, complaint) = Default::default();
         Self { name, command, launch, timeout, threshold, requests, idle, complaint }
     }
@@ -166,14 +166,14 @@ impl Program {
         });
         let worker = Worker { child, questions, lines };
         let Launch::Interpreter(_, loading) = &self.launch else { return Ok(worker) };
-        let said = worker.lines.recv_timeout(*loading).map_err(|error| match error {
+        let loaded = worker.lines.recv_timeout(*loading).map_err(|error| match error {
             RecvTimeoutError::Timeout => {
                 format!("`{}` did not load within {} s", self.command, loading.as_secs())
             }
             RecvTimeoutError::Disconnected => format!("`{}` ended while it loaded", self.command),
         })?;
-        let said = said.map_err(|error| format!("`{}`: {}", self.command, error.why))?;
-        match serde_json::from_slice::<Reply>(&said.bytes) {
+        let loaded = loaded.map_err(|error| format!("`{}`: {}", self.command, error.why))?;
+        match serde_json::from_slice::<Reply>(&loaded.bytes) {
             Ok(reply) if reply.verdict.as_deref() == Some("correct") => Ok(worker),
             Ok(reply) => Err(format!("`{}`: {}", self.command, reply.why.unwrap_or_default())),
             Err(error) => Err(format!("`{}` began with no answer: {error}", self.command)),
@@ -243,16 +243,16 @@ impl Program {
             }
             Err(RecvTimeoutError::Disconnected) => return Err(ended()),
         };
-        let said = String::from_utf8_lossy(&line.bytes);
+        let text = String::from_utf8_lossy(&line.bytes);
         let reply: Reply = serde_json::from_slice(&line.bytes).map_err(|error| {
-            self.complain(format!("`{}` answered `{}`: {error}", self.command, super::short(&said)))
+            self.complain(format!("`{}` answered `{}`: {error}", self.command, super::short(&text)))
         })?;
         if reply.request != Some(request) {
             return Err(self.complain(format!(
                 "`{}` answered `{}`, which repeats no `\"request\":{request}`: every answer is one line with the \
                  number of its request",
                 self.command,
-                super::short(&said)
+                super::short(&text)
             )));
         }
         if reply.raised {
@@ -270,8 +270,9 @@ impl Program {
 
     /// The grade of a completion by the program's reply.
     fn granted(&self, problem: &Problem, completion: &str, reply: Reply) -> Grade {
-        let unjudged =
-            |what: String| Grade::of(Verdict::unjudged(format!("`{}` {what}", self.command)));
+        let unjudged = |what: String| {
+            Grade::from_verdict(Verdict::unjudged(format!("`{}` {what}", self.command)))
+        };
         // Nothing that is not between 0 and 1 is trained on, infinities and NaN among it.
         if let Some(reward) = reply.reward.filter(|reward| !(0.0..=1.0).contains(reward)) {
             return unjudged(format!("gave the reward {reward}, which is not between 0 and 1"));
@@ -291,7 +292,8 @@ impl Program {
             "no_answer" => Verdict::NoAnswer,
             "unjudged" => {
                 let why = reply.why.unwrap_or_else(|| "it does not say why".into());
-                return Grade::of(Verdict::unjudged(format!("`{}`: {why}", self.command)));
+                let why = format!("`{}`: {why}", self.command);
+                return Grade::from_verdict(Verdict::unjudged(why));
             }
             other => {
                 return unjudged(format!(
@@ -300,7 +302,7 @@ impl Program {
                 ));
             }
         };
-        let grade = Grade::of(verdict);
+        let grade = Grade::from_verdict(verdict);
         Grade { reward: reply.reward.unwrap_or(grade.reward), ..grade }
     }
 
@@ -327,7 +329,7 @@ impl Verifier for Program {
 
     fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
         match self.ask(problem, completion.full).or_else(|_| self.ask(problem, completion.full)) {
-            Err(why) => Grade::of(Verdict::unjudged(why)),
+            Err(why) => Grade::from_verdict(Verdict::unjudged(why)),
             Ok(reply) => self.granted(problem, completion.full, reply),
         }
     }

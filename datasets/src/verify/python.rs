@@ -130,8 +130,8 @@ judge_not = 7
         for wrong in ["8", "print 8", "read", "8 fork"] {
             assert_eq!(verdict(&program, wrong), Verdict::wrong(), "{wrong}");
         }
-        let said = Verdict::Wrong { why: Some("so it is".into()), answer: Some("8".into()) };
-        assert_eq!(verdict(&program, "object"), said);
+        let expected = Verdict::Wrong { why: Some("so it is".into()), answer: Some("8".into()) };
+        assert_eq!(verdict(&program, "object"), expected);
         for (completion, why) in [
             ("hang", "longer than 1 s"),
             ("sleep", "longer than 1 s"),
@@ -147,7 +147,7 @@ judge_not = 7
             ("many", "more than"),
         ] {
             match verdict(&program, completion) {
-                Verdict::Unjudged { why: said, .. } => assert!(said.contains(why), "{said}"),
+                Verdict::Unjudged { why: reason, .. } => assert!(reason.contains(why), "{reason}"),
                 other => panic!("{completion}: {other:?}"),
             }
             assert!(verdict(&program, "7").is_correct(), "after {completion}");
@@ -158,8 +158,8 @@ judge_not = 7
     fn a_function_grades_and_the_threshold_decides() {
         let Some((folder, program)) = judge() else { return };
         let judged = |completion: &str| {
-            let said = CompletionText { full: completion, answer: Some(completion) };
-            (verdict(&program, completion), program.grade(&problem(), said).reward)
+            let answer = CompletionText { full: completion, answer: Some(completion) };
+            (verdict(&program, completion), program.grade(&problem(), answer).reward)
         };
         assert_eq!(judged("7"), (verdict(&program, "7"), 1.0));
         assert_eq!(judged("8"), (Verdict::wrong(), 0.0));
@@ -192,7 +192,7 @@ judge_not = 7
             ("timeout=x:a.py:f".into(), "no number of seconds"),
         ] {
             match open(&spec) {
-                Err(said) => assert!(said.contains(why), "{spec}: {said}"),
+                Err(error) => assert!(error.contains(why), "{spec}: {error}"),
                 Ok(_) => panic!("{spec}: opened"),
             }
         }

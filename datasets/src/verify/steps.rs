@@ -29,7 +29,7 @@ pub struct Move {
 
 impl Move {
     /// Where it leads from `value`, if not out of bounds.
-    pub fn of(&self, value: u32) -> Option<u32> {
+    pub fn apply(&self, value: u32) -> Option<u32> {
         let to = match self.operator {
             '+' => value + self.digit,
             '-' => value.checked_sub(self.digit)?,
@@ -110,7 +110,7 @@ fn replay(
         }
         let total = characters.as_str().strip_prefix('=').unwrap_or_default();
         let end = total.find(|c: char| !c.is_ascii_digit()).unwrap_or(total.len());
-        value = taken.of(value).ok_or(format!("step {step} leaves 0 to {MAX_TOTAL}"))?;
+        value = taken.apply(value).ok_or(format!("step {step} leaves 0 to {MAX_TOTAL}"))?;
         if total[..end] != value.to_string() {
             return Err(format!("step {step} comes to {value}, not `{}`", &total[..end.min(8)]));
         }
@@ -209,7 +209,9 @@ mod tests {
             ("2|4", "9*9=81*9=729", "leaves 0 to 99"),
         ] {
             match verdict(&Chain, gold, text) {
-                Verdict::Wrong { why: Some(said), .. } => assert!(said.contains(why), "{said}"),
+                Verdict::Wrong { why: Some(reason), .. } => {
+                    assert!(reason.contains(why), "{reason}")
+                }
                 other => panic!("{text}: {other:?}"),
             }
         }

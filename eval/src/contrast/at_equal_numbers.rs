@@ -47,7 +47,7 @@ impl Matched {
         &self.measures[MEASURES.len().min(self.measures.len())..]
     }
 
-    pub(super) fn new(of: &Evaluations<'_>, right: usize) -> Option<Self> {
+    pub(super) fn new(evaluations: &Evaluations<'_>, right: usize) -> Option<Self> {
         let at =
             |tally: &Tally| rarefied(&tally.classes.at(Level::Solution).multiplicities(), right);
         let has_enough = |tally: &Tally| {
@@ -55,18 +55,18 @@ impl Matched {
             counts.into_iter().sum::<usize>() >= right
         };
         let everyone = |i: &usize| {
-            has_enough(&of.base[*i])
-                && of.runs.iter().chain(of.table).all(|run| has_enough(&run[*i]))
+            has_enough(&evaluations.base[*i])
+                && evaluations.runs.iter().chain(evaluations.table).all(|run| has_enough(&run[*i]))
         };
-        let shared: Vec<usize> = (0..of.base.len()).filter(everyone).collect();
-        if shared.len() < LEAST || of.runs.is_empty() {
+        let shared: Vec<usize> = (0..evaluations.base.len()).filter(everyone).collect();
+        if shared.len() < LEAST || evaluations.runs.is_empty() {
             return None;
         }
         let of_run = |run: &[Tally]| -> Vec<Rarefied> {
             shared.iter().filter_map(|i| at(&run[*i])).collect()
         };
-        let base = of_run(of.base);
-        let runs: Vec<Vec<Rarefied>> = of.runs.iter().map(|run| of_run(run)).collect();
+        let base = of_run(evaluations.base);
+        let runs: Vec<Vec<Rarefied>> = evaluations.runs.iter().map(|run| of_run(run)).collect();
         let measures = MEASURES.iter().map(|(name, value, most)| {
             let row = |run: &Vec<Rarefied>| {
                 run.iter().zip(&base).map(|(m, b)| value(m) - value(b)).collect()
@@ -77,15 +77,16 @@ impl Matched {
             let effect = crossed(&runs.iter().map(row).collect::<Vec<_>>()).within(-most, most);
             ((*name).to_owned(), mean, mean + effect.value, effect)
         });
-        let features = features(of, &shared, right);
+        let features = features(evaluations, &shared, right);
         Some(Self { right, problems: shared.len(), measures: measures.chain(features).collect() })
     }
 }
 
 /// Diversity of features, two measures a kind. None where the features of some answers are not known: an evaluation
 /// of an earlier version, or by another verifier.
-fn features(of: &Evaluations<'_>, shared: &[usize], right: usize) -> Vec<Row> {
-    let everyone = || std::iter::once(&of.base).chain(of.runs).chain(of.table);
+fn features(evaluations: &Evaluations<'_>, shared: &[usize], right: usize) -> Vec<Row> {
+    let everyone =
+        || std::iter::once(&evaluations.base).chain(evaluations.runs).chain(evaluations.table);
     let is_known = |tally: &Tally| tally.features.answers() == tally.correct.min(MOST_ANSWERS);
     if !everyone().flat_map(|run| run.iter()).all(is_known) {
         return Vec::new();
@@ -95,8 +96,8 @@ fn features(of: &Evaluations<'_>, shared: &[usize], right: usize) -> Vec<Row> {
         let of_run = |run: &&[Tally]| -> Vec<(f64, f64)> {
             shared.iter().filter_map(|i| at(&run[*i], &kind, right)).collect()
         };
-        let base = of_run(&of.base);
-        let runs: Vec<Vec<(f64, f64)>> = of.runs.iter().map(of_run).collect();
+        let base = of_run(&evaluations.base);
+        let runs: Vec<Vec<(f64, f64)>> = evaluations.runs.iter().map(of_run).collect();
         let mut row = |name: &str, value: fn(&(f64, f64)) -> f64, most: f64| {
             let differences = |run: &Vec<(f64, f64)>| {
                 run.iter().zip(&base).map(|(m, b)| value(m) - value(b)).collect()
@@ -120,7 +121,7 @@ mod tests {
     use tealight_datasets::Features;
 
     /// A model's counts on problems of one chance, each correct answer one of classes.
-    fn drawn(draws: &mut Draws, problems: usize, p: f64, classes: &[f64]) -> Vec<Tally> {
+    fn tallies(draws: &mut Draws, problems: usize, p: f64, classes: &[f64]) -> Vec<Tally> {
         let mut one = |_| {
             let correct = draws.binomial(32, p);
             let mut tally = Tally { samples: 32, correct, ..Tally::default() };
@@ -137,12 +138,13 @@ mod tests {
     fn more_correct_answers_of_the_same_kinds_are_no_more_diverse() {
         let mut draws = Draws::new(6);
         let kinds = [0.5, 0.3, 0.15, 0.05];
-        let base = drawn(&mut draws, 150, 0.3, &kinds);
-        let better = drawn(&mut draws, 150, 0.9, &kinds);
-        let collapsed = drawn(&mut draws, 150, 0.9, &[0.97, 0.01, 0.01, 0.01]);
+        let base = tallies(&mut draws, 150, 0.3, &kinds);
+        let better = tallies(&mut draws, 150, 0.9, &kinds);
+        let collapsed = tallies(&mut draws, 150, 0.9, &[0.97, 0.01, 0.01, 0.01]);
         let at = |run: &[Tally]| {
-            let of = Evaluations { base: &base, second: None, runs: &[run], table: &[run] };
-            let result = Contrast::new(&of, &[1, 32]);
+            let evaluations =
+                Evaluations { base: &base, second: None, runs: &[run], table: &[run] };
+            let result = Contrast::new(&evaluations, &[1, 32]);
             let matched = result.matched.iter().find(|m| m.right == 4).unwrap().clone();
             (result.distinct[1].1, matched)
         };
@@ -160,7 +162,7 @@ mod tests {
     #[test]
     fn features_tell_collapse_from_accuracy() {
         let mut draws = Draws::new(8);
-        let mut of = |p: f64, plus: f64| -> Vec<Tally> {
+        let mut model = |p: f64, plus: f64| -> Vec<Tally> {
             let mut one = |_| {
                 let correct = draws.binomial(32, p);
                 let mut tally = Tally { samples: 32, correct, ..Tally::default() };
@@ -174,10 +176,11 @@ mod tests {
             };
             (0..100).map(&mut one).collect()
         };
-        let (base, better, collapsed) = (of(0.4, 0.6), of(0.9, 0.6), of(0.9, 0.97));
+        let (base, better, collapsed) = (model(0.4, 0.6), model(0.9, 0.6), model(0.9, 0.97));
         let at = |run: &[Tally], right: usize| {
-            let of = Evaluations { base: &base, second: None, runs: &[run], table: &[run] };
-            Matched::new(&of, right).unwrap()
+            let evaluations =
+                Evaluations { base: &base, second: None, runs: &[run], table: &[run] };
+            Matched::new(&evaluations, right).unwrap()
         };
         let same = at(&better, 4);
         let names: Vec<&str> = same.features().iter().map(|(name, ..)| name.as_str()).collect();
@@ -199,17 +202,17 @@ mod tests {
     fn the_rows_of_a_table_share_their_problems() {
         let mut draws = Draws::new(7);
         let kinds = [0.5, 0.5];
-        let base = drawn(&mut draws, 60, 0.9, &kinds);
-        let good = drawn(&mut draws, 60, 0.9, &kinds);
+        let base = tallies(&mut draws, 60, 0.9, &kinds);
+        let good = tallies(&mut draws, 60, 0.9, &kinds);
         // Solves the first forty alone.
-        let mut narrow = drawn(&mut draws, 60, 0.9, &kinds);
+        let mut narrow = tallies(&mut draws, 60, 0.9, &kinds);
         narrow[40..].fill(Tally { samples: 32, ..Tally::default() });
         let table = [good.as_slice(), narrow.as_slice()];
-        let of = |run: usize| {
+        let matched_at = |run: usize| {
             let runs = &table[run..=run];
             Matched::new(&Evaluations { base: &base, second: None, runs, table: &table }, 4)
         };
-        let matched = [of(0).unwrap(), of(1).unwrap()];
+        let matched = [matched_at(0).unwrap(), matched_at(1).unwrap()];
         assert_eq!(matched.each_ref().map(|matched| matched.problems), [40, 40]);
         // And so the base's mean beside them is one number.
         assert_eq!(matched[0].measures[0].1, matched[1].measures[0].1);

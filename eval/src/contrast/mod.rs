@@ -78,22 +78,23 @@ pub struct Contrast {
     /// Problems of which the base has a correct sample.
     pub base_solved: usize,
     /// Those of them of which this has one too, on average over seeds.
-    pub kept: f64,
+    #[serde(rename = "kept")]
+    pub retained: f64,
     /// Problems of which this alone has one, likewise.
     pub newly_solved: f64,
 }
 
 impl Contrast {
     /// Of one model and its base, at these k.
-    pub fn new(of: &Evaluations<'_>, ks: &[usize]) -> Self {
-        let Evaluations { base, second, runs, .. } = *of;
+    pub fn new(evaluations: &Evaluations<'_>, ks: &[usize]) -> Self {
+        let Evaluations { base, second, runs, .. } = *evaluations;
         let to_base = |value: Value<'_>| crossed(&differences(base, runs, value));
         let solved = |run: &[Tally], with: bool| {
             let pairs = base.iter().zip(run);
             pairs.filter(|(b, m)| m.correct > 0 && (b.correct > 0) == with).count() as f64
         };
-        let mean = |of: &dyn Fn(&[Tally]) -> f64| {
-            runs.iter().map(|run| of(run)).sum::<f64>() / runs.len() as f64
+        let mean = |value: &dyn Fn(&[Tally]) -> f64| {
+            runs.iter().map(|run| value(run)).sum::<f64>() / runs.len() as f64
         };
         let pass = |k: &usize| {
             // The model's share is between 0 and 1, the base's inside its own interval.
@@ -102,26 +103,29 @@ impl Contrast {
             (*k, to_base(&|tally| tally_pass_at_k(tally, *k)).within(-base.high, 1.0 - base.low))
         };
         let distinct = |k: &usize| {
-            let of =
+            let value =
                 |tally: &Tally| unique_correct(tally, Level::Solution, (*k).min(tally.samples));
-            (*k, to_base(&of).within(-(*k as f64), *k as f64))
+            (*k, to_base(&value).within(-(*k as f64), *k as f64))
         };
         let by_k = |measure: fn(&[Tally], &Evaluations<'_>, usize) -> Option<Beyond>| {
             let second = second.unwrap_or_default();
-            ks.iter().filter_map(|k| measure(second, of, *k)).collect()
+            ks.iter().filter_map(|k| measure(second, evaluations, *k)).collect()
         };
         Self {
             pass: ks.iter().map(pass).collect(),
             distinct: ks.iter().map(distinct).collect(),
-            matched: CORRECT.iter().filter_map(|correct| Matched::new(of, *correct)).collect(),
+            matched: CORRECT
+                .iter()
+                .filter_map(|correct| Matched::new(evaluations, *correct))
+                .collect(),
             keep: by_k(Beyond::keep),
             explore: by_k(Beyond::explore),
-            strata: Stratum::all(of, ks),
-            transitions: Transitions::new(of),
+            strata: Stratum::all(evaluations, ks),
+            transitions: Transitions::new(evaluations),
             one_draw_transitions: moves(base, runs),
             crossing: crossing(ks, base, runs),
             base_solved: base.iter().filter(|tally| tally.correct > 0).count(),
-            kept: mean(&|run| solved(run, true)),
+            retained: mean(&|run| solved(run, true)),
             newly_solved: mean(&|run| solved(run, false)),
         }
     }
@@ -155,8 +159,9 @@ mod tests {
         let runs = [none.as_slice(), all.as_slice()];
         let values = differences(&base, &runs, &|tally| tally_pass_at_k(tally, 1));
         assert!(crossed(&values).low < -1.0, "two seeds alone say nothing");
-        let of = Evaluations { base: &base, second: Some(&base), runs: &runs, table: &runs };
-        let result = Contrast::new(&of, &[1, 8]);
+        let evaluations =
+            Evaluations { base: &base, second: Some(&base), runs: &runs, table: &runs };
+        let result = Contrast::new(&evaluations, &[1, 8]);
         let pass = result.pass[0].1;
         assert!(pass.low > -1.0 && pass.low <= -0.5 && pass.high < 1.0 && pass.high >= 0.5);
         let inside = |effect: &Effect, most: f64| effect.low >= -most && effect.high <= most;

@@ -46,36 +46,45 @@ pub struct Transitions {
 }
 
 impl Beyond {
-    pub(super) fn keep(second: &[Tally], of: &Evaluations<'_>, k: usize) -> Option<Self> {
+    pub(super) fn keep(second: &[Tally], evaluations: &Evaluations<'_>, k: usize) -> Option<Self> {
         let solved: Vec<f64> = second.iter().map(|tally| tally_pass_at_k(tally, k)).collect();
         let total: f64 = solved.iter().sum();
-        if total <= 0.0 || of.runs.is_empty() {
+        if total <= 0.0 || evaluations.runs.is_empty() {
             return None;
         }
-        let excess = ratio(&weighted(of, &solved, k), &solved).within(-1.0, 1.0);
-        let again =
-            solved.iter().zip(of.base).map(|(weight, base)| weight * tally_pass_at_k(base, k));
+        let excess = ratio(&weighted(evaluations, &solved, k), &solved).within(-1.0, 1.0);
+        let again = solved
+            .iter()
+            .zip(evaluations.base)
+            .map(|(weight, base)| weight * tally_pass_at_k(base, k));
         let null = again.sum::<f64>() / total;
         Some(Self { k, value: null + excess.value, null, excess })
     }
 
-    pub(super) fn explore(second: &[Tally], of: &Evaluations<'_>, k: usize) -> Option<Self> {
-        if second.is_empty() || of.runs.is_empty() {
+    pub(super) fn explore(
+        second: &[Tally],
+        evaluations: &Evaluations<'_>,
+        k: usize,
+    ) -> Option<Self> {
+        if second.is_empty() || evaluations.runs.is_empty() {
             return None;
         }
         let unsolved: Vec<f64> =
             second.iter().map(|tally| 1.0 - tally_pass_at_k(tally, k)).collect();
-        let excess = crossed(&weighted(of, &unsolved, k)).within(-1.0, 1.0);
-        let again =
-            unsolved.iter().zip(of.base).map(|(weight, base)| weight * tally_pass_at_k(base, k));
+        let excess = crossed(&weighted(evaluations, &unsolved, k)).within(-1.0, 1.0);
+        let again = unsolved
+            .iter()
+            .zip(evaluations.base)
+            .map(|(weight, base)| weight * tally_pass_at_k(base, k));
         let null = again.sum::<f64>() / unsolved.len() as f64;
         Some(Self { k, value: null + excess.value, null, excess })
     }
 }
 
 /// Of each run, problem by problem, the weight times the difference of Pass@k to the base's first draw.
-fn weighted(of: &Evaluations<'_>, weights: &[f64], k: usize) -> Vec<Vec<f64>> {
-    let mut rows = differences(of.base, of.runs, &|tally| tally_pass_at_k(tally, k));
+fn weighted(evaluations: &Evaluations<'_>, weights: &[f64], k: usize) -> Vec<Vec<f64>> {
+    let mut rows =
+        differences(evaluations.base, evaluations.runs, &|tally| tally_pass_at_k(tally, k));
     for row in &mut rows {
         row.iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);
     }
@@ -84,16 +93,21 @@ fn weighted(of: &Evaluations<'_>, weights: &[f64], k: usize) -> Vec<Vec<f64>> {
 
 impl Stratum {
     /// Every difficulty that has a problem.
-    pub(super) fn all(of: &Evaluations<'_>, ks: &[usize]) -> Vec<Self> {
-        let Some(second) = of.second.filter(|_| !of.runs.is_empty()) else { return Vec::new() };
+    pub(super) fn all(evaluations: &Evaluations<'_>, ks: &[usize]) -> Vec<Self> {
+        let Some(second) = evaluations.second.filter(|_| !evaluations.runs.is_empty()) else {
+            return Vec::new();
+        };
         let stratum = |which: usize| {
             let is_here = |tally: &Tally| f64::from(u8::from(difficulty(tally) == which));
             let weights: Vec<f64> = second.iter().map(is_here).collect();
             let problems: f64 = weights.iter().sum();
             let pass = |k: &usize| {
-                let effect = ratio(&weighted(of, &weights, *k), &weights).within(-1.0, 1.0);
-                let base =
-                    weights.iter().zip(of.base).map(|(w, tally)| w * tally_pass_at_k(tally, *k));
+                let effect =
+                    ratio(&weighted(evaluations, &weights, *k), &weights).within(-1.0, 1.0);
+                let base = weights
+                    .iter()
+                    .zip(evaluations.base)
+                    .map(|(w, tally)| w * tally_pass_at_k(tally, *k));
                 let base = base.sum::<f64>() / problems;
                 (*k, base, base + effect.value, effect)
             };
@@ -108,9 +122,12 @@ impl Stratum {
 }
 
 impl Transitions {
-    pub(super) fn new(of: &Evaluations<'_>) -> Option<Self> {
-        let second = of.second.filter(|_| !of.runs.is_empty())?;
-        Some(Self { model: moves(second, of.runs), null: moves(second, &[of.base]) })
+    pub(super) fn new(evaluations: &Evaluations<'_>) -> Option<Self> {
+        let second = evaluations.second.filter(|_| !evaluations.runs.is_empty())?;
+        Some(Self {
+            model: moves(second, evaluations.runs),
+            null: moves(second, &[evaluations.base]),
+        })
     }
 }
 
@@ -174,8 +191,8 @@ mod tests {
 
     fn contrast([base, second, model]: &[Vec<Tally>; 3], ks: &[usize]) -> Contrast {
         let runs = [model.as_slice()];
-        let of = Evaluations { base, second: Some(second), runs: &runs, table: &runs };
-        Contrast::new(&of, ks)
+        let evaluations = Evaluations { base, second: Some(second), runs: &runs, table: &runs };
+        Contrast::new(&evaluations, ks)
     }
 
     /// The test before there was a second draw: the base's own samples in place of one, as if the model had been drawn
@@ -201,8 +218,8 @@ mod tests {
             let mut draws = Draws::new(3);
             let (mut wrong, mut before, mut means) = ([0; 5], 0, [0.0; 2]);
             for _ in 0..studies {
-                let drawn = study(&mut draws, (80, common), &|p| p);
-                let result = contrast(&drawn, &[1, 16]);
+                let tallies = study(&mut draws, (80, common), &|p| p);
+                let result = contrast(&tallies, &[1, 16]);
                 let medium = result.strata.iter().find(|stratum| stratum.difficulty == "medium");
                 let effects = [
                     Some(result.keep[0].excess),
@@ -214,7 +231,7 @@ mod tests {
                 for (count, effect) in wrong.iter_mut().zip(effects) {
                     *count += i32::from(effect.is_some_and(|effect| effect.p_value < 0.05));
                 }
-                let one = keep_by_one_draw(&drawn[0], &drawn[2], 16);
+                let one = keep_by_one_draw(&tallies[0], &tallies[2], 16);
                 before += i32::from(one.p_value < 0.05);
                 means[0] += result.keep[1].excess.value / f64::from(studies);
                 means[1] += one.value / f64::from(studies);
@@ -247,10 +264,11 @@ mod tests {
         let mut draws = Draws::new(11);
         let (mut hits, mut sums) = ([0.0; 4], [0.0; 4]);
         for _ in 0..300 {
-            let drawn = study(&mut draws, (80, 0.8), &|p| 0.5 * p);
-            let contrast = contrast(&drawn, &[4]);
-            let of = [contrast.keep[0], contrast.explore[0]];
-            for (sum, value) in hits.iter_mut().zip(of.iter().flat_map(|b| [b.value, b.null])) {
+            let tallies = study(&mut draws, (80, 0.8), &|p| 0.5 * p);
+            let contrast = contrast(&tallies, &[4]);
+            let measures = [contrast.keep[0], contrast.explore[0]];
+            for (sum, value) in hits.iter_mut().zip(measures.iter().flat_map(|b| [b.value, b.null]))
+            {
                 *sum += value / 300.0;
             }
         }
@@ -274,13 +292,14 @@ mod tests {
     fn what_is_lost_is_seen_beyond_noise() {
         let mut draws = Draws::new(4);
         let p: Vec<f64> = (0..200).map(|_| draws.beta(0.6, 1.7)).collect();
-        let mut drawn = |of: &dyn Fn(usize, f64) -> f64| -> Vec<Tally> {
+        let mut simulate = |chance: &dyn Fn(usize, f64) -> f64| -> Vec<Tally> {
             let chances = p.iter().enumerate();
-            chances.map(|(i, p)| tally(draws.binomial(SAMPLES, of(i, *p)))).collect()
+            chances.map(|(i, p)| tally(draws.binomial(SAMPLES, chance(i, *p)))).collect()
         };
         // Every second problem is forgotten.
         let forgets = |i: usize, p: f64| p * f64::from(i as u32 % 2);
-        let result = contrast(&[drawn(&|_, p| p), drawn(&|_, p| p), drawn(&forgets)], &[1, 8]);
+        let result =
+            contrast(&[simulate(&|_, p| p), simulate(&|_, p| p), simulate(&forgets)], &[1, 8]);
         let keep = result.keep[1];
         assert!(keep.excess.high < -0.2, "{keep:?}");
         let Transitions { model, null } = result.transitions.unwrap();
@@ -293,13 +312,13 @@ mod tests {
     fn strata_are_measured_on_samples_that_did_not_choose_them() {
         // All problems alike: what the second draw puts among the hard is luck, and the first says so.
         let mut draws = Draws::new(9);
-        let mut drawn = || -> Vec<Tally> {
+        let mut simulate = || -> Vec<Tally> {
             (0..400)
                 .map(|_| Tally { samples: 8, correct: draws.binomial(8, 0.3), ..Tally::default() })
                 .collect()
         };
-        let drawn = [drawn(), drawn(), drawn()];
-        let result = contrast(&drawn, &[1]);
+        let tallies = [simulate(), simulate(), simulate()];
+        let result = contrast(&tallies, &[1]);
         assert_eq!(result.strata.iter().map(|stratum| stratum.problems).sum::<usize>(), 400);
         for stratum in result.strata.iter().filter(|stratum| stratum.problems > 20) {
             assert!((stratum.pass[0].1 - 0.3).abs() < 0.1, "{stratum:?}");
@@ -315,16 +334,16 @@ mod tests {
         let base = counts(&[9, 8, 3, 2, 1, 0, 10]);
         let (one, other) = (counts(&[10, 9, 0, 3, 1, 0, 8]), counts(&[9, 9, 0, 3, 0, 0, 8]));
         let runs = [one.as_slice(), other.as_slice()];
-        let of = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
-        let transitions = Contrast::new(&of, &[1]).one_draw_transitions;
+        let evaluations = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
+        let transitions = Contrast::new(&evaluations, &[1]).one_draw_transitions;
         assert_eq!(
             transitions,
             [[1., 1., 0., 0.], [1., 0., 0., 1.], [0., 1., 0.5, 0.5], [0., 0., 0., 1.]]
         );
         // From an evaluation to itself nothing moves: there is no noise to see, and so no null.
         let same = [base.as_slice()];
-        let of = Evaluations { base: &base, second: None, runs: &same, table: &same };
-        let transitions = Contrast::new(&of, &[1]).one_draw_transitions;
+        let evaluations = Evaluations { base: &base, second: None, runs: &same, table: &same };
+        let transitions = Contrast::new(&evaluations, &[1]).one_draw_transitions;
         assert!((0..4).all(|from| (0..4).all(|to| from == to || transitions[from][to] == 0.0)));
     }
 
@@ -333,8 +352,8 @@ mod tests {
         let mut draws = Draws::new(1);
         let [base, _, model] = study(&mut draws, (40, 0.5), &|p| p);
         let runs = [model.as_slice()];
-        let of = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
-        let result = Contrast::new(&of, &[1, 16]);
+        let evaluations = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
+        let result = Contrast::new(&evaluations, &[1, 16]);
         assert!(result.keep.is_empty() && result.explore.is_empty() && result.strata.is_empty());
         assert!(result.transitions.is_none() && result.pass.len() == 2);
         // Those from the evaluation that the model is compared with need none.

@@ -11,15 +11,15 @@ const POINTS: usize = 12;
 
 /// The base with intervals over problems.
 pub(super) fn base(base: &[(f64, f64)], request: &Request) -> BasePoint {
-    let of = |score: fn(&(f64, f64)) -> f64, most: f64| -> Interval {
+    let over_problems = |score: fn(&(f64, f64)) -> f64, most: f64| -> Interval {
         let shared: Vec<f64> = base.iter().map(score).collect();
         let value = shared.iter().sum::<f64>() / shared.len() as f64;
         let one = estimate(value, &Parts { shared, contenders: Vec::new() });
         interval(&one, request, (0.0, most))
     };
     BasePoint {
-        pass_at_1: of(|score| score.0, 1.0),
-        value: of(|score| score.1, request.measure.most()),
+        pass_at_1: over_problems(|score| score.0, 1.0),
+        value: over_problems(|score| score.1, request.measure.most()),
     }
 }
 

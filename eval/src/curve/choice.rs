@@ -48,9 +48,10 @@ pub fn choices(
     }
     let mean = |all: &[&[Answers]]| -> Option<(f64, f64)> {
         let scores: Vec<(f64, f64)> =
-            all.iter().flat_map(|one| one.iter()).filter_map(|one| measure.of(one)).collect();
+            all.iter().flat_map(|one| one.iter()).filter_map(|one| measure.score(one)).collect();
         let count = scores.len() as f64;
-        let sum = |of: fn(&(f64, f64)) -> f64| scores.iter().map(of).sum::<f64>() / count;
+        let sum =
+            |coordinate: fn(&(f64, f64)) -> f64| scores.iter().map(coordinate).sum::<f64>() / count;
         (!scores.is_empty()).then(|| (sum(|one| one.0), sum(|one| one.1)))
     };
     let of_base: Vec<(f64, f64)> = base.iter().filter_map(|one| mean(&[one.as_slice()])).collect();

@@ -101,7 +101,7 @@ pub enum Measure {
 
 impl Measure {
     /// Pass@1 and the measure of one problem; none where it has too few samples.
-    pub(super) fn of(self, answers: &Answers) -> Option<(f64, f64)> {
+    pub(super) fn score(self, answers: &Answers) -> Option<(f64, f64)> {
         let value = match self {
             Self::PassAtK(k) => answers.pass(k),
             Self::Distinct(k) => answers.distinct(k),
@@ -184,7 +184,7 @@ pub(super) fn contenders(
     }
     let points = || paths.iter().flat_map(|path| &path.checkpoints);
     let is_scored = |index: &usize| {
-        let has = |answers: &Answers| request.measure.of(answers).is_some();
+        let has = |answers: &Answers| request.measure.score(answers).is_some();
         has(&base[*index]) && points().all(|point| has(&point.problems[*index]))
     };
     let scored: Vec<usize> = (0..base.len()).filter(is_scored).collect();
@@ -196,7 +196,7 @@ pub(super) fn contenders(
         scored.len()
     );
     let scores = |problems: &[Answers]| -> Vec<(f64, f64)> {
-        scored.iter().filter_map(|index| request.measure.of(&problems[*index])).collect()
+        scored.iter().filter_map(|index| request.measure.score(&problems[*index])).collect()
     };
     let mut all: Vec<Contender> = Vec::new();
     for path in paths {
@@ -244,15 +244,15 @@ mod tests {
         // A sample of four with two correct answers, and the probabilities one half each.
         let (pass, distinct) = (Measure::PassAtK(2), Measure::Distinct(2));
         let four = sampled(4, &[1, 1]);
-        let (x, y) = pass.of(&four).unwrap();
+        let (x, y) = pass.score(&four).unwrap();
         assert!((x - 0.5).abs() < 1e-12 && (y - 5.0 / 6.0).abs() < 1e-12);
-        assert_eq!(distinct.of(&four), Some((0.5, 1.0)));
+        assert_eq!(distinct.score(&four), Some((0.5, 1.0)));
         let listed = Answers::Listed(ListedProblem { logp: vec![0.25_f64.ln(); 2], total: None });
-        let (x, y) = pass.of(&listed).unwrap();
+        let (x, y) = pass.score(&listed).unwrap();
         assert!((x - 0.5).abs() < 1e-12 && (y - 0.75).abs() < 1e-12);
-        let (_, y) = distinct.of(&listed).unwrap();
+        let (_, y) = distinct.score(&listed).unwrap();
         assert!((y - 2.0 * (1.0 - 0.75 * 0.75)).abs() < 1e-12);
-        assert_eq!(Measure::PassAtK(5).of(&four), None);
+        assert_eq!(Measure::PassAtK(5).score(&four), None);
         assert_eq!(Measure::Distinct(8).most(), 8.0);
     }
 

@@ -110,10 +110,10 @@ impl Contender {
     fn parts(&self, path: &Path, gradient: &[Score]) -> Vec<Vec<f64>> {
         let problems = self.scores[0][0].len();
         let part = |seed: &Vec<Vec<Score>>, problem: usize| -> f64 {
-            let of = |(checkpoint, slope): (usize, &Score)| {
+            let term = |(checkpoint, slope): (usize, &Score)| {
                 moved(seed[checkpoint][problem], path.points[checkpoint + 1], *slope)
             };
-            gradient[1..].iter().enumerate().map(of).sum()
+            gradient[1..].iter().enumerate().map(term).sum()
         };
         let of_seed = |seed| (0..problems).map(|problem| part(seed, problem)).collect();
         self.scores.iter().map(of_seed).collect()
@@ -139,10 +139,10 @@ fn moved(score: Score, mean: Score, slope: Score) -> f64 {
 pub(super) fn estimated(
     contenders: &[&Contender],
     base: &[Score],
-    of: &dyn Fn(&[Path]) -> Option<f64>,
+    statistic: &dyn Fn(&[Path]) -> Option<f64>,
 ) -> Option<Estimate> {
     let paths: Vec<Path> = contenders.iter().map(|one| one.path(base)).collect();
-    let value = of(&paths)?;
+    let value = statistic(&paths)?;
     let slope = |which: usize, at: usize| -> Score {
         let shifted = |by: Score| {
             let mut paths = paths.clone();
@@ -153,7 +153,7 @@ pub(super) fn estimated(
                     path.points[at].1 += by.1;
                 }
             }
-            of(&paths).unwrap_or(value)
+            statistic(&paths).unwrap_or(value)
         };
         let along = |by: Score| (shifted(by) - shifted((-by.0, -by.1))) / (2.0 * STEP);
         (along((STEP, 0.0)), along((0.0, STEP)))

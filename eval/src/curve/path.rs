@@ -36,12 +36,12 @@ impl Path {
                 // Hermite's basis: the ends, and the slopes there.
                 let end = u * u * (3.0 - 2.0 * u);
                 let (left, right) = (u * (1.0 - u).powi(2) * width, -u * u * (1.0 - u) * width);
-                let of = |a: f64, b: f64, first: f64, last: f64| {
+                let hermite = |a: f64, b: f64, first: f64, last: f64| {
                     a * (1.0 - end) + b * end + first * left + last * right
                 };
                 refined.push((
-                    of(from.0, to.0, slopes[at].0, slopes[at + 1].0),
-                    of(from.1, to.1, slopes[at].1, slopes[at + 1].1),
+                    hermite(from.0, to.0, slopes[at].0, slopes[at + 1].0),
+                    hermite(from.1, to.1, slopes[at].1, slopes[at + 1].1),
                 ));
             }
         }
@@ -53,7 +53,7 @@ impl Path {
         let middle = at.clamp(1, self.points.len() - 2);
         let [a, b, c] = [middle - 1, middle, middle + 1];
         let (left, right) = (self.steps[b] - self.steps[a], self.steps[c] - self.steps[b]);
-        let of = |coordinate: fn(&(f64, f64)) -> f64| {
+        let slope = |coordinate: fn(&(f64, f64)) -> f64| {
             let [p, q, r] = [a, b, c].map(|index| coordinate(&self.points[index]));
             let (before, after) = ((q - p) / left, (r - q) / right);
             let bend = (after - before) / (left + right);
@@ -63,7 +63,7 @@ impl Path {
                 _ => before + bend * left,
             }
         };
-        (of(|point| point.0), of(|point| point.1))
+        (slope(|point| point.0), slope(|point| point.1))
     }
 }
 
@@ -105,15 +105,15 @@ pub(super) fn value_at(path: &[(f64, f64)], x: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn path(steps: &[f64], of: impl Fn(f64) -> (f64, f64)) -> Path {
-        Path { steps: steps.to_vec(), points: steps.iter().map(|step| of(*step)).collect() }
+    fn path(steps: &[f64], point: impl Fn(f64) -> (f64, f64)) -> Path {
+        Path { steps: steps.to_vec(), points: steps.iter().map(|step| point(*step)).collect() }
     }
 
     #[test]
     fn parabolas_are_followed_whatever_the_distances_between_steps() {
-        let of = |t: f64| (0.2 + 0.1 * t - 0.01 * t * t, 0.8 + 0.05 * t - 0.04 * t * t);
-        let fine = path(&[0.0, 0.5, 1.0, 2.0, 3.0], of).refined();
-        let coarse = path(&[0.0, 1.0, 3.0], of).refined();
+        let curve = |t: f64| (0.2 + 0.1 * t - 0.01 * t * t, 0.8 + 0.05 * t - 0.04 * t * t);
+        let fine = path(&[0.0, 0.5, 1.0, 2.0, 3.0], curve).refined();
+        let coarse = path(&[0.0, 1.0, 3.0], curve).refined();
         let exact = |x: f64| {
             let t = 5.0 - (25.0 - (x - 0.2) / 0.01).sqrt();
             0.8 + 0.05 * t - 0.04 * t * t

@@ -34,7 +34,7 @@ fn compared(study: &Study, objectives: &[(&str, Objective)], key: u64) -> Vec<Co
 struct Figures {
     comparisons: usize,
     /// Intervals that hold the truth.
-    held: usize,
+    covered: usize,
     /// Comparisons found significant after Holm's adjustment.
     found: usize,
     studies: usize,
@@ -44,7 +44,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(study: &Study, objectives: &[(&str, Objective)], truth: f64, count: usize) -> Self {
+    fn simulate(study: &Study, objectives: &[(&str, Objective)], truth: f64, count: usize) -> Self {
         let one = |key: u64| compared(study, objectives, 1000 + key);
         let all: Vec<Vec<Comparison>> = (0..count as u64).into_par_iter().map(one).collect();
         let mut figures = Self { studies: count, ..Self::default() };
@@ -53,7 +53,7 @@ impl Figures {
             for one in study {
                 let Some(difference) = one.difference else { continue };
                 figures.comparisons += 1;
-                figures.held += usize::from(difference.low <= truth && truth <= difference.high);
+                figures.covered += usize::from(difference.low <= truth && truth <= difference.high);
                 figures.found += usize::from(one.is_significant);
                 figures.sum += difference.value;
             }
@@ -65,10 +65,10 @@ impl Figures {
         count as f64 / self.comparisons as f64
     }
 
-    fn line(&self, of: &str) -> String {
+    fn line(&self, name: &str) -> String {
         format!(
-            "{of}: covered {:.3}, any significant {:.3}, each significant {:.3}, mean difference {:+.4}",
-            self.share(self.held),
+            "{name}: covered {:.3}, any significant {:.3}, each significant {:.3}, mean difference {:+.4}",
+            self.share(self.covered),
             self.any as f64 / self.studies as f64,
             self.share(self.found),
             self.sum / self.comparisons as f64
@@ -110,13 +110,13 @@ const WORLDS: [Study; 5] = [
 /// Checks that objectives which are one are seldom found to differ, and that intervals hold the difference 0.
 fn check_size(study: &Study, objectives: &[(&str, Objective)]) {
     let count = studies(120);
-    let figures = Figures::of(study, objectives, 0.0, count);
+    let figures = Figures::simulate(study, objectives, 0.0, count);
     let line = figures.line(&format!("itself, {:?}, {study:?}", objectives[0].1));
     println!("{line}");
     // A share of .05 with three standard errors of the simulation.
     let bound = 0.05 + 3.0 * (0.05 * 0.95 / count as f64).sqrt();
     assert!((figures.any as f64) < bound * count as f64, "{line}");
-    assert!(figures.share(figures.held) > 0.93, "{line}");
+    assert!(figures.share(figures.covered) > 0.93, "{line}");
 }
 
 /// Checks that intervals hold the difference of the first objective from the others, that its estimates are no further
@@ -126,12 +126,12 @@ fn check_power(study: &Study, objectives: &[(&str, Objective)], power: f64, bias
     let count = studies(120);
     let known = truth(study, &objectives[..2]);
     let spread = [objectives[0].1, objectives[1].1].map(|one| seed_spread(study, one));
-    let figures = Figures::of(study, objectives, known, count);
+    let figures = Figures::simulate(study, objectives, known, count);
     let line = figures.line(&format!("truth {known:+.4}, seeds spread {spread:.4?}, {study:?}"));
     println!("{line}");
     // The comparisons of a study being one draw.
     let bound = |share: f64| share - 3.0 * (share * (1.0 - share) / count as f64).sqrt();
-    assert!(figures.share(figures.held) > bound(0.93), "{line}");
+    assert!(figures.share(figures.covered) > bound(0.93), "{line}");
     assert!((figures.sum / figures.comparisons as f64 - known).abs() < bias, "{line}");
     assert!(figures.share(figures.found) > bound(power), "{line}");
     known

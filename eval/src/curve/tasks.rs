@@ -185,8 +185,9 @@ fn text(across: &AcrossTasks, curves: &Curves, tests: usize, studies: &[TaskCurv
     });
     let means: Vec<String> = means.collect();
     if !means.is_empty() {
-        let of = &curves.reference;
-        sentences.push(format!("Mean difference from {of} over tasks: {}.", means.join("; ")));
+        let reference = &curves.reference;
+        sentences
+            .push(format!("Mean difference from {reference} over tasks: {}.", means.join("; ")));
     }
     let without = |study: &TaskCurves| {
         let reason = study.without_curves.as_deref().unwrap_or("no reason is recorded");

@@ -75,7 +75,7 @@ pub(super) fn estimate(value: f64, parts: &Parts) -> Estimate {
     let (means, spreads): (Vec<Vec<f64>>, Vec<Spread>) =
         parts.contenders.iter().map(|rows| spread(rows)).unzip();
     let together = |problem: usize| -> f64 {
-        parts.shared[problem] + means.iter().map(|of| of[problem]).sum::<f64>()
+        parts.shared[problem] + means.iter().map(|rows| rows[problem]).sum::<f64>()
     };
     let together: Vec<f64> = (0..problems).map(together).collect();
     let mean = together.iter().sum::<f64>() / p;
@@ -108,12 +108,12 @@ pub(super) fn estimate(value: f64, parts: &Parts) -> Estimate {
 
 /// Degrees of freedom of the variance (Satterthwaite 1946), at most so many for each of the seeds'.
 fn freedom(of_problems: f64, spreads: &[Spread], problems: usize) -> f64 {
-    let of = (problems as f64 - 1.0).max(1.0);
+    let problem_freedom = (problems as f64 - 1.0).max(1.0);
     let seeded = || spreads.iter().filter(|spread| spread.freedom > 0.0);
     let total = of_problems + seeded().map(|spread| spread.of_seeds).sum::<f64>();
-    let doubt = of_problems * of_problems / of
+    let doubt = of_problems * of_problems / problem_freedom
         + seeded().map(|spread| spread.of_seeds.powi(2) / spread.freedom).sum::<f64>();
-    let freedom = if doubt > 0.0 { total * total / doubt } else { of };
+    let freedom = if doubt > 0.0 { total * total / doubt } else { problem_freedom };
     let of_seeds: f64 = seeded().map(|spread| spread.freedom).sum();
     if of_seeds > 0.0 {
         freedom.min(FREEDOM_OF_SEEDS * of_seeds).max(1.0)

@@ -33,7 +33,7 @@ pub(super) fn verdict(curves: &Curves) -> Verdict {
 /// The power of the tests, by the mean of their variances.
 fn power(curves: &Curves, tested: &[&Comparison]) -> Option<Power> {
     let all: Vec<Variances> = tested.iter().filter_map(|one| one.variances).collect();
-    let mean = |of: fn(&Variances) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+    let mean = |field: fn(&Variances) -> f64| all.iter().map(field).sum::<f64>() / all.len() as f64;
     let variances =
         Variances { seed: mean(|v| v.seed), problem: mean(|v| v.problem), rest: mean(|v| v.rest) };
     let seeds = tested.iter().map(|one| one.seeds).min()?;
@@ -53,12 +53,12 @@ pub(super) fn name(measure: Measure) -> String {
 /// Which tested objectives differ significantly from the reference, and how the tests were made.
 fn differing(curves: &Curves, tested: &[&Comparison]) -> Vec<String> {
     let (measure, reference) = (name(curves.measure), &curves.reference);
-    let of = |one: &&Comparison, sign: f64| {
+    let phrase = |one: &&Comparison, sign: f64| {
         let is = one.is_significant && one.difference.is_some_and(|d| d.value * sign > 0.0);
         is.then(|| format!("{} ({})", one.first, found(one, curves)))
     };
     let side =
-        |sign: f64| -> Vec<String> { tested.iter().filter_map(|one| of(one, sign)).collect() };
+        |sign: f64| -> Vec<String> { tested.iter().filter_map(|one| phrase(one, sign)).collect() };
     let sentence = |sign: f64, word: &str| {
         let named = side(sign);
         (!named.is_empty()).then(|| {
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::curve::{Request, curves};
 
-    fn of(objectives: &[(&str, Objective)], seeds: usize) -> Curves {
+    fn simulate(objectives: &[(&str, Objective)], seeds: usize) -> Curves {
         let study = Study { seeds, ..Study::default() };
         let (base, paths) = study.draw(objectives, 3);
         let request = Request { is_exact: true, ..Request::new(Measure::PassAtK(8)) };
@@ -229,8 +229,10 @@ mod tests {
 
     #[test]
     fn the_verdict_names_what_differs_from_the_reference() {
-        let found =
-            of(&[("grpo", world::COLLAPSES), ("js", world::KEEPS), ("dapo", world::COLLAPSES)], 5);
+        let found = simulate(
+            &[("grpo", world::COLLAPSES), ("js", world::KEEPS), ("dapo", world::COLLAPSES)],
+            5,
+        );
         let text = &found.verdict.text;
         assert_eq!(found.reference, "grpo");
         assert!(text.starts_with("At equal pass@1, js (+"), "{text}");
@@ -246,20 +248,20 @@ mod tests {
 
     #[test]
     fn one_seed_and_no_rise_are_said() {
-        let text = of(&[("grpo", world::COLLAPSES), ("js", world::KEEPS)], 1).verdict.text;
+        let text = simulate(&[("grpo", world::COLLAPSES), ("js", world::KEEPS)], 1).verdict.text;
         assert!(text.starts_with(ONE_SEED) && !text.contains("significant difference"), "{text}");
         let still = Objective { gain: 0.0, collapse: 0.0, ..world::KEEPS };
-        let found = of(&[("grpo", world::COLLAPSES), ("still", still)], 3);
+        let found = simulate(&[("grpo", world::COLLAPSES), ("still", still)], 3);
         assert!(
             found.verdict.text.contains("does not rise above the base's"),
             "{}",
             found.verdict.text
         );
         assert!(found.comparisons[0].p_value.is_none());
-        let alone = of(&[("grpo", world::COLLAPSES)], 3).verdict;
+        let alone = simulate(&[("grpo", world::COLLAPSES)], 3).verdict;
         assert_eq!(alone.text, "No other objective is compared with grpo.");
         assert_eq!(alone.power, None);
-        let found = of(&[("still", still), ("js", world::KEEPS)], 3).verdict.text;
+        let found = simulate(&[("still", still), ("js", world::KEEPS)], 3).verdict.text;
         assert!(found.starts_with("Nothing is compared with still"), "{found}");
     }
 

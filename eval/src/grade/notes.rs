@@ -15,7 +15,7 @@ const EXAMPLES: usize = 3;
 /// Counts of what was left out or is not known.
 #[derive(Default)]
 pub(super) struct Notes {
-    said: Vec<String>,
+    messages: Vec<String>,
     /// Lines of the filter that is read.
     pub(super) filtered: usize,
     /// Lines of each other filter.
@@ -35,7 +35,7 @@ pub(super) struct Notes {
 
 impl Notes {
     pub(super) fn say(&mut self, note: String) {
-        self.said.push(note);
+        self.messages.push(note);
     }
 
     pub(super) fn other_filter(&mut self, name: &str) {
@@ -132,7 +132,7 @@ impl Notes {
                     .into(),
             );
         }
-        self.said.into_iter().chain(notes).collect()
+        self.messages.into_iter().chain(notes).collect()
     }
 }
 

@@ -123,11 +123,11 @@ fn texts_that_were_in_the_file_count_as_those_in_memory() {
     let numbers = (0..9).flat_map(|number| (0..6000).map(move |problem| line(problem, number)));
     let text = numbers.collect::<Vec<_>>().join("\n");
     let (file, other) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-    let [stored, held] =
+    let [stored, in_memory] =
         [Some([&file, &other]), None].map(|files| graded(&text, files, 1000).0.unwrap());
     assert!(file.metadata().unwrap().len() > 0);
     assert!(stored.tallies.iter().all(|tally| tally.text.is_some()));
-    assert_eq!(stored.tallies, held.tallies);
+    assert_eq!(stored.tallies, in_memory.tallies);
     // Slots are used again: the file does not grow with the completions.
     assert!(file.metadata().unwrap().len() < 6000 * 2048, "{:?}", file.metadata());
 }
@@ -159,10 +159,10 @@ fn the_first_error_counts_and_the_sink_ends_grading() {
         let mut source = Source::new(text.as_bytes(), "f.jsonl").unwrap();
         format!("{:#}", job.run(&mut source, &mut |_| Ok(())).err().unwrap())
     };
-    let said = message(&text);
-    assert!(said.starts_with(&format!("f.jsonl:{}: not JSON", CHUNK + 4)), "{said}");
-    let said = message(&text.replace("{oops}", ""));
-    assert!(said.contains("a line of more than"), "{said}");
+    let error = message(&text);
+    assert!(error.starts_with(&format!("f.jsonl:{}: not JSON", CHUNK + 4)), "{error}");
+    let error = message(&text.replace("{oops}", ""));
+    assert!(error.contains("a line of more than"), "{error}");
     let calls = Mutex::new(0);
     let text = lines().join("\n");
     let mut source = Source::new(text.as_bytes(), "f.jsonl").unwrap();

@@ -86,14 +86,14 @@ impl<'a> Seen<'a> {
     /// Brings the samples of all other problems into the file.
     fn make_room(&mut self, problem: usize) -> Result<()> {
         let Some(scratch) = &mut self.scratch else { return Ok(()) };
-        let kept = self.texts.remove(&problem);
+        let current = self.texts.remove(&problem);
         for (other, texts) in self.texts.drain() {
             let pairs = texts.iter().flat_map(|(name, text)| [*name, *text]);
             let bytes: Vec<u8> = pairs.flat_map(u64::to_le_bytes).collect();
             self.stored.insert(other, scratch.put(&bytes)?);
         }
-        self.samples = kept.as_ref().map_or(0, HashMap::len);
-        self.texts.extend(kept.map(|texts| (problem, texts)));
+        self.samples = current.as_ref().map_or(0, HashMap::len);
+        self.texts.extend(current.map(|texts| (problem, texts)));
         Ok(())
     }
 }

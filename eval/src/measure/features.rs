@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Shares<'a> {
     answers: usize,
     /// By feature: shares above 0, each with the number of answers that have it.
-    of: BTreeMap<&'a str, Vec<(f64, usize)>>,
+    by_feature: BTreeMap<&'a str, Vec<(f64, usize)>>,
 }
 
 impl<'a> Shares<'a> {
@@ -24,7 +24,10 @@ impl<'a> Shares<'a> {
         let mut times: BTreeMap<&'a str, usize> = BTreeMap::new();
         names.iter().for_each(|name| *times.entry(name).or_default() += 1);
         for (name, times) in times {
-            self.of.entry(name).or_default().push((times as f64 / names.len() as f64, count));
+            self.by_feature
+                .entry(name)
+                .or_default()
+                .push((times as f64 / names.len() as f64, count));
         }
         self.answers += count;
     }
@@ -41,7 +44,7 @@ impl<'a> Shares<'a> {
             (sum * sum - squares).max(0.0)
         };
         let pairs = (self.answers * (self.answers - 1)) as f64;
-        Some((1.0 - self.of.values().map(same).sum::<f64>() / pairs).clamp(0.0, 1.0))
+        Some((1.0 - self.by_feature.values().map(same).sum::<f64>() / pairs).clamp(0.0, 1.0))
     }
 
     /// The mean entropy, in nats, of the features of `r` answers, one from each; none of fewer answers.
@@ -57,7 +60,7 @@ impl<'a> Shares<'a> {
             };
             chances.iter().enumerate().skip(1).map(part).sum()
         };
-        Some(self.of.values().map(of_feature).sum::<f64>().max(0.0))
+        Some(self.by_feature.values().map(of_feature).sum::<f64>().max(0.0))
     }
 
     /// The chance that a feature is drawn 0 to `r` times from r of the answers.
@@ -73,8 +76,8 @@ impl<'a> Shares<'a> {
                 // This answer is among m of so many.
                 let within = m as f64 / seen as f64;
                 for j in 0..=m {
-                    let drawn = if j > 0 { share * at[m - 1][j - 1] } else { 0.0 };
-                    let with = drawn + (1.0 - share) * at[m - 1][j];
+                    let chosen = if j > 0 { share * at[m - 1][j - 1] } else { 0.0 };
+                    let with = chosen + (1.0 - share) * at[m - 1][j];
                     at[m][j] = (1.0 - within) * at[m][j] + within * with;
                 }
             }
@@ -96,7 +99,7 @@ mod tests {
     }
 
     /// The mean over all sets of `r` answers, and over all ways to draw one feature from each.
-    fn over_draws(lists: &Lists<'_>, r: usize, of: &dyn Fn(&[&str]) -> f64) -> f64 {
+    fn over_draws(lists: &Lists<'_>, r: usize, statistic: &dyn Fn(&[&str]) -> f64) -> f64 {
         let (mut sum, mut sets) = (0.0, 0.0);
         for set in (0_u32..1 << lists.len()).filter(|set| set.count_ones() as usize == r) {
             let answers: Lists<'_> =
@@ -109,23 +112,23 @@ mod tests {
                     rest /= list.len();
                     name
                 };
-                let drawn: Vec<&str> = answers.iter().map(&mut draw).collect();
-                sum += of(&drawn) / ways as f64;
+                let features: Vec<&str> = answers.iter().map(&mut draw).collect();
+                sum += statistic(&features) / ways as f64;
             }
             sets += 1.0;
         }
         sum / sets
     }
 
-    fn plug_in(drawn: &[&str]) -> f64 {
+    fn plug_in(features: &[&str]) -> f64 {
         let mut times: BTreeMap<&str, f64> = BTreeMap::new();
-        drawn.iter().for_each(|name| *times.entry(name).or_default() += 1.0);
-        let share = |times: &f64| times / drawn.len() as f64;
+        features.iter().for_each(|name| *times.entry(name).or_default() += 1.0);
+        let share = |times: &f64| times / features.len() as f64;
         times.values().map(share).map(|q| -q * q.ln()).sum()
     }
 
-    fn differ(drawn: &[&str]) -> f64 {
-        f64::from(u8::from(drawn[0] != drawn[1]))
+    fn differ(features: &[&str]) -> f64 {
+        f64::from(u8::from(features[0] != features[1]))
     }
 
     #[test]
@@ -155,7 +158,7 @@ mod tests {
         // A population of answers, and every sequence of n draws from it.
         let population: [(&[&str], f64); 3] =
             [(&["+", "*"], 0.5), (&["+"], 0.3), (&["-", "-"], 0.2)];
-        let expected = |n: usize, of: &dyn Fn(&Shares<'_>) -> f64| -> f64 {
+        let expected = |n: usize, statistic: &dyn Fn(&Shares<'_>) -> f64| -> f64 {
             let sequence = |mut index: usize| {
                 let (mut lists, mut chance) = (Vec::new(), 1.0);
                 for _ in 0..n {
@@ -164,7 +167,7 @@ mod tests {
                     chance *= p;
                     index /= 3;
                 }
-                chance * of(&shares(&lists))
+                chance * statistic(&shares(&lists))
             };
             (0..3_usize.pow(n as u32)).map(sequence).sum()
         };

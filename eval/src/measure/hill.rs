@@ -50,8 +50,8 @@ pub fn hill_2(counts: &[usize]) -> f64 {
 /// Chao's lower bound on the number of classes, seen or not: `S + f1 (f1 - 1) / (2 (f2 + 1))` with f1
 /// classes drawn once and f2 drawn twice (bias-corrected Chao1).
 pub fn chao_1(counts: &[usize]) -> f64 {
-    let drawn = |times: usize| counts.iter().filter(|count| **count == times).count() as f64;
-    let (once, twice) = (drawn(1), drawn(2));
+    let seen = |times: usize| counts.iter().filter(|count| **count == times).count() as f64;
+    let (once, twice) = (seen(1), seen(2));
     counts.len() as f64 + once * (once - 1.0).max(0.0) / (2.0 * (twice + 1.0))
 }
 
@@ -78,7 +78,7 @@ mod tests {
     }
 
     /// The mean over all sequences of n draws from a distribution.
-    fn expected(shares: &[f64], n: usize, of: &dyn Fn(&[usize]) -> f64) -> f64 {
+    fn expected(shares: &[f64], n: usize, statistic: &dyn Fn(&[usize]) -> f64) -> f64 {
         let mut total = 0.0;
         for sequence in 0..shares.len().pow(n as u32) {
             let (mut rest, mut chance) = (sequence, 1.0);
@@ -90,7 +90,7 @@ mod tests {
                 counts[class] += 1;
             }
             counts.retain(|count| *count > 0);
-            total += chance * of(&counts);
+            total += chance * statistic(&counts);
         }
         total
     }

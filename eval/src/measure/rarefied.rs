@@ -59,17 +59,17 @@ mod tests {
     use crate::measure::hill;
 
     /// The mean over subsets of r of the drawn answers.
-    fn over_subsets(counts: &[usize], r: usize, of: &dyn Fn(&[usize]) -> f64) -> f64 {
-        let drawn: Vec<usize> =
+    fn over_subsets(counts: &[usize], r: usize, statistic: &dyn Fn(&[usize]) -> f64) -> f64 {
+        let answers: Vec<usize> =
             counts.iter().enumerate().flat_map(|(class, count)| vec![class; *count]).collect();
         let (mut sum, mut all) = (0.0, 0);
-        for set in (0_u32..1 << drawn.len()).filter(|set| set.count_ones() as usize == r) {
+        for set in (0_u32..1 << answers.len()).filter(|set| set.count_ones() as usize == r) {
             let mut drawn_counts = vec![0; counts.len()];
-            (0..drawn.len())
+            (0..answers.len())
                 .filter(|i| set & (1 << i) != 0)
-                .for_each(|i| drawn_counts[drawn[i]] += 1);
+                .for_each(|i| drawn_counts[answers[i]] += 1);
             drawn_counts.retain(|count| *count > 0);
-            sum += of(&drawn_counts);
+            sum += statistic(&drawn_counts);
             all += 1;
         }
         sum / f64::from(all)
@@ -80,8 +80,8 @@ mod tests {
         let counts = [5, 3, 1, 1];
         for r in 2..=8 {
             let ours = rarefied(&counts, r).unwrap();
-            let close = |ours: f64, of: &dyn Fn(&[usize]) -> f64| {
-                let exact = over_subsets(&counts, r, of);
+            let close = |ours: f64, statistic: &dyn Fn(&[usize]) -> f64| {
+                let exact = over_subsets(&counts, r, statistic);
                 assert!((ours - exact).abs() < 1e-9, "r {r}: {ours} {exact}");
             };
             close(ours.distinct, &|found| found.len() as f64);

@@ -24,7 +24,7 @@ pub struct TextDiversity {
 impl TextDiversity {
     /// Of exactly [`TEXTS`] completions, `None` for fewer. A word is what white space separates; texts
     /// without white space are taken by character.
-    pub fn of(texts: &[String]) -> Option<Self> {
+    pub fn from_texts(texts: &[String]) -> Option<Self> {
         let texts: &[String; TEXTS] = texts.first_chunk()?;
         let words = texts.each_ref().map(|text| words(text));
         let orders = orders(&words);
@@ -148,19 +148,21 @@ mod tests {
 
     #[test]
     fn equal_texts_are_not_diverse_and_different_ones_are() {
-        let of = |texts: &[&str]| {
-            TextDiversity::of(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        let measure = |texts: &[&str]| {
+            TextDiversity::from_texts(
+                &texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(),
+            )
         };
-        let same = of(&["a b c d e"; 8]).unwrap();
+        let same = measure(&["a b c d e"; 8]).unwrap();
         assert!((same.self_bleu - 1.0).abs() < 1e-12);
         assert_eq!((same.distinct_1, same.distinct_2), (5.0 / 40.0, 4.0 / 32.0));
         let texts: Vec<String> =
             (0..8).map(|i| (0..6).map(|j| format!("w{i}{j} ")).collect()).collect();
-        let other = TextDiversity::of(&texts).unwrap();
+        let other = TextDiversity::from_texts(&texts).unwrap();
         assert_eq!((other.distinct_1, other.distinct_2), (1.0, 1.0));
         assert_eq!(other.self_bleu, 0.0);
-        assert_eq!(of(&["a b"; 7]), None);
-        assert!(of(&["3*(7+9-8)"; 8]).unwrap().distinct_1 < 1.0, "by character");
+        assert_eq!(measure(&["a b"; 7]), None);
+        assert!(measure(&["3*(7+9-8)"; 8]).unwrap().distinct_1 < 1.0, "by character");
     }
 
     #[test]
@@ -227,10 +229,10 @@ mod tests {
             let texts: Vec<String> = (0..TEXTS)
                 .map(|_| (0..1 + draw(longest)).map(|_| format!("w{} ", draw(kinds))).collect())
                 .collect();
-            assert_eq!(TextDiversity::of(&texts), Some(by_definition(&texts)), "{texts:?}");
+            assert_eq!(TextDiversity::from_texts(&texts), Some(by_definition(&texts)), "{texts:?}");
         }
         let empty = vec![String::new(); TEXTS];
         let none = TextDiversity { distinct_1: 0.0, distinct_2: 0.0, self_bleu: 0.0 };
-        assert_eq!(TextDiversity::of(&empty), Some(none));
+        assert_eq!(TextDiversity::from_texts(&empty), Some(none));
     }
 }

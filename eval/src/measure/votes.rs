@@ -40,11 +40,11 @@ pub fn majority_at_k(correct: usize, wrong: &[usize], silent: usize, k: usize) -
         let rest = k - votes;
         // With more than half of the votes nobody else can have as many.
         let share = if 2 * votes > k {
-            choose.of(n - correct, rest)
+            choose.coefficient(n - correct, rest)
         } else {
             others(wrong, silent, votes, rest, &choose)
         };
-        chance += choose.of(correct, votes) * share / choose.of(n, k);
+        chance += choose.coefficient(correct, votes) * share / choose.coefficient(n, k);
     }
     Some(chance)
 }
@@ -57,7 +57,7 @@ fn others(wrong: &[usize], silent: usize, votes: usize, rest: usize, choose: &Bi
     let (mut ways, mut next) =
         (vec![0.0; (most_ties + 1) * width], vec![0.0; (most_ties + 1) * width]);
     for (used, way) in ways[..width].iter_mut().enumerate() {
-        *way = choose.of(silent, used);
+        *way = choose.coefficient(silent, used);
     }
     for answer in wrong {
         next.fill(0.0);
@@ -65,7 +65,7 @@ fn others(wrong: &[usize], silent: usize, votes: usize, rest: usize, choose: &Bi
             let (ties, used) = (at / width, at % width);
             for taken in 0..=votes.min(*answer).min(rest - used) {
                 let ties = ties + usize::from(taken == votes);
-                next[ties * width + used + taken] += way * choose.of(*answer, taken);
+                next[ties * width + used + taken] += way * choose.coefficient(*answer, taken);
             }
         }
         std::mem::swap(&mut ways, &mut next);
@@ -96,7 +96,7 @@ impl Binomials {
         Self { rows, most: n }
     }
 
-    fn of(&self, n: usize, k: usize) -> f64 {
+    fn coefficient(&self, n: usize, k: usize) -> f64 {
         if n > self.most || k > n { 0.0 } else { self.rows[n * (n + 1) / 2 + k] }
     }
 }

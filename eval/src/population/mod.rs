@@ -32,13 +32,13 @@ pub struct Trials {
     /// Correct completions.
     pub correct: usize,
     /// Completions.
-    pub drawn: usize,
+    pub num_samples: usize,
 }
 
 impl Trials {
     /// Binomial likelihood of a validity on a grid point, up to a factor.
     fn log_likelihood(self, point: &Point) -> f64 {
-        let wrong = self.drawn - self.correct;
+        let wrong = self.num_samples - self.correct;
         self.correct as f64 * point.log_right + wrong as f64 * point.log_wrong
     }
 }
@@ -112,11 +112,13 @@ impl Population {
     /// # Errors
     /// No problem, a problem without completions.
     pub fn fit(trials: &[Trials]) -> Result<Self> {
-        if let Some(one) = trials.iter().find(|one| one.drawn == 0 || one.correct > one.drawn) {
+        if let Some(one) =
+            trials.iter().find(|one| one.num_samples == 0 || one.correct > one.num_samples)
+        {
             bail!(
                 "{} correct of {} completions says nothing about a problem",
                 one.correct,
-                one.drawn
+                one.num_samples
             );
         }
         if trials.is_empty() {
@@ -197,24 +199,27 @@ impl Population {
         let total: f64 = self.cells.iter().map(|cell| cell.count).sum();
         let mut designs: Vec<(usize, f64)> = Vec::new();
         for cell in &self.cells {
-            match designs.iter_mut().find(|(drawn, _)| *drawn == cell.trials.drawn) {
+            match designs
+                .iter_mut()
+                .find(|(num_samples, _)| *num_samples == cell.trials.num_samples)
+            {
                 Some((_, share)) => *share += cell.count / total,
-                None => designs.push((cell.trials.drawn, cell.count / total)),
+                None => designs.push((cell.trials.num_samples, cell.count / total)),
             }
         }
         self.interval(&|logit| {
             let point = Point::at(logit, 1.0);
-            let of = |(drawn, share): &(usize, f64)| {
+            let expected = |(num_samples, share): &(usize, f64)| {
                 let (mut log_choose, mut sum) = (0.0_f64, 0.0);
-                for correct in 0..=*drawn {
-                    let trials = Trials { correct, drawn: *drawn };
+                for correct in 0..=*num_samples {
+                    let trials = Trials { correct, num_samples: *num_samples };
                     let chance = (log_choose + trials.log_likelihood(&point)).exp();
                     sum += chance * value(trials, logit);
-                    log_choose += ((drawn - correct) as f64 / (correct + 1) as f64).ln();
+                    log_choose += ((num_samples - correct) as f64 / (correct + 1) as f64).ln();
                 }
                 share * sum
             };
-            designs.iter().map(of).sum()
+            designs.iter().map(expected).sum()
         })
     }
 
@@ -268,8 +273,9 @@ fn tilted(cells: &[Cell], value: &[f64], strength: f64) -> Vec<f64> {
 }
 
 fn log_likelihood(cells: &[Cell], weights: &[f64]) -> f64 {
-    let of = |cell: &Cell| cell.count * dot(&cell.likelihood, weights).max(f64::MIN_POSITIVE).ln();
-    cells.iter().map(of).sum()
+    let term =
+        |cell: &Cell| cell.count * dot(&cell.likelihood, weights).max(f64::MIN_POSITIVE).ln();
+    cells.iter().map(term).sum()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

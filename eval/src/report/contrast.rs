@@ -13,16 +13,16 @@ transitions. These numbers include resampling noise: problems move even where th
 
 /// Everything that a contrast says.
 pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
-    let said = format!(
+    let summary = format!(
         "Of {} that the base solved, the model retains {}; {} others are gained. {} {}.",
         counted(contrast.base_solved, "problem"),
-        number(contrast.kept),
+        number(contrast.retained),
         number(contrast.newly_solved),
         retained(contrast),
         sentence(&contrast.crossing.to_string())
     );
     let mut section =
-        Section::new(format!("Problems retained, lost and gained: {name}")).text(said);
+        Section::new(format!("Problems retained, lost and gained: {name}")).text(summary);
     section.is_folded = true;
     section
         .table(matched(contrast))
@@ -33,7 +33,7 @@ pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
 
 /// The change of accuracy and of coverage, in a sentence.
 pub(super) fn verdict(contrast: &Contrast) -> String {
-    let said = |(k, change): &(usize, Effect)| {
+    let phrase = |(k, change): &(usize, Effect)| {
         let word = match (change.low > 0.0, change.high < 0.0) {
             (true, _) => "rises",
             (_, true) => "falls",
@@ -42,7 +42,7 @@ pub(super) fn verdict(contrast: &Contrast) -> String {
         format!("pass@{k} {word}, {}", effect(change))
     };
     let ends = [contrast.pass.first(), contrast.pass.last().filter(|_| contrast.pass.len() > 1)];
-    let ends: Vec<String> = ends.into_iter().flatten().map(said).collect();
+    let ends: Vec<String> = ends.into_iter().flatten().map(phrase).collect();
     format!("{}; {}.", ends.join("; "), contrast.crossing)
 }
 
@@ -52,16 +52,16 @@ pub fn retained(contrast: &Contrast) -> String {
     let (Some(keep), Some(explore)) = (contrast.keep.last(), contrast.explore.last()) else {
         return format!("{NEEDS_SECOND_DRAW}.");
     };
-    let said = |name: &str, of: &Beyond| {
+    let phrase = |name: &str, beyond: &Beyond| {
         format!(
             "{name}@{} {:.3}; the base itself, resampled, {:.3}; difference {}",
-            of.k,
-            of.value,
-            of.null,
-            effect(&of.excess)
+            beyond.k,
+            beyond.value,
+            beyond.null,
+            effect(&beyond.excess)
         )
     };
-    format!("{}. {}.", said("Retained", keep), said("Gained", explore))
+    format!("{}. {}.", phrase("Retained", keep), phrase("Gained", explore))
 }
 
 /// A difference with its interval.

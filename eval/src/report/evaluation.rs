@@ -68,7 +68,7 @@ fn write_page(
         aligned.iter().map(|set| sampled(set, runs, indices)).collect::<Result<_>>()?;
     let mut placed = place(&owned, &sampled, output)?;
     let folders = runs.iter().map(|(path, _)| *path).chain(trained.iter().map(PathBuf::as_path));
-    let (course, stored) = training::beside(&models, &folders.collect::<Vec<_>>());
+    let (course, stored) = training::runs_of_models(&models, &folders.collect::<Vec<_>>());
     let steps = page::embed_steps(&mut placed, stored)?;
     let changes: Vec<Vec<Change>> =
         aligned.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
@@ -96,7 +96,7 @@ fn write_page(
         footer: vec![
             "Intervals are 95 %, over problems: hold the pointer over a number. docs/measures.md defines every number."
                 .into(),
-            placed.said.clone(),
+            placed.note.clone(),
         ],
         samples: placed.placement.clone(),
         steps,
@@ -127,7 +127,7 @@ fn sampled<'a>(
         let at = results.sets.iter().position(|set| std::ptr::eq(set, found));
         let greedy = path(found.greedy_samples())?;
         let source = match at.and_then(|at| indices.get(at)?.clone()) {
-            Some(drawn) => Source::indexed(drawn, directory, greedy)?,
+            Some(index) => Source::indexed(index, directory, greedy)?,
             None => Source::open(directory, path(found.samples.clone())?, greedy)?,
         };
         let split = match found.domain.as_deref() {
@@ -167,14 +167,14 @@ fn lead(named: &[(String, &Results)], notes: Vec<String>) -> Vec<String> {
 }
 
 fn warnings(named: &[(String, &Results)]) -> Vec<String> {
-    let of = |(name, results): &(String, &Results)| -> Vec<String> {
-        let said = results.sets.iter().flat_map(SetResult::cautions);
+    let labelled = |(name, results): &(String, &Results)| -> Vec<String> {
+        let cautions = results.sets.iter().flat_map(SetResult::cautions);
         match named.len() {
-            1 => said.collect(),
-            _ => said.map(|caution| format!("{name}: {caution}")).collect(),
+            1 => cautions.collect(),
+            _ => cautions.map(|caution| format!("{name}: {caution}")).collect(),
         }
     };
-    named.iter().flat_map(of).collect()
+    named.iter().flat_map(labelled).collect()
 }
 
 /// The result, in a sentence a set, and where models are compared in one a model.
@@ -195,31 +195,31 @@ fn verdict(aligned: &[Aligned<'_>], changes: &[Vec<Change>], names: &[&str]) -> 
     match names.len() {
         1 => aligned.iter().map(alone).collect(),
         _ => {
-            let of = |(set, changes): (&Aligned<'_>, &Vec<Change>)| -> Vec<String> {
+            let sentences = |(set, changes): (&Aligned<'_>, &Vec<Change>)| -> Vec<String> {
                 let one = |(change, name): (&Change, &&str)| {
                     format!("{}, {name}: {}", set.name, contrast::verdict(&change.contrast))
                 };
                 changes.iter().zip(&names[1..]).map(one).collect()
             };
-            aligned.iter().zip(changes).flat_map(of).collect()
+            aligned.iter().zip(changes).flat_map(sentences).collect()
         }
     }
 }
 
 /// The command that graded completions from elsewhere, where one did: `grade` leaves no file of settings.
 fn grading(results: &Results) -> Option<String> {
-    let of = |key: &str| results.config.get(key);
+    let setting = |key: &str| results.config.get(key);
     let argument = |text: &str| page::shell_argument(Path::new(text));
     let one = |key: &str, value: &Value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         format!(" --{} {}", key.replace('_', "-"), argument(&text))
     };
-    let option = |key: &str| match of(key) {
+    let option = |key: &str| match setting(key) {
         None | Some(Value::Null) => String::new(),
         Some(Value::Array(values)) => values.iter().map(|value| one(key, value)).collect(),
         Some(value) => one(key, value),
     };
-    let file = argument(of("file").and_then(Value::as_str)?);
+    let file = argument(setting("file").and_then(Value::as_str)?);
     let options = [
         "dataset",
         "prompt_column",
@@ -251,7 +251,7 @@ fn recipes(runs: &[(&Path, &Results)], output: &Path) -> Vec<Recipe> {
 
 /// Under which conditions a run's numbers were found.
 fn conditions(name: &str, results: &Results) -> String {
-    let said = |key: &str| match results.config.get(key) {
+    let shown = |key: &str| match results.config.get(key) {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text.clone()),
         Some(other) => Some(other.to_string()),
@@ -274,7 +274,7 @@ fn conditions(name: &str, results: &Results) -> String {
         ("max_completion_length", "max_completion_length:"),
         ("instruction", "instruction:"),
     ];
-    parts.extend(named.iter().filter_map(|(key, word)| Some(format!("{word} {}", said(key)?))));
+    parts.extend(named.iter().filter_map(|(key, word)| Some(format!("{word} {}", shown(key)?))));
     format!("{name}: {}.", parts.join("; "))
 }
 

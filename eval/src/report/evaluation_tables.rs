@@ -27,8 +27,9 @@ fn header(cells: impl IntoIterator<Item = String>) -> Vec<Cell> {
 pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
     let shown: Vec<usize> = spread(&set.ks);
     let last = set.ks.last().copied().unwrap_or(1);
-    let richness =
-        |s: &Summary, of: fn(&crate::summary::Richness) -> Estimate| s.richness.as_ref().map(of);
+    let richness = |s: &Summary, field: fn(&crate::summary::Richness) -> Estimate| {
+        s.richness.as_ref().map(field)
+    };
     let is_graded = set.summaries.iter().any(|s| s.mean_reward.is_some());
     let mut titles = vec!["model".to_owned()];
     titles.extend(is_graded.then(|| "mean reward".to_owned()));
@@ -66,34 +67,48 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
 
 /// Pass@k at more tries than were sampled, and the check of it on held-out samples, where that was asked for.
 pub(super) fn extrapolated(set: &Aligned<'_>, names: &[&str]) -> Table {
-    let of = || {
+    let extrapolations = || {
         names.iter().zip(&set.summaries).filter_map(|(n, s)| Some((n, s.extrapolation.as_ref()?)))
     };
-    let ks: BTreeSet<usize> = of().flat_map(|(_, of)| of.pass_at_k.keys().copied()).collect();
+    let ks: BTreeSet<usize> = extrapolations()
+        .flat_map(|(_, extrapolation)| extrapolation.pass_at_k.keys().copied())
+        .collect();
     let mut titles = vec!["model".to_owned()];
     titles.extend(ks.iter().map(|k| format!("pass@{k}")));
     titles.extend(["check: predicted", "check: observed"].map(str::to_owned));
-    let row = |(name, of): (&&str, &Extrapolation)| {
+    let row = |(name, extrapolation): (&&str, &Extrapolation)| {
         let mut row = vec![Cell::Plain((*name).to_owned())];
-        row.extend(ks.iter().map(|k| cell(of.pass_at_k.get(k), 3)));
-        let check = of.held_out.as_ref();
-        let said = |of: &HeldOut, estimate: &Estimate, from: String| {
+        row.extend(ks.iter().map(|k| cell(extrapolation.pass_at_k.get(k), 3)));
+        let check = extrapolation.held_out.as_ref();
+        let hinted = |held_out: &HeldOut, estimate: &Estimate, from: String| {
             Cell::Hinted(
-                format!("pass@{} {:.3}", of.k, estimate.value),
+                format!("pass@{} {:.3}", held_out.k, estimate.value),
                 format!("{from}; 95 %: {} to {}", fixed(estimate.low, 4), fixed(estimate.high, 4)),
             )
         };
         row.push(check.map_or_else(
             || cell(None, 3),
-            |of| said(of, &of.predicted, format!("from {} samples of each problem", of.samples)),
+            |held_out| {
+                hinted(
+                    held_out,
+                    &held_out.predicted,
+                    format!("from {} samples of each problem", held_out.samples),
+                )
+            },
         ));
         row.push(check.map_or_else(
             || cell(None, 3),
-            |of| said(of, &of.observed, format!("all {} samples of each problem", of.k)),
+            |held_out| {
+                hinted(
+                    held_out,
+                    &held_out.observed,
+                    format!("all {} samples of each problem", held_out.k),
+                )
+            },
         ));
         row
     };
-    let rows: Vec<Vec<Cell>> = of().map(row).collect();
+    let rows: Vec<Vec<Cell>> = extrapolations().map(row).collect();
     if rows.is_empty() {
         return Table::default();
     }
@@ -134,10 +149,10 @@ pub(super) fn features(set: &Aligned<'_>, names: &[&str]) -> Table {
     let titles = ["model", "features", "Shannon", "Gini-Simpson", "problems"].map(str::to_owned);
     let mut rows = vec![header(titles)];
     for (name, s) in names.iter().zip(&set.summaries) {
-        for (kind, of) in &s.features {
+        for (kind, diversity) in &s.features {
             let mut row = header([(*name).to_string(), kind.clone()]);
-            row.extend([cell(Some(&of.shannon), 3), cell(Some(&of.gini_simpson), 3)]);
-            row.push(Cell::Plain(of.problems.to_string()));
+            row.extend([cell(Some(&diversity.shannon), 3), cell(Some(&diversity.gini_simpson), 3)]);
+            row.push(Cell::Plain(diversity.problems.to_string()));
             rows.push(row);
         }
     }

@@ -10,18 +10,18 @@ use crate::number::signed;
 
 impl Forgetting {
     /// Of a study with such sets, at the first of its temperatures.
-    pub fn of(study: &Study) -> Option<Self> {
+    pub fn from_study(study: &Study) -> Option<Self> {
         let temperature = study.datasets.iter().find(|set| set.domain == "out")?.temperature;
         let is_wanted = |set: &&Evaluated| set.domain == "out" && set.temperature == temperature;
         let sets: Vec<&Evaluated> = study.datasets.iter().filter(is_wanted).collect();
-        let of = |label: &str, k: usize| {
+        let change = |label: &str, k: usize| {
             let tables: Vec<_> =
                 sets.iter().map(|set| changes(&set.base.problems, &runs(set, label), k)).collect();
             (k, mean_change(&tables))
         };
         let row = |label: &&str| Forgotten {
             objective: label.to_string(),
-            pass: study.ks.iter().map(|k| of(label, *k)).collect(),
+            pass: study.ks.iter().map(|k| change(label, *k)).collect(),
         };
         Some(Self {
             sets: sets.iter().map(|set| set.name.clone()).collect(),
@@ -41,8 +41,8 @@ impl Forgetting {
         let titles = self.models.first().into_iter().flat_map(|one| &one.pass);
         let titles = titles.map(|(k, _)| format!("pass@{k}"));
         let mut rows = vec![std::iter::once("change from base".to_owned()).chain(titles).collect()];
-        let of = |one: &Forgotten| one.pass.iter().map(|(_, effect)| Some(*effect)).collect();
-        let table: Vec<Vec<Option<Effect>>> = self.models.iter().map(of).collect();
+        let effects = |one: &Forgotten| one.pass.iter().map(|(_, effect)| Some(*effect)).collect();
+        let table: Vec<Vec<Option<Effect>>> = self.models.iter().map(effects).collect();
         for (one, values) in self.models.iter().zip(cells(&table, false)) {
             let cell = |(value, (_, effect)): (&String, &(usize, Effect))| {
                 format!("{value} ({} to {})", signed(effect.low, 3), signed(effect.high, 3))
@@ -112,7 +112,7 @@ mod tests {
 
     /// Two sets outside the domain, of `problems` and four times as many; a run changes log-odds by `effect` and by
     /// something of its seed's.
-    fn drawn(draws: &mut Draws, (seeds, problems): (usize, usize), effect: f64) -> Effect {
+    fn simulate(draws: &mut Draws, (seeds, problems): (usize, usize), effect: f64) -> Effect {
         let moves: Vec<f64> = (0..seeds).map(|_| effect + 0.25 * draws.normal()).collect();
         let mut set = |count: usize, mean: f64| -> Vec<Vec<f64>> {
             let odds: Vec<f64> = (0..count).map(|_| mean + 1.5 * draws.normal()).collect();
@@ -134,20 +134,20 @@ mod tests {
     fn intervals_of_forgetting_cover_what_they_say() {
         for effect in [0.0, -0.6] {
             let mut draws = Draws::new(31);
-            let truth = drawn(&mut draws, (400, 800), effect).value;
+            let truth = simulate(&mut draws, (400, 800), effect).value;
             for seeds in [2, 3, 5] {
-                let (mut held, mut wrong, studies) = (0, 0, 1500);
+                let (mut covered, mut wrong, studies) = (0, 0, 1500);
                 for _ in 0..studies {
-                    let estimate = drawn(&mut draws, (seeds, 20), effect);
-                    held += i32::from(estimate.low <= truth && truth <= estimate.high);
+                    let estimate = simulate(&mut draws, (seeds, 20), effect);
+                    covered += i32::from(estimate.low <= truth && truth <= estimate.high);
                     wrong += i32::from(estimate.p_value < 0.05);
                 }
                 let share = |count: i32| f64::from(count) / f64::from(studies);
-                let (held, wrong) = (share(held), share(wrong));
+                let (covered, wrong) = (share(covered), share(wrong));
                 println!(
-                    "forgetting {effect}, {seeds} seeds: covered {held:.3}, p < .05 in {wrong:.3}"
+                    "forgetting {effect}, {seeds} seeds: covered {covered:.3}, p < .05 in {wrong:.3}"
                 );
-                assert!(held >= 0.93, "{effect}, {seeds} seeds: {held}");
+                assert!(covered >= 0.93, "{effect}, {seeds} seeds: {covered}");
                 assert!(effect != 0.0 || wrong < 0.07, "{seeds} seeds: {wrong}");
             }
         }

@@ -68,7 +68,7 @@ mod tests {
         Measured { summary: Summary::new(&problems, &[1, 4]).unwrap(), problems, samples: None }
     }
 
-    fn of(correct: &[usize]) -> Option<String> {
+    fn warning_for(correct: &[usize]) -> Option<String> {
         let tuned: Vec<Tuned> = correct
             .iter()
             .enumerate()
@@ -98,15 +98,15 @@ mod tests {
 
     #[test]
     fn a_fall_beyond_noise_warns_and_noise_does_not() {
-        let text = of(&[15, 16, 14]).unwrap();
+        let text = warning_for(&[15, 16, 14]).unwrap();
         assert!(
             text.starts_with("grpo: greedy accuracy .25 is below the base's .50 (change -.25"),
             "{text}"
         );
         assert!(text.ends_with("it did not learn."), "{text}");
-        assert_eq!(of(&[29, 28, 30]), None);
-        assert_eq!(of(&[40, 41, 42]), None);
+        assert_eq!(warning_for(&[29, 28, 30]), None);
+        assert_eq!(warning_for(&[40, 41, 42]), None);
         // One run speaks of itself, over problems.
-        assert!(of(&[15]).is_some() && of(&[28]).is_none());
+        assert!(warning_for(&[15]).is_some() && warning_for(&[28]).is_none());
     }
 }

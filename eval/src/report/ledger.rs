@@ -52,17 +52,17 @@ fn ends<'a>(study: &Study, ledger: &'a Ledger, label: &'a str) -> Vec<&'a Point>
 }
 
 /// The mean of what some runs have; none where one has none.
-fn mean(points: &[&Point], of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
-    let values: Option<Vec<f64>> = points.iter().map(|point| of(point)).collect();
+fn mean(points: &[&Point], value: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+    let values: Option<Vec<f64>> = points.iter().map(|point| value(point)).collect();
     values.filter(|values| !values.is_empty()).map(|v| v.iter().sum::<f64>() / v.len() as f64)
 }
 
 fn row(ledger: &Ledger, label: &str, points: &[&Point]) -> Vec<String> {
     let number = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.3}"));
     let share = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.2}"));
-    let pair = |of: &dyn Fn(&Point, usize) -> Option<f64>| {
-        let of = |place: usize| share(mean(points, |point| of(point, place)));
-        (0..SHARES.len()).map(of).collect::<Vec<_>>().join(" / ")
+    let pair = |value: &dyn Fn(&Point, usize) -> Option<f64>| {
+        let at_place = |place: usize| share(mean(points, |point| value(point, place)));
+        (0..SHARES.len()).map(at_place).collect::<Vec<_>>().join(" / ")
     };
     let mut cells = vec![
         label.to_owned(),
@@ -83,8 +83,8 @@ fn by_probability(study: &Study, ledger: &Ledger) -> Chart {
     for label in study.labels() {
         let ends = ends(study, ledger, label);
         let at = |bin: usize| {
-            let kept = mean(&ends, |point| point.by_bin[0][bin])?;
-            Some((ledger.bins[bin].log10, kept))
+            let retained = mean(&ends, |point| point.by_bin[0][bin])?;
+            Some((ledger.bins[bin].log10, retained))
         };
         // From the rarest to the likeliest.
         let points: Vec<(f64, f64)> = (0..ledger.bins.len()).rev().filter_map(at).collect();
@@ -110,7 +110,9 @@ fn along_training(study: &Study, ledger: &Ledger) -> Chart {
         for index in 0..shortest {
             let at: Vec<&Point> = runs.iter().map(|run| run[index]).collect();
             let updates = mean(&at, |point| Some(point.updates as f64)).unwrap_or(0.0);
-            points.extend(mean(&at, |point| Some(point.survival[0])).map(|kept| (updates, kept)));
+            points.extend(
+                mean(&at, |point| Some(point.survival[0])).map(|retained| (updates, retained)),
+            );
         }
         if shortest > 0 {
             lines.push(Line::new(label, points));

@@ -15,23 +15,24 @@ struct Number {
     title: String,
     digits: usize,
     most: f64,
-    of: Box<dyn Fn(&Tally) -> f64>,
+    value: Box<dyn Fn(&Tally) -> f64>,
 }
 
 impl Number {
     fn pass(k: usize) -> Self {
-        let of = Box::new(move |tally: &Tally| tally_pass_at_k(tally, k));
-        Self { title: format!("pass@{k}"), digits: 3, most: 1.0, of }
+        let value = Box::new(move |tally: &Tally| tally_pass_at_k(tally, k));
+        Self { title: format!("pass@{k}"), digits: 3, most: 1.0, value }
     }
 
     fn greedy() -> Self {
-        let of = Box::new(|tally: &Tally| f64::from(u8::from(tally.greedy == Some(true))));
-        Self { title: "greedy".into(), digits: 3, most: 1.0, of }
+        let value = Box::new(|tally: &Tally| f64::from(u8::from(tally.greedy == Some(true))));
+        Self { title: "greedy".into(), digits: 3, most: 1.0, value }
     }
 
     fn distinct(k: usize) -> Self {
-        let of = move |tally: &Tally| unique_correct(tally, Level::Solution, k.min(tally.samples));
-        Self { title: "distinct".into(), digits: 2, most: k as f64, of: Box::new(of) }
+        let value =
+            move |tally: &Tally| unique_correct(tally, Level::Solution, k.min(tally.samples));
+        Self { title: "distinct".into(), digits: 2, most: k as f64, value: Box::new(value) }
     }
 
     /// The value with its interval.
@@ -57,8 +58,8 @@ fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
         let least = of_problems(set);
         (low, high) = (low.min(most * least.low), high.max(most * least.high));
     } else if high - low < 1e-9 * most {
-        let ends = |of: fn(&Estimate) -> f64| {
-            let all = sets.iter().map(|set| of(&of_problems(set)));
+        let ends = |end: fn(&Estimate) -> f64| {
+            let all = sets.iter().map(|set| end(&of_problems(set)));
             most * all.sum::<f64>() / sets.len() as f64
         };
         (low, high) = (ends(|e| e.low), ends(|e| e.high));
@@ -67,11 +68,11 @@ fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
 }
 
 /// A row a run with the values of the problems that all of them were judged on.
-fn values(all: &[&[Tally]], of: &dyn Fn(&Tally) -> f64) -> Vec<Vec<f64>> {
+fn values(all: &[&[Tally]], value: &dyn Fn(&Tally) -> f64) -> Vec<Vec<f64>> {
     let problems = all.first().map_or(0, |run| run.len());
     let judged: Vec<usize> =
         (0..problems).filter(|i| all.iter().all(|run| run[*i].samples > 0)).collect();
-    all.iter().map(|run| judged.iter().map(|i| of(&run[*i])).collect()).collect()
+    all.iter().map(|run| judged.iter().map(|i| value(&run[*i])).collect()).collect()
 }
 
 /// Averages over the sets of each domain that has several, at the temperature of training, with 95 % intervals: a name
@@ -94,11 +95,11 @@ pub fn averages(study: &Study) -> Vec<(String, Vec<Vec<String>>)> {
         let titles = numbers.iter().map(|number| number.title.clone());
         let mut table = vec![std::iter::once("objective".to_owned()).chain(titles).collect()];
         for name in std::iter::once("base").chain(study.labels()) {
-            let of = |number: &Number| {
-                let rows = |set: &&Evaluated| values(&runs(set, name), &number.of);
+            let cell = |number: &Number| {
+                let rows = |set: &&Evaluated| values(&runs(set, name), &number.value);
                 number.cell(&sets.iter().map(rows).collect::<Vec<_>>())
             };
-            table.push(std::iter::once(name.to_owned()).chain(numbers.iter().map(of)).collect());
+            table.push(std::iter::once(name.to_owned()).chain(numbers.iter().map(cell)).collect());
         }
         let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
         tables.push((format!("{title}, mean of {}", names.join(", ")), table));
@@ -123,7 +124,7 @@ pub fn best_temperatures(study: &Study, name: &str) -> Vec<Vec<String>> {
         for number in &numbers {
             // By temperature, a row a run.
             let by_temperature: Vec<Vec<Vec<f64>>> =
-                sets.iter().map(|set| values(&runs(set, name), &number.of)).collect();
+                sets.iter().map(|set| values(&runs(set, name), &number.value)).collect();
             let (halves, chosen) = at_best(&by_temperature);
             row.push(number.cell(&halves));
             let [even, odd] = chosen.map(|place| sets[place].temperature);
@@ -188,17 +189,17 @@ mod tests {
         let mut draws = Draws::new(21);
         let truth = level(&study(&mut draws, (300, 1000)), 1.0).value;
         for seeds in [2, 3, 5] {
-            let (mut held, studies) = (0, 1500);
+            let (mut covered, studies) = (0, 1500);
             for _ in 0..studies {
                 let estimate = level(&study(&mut draws, (seeds, 20)), 1.0);
                 assert!(
                     estimate.low >= 0.0 && estimate.high <= 1.0 && estimate.low < estimate.high
                 );
-                held += i32::from(estimate.low <= truth && truth <= estimate.high);
+                covered += i32::from(estimate.low <= truth && truth <= estimate.high);
             }
-            let held = f64::from(held) / f64::from(studies);
-            println!("average of two sets, {seeds} seeds: covered {held:.3}");
-            assert!(held >= 0.93, "{seeds} seeds: {held}");
+            let covered = f64::from(covered) / f64::from(studies);
+            println!("average of two sets, {seeds} seeds: covered {covered:.3}");
+            assert!(covered >= 0.93, "{seeds} seeds: {covered}");
         }
     }
 
@@ -208,27 +209,27 @@ mod tests {
         let many = odds(&mut draws, 20_000, -1.0);
         let truth = level(&[set(&mut draws, &[0.0; 30], &many)], 1.0).value;
         for seeds in [1, 2, 4] {
-            let (mut held, mut mean, mut naive, studies) = (0, 0.0, 0.0, 1500);
+            let (mut covered, mut mean, mut naive, studies) = (0, 0.0, 0.0, 1500);
             for _ in 0..studies {
                 let seeds: Vec<f64> = vec![0.0; seeds];
                 let odds = odds(&mut draws, 60, -1.0);
                 let four: Vec<_> = (0..4).map(|_| set(&mut draws, &seeds, &odds)).collect();
                 let estimate = level(&at_best(&four).0, 1.0);
-                held += i32::from(estimate.low <= truth && truth <= estimate.high);
+                covered += i32::from(estimate.low <= truth && truth <= estimate.high);
                 mean += estimate.value / f64::from(studies);
                 let best = four.iter().map(|rows| level(std::slice::from_ref(rows), 1.0).value);
                 naive += best.fold(0.0, f64::max) / f64::from(studies);
             }
-            let held = f64::from(held) / f64::from(studies);
+            let covered = f64::from(covered) / f64::from(studies);
             println!(
                 "best of four equal temperatures, {seeds} seeds: {mean:.3} for {truth:.3} (chosen and measured on the \
-                 same problems {naive:.3}), covered {held:.3}"
+                 same problems {naive:.3}), covered {covered:.3}"
             );
             assert!(
                 (mean - truth).abs() < 0.004 && naive > truth + 0.004,
                 "{mean} {naive} {truth}"
             );
-            assert!(held >= 0.93, "{seeds} seeds: {held}");
+            assert!(covered >= 0.93, "{seeds} seeds: {covered}");
         }
     }
 

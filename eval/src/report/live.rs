@@ -43,11 +43,11 @@ impl Live {
             drop(self.files.entry(path.clone()).or_default().follow(&self.directory, &path));
         }
         let runs = self.files.keys().filter(|path| path.ends_with("metrics.jsonl"));
-        let of = |path: &PathBuf| {
+        let run_steps = |path: &PathBuf| {
             let run = path.parent().unwrap_or(&self.directory);
             completions(run, &self.name(run))
         };
-        self.steps = runs.flat_map(of).collect();
+        self.steps = runs.flat_map(run_steps).collect();
         let mut shown = serde_json::to_value(self.document())?;
         // Only what is there is linked: a folder of runs has no report of its own.
         let report = self.directory.join("report.html");

@@ -50,14 +50,14 @@ pub(super) struct Sampled<'a> {
 /// The samples of one model on one set, and those at temperature 0.
 #[derive(Default)]
 pub(super) struct Source {
-    drawn: Option<Arc<Index>>,
+    sampled: Option<Arc<Index>>,
     greedy: Option<Arc<Index>>,
 }
 
 /// The samples of one model to one problem.
 struct Samples {
     greedy: Vec<Sample>,
-    drawn: Vec<Sample>,
+    sampled: Vec<Sample>,
 }
 
 /// A sample as the page gets it: text, verdict, reason or class, tokens, whether it was truncated, whether it was drawn
@@ -78,7 +78,7 @@ pub(super) struct SampleChunks {
     /// Whether a text may hold mathematics.
     pub(super) has_mathematics: bool,
     /// For the reader.
-    pub(super) said: String,
+    pub(super) note: String,
 }
 
 impl SampleChunks {
@@ -108,7 +108,7 @@ impl Source {
     /// A link out of the folder, a file that is no file of samples.
     pub(super) fn open(
         folder: &Path,
-        drawn: Option<PathBuf>,
+        sampled: Option<PathBuf>,
         greedy: Option<PathBuf>,
     ) -> Result<Self> {
         let open = |path: Option<PathBuf>| -> Result<Option<Arc<Index>>> {
@@ -119,29 +119,29 @@ impl Source {
         };
         // An evaluation of an earlier version may have come without the second one. What is there is no pipe.
         let greedy = greedy.filter(|path| path.symlink_metadata().is_ok());
-        Ok(Self { drawn: open(drawn)?, greedy: open(greedy)? })
+        Ok(Self { sampled: open(sampled)?, greedy: open(greedy)? })
     }
 
     /// With an index of the samples that is there already.
     pub(super) fn indexed(
-        drawn: Arc<Index>,
+        sampled: Arc<Index>,
         folder: &Path,
         greedy: Option<PathBuf>,
     ) -> Result<Self> {
-        Ok(Self { drawn: Some(drawn), ..Self::open(folder, None, greedy)? })
+        Ok(Self { sampled: Some(sampled), ..Self::open(folder, None, greedy)? })
     }
 
     fn is_empty(&self) -> bool {
-        self.drawn.as_ref().is_none_or(|drawn| drawn.problems().next().is_none())
+        self.sampled.as_ref().is_none_or(|sampled| sampled.problems().next().is_none())
     }
 
     /// The samples of a problem.
     fn samples(&self, id: &str) -> Result<Samples> {
-        let of = |index: &Option<Arc<Index>>| match index {
+        let read = |index: &Option<Arc<Index>>| match index {
             Some(index) => index.samples(id),
             None => Ok(Vec::new()),
         };
-        Ok(Samples { greedy: of(&self.greedy)?, drawn: of(&self.drawn)? })
+        Ok(Samples { greedy: read(&self.greedy)?, sampled: read(&self.sampled)? })
     }
 }
 
@@ -149,7 +149,7 @@ impl Serialize for Samples {
     /// As the page gets them, the one at temperature 0 first.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let greedy = distinct(&self.greedy, true);
-        serializer.collect_seq(greedy.into_iter().chain(distinct(&self.drawn, false)))
+        serializer.collect_seq(greedy.into_iter().chain(distinct(&self.sampled, false)))
     }
 }
 
@@ -176,7 +176,7 @@ impl Serialize for Row<'_> {
 /// Chunks as they are packed: in the page until they are too many, then all of them beside it.
 struct Chunks<'a> {
     folder: &'a Path,
-    held: Vec<(String, String)>,
+    pending: Vec<(String, String)>,
     bytes: usize,
     is_beside: bool,
 }
@@ -184,7 +184,7 @@ struct Chunks<'a> {
 impl Chunks<'_> {
     fn add(&mut self, more: Vec<(String, String)>) -> Result<()> {
         self.bytes += more.iter().map(|(_, text)| text.len()).sum::<usize>();
-        self.held.extend(more);
+        self.pending.extend(more);
         if !self.is_beside && self.bytes <= MAX_EMBEDDED {
             return Ok(());
         }
@@ -193,7 +193,7 @@ impl Chunks<'_> {
             output_file::subfolder(self.folder).with_context(describe)?;
             self.is_beside = true;
         }
-        self.held
+        self.pending
             .par_drain(..)
             .try_for_each(|(name, text)| {
                 let script = format!("tealight.arrived(\"{name}\",\"{text}\")");
@@ -213,7 +213,7 @@ pub(super) fn place(
     /// Chunks that are packed at a time.
     const TOGETHER: usize = 256;
     let folder = output.join("report-data");
-    let mut chunks = Chunks { folder: &folder, held: Vec::new(), bytes: 0, is_beside: false };
+    let mut chunks = Chunks { folder: &folder, pending: Vec::new(), bytes: 0, is_beside: false };
     let mathematics = AtomicBool::new(false);
     let (mut listed, mut is_any) = (Vec::new(), false);
     for (index, set) in sets.iter().enumerate() {
@@ -226,10 +226,11 @@ pub(super) fn place(
             set.counts[0].iter().map(|tally| tally.problem.as_str()).collect();
         for (part, some) in problems.chunks(PROBLEMS * TOGETHER).enumerate() {
             let pack = |(number, ids): (usize, &[&str])| {
-                let of = |id: &&str| -> Result<Vec<Samples>> {
+                let problem_samples = |id: &&str| -> Result<Vec<Samples>> {
                     set.sources.iter().map(|source| source.samples(id)).collect()
                 };
-                let all: Vec<Vec<Samples>> = ids.iter().map(of).collect::<Result<_>>()?;
+                let all: Vec<Vec<Samples>> =
+                    ids.iter().map(problem_samples).collect::<Result<_>>()?;
                 let text = serde_json::to_string(&all)?;
                 if !mathematics.load(Ordering::Relaxed) && has_mathematics(&text) {
                     mathematics.store(true, Ordering::Relaxed);
@@ -244,19 +245,19 @@ pub(super) fn place(
     if !is_any {
         return Ok(SampleChunks::default());
     }
-    let Chunks { held, bytes, is_beside, .. } = chunks;
+    let Chunks { pending, bytes, is_beside, .. } = chunks;
     let megabytes = bytes as f64 / 1e6;
-    let said = match is_beside {
+    let note = match is_beside {
         false => format!("All samples are in this file ({megabytes:.1} MB, compressed)."),
         true => format!(
             "The samples are beside this file, in report-data ({megabytes:.1} MB, compressed): keep the two together."
         ),
     };
     let mut placed = SampleChunks {
-        chunks: held,
+        chunks: pending,
         placement: Some(Placement { size: PROBLEMS, is_beside }),
         has_mathematics: mathematics.into_inner(),
-        said,
+        note,
     };
     placed.with("problems", &Listing { models, sets: &listed })?;
     Ok(placed)
@@ -343,16 +344,16 @@ mod tests {
     fn greedy_truncated_repeated_and_silent_samples_are_in_the_page() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| Some(folder.path().join(name));
-        let drawn = [
+        let sampled = [
             sample(0, "t", Verdict::NoAnswer, false),
             sample(1, "u", Verdict::correct("x", "x"), true),
             sample(2, "u", Verdict::correct("x", "x"), true),
         ];
-        store::write(&folder.path().join("s.jsonl"), drawn.iter()).unwrap();
+        store::write(&folder.path().join("s.jsonl"), sampled.iter()).unwrap();
         let greedy = [sample(0, "t", Verdict::correct("x", "x"), false)];
         store::write(&folder.path().join("s.greedy.jsonl"), greedy.iter()).unwrap();
         let mut tally = Tally { problem: "a".into(), greedy: Some(false), ..Tally::default() };
-        drawn.iter().for_each(|sample| tally.add(sample));
+        sampled.iter().for_each(|sample| tally.add(sample));
         let tallies = [tally];
         let source = Source::open(folder.path(), path("s.jsonl"), path("s.greedy.jsonl")).unwrap();
         let set = Sampled {
@@ -363,7 +364,7 @@ mod tests {
             sources: vec![source],
         };
         let placed = place(&["m".into()], &[set], folder.path()).unwrap();
-        let of = |id: &str| {
+        let unpack = |id: &str| {
             let block = placed.embedded().find(|(name, _)| name == id).unwrap();
             unpacked(&block.1)
         };
@@ -372,10 +373,10 @@ mod tests {
             ["t", "no answer", "", 3, 1, 0, 1],
             ["u", "correct", "x", 3, 0, 0, 2],
         ]]]);
-        assert_eq!(of("chunk-0-0"), expected);
+        assert_eq!(unpack("chunk-0-0"), expected);
         // Correct samples, all, truncated, without an answer, not judged.
-        assert_eq!(of("problems")["sets"][0]["problems"][0][3], json!([[2, 3, 1, 1, 0]]));
-        assert!(!placed.has_mathematics && placed.said.contains("in this file"));
+        assert_eq!(unpack("problems")["sets"][0]["problems"][0][3], json!([[2, 3, 1, 1, 0]]));
+        assert!(!placed.has_mathematics && placed.note.contains("in this file"));
     }
 
     #[test]

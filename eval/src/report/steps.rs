@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn the_last_step_is_always_among_those_a_page_holds() {
         let file = |step| StepFile { run: String::new(), step, path: PathBuf::new() };
-        let kept = some((0..1000).map(file).collect());
-        assert!(kept.len() <= MAX_FILES && kept.last().is_some_and(|one| one.step == 999));
+        let shown = some((0..1000).map(file).collect());
+        assert!(shown.len() <= MAX_FILES && shown.last().is_some_and(|one| one.step == 999));
     }
 
     #[test]

@@ -319,20 +319,20 @@ impl Study {
 
 impl Evaluated {
     /// The runs of one objective, one a seed.
-    pub fn of<'a>(&'a self, objective: &'a str) -> impl Iterator<Item = &'a Tuned> + Clone {
+    pub fn runs_of<'a>(&'a self, objective: &'a str) -> impl Iterator<Item = &'a Tuned> + Clone {
         self.tuned.iter().filter(move |tuned| tuned.objective == objective)
     }
 
     /// Compares every objective with the base, over its seeds.
     pub fn contrast(&mut self, labels: &[String], ks: &[usize]) {
         let table: Vec<&[Tally]> = self.tuned.iter().map(Tuned::counts).collect();
-        let of = |label: &String| {
-            let runs: Vec<&[Tally]> = self.of(label).map(Tuned::counts).collect();
+        let compared = |label: &String| {
+            let runs: Vec<&[Tally]> = self.runs_of(label).map(Tuned::counts).collect();
             let (base, second) = (self.base.problems.as_slice(), self.second.as_deref());
-            let of = Evaluations { base, second, runs: &runs, table: &table };
-            (label.clone(), Contrast::new(&of, ks))
+            let evaluations = Evaluations { base, second, runs: &runs, table: &table };
+            (label.clone(), Contrast::new(&evaluations, ks))
         };
-        let all = labels.iter().map(of);
+        let all = labels.iter().map(compared);
         self.contrasts = all.collect();
     }
 

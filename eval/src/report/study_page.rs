@@ -30,7 +30,7 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
     let steps = page::embed_steps(&mut placed, stored)?;
     let mut document = Document { steps, ..document(study, &courses) };
     document.reproduce.push(Recipe::of_folder("study", folder, ""));
-    document.footer.push(placed.said.clone());
+    document.footer.push(placed.note.clone());
     document.samples.clone_from(&placed.placement);
     let page = page::html(&document, &placed)?;
     store::write_whole(&folder.join("report.html"), page.as_bytes())
@@ -66,10 +66,10 @@ pub fn write_training(folder: &Path) -> Result<()> {
 fn names_of_runs(study: &Study) -> Vec<String> {
     let labels = study.labels();
     let Some(set) = study.datasets.first() else { return Vec::new() };
-    let of = |label: &&str| -> Vec<String> {
-        set.of(label).map(|run| run_name(study, label, run.seed)).collect()
+    let run_names = |label: &&str| -> Vec<String> {
+        set.runs_of(label).map(|run| run_name(study, label, run.seed)).collect()
     };
-    labels.iter().flat_map(of).collect()
+    labels.iter().flat_map(run_names).collect()
 }
 
 fn run_name(study: &Study, label: &str, seed: u64) -> String {
@@ -82,15 +82,16 @@ pub(super) fn samples<'a>(
     set: &'a Evaluated,
     folder: &Path,
 ) -> Result<Sampled<'a>> {
-    let runs = study.labels().into_iter().flat_map(|label| set.of(label).map(|run| &run.measured));
+    let runs =
+        study.labels().into_iter().flat_map(|label| set.runs_of(label).map(|run| &run.measured));
     let all: Vec<&Measured> = std::iter::once(&set.base).chain(runs).collect();
     let source = |measured: &&Measured| {
         let Some(file) = &measured.samples else { return Ok(Source::default()) };
         let greedy = file.strip_suffix(".jsonl").map(|stem| format!("{stem}.greedy.jsonl"));
         let greedy = greedy.map(|file| names::inside(folder, &file)).transpose()?;
-        let drawn = names::inside(folder, file)?;
+        let sampled = names::inside(folder, file)?;
         // A study may be sent without its samples.
-        Source::open(folder, Some(drawn).filter(|path| path.symlink_metadata().is_ok()), greedy)
+        Source::open(folder, Some(sampled).filter(|path| path.symlink_metadata().is_ok()), greedy)
     };
     Ok(Sampled {
         name: set.title(study),
@@ -125,7 +126,7 @@ pub(super) fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>,
         if is_read {
             course.held_out(run);
         } else {
-            course = Followed::of(run);
+            course = Followed::from_training(run);
         }
         courses.push((run.objective.clone(), course));
         let name = run_name(study, &run.objective, run.seed);
@@ -300,7 +301,7 @@ fn pareto(study: &Study, set: &Evaluated) -> Chart {
     let point = |measured: &Measured| (at(&measured.summary, 1), at(&measured.summary, k));
     let mut lines = vec![Line::new("base", vec![point(&set.base)])];
     for label in study.labels() {
-        let runs = set.of(label).map(|run| point(&run.measured));
+        let runs = set.runs_of(label).map(|run| point(&run.measured));
         lines.push(Line::new(label, runs.collect()));
     }
     Chart::new("Accuracy against coverage", ("pass@1", &format!("pass@{k}")), lines)
@@ -331,10 +332,10 @@ fn distinct_chart(study: &Study, set: &Evaluated) -> Chart {
 
 /// One line for the base, with its interval over problems, and one for each objective, the mean over seeds with their
 /// range.
-fn curves(study: &Study, set: &Evaluated, of: fn(&Summary) -> &ByK) -> Vec<Line> {
-    let mut lines = vec![super::evaluation::curve("base", of(&set.base.summary))];
+fn curves(study: &Study, set: &Evaluated, by_k: fn(&Summary) -> &ByK) -> Vec<Line> {
+    let mut lines = vec![super::evaluation::curve("base", by_k(&set.base.summary))];
     for label in study.labels() {
-        let runs: Vec<&ByK> = set.of(label).map(|run| of(&run.measured.summary)).collect();
+        let runs: Vec<&ByK> = set.runs_of(label).map(|run| by_k(&run.measured.summary)).collect();
         let (mut points, mut band) = (Vec::new(), Vec::new());
         for k in &study.grid {
             let values: Vec<f64> =
@@ -365,8 +366,9 @@ fn interpolate(points: &[(f64, f64)], k: f64) -> f64 {
 /// Where runs went: held-out Pass@1 against the largest Pass@k, evaluation by evaluation.
 fn path_chart(study: &Study) -> Chart {
     let line = |run: &Training| {
-        let point =
-            |held: &super::HeldOut| Some((held.pass_at_k.first()?.1, held.pass_at_k.last()?.1));
+        let point = |held_out: &super::HeldOut| {
+            Some((held_out.pass_at_k.first()?.1, held_out.pass_at_k.last()?.1))
+        };
         let points: Vec<(f64, f64)> = run.held_out.iter().filter_map(point).collect();
         Line { mark: points.last().copied(), ..Line::new(run.objective.clone(), points) }
     };

@@ -149,8 +149,8 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     let scored = with_nll(evaluated);
     let cells = |name: &str, all: &[&Summary], contrast: Option<&Contrast>| {
         let mut row = vec![name.to_owned()];
-        for (digits, of) in &numbers {
-            row.push(with_spread(&all.iter().map(|s| of(s)).collect::<Vec<_>>(), *digits));
+        for (digits, number) in &numbers {
+            row.push(with_spread(&all.iter().map(|s| number(s)).collect::<Vec<_>>(), *digits));
         }
         let matched = contrast.and_then(matched);
         row.push(matched.map_or(String::new(), |at| signed(at.measures[0].3.value, 2)));
@@ -176,7 +176,8 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     };
     let mut rows = vec![cells("base", &[&evaluated.base.summary], None)];
     for (label, contrast) in &evaluated.contrasts {
-        let all: Vec<&Summary> = evaluated.of(label).map(|run| &run.measured.summary).collect();
+        let all: Vec<&Summary> =
+            evaluated.runs_of(label).map(|run| &run.measured.summary).collect();
         rows.push(cells(label, &all, Some(contrast)));
     }
     rows
@@ -260,7 +261,7 @@ pub fn pairs(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
 pub(super) fn runs<'a>(evaluated: &'a Evaluated, name: &'a str) -> Vec<&'a [Tally]> {
     match name {
         "base" => vec![evaluated.base.problems.as_slice()],
-        label => evaluated.of(label).map(|tuned| tuned.measured.problems.as_slice()).collect(),
+        label => evaluated.runs_of(label).map(|tuned| tuned.measured.problems.as_slice()).collect(),
     }
 }
 
@@ -301,8 +302,8 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for label in study.trained() {
         let runs = || study.training.iter().filter(|run| run.objective == label);
-        let mean = |of: fn(&super::Training) -> f64| {
-            format!("{:.0}", runs().map(of).sum::<f64>() / runs().count().max(1) as f64)
+        let mean = |value: fn(&super::Training) -> f64| {
+            format!("{:.0}", runs().map(value).sum::<f64>() / runs().count().max(1) as f64)
         };
         rows.push(vec![
             label.to_owned(),

@@ -67,7 +67,7 @@ pub fn write_tasks(all: &TasksStudy, folder: &Path) -> Result<()> {
     let mut document = Document { steps, ..document(all, &studies, &followed) };
     document.models.extend(labels);
     document.reproduce.push(Recipe::of_folder("study", folder, ""));
-    document.footer.push(placed.said.clone());
+    document.footer.push(placed.note.clone());
     document.samples.clone_from(&placed.placement);
     let page = page::html(&document, &placed)?;
     store::write_whole(&folder.join("report.html"), page.as_bytes())
@@ -113,7 +113,7 @@ fn runs(studies: &[(&str, Study)], labels: &[String]) -> Vec<String> {
     };
     let several = study.seeds().len() > 1;
     for (label, own) in labels.iter().zip(study.labels()) {
-        runs.extend(set.of(own).map(|run| match several {
+        runs.extend(set.runs_of(own).map(|run| match several {
             true => format!("{label} seed {}", run.seed),
             false => label.clone(),
         }));
@@ -135,8 +135,8 @@ fn document(
     let mut verdict: Vec<String> = all.across.iter().map(|across| across.text.clone()).collect();
     verdict.extend(all.distinct.iter().map(|distinct| distinct.text.clone()));
     let own = |one: &TaskCurves| {
-        let said = &one.curves.as_ref()?.verdict.text;
-        Some(format!("{}, with p-values for its own tests: {said}", one.task))
+        let text = &one.curves.as_ref()?.verdict.text;
+        Some(format!("{}, with p-values for its own tests: {text}", one.task))
     };
     verdict.extend(all.tasks.iter().filter_map(own));
     let without = |one: &TaskCurves| {

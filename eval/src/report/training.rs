@@ -68,7 +68,7 @@ pub(super) struct Followed {
 
 impl Followed {
     /// The training of a study's run.
-    pub(super) fn of(run: &Training) -> Self {
+    pub(super) fn from_training(run: &Training) -> Self {
         let mut course = Self::default();
         for point in &run.points {
             let values = [("reward", point.reward), ("entropy", point.entropy), ("kl", point.kl)];
@@ -163,9 +163,9 @@ impl Followed {
         let Ok(Value::Object(row)) = serde_json::from_slice::<Value>(line) else { return };
         let step = row.get("step").and_then(Value::as_f64).filter(|step| step.abs() < 1e15);
         let Some(step) = step else { return };
-        let drawn = DRAWN.iter().map(|(key, ..)| (*key).to_owned());
+        let keys = DRAWN.iter().map(|(key, ..)| (*key).to_owned());
         let ks = row.keys().filter(|key| tries(key).is_some()).take(MAX_KS).cloned();
-        for key in drawn.chain(ks).collect::<Vec<_>>() {
+        for key in keys.chain(ks).collect::<Vec<_>>() {
             self.push(&key, step, row.get(&key).and_then(Value::as_f64));
         }
     }
@@ -211,7 +211,10 @@ fn chart(runs: &[(String, &Followed)], key: &str, title: &str, mut about: String
 /// The training of models whose runs left their metrics beside them, `RUN/metrics.jsonl` for the model `RUN/final`:
 /// their charts, and the files of their completions. The name of a model may come from a stranger's file, so only runs
 /// in one of `folders` are read.
-pub(super) fn beside(models: &[(&str, &str)], folders: &[&Path]) -> (Section, Vec<StepFile>) {
+pub(super) fn runs_of_models(
+    models: &[(&str, &str)],
+    folders: &[&Path],
+) -> (Section, Vec<StepFile>) {
     let (mut followed, mut stored) = (Vec::new(), Vec::new());
     for (name, model) in models {
         let run = Path::new(model).parent().and_then(|run| within(run, folders));
@@ -275,7 +278,7 @@ mod tests {
             points: vec![point(5, 0.0), point(10, 1.0), point(15, 2.0), point(20, 0.5)],
             ..Training::default()
         };
-        let course = Followed::of(&run);
+        let course = Followed::from_training(&run);
         let charts = charts(&[("grpo".to_owned(), &course)]);
         assert_eq!(charts.len(), 1, "what is not logged is not drawn");
         let line = &charts[0].lines[0];
@@ -323,7 +326,7 @@ mod tests {
         let reported = at("reported");
         let is_shown = |model: PathBuf, folders: &[&Path]| {
             let model = model.display().to_string();
-            !beside(&[("m", &model)], folders).0.blocks.is_empty()
+            !runs_of_models(&[("m", &model)], folders).0.blocks.is_empty()
         };
         assert!(is_shown(at("reported/run/final"), &[&reported]));
         assert!(is_shown(at("private/final"), &[&reported, &at("private")]), "named");

@@ -287,9 +287,9 @@ impl Section {
     /// With charts beside each other, without those that have nothing to draw.
     #[must_use]
     pub fn charts(mut self, charts: Vec<Chart>) -> Self {
-        let drawn: Vec<Chart> = charts.into_iter().filter(|c| !c.lines.is_empty()).collect();
-        if !drawn.is_empty() {
-            self.blocks.push(Block::Charts(drawn));
+        let nonempty: Vec<Chart> = charts.into_iter().filter(|c| !c.lines.is_empty()).collect();
+        if !nonempty.is_empty() {
+            self.blocks.push(Block::Charts(nonempty));
         }
         self
     }

@@ -100,14 +100,14 @@ impl IndexBuilder {
                 complete = run.end();
                 is_next
             };
-            let kept = runs.iter().take_while(is_next).count();
-            if kept < runs.len() {
-                let complete = runs[..kept].last().map_or(0, Run::end);
+            let contiguous = runs.iter().take_while(is_next).count();
+            if contiguous < runs.len() {
+                let complete = runs[..contiguous].last().map_or(0, Run::end);
                 index.notes.push(format!(
                     "{}: problem `{problem}` lacks its sample {complete}; what comes after it is drawn again",
                     path.display(),
                 ));
-                runs.truncate(kept);
+                runs.truncate(contiguous);
             }
             runs.shrink_to_fit();
         }

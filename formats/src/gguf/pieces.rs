@@ -95,8 +95,8 @@ pub(super) fn scores(tokens: &[String], merges: &[(String, String)]) -> Vec<f64>
         ranks.entry(format!("{a}{b}")).or_insert(next);
     }
     let last = ranks.len();
-    let of = |token: &String| -(ranks.get(token).copied().unwrap_or(last) as f64);
-    tokens.iter().map(of).collect()
+    let score = |token: &String| -(ranks.get(token).copied().unwrap_or(last) as f64);
+    tokens.iter().map(score).collect()
 }
 
 #[cfg(test)]

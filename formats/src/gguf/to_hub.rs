@@ -181,14 +181,14 @@ impl Gguf {
             Some((hidden, heads)) => hidden / heads,
             None => dim as f64,
         };
-        let of = |name: &str, other: f64| {
+        let float_or = |name: &str, other: f64| {
             Ok::<_, anyhow::Error>(self.float(&key(name))?.unwrap_or(other))
         };
         config["head_dim"] = json!(dim);
         config["query_pre_attn_scalar"] = json!(scalar);
         config["hidden_activation"] = json!("gelu_pytorch_tanh");
-        config["rope_theta"] = json!(of("rope.freq_base", 1e6)?);
-        config["rope_local_base_freq"] = json!(of("rope.freq_base_swa", 1e4)?);
+        config["rope_theta"] = json!(float_or("rope.freq_base", 1e6)?);
+        config["rope_local_base_freq"] = json!(float_or("rope.freq_base_swa", 1e4)?);
         config["sliding_window_pattern"] = json!(GEMMA_PATTERN);
         if let Some(window) = self.int(&key("attention.sliding_window"))? {
             config["sliding_window"] = json!(window);

@@ -62,8 +62,12 @@ impl GgufType {
 pub(super) fn divisors(architecture: &Architecture) -> Vec<f32> {
     let (rope, dim) = (&architecture.ropes[0], architecture.rotary_dim);
     let plain = Rope { scaling: None, ..rope.clone() };
-    let of = tealight_nn::model::inverse_frequencies;
-    of(&plain, dim).iter().zip(of(rope, dim)).map(|(plain, scaled)| plain / scaled).collect()
+    let frequencies = tealight_nn::model::inverse_frequencies;
+    frequencies(&plain, dim)
+        .iter()
+        .zip(frequencies(rope, dim))
+        .map(|(plain, scaled)| plain / scaled)
+        .collect()
 }
 
 /// One tensor of a file.

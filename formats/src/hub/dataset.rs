@@ -62,7 +62,7 @@ impl HubDataset {
     /// `hub:` before another form, a name that could be of a file here as well, a part of a split.
     pub fn parse(spec: &str) -> Result<Option<Self>> {
         let explicit = spec.strip_prefix("hub:");
-        let Some(dataset) = Self::of(explicit.unwrap_or(spec)) else {
+        let Some(dataset) = Self::parse_path(explicit.unwrap_or(spec)) else {
             return if explicit.is_some() { bail!("`{spec}`: {FORM}") } else { Ok(None) };
         };
         let owner = dataset.id.split('/').next().unwrap_or_default();
@@ -87,7 +87,7 @@ impl HubDataset {
         }
     }
 
-    fn of(text: &str) -> Option<Self> {
+    fn parse_path(text: &str) -> Option<Self> {
         let (path, part) =
             text.split_once(':').map_or((text, None), |(path, part)| (path, Some(part)));
         let (path, revision) = path.split_once('@').unwrap_or((path, "main"));

@@ -136,7 +136,7 @@ fn config(value: &Value) -> Result<Config> {
 mod tests {
     use super::*;
 
-    fn of(yaml: &str) -> Result<Vec<Config>> {
+    fn parse(yaml: &str) -> Result<Vec<Config>> {
         configs(&format!("---\n{yaml}\n---\n# Card\n---\nconfigs: no\n"))
     }
 
@@ -147,7 +147,7 @@ mod tests {
             \x20 - split: test\n    path: [./a.jsonl, \"b*.jsonl\"]\n\
             - config_name: 2024\n  data_files: x.csv\n- config_name: l\n  data_dir: ./d/\n  data_files: [a, b]\n\
             - config_name: f\n  data_dir: d\n";
-        let found = of(yaml).unwrap();
+        let found = parse(yaml).unwrap();
         type Splits = Vec<(String, Vec<String>)>;
         let patterns = |splits: &[(&str, &[&str])]| -> Splits {
             let texts = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
@@ -172,7 +172,7 @@ mod tests {
         {
             assert_eq!(configs(none).unwrap(), [], "{none}");
         }
-        assert_eq!(of("license: mit").unwrap(), []);
+        assert_eq!(parse("license: mit").unwrap(), []);
         assert_eq!(configs("---\r\nconfigs:\r\n- config_name: a\r\n---\r\n").unwrap().len(), 1);
     }
 
@@ -193,13 +193,13 @@ mod tests {
             ("configs: [{config_name: a, data_files: [{split: x}]}]", "no text"),
             ("x: &a [q, q]\nconfigs: *a\n? [k]\n: v", "no text"),
         ] {
-            let message = format!("{:#}", of(yaml).unwrap_err());
+            let message = format!("{:#}", parse(yaml).unwrap_err());
             assert!(message.contains(what) && message.contains("README.md"), "{message}");
         }
         // Each alias would be ten times the one before.
         let laughs: String = (1..20)
             .map(|n| format!("a{n}: &a{n} [{}]\n", format!("*a{}, ", n - 1).repeat(10)))
             .collect();
-        assert_eq!(of(&format!("a0: &a0 [x]\n{laughs}")).unwrap(), []);
+        assert_eq!(parse(&format!("a0: &a0 [x]\n{laughs}")).unwrap(), []);
     }
 }

@@ -40,11 +40,11 @@ pub struct Push<'a> {
 }
 
 impl Push<'_> {
-    /// Sends every file of `folder`; `said` hears of each. Returns the address of the commit.
+    /// Sends every file of `folder`; `progress` hears of each. Returns the address of the commit.
     ///
     /// # Errors
     /// No token, no permission, a name that is none, a network that stays broken, a file that is too large.
-    pub fn run(&self, folder: &Path, said: &mut dyn FnMut(&str)) -> Result<String> {
+    pub fn run(&self, folder: &Path, progress: &mut dyn FnMut(&str)) -> Result<String> {
         if super::is_offline() {
             bail!("HF_HUB_OFFLINE forbids pushing: unset the variable");
         }
@@ -60,9 +60,9 @@ impl Push<'_> {
         let modes = self.modes(&hub, &items)?;
         let (large, small): (Vec<&Item>, Vec<&Item>) =
             items.iter().partition(|item| modes.contains(&item.file.name));
-        self.upload(&hub, &large, said)?;
+        self.upload(&hub, &large, progress)?;
         let address = self.commit(&hub, &large, &small)?;
-        said(&format!("{} files in one commit", items.len()));
+        progress(&format!("{} files in one commit", items.len()));
         Ok(address)
     }
 
@@ -105,7 +105,7 @@ impl Push<'_> {
     }
 
     /// Sends the large files that the server does not have.
-    fn upload(&self, hub: &Hub, items: &[&Item], said: &mut dyn FnMut(&str)) -> Result<()> {
+    fn upload(&self, hub: &Hub, items: &[&Item], progress: &mut dyn FnMut(&str)) -> Result<()> {
         if items.is_empty() {
             return Ok(());
         }
@@ -134,10 +134,14 @@ impl Push<'_> {
                 bail!("{}: the Hub refused it: {error}", item.file.name);
             }
             let Some(to) = object["actions"]["upload"]["href"].as_str() else {
-                said(&format!("{} is there already", item.file.name));
+                progress(&format!("{} is there already", item.file.name));
                 continue;
             };
-            said(&format!("sending {} ({:.1} MB)", item.file.name, item.file.bytes as f64 / 1e6));
+            progress(&format!(
+                "sending {} ({:.1} MB)",
+                item.file.name,
+                item.file.bytes as f64 / 1e6
+            ));
             let headers = &object["actions"]["upload"]["header"];
             let answer = hub.send(to, headers, &item.file.path)?;
             self.accepted(answer, "send a file").with_context(|| item.file.name.clone())?;
@@ -195,8 +199,8 @@ impl Push<'_> {
             }
             _ => "try again later",
         };
-        let said: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
-        bail!("{}: cannot {what} ({status}): {fix}. {said}", self.repository)
+        let body: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+        bail!("{}: cannot {what} ({status}): {fix}. {body}", self.repository)
     }
 }
 

@@ -60,12 +60,12 @@ pub(super) fn give_scratch(
     stream: &Arc<CudaStream>,
 ) -> Result<CudaSlice<u8>> {
     let scratch = stream.alloc_zeros::<u8>(SCRATCH).w()?;
-    let (address, held) = scratch.device_ptr(stream);
+    let (address, guard) = scratch.device_ptr(stream);
     // SAFETY: the memory is as large as is said and aligned as the driver allocates, and its owner keeps it for as long
     // as the handle is used. The handle's work is in the order of one stream.
     #[allow(unsafe_code)]
     unsafe { cublas::cublasSetWorkspace_v2(handle, address as *mut _, SCRATCH) }.result().w()?;
-    drop(held);
+    drop(guard);
     Ok(scratch)
 }
 
@@ -108,7 +108,7 @@ impl Drop for StreamRedirect {
     }
 }
 
-/// A capture that has guard, and ends even where the work panics: the stream is to be captured on again.
+/// A capture that has begun, and ends even where the work panics: the stream is to be captured on again.
 struct CaptureGuard<'a>(Option<&'a Arc<CudaStream>>);
 
 impl<'a> CaptureGuard<'a> {
@@ -118,7 +118,7 @@ impl<'a> CaptureGuard<'a> {
     }
 
     fn end(mut self) -> Result<Option<CudaGraph>> {
-        let stream = self.0.take().expect("it has guard");
+        let stream = self.0.take().expect("it has begun");
         stream.end_capture(sys::CUgraphInstantiate_flags(0)).w()
     }
 }

@@ -35,7 +35,7 @@ enum View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(storage: &'a CudaStorage, layout: &Layout) -> Result<Self> {
+    fn new(storage: &'a CudaStorage, layout: &Layout) -> Result<Self> {
         let range = layout.start_offset()..layout.start_offset() + layout.shape().elem_count();
         Ok(match storage.dtype() {
             DType::F32 => Self::Single(storage.as_cuda_slice::<f32>()?.slice(range)),
@@ -86,7 +86,7 @@ fn address<'a>(view: &'a View<'_>, stream: &'a CudaStream) -> (CUdeviceptr, Sync
 /// The address of a tensor's first value, for comparing it.
 pub(crate) fn place(storage: &CudaStorage, layout: &Layout) -> Result<usize> {
     let stream = storage.device().cuda_stream();
-    Ok(address(&View::of(storage, layout)?, &stream).0 as usize)
+    Ok(address(&View::new(storage, layout)?, &stream).0 as usize)
 }
 
 /// `x w^T` of two matrices of one type, written to `out`, which is of that type or of f32; added up in f32.
@@ -102,9 +102,9 @@ pub(crate) fn product(x: &Tensor, w: &Tensor, out: &Tensor, device: &CudaDevice)
         bail!("product: {:?} and {:?} to {:?}", x.shape(), w.shape(), out.shape());
     }
     let (x, w) = (x.contiguous()?, w.contiguous()?);
-    let held = [&x, &w, out].map(Tensor::storage_and_layout);
-    let view = |index: usize| match &*held[index].0 {
-        Storage::Cuda(storage) => View::of(storage, held[index].1),
+    let storages = [&x, &w, out].map(Tensor::storage_and_layout);
+    let view = |index: usize| match &*storages[index].0 {
+        Storage::Cuda(storage) => View::new(storage, storages[index].1),
         _ => bail!("product: a matrix is not on the GPU"),
     };
     let views = [view(0)?, view(1)?, view(2)?];
@@ -190,11 +190,11 @@ pub(crate) fn run(call: &Call<'_>, device: &CudaDevice) -> Result<()> {
             None => error,
         }
     })?;
-    let held: Vec<_> = call.tensors.iter().map(|tensor| tensor.storage_and_layout()).collect();
-    let views = held
+    let storages: Vec<_> = call.tensors.iter().map(|tensor| tensor.storage_and_layout()).collect();
+    let views = storages
         .iter()
         .map(|(storage, layout)| match &**storage {
-            Storage::Cuda(storage) => View::of(storage, layout),
+            Storage::Cuda(storage) => View::new(storage, layout),
             _ => bail!("a tensor is not on the GPU"),
         })
         .collect::<Result<Vec<_>>>()?;

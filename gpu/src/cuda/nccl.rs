@@ -106,8 +106,8 @@ impl Communicator {
         part: usize,
     ) -> Result<Tensor> {
         let device: &CudaDevice = self.device.as_cuda_device()?;
-        let (held, layout) = local.storage_and_layout();
-        let Storage::Cuda(storage) = &*held else { bail!("NCCL: a tensor is not on the GPU") };
+        let (guard, layout) = local.storage_and_layout();
+        let Storage::Cuda(storage) = &*guard else { bail!("NCCL: a tensor is not on the GPU") };
         let Some((start, end)) = layout.contiguous_offsets() else {
             bail!("NCCL: a tensor is not contiguous");
         };

@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_compiler_that_is_newer_than_the_driver_is_named() {
-        let said = advice(Some((13, 0)), Some((12, 4))).expect("advice");
-        assert!(said.contains("CUDA 13.0") && said.contains("nvrtc of CUDA 12.4"), "{said}");
+        let text = advice(Some((13, 0)), Some((12, 4))).expect("advice");
+        assert!(text.contains("CUDA 13.0") && text.contains("nvrtc of CUDA 12.4"), "{text}");
         assert_eq!(advice(Some((12, 4)), Some((13, 0))), None);
     }
 }

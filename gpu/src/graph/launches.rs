@@ -25,7 +25,7 @@ struct BufferAddress {
 }
 
 impl BufferAddress {
-    fn of(tensor: &Tensor) -> Result<Self> {
+    fn from_tensor(tensor: &Tensor) -> Result<Self> {
         let (storage, layout) = tensor.storage_and_layout();
         let dtype = tensor.dtype();
         let address = match &*storage {
@@ -48,7 +48,7 @@ impl BufferAddress {
 
 impl Identity {
     /// Of a kernel.
-    pub(crate) fn of(call: &Call<'_>) -> Result<Self> {
+    pub(crate) fn from_call(call: &Call<'_>) -> Result<Self> {
         let Params { n, f } = call.params;
         Ok(Self {
             name: call.name.clone(),
@@ -58,7 +58,7 @@ impl Identity {
             buffers: call
                 .tensors
                 .iter()
-                .map(|tensor| BufferAddress::of(tensor))
+                .map(|tensor| BufferAddress::from_tensor(tensor))
                 .collect::<Result<_>>()?,
         })
     }
@@ -73,7 +73,7 @@ impl Identity {
             groups: 1,
             integers,
             floats: [0; 12],
-            buffers: tensors.map(BufferAddress::of).into_iter().collect::<Result<_>>()?,
+            buffers: tensors.map(BufferAddress::from_tensor).into_iter().collect::<Result<_>>()?,
         })
     }
 }
@@ -130,13 +130,13 @@ impl Replay {
     }
 
     /// Launches all of them.
-    pub(crate) fn launch(&self, of: &[Identity], device: &Device) -> Result<()> {
-        counts::replayed(of.iter().map(|launch| launch.name.as_str()));
+    pub(crate) fn launch(&self, identities: &[Identity], device: &Device) -> Result<()> {
+        counts::replayed(identities.iter().map(|launch| launch.name.as_str()));
         match self {
             Self::Stored(all) => {
                 #[cfg(feature = "emulated")]
                 let all = if crate::emulators::is_faulty("graph") { &all[1..] } else { all };
-                all.iter().try_for_each(|held| held.launch(device))
+                all.iter().try_for_each(|launch| launch.launch(device))
             }
             #[cfg(feature = "cuda")]
             Self::Cuda(graph) => graph.launch(),

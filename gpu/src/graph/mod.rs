@@ -195,8 +195,8 @@ fn recorded(
         _ => (in_mode()?, None),
     };
     match mode {
-        Mode::Record(Launches { all, has_more: false }, held) => {
-            Ok((done, all.into(), graph.unwrap_or(held)))
+        Mode::Record(Launches { all, has_more: false }, replay) => {
+            Ok((done, all.into(), graph.unwrap_or(replay)))
         }
         _ => bail!("a step has more than launches"),
     }

@@ -25,7 +25,7 @@ fn device() -> Device {
     Device::Cpu
 }
 
-fn of(values: impl Iterator<Item = usize>, shape: (usize, usize)) -> Tensor {
+fn matrix(values: impl Iterator<Item = usize>, shape: (usize, usize)) -> Tensor {
     let values: Vec<f32> = values.map(|at| (at as f32 * 0.7).sin()).collect();
     Tensor::from_vec(values, shape, &device()).expect("a matrix")
 }
@@ -49,8 +49,8 @@ impl Step {
         Self {
             more: 8,
             workspace: Workspace::new(&device(), rows).expect("a workspace"),
-            weight: of(0..16, (4, 4)),
-            gain: of(3..7, (1, 4)).flatten_all().expect("a row"),
+            weight: matrix(0..16, (4, 4)),
+            gain: matrix(3..7, (1, 4)).flatten_all().expect("a row"),
             cache: Tensor::zeros((8, 4), DType::F32, &device()).expect("a cache"),
         }
     }
@@ -168,7 +168,7 @@ fn a_step_with_more_than_launches_is_never_a_graph() {
         // An operation of Candle, a copy to the host, and one from there.
         &|x| drop(x.zeros_like().expect("zeros")),
         &|x| drop(x.download::<f32>().expect("values")),
-        &|x| drop(Destination::of(x).upload(vec![1f32], 1).expect("one")),
+        &|x| drop(Destination::like(x).upload(vec![1f32], 1).expect("one")),
     ];
     for more in more {
         let step = Step::new(2);

@@ -7,7 +7,7 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 use super::{expect, launch, rows};
 use crate::has_tensor_cores;
 use crate::sizes::{KEYS, MAX_DIM, MMA_ROWS, QUERIES, TILE_DIM, VECTORS};
-use crate::workspace::{Array, Destination, Operand, beside};
+use crate::workspace::{Array, Destination, Operand, new_empty};
 
 /// Values a head that there are kernels on tensor cores for.
 pub(crate) const MMA_DIMS: [usize; 5] = [64, 80, 96, 128, 256];
@@ -75,7 +75,7 @@ struct Table {
 }
 
 impl Groups {
-    fn of(&self, is_mma: bool) -> &Table {
+    fn select(&self, is_mma: bool) -> &Table {
         if is_mma { &self.mma } else { &self.general }
     }
 }
@@ -181,7 +181,7 @@ impl Runs {
     /// No memory, the device's.
     pub fn upload(&self, dtype: DType, to: Destination<'_>) -> Result<()> {
         let is_mma = self.are_known_to_tensor_cores(dtype, to.device);
-        self.queries.of(is_mma).at(to).map(|_| ())
+        self.queries.select(is_mma).at(to).map(|_| ())
     }
 
     fn are_known_to_tensor_cores(&self, dtype: DType, device: &Device) -> bool {
@@ -229,12 +229,12 @@ pub fn attention(
     (runs, window): (&Runs, Option<usize>),
 ) -> Result<(Array, Array)> {
     runs.check(q.tensor(), k.tensor(), v.tensor())?;
-    let out = beside(q, q.tensor().shape(), q.tensor().dtype())?;
-    let sums = beside(q, (runs.tokens, runs.heads.queries), DType::F32)?;
-    let to = Destination::of(q);
+    let out = new_empty(q, q.tensor().shape(), q.tensor().dtype())?;
+    let sums = new_empty(q, (runs.tokens, runs.heads.queries), DType::F32)?;
+    let to = Destination::like(q);
     let [q, k, v] = [q, k, v].map(|x| x.tensor());
     let is_mma = runs.are_on_tensor_cores(&[q, k, v]);
-    let queries = runs.queries.of(is_mma).at(to)?;
+    let queries = runs.queries.select(is_mma).at(to)?;
     let name = match is_mma {
         true => format!("attention_mma_{}", runs.heads.dim),
         false => "attention".to_owned(),
@@ -253,9 +253,9 @@ pub fn attention_back(
     grad: &dyn Operand,
     (runs, window): (&Runs, Option<usize>),
 ) -> Result<[Array; 3]> {
-    let like = |x: &dyn Operand| beside(x, x.tensor().shape(), x.tensor().dtype());
-    let ([dq, dk, dv], pulls) = ([like(qkv[0])?, like(qkv[1])?, like(qkv[2])?], like(sums)?);
-    let to = Destination::of(qkv[0]);
+    let like = |x: &dyn Operand| new_empty(x, x.tensor().shape(), x.tensor().dtype());
+    let ([dq, dk, dv], out_dot_grad) = ([like(qkv[0])?, like(qkv[1])?, like(qkv[2])?], like(sums)?);
+    let to = Destination::like(qkv[0]);
     let [q, k, v] = qkv.map(|x| x.tensor());
     let [out, sums, grad] = [out, sums, grad].map(|x| x.tensor());
     runs.check(q, k, v)?;
@@ -274,13 +274,13 @@ pub fn attention_back(
         true => ("attention_mma", format!("_{dim}")),
         false => ("attention", String::new()),
     };
-    let (queries, keys) = (runs.queries.of(is_mma).at(to)?, of_keys.of(is_mma).at(to)?);
+    let (queries, keys) = (runs.queries.select(is_mma).at(to)?, of_keys.select(is_mma).at(to)?);
     let positions = positions.at(to)?;
-    let tensors = [q, k, v, out, grad, sums, dq.tensor(), pulls.tensor(), queries];
+    let tensors = [q, k, v, out, grad, sums, dq.tensor(), out_dot_grad.tensor(), queries];
     let name = format!("{kind}_queries{suffix}");
     launch(&name, Some(q), runs.launches(queries)?, &tensors, &numbers, &scale)?;
-    let (pulls, dk_to, dv_to) = (pulls.tensor(), dk.tensor(), dv.tensor());
-    let tensors = [q, k, v, grad, sums, pulls, dk_to, dv_to, keys, positions];
+    let (out_dot_grad, dk_to, dv_to) = (out_dot_grad.tensor(), dk.tensor(), dv.tensor());
+    let tensors = [q, k, v, grad, sums, out_dot_grad, dk_to, dv_to, keys, positions];
     let name = format!("{kind}_keys{suffix}");
     launch(&name, Some(q), runs.launches(keys)?, &tensors, &numbers, &scale)?;
     Ok([dq, dk, dv])

@@ -6,7 +6,7 @@ use super::delta::{DeltaRun, NONE, table};
 use super::{expect, launch, rows};
 use crate::empty;
 use crate::sizes::BLOCK;
-use crate::workspace::{Array, Destination, Operand, beside};
+use crate::workspace::{Array, Destination, Operand, new_empty};
 
 /// Most taps, as the kernels have it.
 const MAX_TAPS: usize = 64;
@@ -100,17 +100,17 @@ pub fn convolution(
     taps: &Taps,
     past: Option<&Tensor>,
 ) -> Result<Array> {
-    let out = beside(x, x.tensor().shape(), x.tensor().dtype())?;
+    let out = new_empty(x, x.tensor().shape(), x.tensor().dtype())?;
     let x = x.tensor();
     let width = checked(x, kernel, taps, "convolution")?;
-    let kept = taps.ends.elem_count() * width;
+    let cached = taps.ends.elem_count() * width;
     if past.is_some() != taps.has_cache {
         bail!("convolution: a pass with a cache and one without");
     }
     if let Some(past) = past
-        && (past.dtype() != x.dtype() || past.elem_count() < kept)
+        && (past.dtype() != x.dtype() || past.elem_count() < cached)
     {
-        bail!("convolution: {:?} has no room for {kept} values", past.shape());
+        bail!("convolution: {:?} has no room for {cached} values", past.shape());
     }
     let sizes = [width, taps.count];
     let tensors = [x, kernel, taps.sources.tensor(), past.unwrap_or(x), out.tensor()];

@@ -6,11 +6,11 @@ use candle_core::{Result, Tensor, bail};
 
 use super::{expect, launch, rows};
 use crate::sizes::ELEMENTS;
-use crate::workspace::{Array, Operand, beside};
+use crate::workspace::{Array, Operand, new_empty};
 
 /// A range of columns: the width of a row, and the index of the first column.
 struct Columns<'a> {
-    of: &'a Tensor,
+    tensor: &'a Tensor,
     width: usize,
     first: usize,
 }
@@ -24,7 +24,14 @@ fn copy(
 ) -> Result<()> {
     let values = rows * count;
     let numbers = [values, count, from.width, from.first, to.width, to.first];
-    launch("columns", Some(from.of), values.div_ceil(ELEMENTS), &[from.of, to.of], &numbers, &[by])
+    launch(
+        "columns",
+        Some(from.tensor),
+        values.div_ceil(ELEMENTS),
+        &[from.tensor, to.tensor],
+        &numbers,
+        &[by],
+    )
 }
 
 /// `x` times a number, rounded to the type of `x`, in memory of its own.
@@ -32,9 +39,9 @@ fn copy(
 /// # Errors
 /// No memory, the device's.
 pub fn scaled(x: &dyn Operand, by: f64) -> Result<Array> {
-    let out = beside(x, x.tensor().shape(), x.tensor().dtype())?;
+    let out = new_empty(x, x.tensor().shape(), x.tensor().dtype())?;
     let width = x.tensor().elem_count();
-    let all = |of| Columns { of, width, first: 0 };
+    let all = |tensor| Columns { tensor, width, first: 0 };
     copy(&all(x.tensor()), &all(out.tensor()), (1, width), by)?;
     Ok(out)
 }
@@ -44,15 +51,15 @@ pub fn scaled(x: &dyn Operand, by: f64) -> Result<Array> {
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
 pub fn columns(x: &dyn Operand, width: usize, columns: Range<usize>) -> Result<Array> {
-    let of = x.tensor();
-    let (rows, count) = (rows(of, width, "columns")?, columns.len());
+    let tensor = x.tensor();
+    let (rows, count) = (rows(tensor, width, "columns")?, columns.len());
     if columns.end > width {
         bail!("columns: {columns:?} of {width}");
     }
-    let first = of.dim(0)?;
-    let out = beside(x, (first, rows * count / first), of.dtype())?;
-    let to = Columns { of: out.tensor(), width: count, first: 0 };
-    copy(&Columns { of, width, first: columns.start }, &to, (rows, count), 1.0)?;
+    let first = tensor.dim(0)?;
+    let out = new_empty(x, (first, rows * count / first), tensor.dtype())?;
+    let to = Columns { tensor: out.tensor(), width: count, first: 0 };
+    copy(&Columns { tensor, width, first: columns.start }, &to, (rows, count), 1.0)?;
     Ok(out)
 }
 
@@ -61,15 +68,15 @@ pub fn columns(x: &dyn Operand, width: usize, columns: Range<usize>) -> Result<A
 /// # Errors
 /// Sizes that do not fit, no memory, the device's.
 pub fn joined(parts: &[&dyn Operand], widths: &[usize]) -> Result<Array> {
-    let of = parts[0].tensor();
-    let (rows, width) = (rows(of, widths[0], "joined")?, widths.iter().sum::<usize>());
-    let first = of.dim(0)?;
-    let out = beside(parts[0], (first, rows * width / first), of.dtype())?;
+    let tensor = parts[0].tensor();
+    let (rows, width) = (rows(tensor, widths[0], "joined")?, widths.iter().sum::<usize>());
+    let first = tensor.dim(0)?;
+    let out = new_empty(parts[0], (first, rows * width / first), tensor.dtype())?;
     let mut at = 0;
     for (part, count) in parts.iter().zip(widths) {
-        expect(part.tensor(), of.dtype(), rows * count, "joined")?;
-        let from = Columns { of: part.tensor(), width: *count, first: 0 };
-        let to = Columns { of: out.tensor(), width, first: at };
+        expect(part.tensor(), tensor.dtype(), rows * count, "joined")?;
+        let from = Columns { tensor: part.tensor(), width: *count, first: 0 };
+        let to = Columns { tensor: out.tensor(), width, first: at };
         copy(&from, &to, (rows, *count), 1.0)?;
         at += count;
     }

@@ -7,7 +7,7 @@ use candle_core::{DType, Result, Tensor, bail};
 use super::{expect, launch, rows};
 use crate::empty;
 use crate::sizes::BLOCK;
-use crate::workspace::{Array, Destination, Operand, beside};
+use crate::workspace::{Array, Destination, Operand, new_empty};
 
 /// Most rows, and columns, of a state.
 pub const MAX_STATE: usize = BLOCK;
@@ -101,8 +101,8 @@ impl Delta<'_> {
 
     fn unit(&self, inputs: [&dyn Operand; 3], tokens: usize) -> Result<Unit> {
         let both = 2 * self.key_heads * self.key_dim;
-        let unit = beside(inputs[0], (tokens, both), DType::F32)?;
-        let gates = beside(inputs[0], (tokens, 2 * self.value_heads), DType::F32)?;
+        let unit = new_empty(inputs[0], (tokens, both), DType::F32)?;
+        let gates = new_empty(inputs[0], (tokens, 2 * self.value_heads), DType::F32)?;
         let [mixed, b, a] = inputs.map(|x| x.tensor());
         let [a_log, bias] = self.weights;
         let tensors = [mixed, b, a, a_log, bias, unit.tensor(), gates.tensor()];
@@ -122,14 +122,14 @@ impl Delta<'_> {
         if runs.is_empty() {
             return Ok(());
         }
-        let (table, mixed) = (table(&runs.concat(), Destination::of(mixed))?, mixed.tensor());
+        let (table, mixed) = (table(&runs.concat(), Destination::like(mixed))?, mixed.tensor());
         let tensors = [unit.tensor(), mixed, gates.tensor(), table.tensor(), states, out];
         let groups = runs.len() * self.value_heads;
         launch("delta_rule", Some(mixed), groups, &tensors, &self.sizes(), &[])
     }
 }
 
-/// The table of runs, `[first, tokens, from, to, pulls from, how many]`: those that begin, and those that go on from
+/// The table of runs, `[first, tokens, from, to, gradients from, how many]`: those that begin, and those that go on from
 /// them.
 fn tables(runs: &[DeltaRun], tokens: usize) -> Result<[Vec<[i32; 6]>; 2]> {
     let mut tables = [vec![], vec![]];
@@ -180,7 +180,7 @@ pub fn delta_rule(
     };
     let unit = rule.unit(inputs, tokens)?;
     let width = rule.value_heads * rule.value_dim;
-    let out = beside(mixed, (tokens, width), mixed.tensor().dtype())?;
+    let out = new_empty(mixed, (tokens, width), mixed.tensor().dtype())?;
     rule.forward(&unit, mixed, &begin, &states, out.tensor())?;
     rule.forward(&unit, mixed, &go_on, &states, out.tensor())?;
     Ok(out)
@@ -204,7 +204,7 @@ pub fn delta_back(
     let [begin, go_on] = tables(runs, tokens)?;
     let unit = rule.unit(inputs, tokens)?;
     let states = empty(runs.len() * rule.state(), DType::F32, device)?;
-    let pulls = empty(runs.len() * rule.state(), DType::F32, device)?;
+    let state_grads = empty(runs.len() * rule.state(), DType::F32, device)?;
     // The states that others go on from.
     let shared: Vec<[i32; 6]> = begin.iter().filter(|run| run[5] > 0).copied().collect();
     let unread = empty(grad.shape(), dtype, device)?;
@@ -228,7 +228,7 @@ pub fn delta_back(
                 gates,
                 table.tensor(),
                 &states,
-                &pulls,
+                &state_grads,
                 &scratch,
                 grad,
                 &of_unit,

@@ -28,7 +28,7 @@ pub use positions::{pick_rows, rope, rope_store, store_rows};
 pub use sampling::{SampleArgs, sample};
 
 use crate::sizes::ELEMENTS;
-use crate::workspace::{Array, Operand, beside};
+use crate::workspace::{Array, Operand, new_empty};
 use crate::{Call, Params};
 
 fn suffix(tensor: &Tensor) -> Result<&'static str> {
@@ -39,10 +39,10 @@ fn suffix(tensor: &Tensor) -> Result<&'static str> {
     }
 }
 
-/// Launches a kernel whose name ends with the type of `of`; without one it knows f32 alone.
+/// Launches a kernel whose name ends with the type of `typed_by`; without one it knows f32 alone.
 fn launch(
     name: &str,
-    of: Option<&Tensor>,
+    typed_by: Option<&Tensor>,
     groups: usize,
     tensors: &[&Tensor],
     ints: &[usize],
@@ -56,7 +56,7 @@ fn launch(
         *place = value;
     }
     params.f.iter_mut().zip(floats).for_each(|(place, value)| *place = *value as f32);
-    let name = format!("{name}{}", of.map(suffix).transpose()?.unwrap_or("_f32"));
+    let name = format!("{name}{}", typed_by.map(suffix).transpose()?.unwrap_or("_f32"));
     Call { name, groups, tensors, params }.run()
 }
 
@@ -101,7 +101,7 @@ pub fn add_norm(
     more: Option<&dyn Operand>,
     Gain { weight, offset, eps }: Gain<'_>,
 ) -> Result<(Option<Array>, Array)> {
-    let array = |x: &dyn Operand| beside(x, x.tensor().shape(), x.tensor().dtype());
+    let array = |x: &dyn Operand| new_empty(x, x.tensor().shape(), x.tensor().dtype());
     let (out, sum) = (array(x)?, more.map(|_| array(x)).transpose()?);
     let (x, more) = (x.tensor(), more.map(|more| more.tensor()));
     let width = weight.elem_count();
@@ -137,16 +137,16 @@ pub fn add_bias(x: &dyn Operand, bias: &Tensor) -> Result<()> {
 ///
 /// # Errors
 /// Sizes that do not fit.
-pub fn add_biases(of: [(&dyn Operand, &Tensor); 3]) -> Result<()> {
-    let of = of.map(|(y, bias)| (y.tensor(), bias));
-    let x = of[0].0;
-    let count = rows(x, of[0].1.elem_count(), "add_biases")?;
-    for (y, bias) in of {
+pub fn add_biases(pairs: [(&dyn Operand, &Tensor); 3]) -> Result<()> {
+    let pairs = pairs.map(|(y, bias)| (y.tensor(), bias));
+    let x = pairs[0].0;
+    let count = rows(x, pairs[0].1.elem_count(), "add_biases")?;
+    for (y, bias) in pairs {
         expect(bias, x.dtype(), bias.elem_count(), "add_biases")?;
         expect(y, x.dtype(), count * bias.elem_count(), "add_biases")?;
     }
-    let tensors = of.iter().flat_map(|(y, bias)| [*y, *bias]).collect::<Vec<_>>();
-    let widths = of.map(|(_, bias)| bias.elem_count());
+    let tensors = pairs.iter().flat_map(|(y, bias)| [*y, *bias]).collect::<Vec<_>>();
+    let widths = pairs.map(|(_, bias)| bias.elem_count());
     launch("add_biases", Some(x), count, &tensors, &widths, &[])
 }
 
@@ -169,7 +169,7 @@ impl Gate {
 
 /// `up` times what `gate` passes through.
 pub fn gated(gate: &dyn Operand, up: &dyn Operand, through: Gate) -> Result<Array> {
-    let out = beside(gate, gate.tensor().shape(), gate.tensor().dtype())?;
+    let out = new_empty(gate, gate.tensor().shape(), gate.tensor().dtype())?;
     let (gate, up) = (gate.tensor(), up.tensor());
     let count = gate.elem_count();
     expect(up, gate.dtype(), count, "gated")?;
@@ -180,16 +180,16 @@ pub fn gated(gate: &dyn Operand, up: &dyn Operand, through: Gate) -> Result<Arra
 }
 
 /// `x` with values dropped: value `i` is zero where the upper half of SplitMix64's hash of `key + i` is below
-/// `limit`, and times `kept` where it is not.
-pub fn drop_values(x: &dyn Operand, key: u64, limit: u32, kept: f32) -> Result<Array> {
-    let out = beside(x, x.tensor().shape(), x.tensor().dtype())?;
+/// `limit`, and times `scale` where it is not.
+pub fn drop_values(x: &dyn Operand, key: u64, limit: u32, scale: f32) -> Result<Array> {
+    let out = new_empty(x, x.tensor().shape(), x.tensor().dtype())?;
     let x = x.tensor();
     let count = x.elem_count();
     let mut params = Params::default();
     let Ok(values) = i32::try_from(count) else { bail!("drop: {count} values are too many") };
     // Bits, not numbers.
     params.n[..4].copy_from_slice(&[values, key as i32, (key >> 32) as i32, limit as i32]);
-    params.f[0] = kept;
+    params.f[0] = scale;
     let name = format!("drop{}", suffix(x)?);
     Call { name, groups: count.div_ceil(ELEMENTS), tensors: &[x, out.tensor()], params }.run()?;
     Ok(out)

@@ -42,24 +42,24 @@ pub fn sample(
     draw: SampleArgs,
     into: [&dyn Operand; 2],
 ) -> Result<()> {
-    let at = Destination::of(logits);
+    let at = Destination::like(logits);
     let (logits, uniform) = (logits.tensor(), uniform.tensor());
     let [tokens, logp] = into.map(|x| x.tensor());
-    let (of, width) = logits.dims2()?;
+    let (batch, width) = logits.dims2()?;
     let count = uniform.elem_count();
     // Tokens are counted in f32, which has every whole number up to there.
     if width == 0 || width > 1 << 24 {
         bail!("sample: a vocabulary of {width} tokens");
     }
-    expect(logits, DType::F32, of * width, "sample")?;
+    expect(logits, DType::F32, batch * width, "sample")?;
     expect(uniform, DType::F32, count, "sample")?;
     expect(tokens, DType::U32, count, "sample")?;
     expect(logp, DType::F32, count, "sample")?;
     let rows = match rows {
-        None if of != count => bail!("sample: {count} tokens from {of} rows"),
+        None if batch != count => bail!("sample: {count} tokens from {batch} rows"),
         None => None,
-        Some(rows) if rows.len() != count || rows.iter().any(|row| *row as usize >= of) => {
-            bail!("sample: {count} tokens from rows {rows:?} of {of}")
+        Some(rows) if rows.len() != count || rows.iter().any(|row| *row as usize >= batch) => {
+            bail!("sample: {count} tokens from rows {rows:?} of {batch}")
         }
         Some(rows) => Some(at.upload(rows.to_vec(), count)?),
     };

@@ -28,7 +28,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(call: &Call<'_>) -> Self {
+    fn from_call(call: &Call<'_>) -> Self {
         Self { heads: call.n(0), kv: call.n(1), dim: call.n(2), window: call.n(3) }
     }
 
@@ -54,7 +54,7 @@ impl Sizes {
     }
 
     /// A value of every query, `[rows, heads]`, beside its scores.
-    fn beside(&self, x: &Tensor, rows: Range<usize>) -> Result<Tensor> {
+    fn score_column(&self, x: &Tensor, rows: Range<usize>) -> Result<Tensor> {
         self.by_head(&x.unsqueeze(2)?, rows)
     }
 
@@ -75,7 +75,7 @@ impl Sizes {
 
 impl Queries {
     /// Those of a table, as many at once as follow each other.
-    fn of(table: &[i32]) -> Vec<Self> {
+    fn from_table(table: &[i32]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for row in table.chunks_exact(6) {
             let [first, count, sees, start, split, rest] =
@@ -130,9 +130,9 @@ impl Queries {
 }
 
 pub(super) fn forward(call: &Call<'_>) -> Result<()> {
-    let sizes = Sizes::of(call);
+    let sizes = Sizes::from_call(call);
     let (q, k, v) = (sizes.heads(call, 0)?, sizes.keys(call, 1)?, sizes.keys(call, 2)?);
-    for run in Queries::of(&call.table(5)?) {
+    for run in Queries::from_table(&call.table(5)?) {
         let queries = (sizes.by_head(&q, run.tokens())? * call.f(0))?;
         let keys = run.pick(&k, sizes.window)?;
         let scores = (queries.matmul(&keys.t()?)? + run.mask(&sizes, call.device())?)?;
@@ -149,20 +149,21 @@ pub(super) fn forward(call: &Call<'_>) -> Result<()> {
 }
 
 pub(super) fn queries(call: &Call<'_>) -> Result<()> {
-    let sizes = Sizes::of(call);
+    let sizes = Sizes::from_call(call);
     let (q, k, v) = (sizes.heads(call, 0)?, sizes.keys(call, 1)?, sizes.keys(call, 2)?);
     let (out, grad) = (sizes.heads(call, 3)?, sizes.heads(call, 4)?);
     let sums = call.rows(5, sizes.heads)?;
-    let pulls = (&out * &grad)?.sum(D::Minus1)?;
-    call.put(7, &pulls)?;
-    for run in Queries::of(&call.table(8)?) {
+    let out_dot_grad = (&out * &grad)?.sum(D::Minus1)?;
+    call.put(7, &out_dot_grad)?;
+    for run in Queries::from_table(&call.table(8)?) {
         let (queries, keys) = (sizes.by_head(&q, run.tokens())?, run.pick(&k, sizes.window)?);
         let scores = (queries.matmul(&keys.t()?)? * call.f(0))?;
         let scores = (scores + run.mask(&sizes, call.device())?)?;
-        let weights = scores.broadcast_sub(&sizes.beside(&sums, run.tokens())?)?.exp()?;
+        let weights = scores.broadcast_sub(&sizes.score_column(&sums, run.tokens())?)?.exp()?;
         let values = run.pick(&v, sizes.window)?;
         let of_weights = sizes.by_head(&grad, run.tokens())?.matmul(&values.t()?)?;
-        let of_scores = of_weights.broadcast_sub(&sizes.beside(&pulls, run.tokens())?)?;
+        let of_scores =
+            of_weights.broadcast_sub(&sizes.score_column(&out_dot_grad, run.tokens())?)?;
         let dq = ((weights * of_scores)? * call.f(0))?.matmul(&keys)?;
         let width = sizes.heads * sizes.dim;
         call.put_from(6, run.first * width, &sizes.by_token(&dq, run.count)?)?;
@@ -171,10 +172,10 @@ pub(super) fn queries(call: &Call<'_>) -> Result<()> {
 }
 
 pub(super) fn keys(call: &Call<'_>) -> Result<()> {
-    let sizes = Sizes::of(call);
+    let sizes = Sizes::from_call(call);
     let (q, k, v) = (sizes.heads(call, 0)?, sizes.keys(call, 1)?, sizes.keys(call, 2)?);
     let grad = sizes.heads(call, 3)?;
-    let (sums, pulls) = (call.rows(4, sizes.heads)?, call.rows(5, sizes.heads)?);
+    let (sums, out_dot_grad) = (call.rows(4, sizes.heads)?, call.rows(5, sizes.heads)?);
     let positions = call.table(9)?;
     for block in call.table(8)?.chunks_exact(3) {
         let [first, count, until] = std::array::from_fn(|at| block[at] as usize);
@@ -187,10 +188,10 @@ pub(super) fn keys(call: &Call<'_>) -> Result<()> {
             token >= key && apart < call.params.n[3]
         })?;
         let scores = ((queries.matmul(&keys.t()?)? * call.f(0))? + mask)?;
-        let weights = scores.broadcast_sub(&sizes.beside(&sums, tokens.clone())?)?.exp()?;
+        let weights = scores.broadcast_sub(&sizes.score_column(&sums, tokens.clone())?)?.exp()?;
         let grads = sizes.by_head(&grad, tokens.clone())?;
         let of_weights = grads.matmul(&values.t()?)?;
-        let of_scores = of_weights.broadcast_sub(&sizes.beside(&pulls, tokens)?)?;
+        let of_scores = of_weights.broadcast_sub(&sizes.score_column(&out_dot_grad, tokens)?)?;
         let of_scores = ((&weights * of_scores)? * call.f(0))?;
         let (dk, dv) = (
             of_scores.transpose(1, 2)?.contiguous()?.matmul(&queries)?,

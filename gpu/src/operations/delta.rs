@@ -45,7 +45,7 @@ struct Step {
 }
 
 impl Sizes {
-    fn of(call: &Call<'_>) -> Self {
+    fn from_call(call: &Call<'_>) -> Self {
         let [key_heads, heads, key_dim, value_dim] = [0, 1, 2, 3].map(|at| call.n(at));
         Self { key_heads, heads, key_dim, value_dim }
     }
@@ -85,7 +85,7 @@ impl Sizes {
         let tokens = unit.dim(0)?;
         let share = self.heads / self.key_heads;
         // Every key head once for each value head that reads it.
-        let of = |at: usize| {
+        let per_value_head = |at: usize| {
             let rows = unit.narrow(1, at, 1)?.squeeze(1)?;
             let rows = rows.broadcast_as((tokens, self.key_heads, share, self.key_dim))?;
             rows.contiguous()?.reshape((tokens, self.heads, self.key_dim, 1))
@@ -94,8 +94,8 @@ impl Sizes {
         let values = mixed.narrow(1, 2 * self.keys(), self.heads * self.value_dim)?;
         let gates = call.wide(2)?.reshape((tokens, self.heads, 1, 2))?;
         Ok(DeltaInputs {
-            queries: of(0)?,
-            keys: of(1)?,
+            queries: per_value_head(0)?,
+            keys: per_value_head(1)?,
             values: values.contiguous()?.reshape((tokens, self.heads, 1, self.value_dim))?,
             decay: gates.narrow(3, 0, 1)?.contiguous()?,
             beta: gates.narrow(3, 1, 1)?.contiguous()?,
@@ -115,7 +115,7 @@ impl DeltaInputs {
 }
 
 pub(super) fn unit(call: &Call<'_>) -> Result<()> {
-    let sizes = Sizes::of(call);
+    let sizes = Sizes::from_call(call);
     let mixed = call.rows(0, sizes.mixed())?;
     let both = mixed.narrow(1, 0, 2 * sizes.keys())?.contiguous()?;
     let both = both.reshape(((), 2, sizes.key_heads, sizes.key_dim))?;
@@ -130,7 +130,7 @@ pub(super) fn unit(call: &Call<'_>) -> Result<()> {
 }
 
 pub(super) fn rule(call: &Call<'_>) -> Result<()> {
-    let sizes = Sizes::of(call);
+    let sizes = Sizes::from_call(call);
     let given = sizes.given(call)?;
     for run in sizes.runs(&call.table(3)?) {
         let mut state = match run.from {
@@ -149,7 +149,7 @@ pub(super) fn rule(call: &Call<'_>) -> Result<()> {
 
 /// A launch covers some heads of some runs; here every run that it touches is computed whole, which writes the same.
 pub(super) fn back(call: &Call<'_>) -> Result<()> {
-    let sizes = Sizes::of(call);
+    let sizes = Sizes::from_call(call);
     let given = sizes.given(call)?;
     let grads = call.wide(7)?.reshape(((), sizes.heads, 1, sizes.value_dim))?;
     let touched = call.n(4) / sizes.heads..(call.n(4) + call.groups).div_ceil(sizes.heads);
@@ -165,38 +165,41 @@ pub(super) fn back(call: &Call<'_>) -> Result<()> {
             steps.push(given.step(token, &state)?);
             state = steps[steps.len() - 1].after.clone();
         }
-        let mut pull = zeros;
+        let mut state_grad = zeros;
         for other in run.others.clone() {
-            pull = (pull + sizes.load(&call.wide(5)?, other)?)?;
+            state_grad = (state_grad + sizes.load(&call.wide(5)?, other)?)?;
         }
         for (inside, step) in steps.iter().enumerate().rev() {
             let token = run.first + inside;
-            pull = step_back(call, &sizes, (&given, step), &grads.get(token)?, (token, &pull))?;
+            state_grad =
+                step_back(call, &sizes, (&given, step), &grads.get(token)?, (token, &state_grad))?;
         }
-        call.put_from(5, run.to * sizes.state(), &pull)?;
+        call.put_from(5, run.to * sizes.state(), &state_grad)?;
     }
     Ok(())
 }
 
-/// Writes the gradients of what a token gave for `pull`, that of the state after it; returns that of the state before.
+/// Writes the gradients of what a token gave for `state_grad`, that of the state after it; returns that of the state
+/// before.
 fn step_back(
     call: &Call<'_>,
     sizes: &Sizes,
     (given, step): (&DeltaInputs, &Step),
     grad: &Tensor,
-    (token, pull): (usize, &Tensor),
+    (token, state_grad): (usize, &Tensor),
 ) -> Result<Tensor> {
     let (query, key) = (given.queries.get(token)?, given.keys.get(token)?);
     let (decay, beta) = (given.decay.get(token)?, given.beta.get(token)?);
     let column = |x: &Tensor| x.transpose(1, 2)?.contiguous();
-    let pull = (pull + query.matmul(grad)?)?;
-    let of_change = column(&key)?.matmul(&pull)?;
+    let state_grad = (state_grad + query.matmul(grad)?)?;
+    let of_change = column(&key)?.matmul(&state_grad)?;
     let of_value = of_change.broadcast_mul(&beta)?;
     let of_known = of_value.neg()?;
     let along = (&step.change * grad)?.sum_keepdim(2)?;
     let of_query = (key.broadcast_mul(&along)? + step.left.matmul(&column(grad)?)?)?;
-    let of_key = (pull.matmul(&column(&step.change)?)? + step.left.matmul(&column(&of_known)?)?)?;
-    let of_left = (&pull + key.matmul(&of_known)?)?;
+    let of_key =
+        (state_grad.matmul(&column(&step.change)?)? + step.left.matmul(&column(&of_known)?)?)?;
+    let of_left = (&state_grad + key.matmul(&of_known)?)?;
     let of_decay = (&of_left * &step.left)?.sum_keepdim(1)?.sum_keepdim(2)?;
     let of_beta = (of_change * &step.gap)?.sum_keepdim(2)?;
     let units = Tensor::cat(&[column(&of_query)?, column(&of_key)?], 1)?;
@@ -207,31 +210,31 @@ fn step_back(
 }
 
 pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
-    let sizes = Sizes::of(call);
+    let sizes = Sizes::from_call(call);
     let (heads, key_heads, key_dim) = (sizes.heads, sizes.key_heads, sizes.key_dim);
     let mixed = call.rows(0, sizes.mixed())?;
     let tokens = mixed.dim(0)?;
     let both = mixed.narrow(1, 0, 2 * sizes.keys())?.contiguous()?;
     let both = both.reshape((tokens, 2, key_heads, key_dim))?;
     // The gradients of a key head from its value heads.
-    let pull = call.wide(1)?.reshape((tokens, key_heads, heads / key_heads, 2, key_dim))?;
-    let pull = pull.sum(2)?.transpose(1, 2)?.contiguous()?;
+    let unit_grad = call.wide(1)?.reshape((tokens, key_heads, heads / key_heads, 2, key_dim))?;
+    let unit_grad = unit_grad.sum(2)?.transpose(1, 2)?.contiguous()?;
     let unit = call.wide(3)?.reshape((tokens, 2, key_heads, key_dim))?;
     let inverse = (both.sqr()?.sum_keepdim(D::Minus1)? + call.f(0))?.sqrt()?.recip()?;
-    let along = (&unit * &pull)?.sum_keepdim(D::Minus1)?;
+    let along = (&unit * &unit_grad)?.sum_keepdim(D::Minus1)?;
     let scaled = |at: usize, scale: f64| {
-        let of = |x: &Tensor| x.narrow(1, at, 1);
-        let along = (of(&along)? / scale)?;
-        let gradient = ((of(&pull)? * scale)? - of(&unit)?.broadcast_mul(&along)?)?;
-        gradient.broadcast_mul(&of(&inverse)?)
+        let part = |x: &Tensor| x.narrow(1, at, 1);
+        let along = (part(&along)? / scale)?;
+        let gradient = ((part(&unit_grad)? * scale)? - part(&unit)?.broadcast_mul(&along)?)?;
+        gradient.broadcast_mul(&part(&inverse)?)
     };
     let units = [scaled(0, (key_dim as f64).powf(-0.5))?, scaled(1, 1.0)?];
     let units = Tensor::cat(&units, 1)?.reshape((tokens, ()))?;
     let rest = call.wide(2)?.reshape((tokens, heads, sizes.value_dim + 2))?;
     let values = rest.narrow(2, 0, sizes.value_dim)?.contiguous()?.reshape((tokens, ()))?;
     call.put(5, &Tensor::cat(&[units, values], 1)?)?;
-    let of = |at: usize| rest.narrow(2, sizes.value_dim + at, 1)?.squeeze(2);
-    let (of_decay, of_beta) = (of(0)?, of(1)?);
+    let gate = |at: usize| rest.narrow(2, sizes.value_dim + at, 1)?.squeeze(2);
+    let (of_decay, of_beta) = (gate(0)?, gate(1)?);
     let gates = call.wide(4)?.reshape((tokens, heads, 2))?;
     let beta = gates.narrow(2, 1, 1)?.squeeze(2)?;
     let weights = call.rows(9, heads)?;

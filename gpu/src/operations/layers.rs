@@ -63,8 +63,8 @@ fn turned(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
 
 pub(super) fn rope_store(call: &Call<'_>) -> Result<()> {
     let [queries, keys, pairs, dim] = [0, 1, 2, 3].map(|at| call.n(at));
-    let turned = |of: usize, heads: usize, angles: usize| {
-        let x = call.wide(of)?.reshape(((), heads, dim))?;
+    let turned = |index: usize, heads: usize, angles: usize| {
+        let x = call.wide(index)?.reshape(((), heads, dim))?;
         turned(&x, &call.rows(angles, pairs)?, &call.rows(angles + 1, pairs)?)
     };
     call.put(0, &turned(0, queries, 6)?)?;
@@ -148,9 +148,9 @@ pub(super) fn drop_values(call: &Call<'_>) -> Result<()> {
         let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (hash ^ (hash >> 31)) >> 32
     };
-    let kept = call.params.f[0];
+    let scale = call.params.f[0];
     let count = x.elem_count();
-    let factor = |index: usize| if hashed(index as u64) < limit { 0.0 } else { kept };
+    let factor = |index: usize| if hashed(index as u64) < limit { 0.0 } else { scale };
     let factors: Vec<f32> = (0..count).map(factor).collect();
     call.put(1, &(x * Tensor::from_vec(factors, count, call.device())?)?)
 }
@@ -158,11 +158,11 @@ pub(super) fn drop_values(call: &Call<'_>) -> Result<()> {
 pub(super) fn norm_inputs(call: &Call<'_>) -> Result<()> {
     let width = call.n(0);
     let (x, grad) = (call.rows(0, width)?, call.rows(2, width)?);
-    let pull = grad.broadcast_mul(&(call.wide(1)? + call.f(1))?)?;
+    let weighted = grad.broadcast_mul(&(call.wide(1)? + call.f(1))?)?;
     let scale = scales(&x, call.f(0))?;
-    let product = (&x * &pull)?.sum_keepdim(1)?;
+    let product = (&x * &weighted)?.sum_keepdim(1)?;
     let shrink = ((product * scale.powf(3.0)?)? / width as f64)?;
-    let gradient = (pull.broadcast_mul(&scale)? - x.broadcast_mul(&shrink)?)?;
+    let gradient = (weighted.broadcast_mul(&scale)? - x.broadcast_mul(&shrink)?)?;
     call.put(3, &(call.rows(3, width)? + gradient)?)?;
     call.put(4, &scale)
 }

@@ -50,19 +50,19 @@ fn one(call: &Call<'_>, logits: &[f32], uniform: f64) -> (u32, f32) {
 fn filter(masses: &mut [f64], top_k: usize, top_p: f64, min_p: f64) {
     let mut order: Vec<usize> = (0..masses.len()).collect();
     order.sort_by(|a, b| masses[*b].total_cmp(&masses[*a]).then(a.cmp(b)));
-    let mut kept = if top_k == 0 { order.len() } else { top_k };
+    let mut retained = if top_k == 0 { order.len() } else { top_k };
     if top_p < 1.0 {
-        let goal = top_p * order[..kept].iter().map(|at| masses[*at]).sum::<f64>();
+        let goal = top_p * order[..retained].iter().map(|at| masses[*at]).sum::<f64>();
         let mut sum = 0.0;
-        let below = order[..kept].iter().take_while(|at| {
+        let below = order[..retained].iter().take_while(|at| {
             let is_below = sum < goal;
             sum += masses[**at];
             is_below
         });
-        kept = below.count();
+        retained = below.count();
     }
-    kept = order[..kept].iter().filter(|at| masses[**at] >= min_p).count();
-    for at in &order[kept..] {
+    retained = order[..retained].iter().filter(|at| masses[**at] >= min_p).count();
+    for at in &order[retained..] {
         masses[*at] = 0.0;
     }
 }

@@ -23,9 +23,9 @@ pub(super) fn logits_grad(call: &Call<'_>) -> Result<()> {
     let [logits, targets] = of_targets(call)?;
     let p = logits.broadcast_sub(&call.wide(2)?.unsqueeze(1)?)?.exp()?;
     let ones = targets.ones_like()?.to_dtype(DType::F32)?;
-    let pull = p.neg()?.scatter_add(&targets, &ones, 1)?;
+    let d_logp = p.neg()?.scatter_add(&targets, &ones, 1)?;
     let slope = (call.wide(3)?.unsqueeze(1)? * call.f(0))?;
-    call.put(4, &pull.broadcast_mul(&slope)?)
+    call.put(4, &d_logp.broadcast_mul(&slope)?)
 }
 
 pub(super) fn logp(call: &Call<'_>) -> Result<()> {

@@ -172,9 +172,9 @@ impl On<'_> {
             run(tokens - 1, 1, prefix, tokens),
         ];
         let runs = Runs::new(&runs, heads, scale)?;
-        let of = |heads: usize, by| self.x(&[tokens, heads * dim], by);
-        let (q, grad) = (of(queries, 0.37)?, of(queries, 0.29)?);
-        let (k, v) = (of(keys, 0.71)?, of(keys, 0.13)?);
+        let rows = |heads: usize, by| self.x(&[tokens, heads * dim], by);
+        let (q, grad) = (rows(queries, 0.37)?, rows(queries, 0.29)?);
+        let (k, v) = (rows(keys, 0.71)?, rows(keys, 0.13)?);
         for window in [None, self.shapes.window] {
             let (out, sums) = kernels::attention(&q, &k, &v, (&runs, window))?;
             kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window))?;

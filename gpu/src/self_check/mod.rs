@@ -94,18 +94,18 @@ pub fn by_kernel(outcomes: Vec<Outcome>) -> Vec<Outcome> {
 /// Refuses a device on which a kernel is not what it is on the CPU.
 pub fn judged(outcomes: Vec<Outcome>) -> Result<Vec<Outcome>> {
     let outcomes = by_kernel(outcomes);
-    let said: Vec<String> = outcomes
+    let failures: Vec<String> = outcomes
         .iter()
         .filter(|outcome| !outcome.is_well())
         .map(|Outcome { kernel, error, most }| {
             format!("kernel {kernel} is off by {error:.1e} of its largest value, where {most:.0e} is allowed")
         })
         .collect();
-    if !said.is_empty() {
+    if !failures.is_empty() {
         bail!(
             "this GPU does not compute what the CPU does: {}; run `tealight doctor` with --device for all kernels, report \
              this with the driver's version, and until then use --kernels candle, which is slower, or --device cpu",
-            said.join("; ")
+            failures.join("; ")
         );
     }
     Ok(outcomes)
@@ -117,7 +117,7 @@ pub fn first_use(device: &Device, shapes: &Shapes) -> Result<()> {
     if crate::is_by_candle() {
         return Ok(());
     }
-    let text = crate::program(crate::Dialect::of(device));
+    let text = crate::program(crate::Dialect::for_device(device));
     let (identity, sizes) = (identity(device)?, format!("{shapes:?}"));
     let key = Key { what: "checked", text: &text, parts: &[&identity, &sizes] };
     cached(&key, || {

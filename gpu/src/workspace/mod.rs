@@ -167,7 +167,7 @@ impl<'a> From<&'a Device> for Destination<'a> {
 
 impl<'a> Destination<'a> {
     /// Beside an operand.
-    pub(crate) fn of(x: &'a dyn Operand) -> Self {
+    pub(crate) fn like(x: &'a dyn Operand) -> Self {
         Self { device: x.tensor().device(), workspace: x.workspace() }
     }
 
@@ -209,8 +209,8 @@ impl<'a> Destination<'a> {
 }
 
 /// An array of any values beside an operand, to be written whole.
-pub(crate) fn beside(x: &dyn Operand, shape: impl Into<Shape>, dtype: DType) -> Result<Array> {
-    Destination::of(x).empty(shape, dtype)
+pub(crate) fn new_empty(x: &dyn Operand, shape: impl Into<Shape>, dtype: DType) -> Result<Array> {
+    Destination::like(x).empty(shape, dtype)
 }
 
 #[cfg(test)]
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn an_array_that_is_held_is_never_written_to() {
         let workspace = workspace(2);
-        let held = made(&workspace, 1.0, (2, 3));
+        let live = made(&workspace, 1.0, (2, 3));
         let clone = made(&workspace, 2.0, (2, 3)).clone();
         let part = made(&workspace, 3.0, (2, 3)).part(1..2).expect("a row");
         let tensor = made(&workspace, 4.0, (2, 3)).part(0..1).expect("a row").into_tensor();
@@ -257,12 +257,12 @@ mod tests {
             let more = [(); 3].map(|()| made(&workspace, 10.0 + step as f32, (2, 3)));
             assert_eq!(values(&more[2]), [10.0 + step as f32; 6]);
         }
-        assert_eq!((values(&held), values(&clone)), (vec![1.0; 6], vec![2.0; 6]));
+        assert_eq!((values(&live), values(&clone)), (vec![1.0; 6], vec![2.0; 6]));
         assert_eq!(values(&part), [3.0; 3]);
         assert_eq!(tensor.to_vec2::<f32>().expect("values"), [[4.0; 3]]);
         // The tensor's memory is no longer the workspace's; that of the others is once they are gone.
         assert_eq!(workspace.bytes(), 4 * 6 * 6);
-        drop((held, clone, part));
+        drop((live, clone, part));
         let ((), counts) = counts::counted(|| {
             drop([(); 6].map(|()| made(&workspace, 5.0, (2, 3))));
         });

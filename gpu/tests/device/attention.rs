@@ -29,8 +29,8 @@ fn sees(query: usize, key: usize, window: Option<usize>) -> bool {
     key <= query && is_own && is_near
 }
 
-fn attend(of: &[Tensor], heads: Heads, window: Option<usize>) -> Result<Tensor> {
-    let tokens = of[0].dim(0)?;
+fn attend(inputs: &[Tensor], heads: Heads, window: Option<usize>) -> Result<Tensor> {
+    let tokens = inputs[0].dim(0)?;
     let split = |x: &Tensor, count: usize| {
         x.reshape((tokens, count, heads.dim))?.transpose(0, 1)?.contiguous()
     };
@@ -47,12 +47,12 @@ fn attend(of: &[Tensor], heads: Heads, window: Option<usize>) -> Result<Tensor> 
         .map(|i| if sees(i / tokens, i % tokens, window) { 0.0 } else { -1e9 })
         .collect();
     let mask = Tensor::from_vec(mask, (1, tokens, tokens), &Device::Cpu)?;
-    let scores =
-        split(&of[0], heads.queries)?.matmul(&repeat(&of[1])?.transpose(1, 2)?.contiguous()?)?;
+    let scores = split(&inputs[0], heads.queries)?
+        .matmul(&repeat(&inputs[1])?.transpose(1, 2)?.contiguous()?)?;
     let scores = (scores / (heads.dim as f64).sqrt())?.broadcast_add(&mask)?;
     let weights = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
     let weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
-    let out = weights.matmul(&repeat(&of[2])?)?.transpose(0, 1)?.contiguous()?;
+    let out = weights.matmul(&repeat(&inputs[2])?)?.transpose(0, 1)?.contiguous()?;
     out.reshape((tokens, heads.queries * heads.dim))
 }
 
@@ -76,10 +76,11 @@ fn attention_over_prefixes_and_suffixes_and_its_gradients() {
             let (v, v64) = values(&[96, keys * dim], 0.13, dtype);
             let (grad, grad64) = values(&[96, queries * dim], 0.29, dtype);
             let (out, sums) = kernels::attention(&q, &k, &v, runs).expect("attention");
-            let of = [q64.clone(), k64.clone(), v64.clone()];
-            close(&out, &attend(&of, heads, window).expect("attention"), most);
+            let inputs = [q64.clone(), k64.clone(), v64.clone()];
+            close(&out, &attend(&inputs, heads, window).expect("attention"), most);
             let found = kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, runs);
-            let exact = gradients(&[&q64, &k64, &v64], &grad64, |of| attend(of, heads, window));
+            let exact =
+                gradients(&[&q64, &k64, &v64], &grad64, |inputs| attend(inputs, heads, window));
             // In bf16 the result that the backward pass starts from has been rounded, and differences of its
             // products are what remains.
             let most = if dtype == DType::BF16 { 5e-2 } else { most };
@@ -147,7 +148,8 @@ fn attention_of_every_head_size_of_tensor_cores() {
             let (grad, grad64) = values(&[96, 4 * dim], 0.29, DType::BF16);
             let found =
                 kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window));
-            let exact = gradients(&[&q64, &k64, &v64], &grad64, |of| attend(of, heads, window));
+            let exact =
+                gradients(&[&q64, &k64, &v64], &grad64, |inputs| attend(inputs, heads, window));
             for (found, exact) in found.expect("gradients").iter().zip(&exact) {
                 close(found, exact, 5e-2);
             }
@@ -170,8 +172,8 @@ fn attention_on_tensor_cores_is_what_it_is_without_them() {
             .env("TEALIGHT_EMULATION", emulation)
             .output()
             .expect("runs");
-        let said = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert!(done.status.success(), "{emulation}: {said}");
-        assert!(said.contains("2 passed"), "{emulation}: {said}");
+        let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{emulation}: {stdout}");
+        assert!(stdout.contains("2 passed"), "{emulation}: {stdout}");
     }
 }

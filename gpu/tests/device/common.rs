@@ -62,11 +62,11 @@ pub(crate) fn close(ours: &impl Values, exact: &impl Values, most: f64) {
 
 /// The gradients of `sum(f(vars) * grad)`.
 pub(crate) fn gradients(
-    of: &[&Tensor],
+    inputs: &[&Tensor],
     grad: &Tensor,
     f: impl Fn(&[Tensor]) -> Result<Tensor>,
 ) -> Vec<Tensor> {
-    let vars: Vec<Var> = of.iter().map(|x| Var::from_tensor(x).expect("var")).collect();
+    let vars: Vec<Var> = inputs.iter().map(|x| Var::from_tensor(x).expect("var")).collect();
     let tensors: Vec<Tensor> = vars.iter().map(|var| var.as_tensor().clone()).collect();
     let loss = f(&tensors).and_then(|out| (out * grad)?.sum_all()).expect("loss");
     let grads = loss.backward().expect("gradients");

@@ -15,11 +15,11 @@ fn runs() -> Vec<DeltaRun> {
 
 /// The tokens of every sequence that the runs make, and how many of them are its own.
 fn sequences() -> Vec<(Vec<u32>, usize)> {
-    let of = |run: &DeltaRun| match run.after {
+    let sequence = |run: &DeltaRun| match run.after {
         Some(_) => ((0..3).chain(run.tokens.clone()).map(|t| t as u32).collect(), run.tokens.len()),
         None => (run.tokens.clone().map(|t| t as u32).collect(), run.tokens.len()),
     };
-    runs().iter().map(of).collect()
+    runs().iter().map(sequence).collect()
 }
 
 /// Runs `work` on the rows of each sequence, and puts the results of its own tokens one after the other.
@@ -64,7 +64,8 @@ fn a_convolution_and_its_gradients() {
         close(&out, &convolved(&x64, &kernel64).expect("exact"), most);
         let sums = Tensor::ones(40, DType::F32, &device()).expect("ones");
         let dx = kernels::convolution_back(&x, &kernel, &taps, &grad, Some(&sums)).expect("dx");
-        let exact = gradients(&[&x64, &kernel64], &grad64, |of| convolved(&of[0], &of[1]));
+        let exact =
+            gradients(&[&x64, &kernel64], &grad64, |inputs| convolved(&inputs[0], &inputs[1]));
         close(&dx, &exact[0], most);
         close(&sums, &(&exact[1] + 1.0).expect("sum"), 1e-5);
 
@@ -97,9 +98,9 @@ const KEY: usize = 6;
 const VALUE: usize = 5;
 
 /// Of queries, keys and values, `b`, `a`, `A_log` and `dt_bias`.
-fn ruled(of: &[Tensor]) -> Result<Tensor> {
+fn ruled(inputs: &[Tensor]) -> Result<Tensor> {
     by_sequence(|rows| {
-        let (mixed, b, a) = (rows(&of[0])?, rows(&of[1])?, rows(&of[2])?);
+        let (mixed, b, a) = (rows(&inputs[0])?, rows(&inputs[1])?, rows(&inputs[2])?);
         let tokens = mixed.dim(0)?;
         let keys = KEY_HEADS * KEY;
         let heads = Tensor::new(&[0u32, 0, 1, 1], &Device::Cpu)?;
@@ -110,8 +111,8 @@ fn ruled(of: &[Tensor]) -> Result<Tensor> {
         let (q, k) = ((unit(0)? / (KEY as f64).sqrt())?, unit(keys)?);
         let v = mixed.narrow(1, 2 * keys, HEADS * VALUE)?.reshape((tokens, HEADS, VALUE))?;
         let beta = sigmoid(&b)?;
-        let soft = (a.broadcast_add(&of[4])?.exp()? + 1.0)?.log()?;
-        let decay = soft.broadcast_mul(&of[3].exp()?)?.neg()?.exp()?;
+        let soft = (a.broadcast_add(&inputs[4])?.exp()? + 1.0)?.log()?;
+        let decay = soft.broadcast_mul(&inputs[3].exp()?)?.neg()?.exp()?;
         let mut state = Tensor::zeros((HEADS, KEY, VALUE), DType::F64, &Device::Cpu)?;
         let mut all = Vec::new();
         for token in 0..tokens {
@@ -130,10 +131,11 @@ fn ruled(of: &[Tensor]) -> Result<Tensor> {
 fn a_delta_rule_and_its_gradients() {
     for (dtype, most) in TYPES {
         let wide = 2 * KEY_HEADS * KEY + HEADS * VALUE;
-        let of = |shape: &[usize], by| values(shape, by, dtype);
-        let ((mixed, mixed64), (b, b64)) = (of(&[27, wide], 0.37), of(&[27, HEADS], 0.9));
-        let ((a, a64), (grad, grad64)) = (of(&[27, HEADS], 0.5), of(&[27, HEADS * VALUE], 0.61));
-        let ((a_log, a_log64), (bias, bias64)) = (of(&[HEADS], 0.3), of(&[HEADS], 0.7));
+        let random = |shape: &[usize], by| values(shape, by, dtype);
+        let ((mixed, mixed64), (b, b64)) = (random(&[27, wide], 0.37), random(&[27, HEADS], 0.9));
+        let ((a, a64), (grad, grad64)) =
+            (random(&[27, HEADS], 0.5), random(&[27, HEADS * VALUE], 0.61));
+        let ((a_log, a_log64), (bias, bias64)) = (random(&[HEADS], 0.3), random(&[HEADS], 0.7));
         let rule = Delta {
             key_heads: KEY_HEADS,
             value_heads: HEADS,
@@ -157,13 +159,13 @@ fn a_delta_rule_and_its_gradients() {
         let part = |from, tokens| [&mixed, &b, &a].map(|x| out_of(x, from, tokens));
         let run = |tokens, goes_on| [DeltaRun { tokens: 0..tokens, after: None, goes_on }];
         let [first, last] = [part(22, 4), part(26, 1)];
-        let of = |part: &[Tensor; 3], run: &[DeltaRun]| {
+        let step = |part: &[Tensor; 3], run: &[DeltaRun]| {
             let [mixed, b, a] = part;
             kernels::delta_rule(rule, [mixed, b, a], run, Some(&states))
         };
-        let begun = of(&first, &run(4, false));
+        let begun = step(&first, &run(4, false));
         close(&begun.expect("begun"), &out_of(&out, 22, 4), 0.0);
-        let gone_on = of(&last, &run(1, true));
+        let gone_on = step(&last, &run(1, true));
         close(&gone_on.expect("gone on"), &out_of(&out, 26, 1), 0.0);
     }
 }

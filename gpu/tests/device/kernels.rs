@@ -37,7 +37,7 @@ fn norms_and_their_gradients() {
         let (dx, dx64) = values(&[70, 300], 0.5, dtype);
         let sums = Tensor::ones(300, DType::F32, &device()).expect("ones");
         kernels::norm_back(&x, gain(&weight), &y, &dx, Some(&sums)).expect("gradients");
-        let exact = gradients(&[&x64, &weight64], &y64, |of| norm(&of[0], &of[1]));
+        let exact = gradients(&[&x64, &weight64], &y64, |inputs| norm(&inputs[0], &inputs[1]));
         close(&dx, &(dx64 + &exact[0]).expect("sum"), most);
         close(&sums, &(&exact[1] + 1.0).expect("sum"), 1e-5);
     }
@@ -76,12 +76,12 @@ fn positions_gates_and_sums() {
         let shape = [9, 333];
         let ((gate, gate64), (up, up64)) = (values(&shape, 0.3, dtype), values(&shape, 0.8, dtype));
         let (grad, grad64) = values(&shape, 0.21, dtype);
-        let silu = |of: &[Tensor]| -> Result<Tensor> { silu(&of[0])? * &of[1] };
-        let gelu = |of: &[Tensor]| -> Result<Tensor> { of[0].gelu()? * &of[1] };
+        let silu = |inputs: &[Tensor]| -> Result<Tensor> { silu(&inputs[0])? * &inputs[1] };
+        let gelu = |inputs: &[Tensor]| -> Result<Tensor> { inputs[0].gelu()? * &inputs[1] };
         let slope = 2.0 * (2.0 / std::f64::consts::PI).sqrt();
         let out = check_gate(SILU, silu, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
         let alone = Gate { alone: true, ..SILU };
-        let open = |of: &[Tensor]| silu_ratio(&of[0])? * &of[1];
+        let open = |inputs: &[Tensor]| silu_ratio(&inputs[0])? * &inputs[1];
         check_gate(alone, open, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
         check_gate(
             Gate { slope, cubic: 0.044715, alone: false },
@@ -234,7 +234,7 @@ fn log_probabilities_entropies_and_slopes() {
         let logits_grad =
             kernels::logits_grad(&logits, &numbers(targets.clone()), known, 0.7, dtype);
         let grad64 = grad64.reshape((7, 1)).expect("column");
-        let exact = gradients(&[&logits64], &grad64, |of| logps(&of[0])?.gather(&index, 1));
+        let exact = gradients(&[&logits64], &grad64, |inputs| logps(&inputs[0])?.gather(&index, 1));
         close(&logits_grad.expect("logits_grad"), &exact[0], most);
     }
 }
@@ -316,6 +316,7 @@ fn what_does_not_fit_is_refused() {
     let run = Run { first: 0, tokens: 3, sees: 1, start: 2, split: 3, rest: 0, until: 3 };
     let runs = Runs::new(&[run], heads, 0.2).expect("tables");
     let (q, k) = (x(&[3, 8], DType::F32), x(&[3, 4], DType::F32));
-    let said = kernels::attention(&q, &k, &k, (&runs, None)).expect_err("too few keys").to_string();
-    assert!(said.contains("has not 5 rows of keys"), "{said}");
+    let error =
+        kernels::attention(&q, &k, &k, (&runs, None)).expect_err("too few keys").to_string();
+    assert!(error.contains("has not 5 rows of keys"), "{error}");
 }

@@ -21,7 +21,7 @@ fn sample(
 }
 
 /// The masses that the filters leave, by sorting, in f64.
-fn kept(logits: &[f32], draw: SampleArgs) -> Vec<f64> {
+fn filtered_masses(logits: &[f32], draw: SampleArgs) -> Vec<f64> {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mass = |x: &f32| (f64::from(x - top) / draw.temperature).exp();
     let mut masses: Vec<f64> = logits.iter().map(mass).collect();
@@ -46,8 +46,8 @@ fn kept(logits: &[f32], draw: SampleArgs) -> Vec<f64> {
 }
 
 /// Holds the tokens that are drawn from one row to where its distribution function crosses `uniform`.
-fn check(logits: &[f32], draw: SampleArgs, room: f64) {
-    let masses = kept(logits, draw);
+fn check(logits: &[f32], draw: SampleArgs, tolerance: f64) {
+    let masses = filtered_masses(logits, draw);
     let total: f64 = masses.iter().sum();
     let count = 16;
     let uniform: Vec<f32> = (0..count).map(|i| (i as f32 + 0.5) / count as f32).collect();
@@ -60,7 +60,10 @@ fn check(logits: &[f32], draw: SampleArgs, room: f64) {
         assert!((logp - (masses[token] / total).ln()).abs() < 1e-4, "{draw:?}: {logp}");
         let before: f64 = masses[..token].iter().sum::<f64>() / total;
         let after = before + masses[token] / total;
-        assert!(before <= goal + room && goal <= after + room, "{draw:?}: {before} {goal} {after}");
+        assert!(
+            before <= goal + tolerance && goal <= after + tolerance,
+            "{draw:?}: {before} {goal} {after}"
+        );
     }
 }
 
@@ -156,10 +159,15 @@ fn filters_of_a_real_vocabulary() {
 fn rows_are_drawn_from_in_any_order_and_what_is_not_finite_is_said() {
     let logits = Tensor::new(&[[0f32, 30.0, 0.0], [30.0, 0.0, 0.0], [0.0, 0.0, 30.0]], &device());
     let logits = logits.expect("rows");
-    let of = |rows: Option<&[u32]>, count: usize| sample(&logits, rows, &vec![0.5; count], WHOLE);
-    assert_eq!(of(Some(&[2, 0, 0, 1]), 4).expect("four").0, [2, 1, 1, 0]);
-    assert_eq!(of(None, 3).expect("a row each").0, [1, 0, 2]);
-    assert!(of(None, 2).is_err() && of(Some(&[3]), 1).is_err() && of(Some(&[0, 1]), 1).is_err());
+    let sampled =
+        |rows: Option<&[u32]>, count: usize| sample(&logits, rows, &vec![0.5; count], WHOLE);
+    assert_eq!(sampled(Some(&[2, 0, 0, 1]), 4).expect("four").0, [2, 1, 1, 0]);
+    assert_eq!(sampled(None, 3).expect("a row each").0, [1, 0, 2]);
+    assert!(
+        sampled(None, 2).is_err()
+            && sampled(Some(&[3]), 1).is_err()
+            && sampled(Some(&[0, 1]), 1).is_err()
+    );
     for bad in [f32::NAN, f32::INFINITY] {
         let logits = Tensor::new(&[[0f32, bad, 1.0], [0.0, 1.0, 2.0]], &device()).expect("rows");
         let filters = SampleArgs { top_k: 2, top_p: 0.9, min_p: 0.1, ..WHOLE };

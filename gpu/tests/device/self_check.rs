@@ -52,13 +52,17 @@ fn every_kernel_is_launched_and_is_what_it_is_on_the_cpu() {
 
 #[test]
 fn a_kernel_that_is_off_is_named_with_the_size_of_its_error() {
-    let of = |kernel: &str, error| Outcome { kernel: kernel.to_owned(), error, most: 1e-4 };
-    let seen = vec![of("logp_f32", 1e-6), of("rope_f32", 2e-5), of("logp_f32", 0.03)];
+    let outcome = |kernel: &str, error| Outcome { kernel: kernel.to_owned(), error, most: 1e-4 };
+    let seen =
+        vec![outcome("logp_f32", 1e-6), outcome("rope_f32", 2e-5), outcome("logp_f32", 0.03)];
     assert_eq!(by_kernel(seen.clone()).len(), 2);
-    let said = judged(seen).expect_err("wrong").to_string();
-    assert!(said.contains("kernel logp_f32 is off by 3.0e-2"), "{said}");
-    assert!(!said.contains("rope"), "{said}");
-    assert!(judged(vec![of("add_f32", f64::NAN)]).is_err(), "what is not a number is no result");
+    let error = judged(seen).expect_err("wrong").to_string();
+    assert!(error.contains("kernel logp_f32 is off by 3.0e-2"), "{error}");
+    assert!(!error.contains("rope"), "{error}");
+    assert!(
+        judged(vec![outcome("add_f32", f64::NAN)]).is_err(),
+        "what is not a number is no result"
+    );
 }
 
 /// In a process of its own: what the environment asks for is read once.
@@ -74,8 +78,8 @@ fn a_kernel_that_is_wrong_on_purpose_is_found() {
             .env("TEALIGHT_EMULATED_FAULT", kernel)
             .output()
             .expect("runs");
-        let said = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert!(!done.status.success(), "{kernel}: {said}");
-        assert!(said.contains(&format!("kernel {kernel} is off by")), "{said}");
+        let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(!done.status.success(), "{kernel}: {stdout}");
+        assert!(stdout.contains(&format!("kernel {kernel} is off by")), "{stdout}");
     }
 }

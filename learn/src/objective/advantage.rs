@@ -33,7 +33,7 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
         })
         .collect();
     let masses = groups.iter().map(|stats| stats.mass.as_deref());
-    let batch = BatchMoments::of(worths.iter().map(Option::as_deref).zip(masses));
+    let batch = BatchMoments::new(worths.iter().map(Option::as_deref).zip(masses));
     groups
         .iter()
         .zip(worths)
@@ -164,15 +164,16 @@ mod tests {
     #[test]
     fn each_baseline_is_what_its_paper_says() {
         let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
-        let of = |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
+        let with_baseline =
+            |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
-        close(of("group-mean")[0][0], 0.75);
-        close(of("loo")[0][0], 1.0);
-        close(of("loo")[0][1], -1.0 / 3.0);
-        close(of("group-std")[0][0], 1.5);
-        assert_eq!(of("none")[0], [1.0, 0.0, 0.0, 0.0]);
+        close(with_baseline("group-mean")[0][0], 0.75);
+        close(with_baseline("loo")[0][0], 1.0);
+        close(with_baseline("loo")[0][1], -1.0 / 3.0);
+        close(with_baseline("group-std")[0][0], 1.5);
+        assert_eq!(with_baseline("none")[0], [1.0, 0.0, 0.0, 0.0]);
         for kind in ["group-std", "batch-std", "loo", "group-mean"] {
-            assert_eq!(of(kind)[1], [0.0; 4]);
+            assert_eq!(with_baseline(kind)[1], [0.0; 4]);
         }
     }
 
@@ -209,18 +210,21 @@ mod tests {
             solve_rate: validity,
             ..stats(&[1.0, 0.0, 1.0])
         };
-        let of = |text: &str, stats: &GroupStats| {
+        let evaluate = |text: &str, stats: &GroupStats| {
             let plan = plan(text);
             let cut = clipped_reward_ratio(plan.matching().unwrap(), std::slice::from_ref(stats));
             (advantages(&plan, std::slice::from_ref(stats))[0][0], cut)
         };
-        let (ours, cut) = of("alpha-dpg:0:baseline=none", &at_base(0.01));
+        let (ours, cut) = evaluate("alpha-dpg:0:baseline=none", &at_base(0.01));
         assert!((ours - 99.0).abs() < 1e-9 && cut == 0.0, "{ours} {cut}");
         // The paper's, with the group's own Z, cuts the pseudo-reward itself.
-        assert_eq!(of("alpha-dpg:0:baseline=none:partition=online", &at_base(0.01)), (10.0, 1.0));
+        assert_eq!(
+            evaluate("alpha-dpg:0:baseline=none:partition=online", &at_base(0.01)),
+            (10.0, 1.0)
+        );
         // A sample that lost a factor of e^5 under the policy has its ratio cut at 10, times the worth of its prompt.
         let lost = GroupStats { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
-        assert_eq!(of("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
+        assert_eq!(evaluate("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
     }
 
     #[test]
@@ -241,10 +245,11 @@ mod tests {
     #[test]
     fn whitening_and_averaging_over_valid_groups_are_of_the_batch() {
         let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
-        let of = |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
+        let with_baseline =
+            |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
         // Five of eight are correct: mean .625, sample deviation .5175.
-        let white = of("batch");
+        let white = with_baseline("batch");
         close(white[0][0], 0.375 / 0.517_549);
         close(white[0][1], -0.625 / 0.517_549);
         close(white[1][3], 0.375 / 0.517_549);
@@ -252,7 +257,7 @@ mod tests {
         close(all.iter().sum(), 0.0);
         close(all.iter().map(|x| x * x).sum::<f64>() / 7.0, 1.0);
         // One group of two differs: twice the weight, and nothing for the other.
-        let valid = of("valid-mean");
+        let valid = with_baseline("valid-mean");
         assert_eq!((valid[0][0], valid[0][1], valid[1][0]), (1.5, -0.5, 0.0));
         let even = advantages(&plan("rloo:baseline=batch"), &groups[1..]);
         assert_eq!(even[0], [0.0; 4]);

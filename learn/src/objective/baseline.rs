@@ -41,7 +41,7 @@ pub(super) struct BatchMoments {
 
 impl BatchMoments {
     /// Of the worths of each group, and the mass of each where they are whole distributions.
-    pub(super) fn of<'a>(
+    pub(super) fn new<'a>(
         groups: impl Iterator<Item = (Option<&'a [f64]>, Option<&'a [f64]>)>,
     ) -> Self {
         let (mut worths, mut masses, mut count, mut valid) = (vec![], vec![], 0.0, 0.0);

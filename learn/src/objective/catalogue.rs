@@ -201,8 +201,8 @@ pub struct Description {
 /// The objectives by kind: its title, when to use it, the descriptions.
 pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<Description>)> {
     KINDS.iter().map(|kind| {
-        let of = |name: &&str| PRESETS.iter().find(|preset| preset.name == *name);
-        let described = kind.names.iter().filter_map(of).map(|preset| described(preset, kind));
+        let find = |name: &&str| PRESETS.iter().find(|preset| preset.name == *name);
+        let described = kind.names.iter().filter_map(find).map(|preset| described(preset, kind));
         (kind.title, kind.when, described.collect())
     })
 }

@@ -150,7 +150,7 @@ impl ImportanceCorrection {
 
 impl Mismatch {
     /// Of completions of whose tokens these are `log(pi / b)`, and which of them count.
-    pub fn of(offsets: &Offsets, log_ratios: &[f64], counts: &[bool]) -> Self {
+    pub fn new(offsets: &Offsets, log_ratios: &[f64], counts: &[bool]) -> Self {
         let differences = || log_ratios.iter().map(|x| x.abs());
         let tokens = differences().count().max(1) as f64;
         let ratios: Vec<f64> = offsets.split(log_ratios).map(sequence_ratio).collect();
@@ -182,8 +182,8 @@ mod tests {
     fn expected(correction: ImportanceCorrection, value: impl Fn(usize, usize) -> f64) -> [f64; 2] {
         let mut sums = [0.0; 2];
         for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let of = |p: [[f64; 2]; 2]| [p[0][a].ln(), p[1][b].ln()];
-            let (policy, sampler) = (of(POLICY), of(SAMPLER));
+            let logp = |p: [[f64; 2]; 2]| [p[0][a].ln(), p[1][b].ln()];
+            let (policy, sampler) = (logp(POLICY), logp(SAMPLER));
             let estimate = correction
                 .weigh(&Offsets::new([2]), &[policy[0] - sampler[0], policy[1] - sampler[1]]);
             let probability = SAMPLER[0][a] * SAMPLER[1][b];
@@ -229,14 +229,14 @@ mod tests {
         let estimate = ImportanceCorrection::SequenceMask(3.0).weigh(&offsets, &log_ratios);
         assert_eq!(estimate.counts, [true, true, false]);
         assert_eq!(estimate.factor, [1.0, 1.0, 0.5_f64.exp(), 0.0]);
-        let mismatch = Mismatch::of(&offsets, &log_ratios, &estimate.counts);
+        let mismatch = Mismatch::new(&offsets, &log_ratios, &estimate.counts);
         assert!((mismatch.mean - 2.5 / 4.0).abs() < 1e-9 && (mismatch.max - 2.0).abs() < 1e-9);
         assert!((mismatch.masked - 1.0 / 3.0).abs() < 1e-9);
         let ratios = [1.0, 0.5_f64.exp(), 2_f64.exp()];
         let (sum, squares) =
             (ratios.iter().sum::<f64>(), ratios.iter().map(|x| x * x).sum::<f64>());
         assert!((mismatch.effective - sum * sum / (3.0 * squares)).abs() < 1e-6);
-        let same = Mismatch::of(&offsets, &[0.0; 4], &[true; 3]);
+        let same = Mismatch::new(&offsets, &[0.0; 4], &[true; 3]);
         assert_eq!((same.mean, same.ratio, same.effective), (0.0, 1.0, 1.0));
     }
 

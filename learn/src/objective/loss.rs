@@ -61,11 +61,11 @@ impl Plan {
         if let (Some((pointwise, _)), Some(reference), Some(penalty_weight)) =
             (self.token_loss(), inputs.reference_logp, inputs.penalty_weight)
         {
-            let cost = pointwise.of(&(inputs.policy_logp - reference)?)?;
+            let cost = pointwise.apply(&(inputs.policy_logp - reference)?)?;
             let mut penalty_weight = penalty_weight.clone();
             if self.updates() > 1 {
                 // The tokens are no longer the policy's own.
-                let ratio = Exp.of(&(inputs.policy_logp.detach() - inputs.behavior_logp)?)?;
+                let ratio = Exp.apply(&(inputs.policy_logp.detach() - inputs.behavior_logp)?)?;
                 penalty_weight = (penalty_weight * ratio)?;
             }
             loss.total = (loss.total + (cost * penalty_weight)?.sum_all()?)?;
@@ -132,7 +132,7 @@ impl Plan {
                 candle_core::bail!("stored tokens are read by plans that rehearse")
             }
         };
-        let total = (pointwise.of(&log_ratio)? * weight)?.sum_all()?;
+        let total = (pointwise.apply(&log_ratio)? * weight)?.sum_all()?;
         let mut cut = 0.0;
         if pointwise.is_cut() {
             let is_cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(DType::F32)?;

@@ -254,26 +254,26 @@ mod tests {
 
     #[test]
     fn values_reach_the_plan() {
-        let of = |text: &str| text.parse::<Objective>().unwrap().plan;
-        let dph = of("dph_js:0.4:definition").regulariser().unwrap().clone();
+        let parse = |text: &str| text.parse::<Objective>().unwrap().plan;
+        let dph = parse("dph_js:0.4:definition").regulariser().unwrap().clone();
         assert_eq!(
             (dph.beta, dph.estimator, dph.sampler),
             (0.4, Estimator::Definition, SampleSource::Filtered)
         );
         // JS is half of each KL to the mean: the paper's .2, at twice JS, is .2 of one of them here too.
-        let plan = of("dph-js:0.4:definition");
+        let plan = parse("dph-js:0.4:definition");
         assert_eq!(plan.rehearsal_loss().unwrap().1, 0.2);
         assert!((plan.token_loss().unwrap().1 - 0.02).abs() < 1e-15);
-        assert_eq!(of("alpha-dpg:0").matching().unwrap().divergence, Divergence::ForwardKl);
-        assert_eq!(of("dph-f:eta=0.3"), of("dph-f:0.3"));
-        assert_eq!(of("kl-dpg"), of("alpha-dpg:0"));
-        assert!(of("rft").needs_presamples() && !of("rft").is_on_policy());
+        assert_eq!(parse("alpha-dpg:0").matching().unwrap().divergence, Divergence::ForwardKl);
+        assert_eq!(parse("dph-f:eta=0.3"), parse("dph-f:0.3"));
+        assert_eq!(parse("kl-dpg"), parse("alpha-dpg:0"));
+        assert!(parse("rft").needs_presamples() && !parse("rft").is_on_policy());
         let more = PlanPatch { baseline: Some(Baseline::Loo), ..PlanPatch::default() };
         let objective: Objective = "grpo".parse().unwrap();
         let changed = objective.with(&more).unwrap();
         assert_eq!(
             (&changed.plan, changed.to_string().as_str()),
-            (&of("grpo:baseline=loo"), "grpo:baseline=loo")
+            (&parse("grpo:baseline=loo"), "grpo:baseline=loo")
         );
         // The same once more changes nothing; another value of the same key is a contradiction.
         assert_eq!(changed.with(&more).unwrap(), changed);

@@ -201,10 +201,10 @@ mod tests {
                         same += 1;
                     }
                     Err(error) => {
-                        let said = format!("{:#}", patched.expect_err(words));
+                        let message = format!("{:#}", patched.expect_err(words));
                         let known = format!("{error:#}");
                         let reason = known.split("`: ").last().unwrap_or_default();
-                        assert!(said.ends_with(reason), "{name}{words}: {said}, not {known}");
+                        assert!(message.ends_with(reason), "{name}{words}: {message}, not {known}");
                         refused += 1;
                     }
                 }

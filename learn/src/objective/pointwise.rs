@@ -72,7 +72,7 @@ impl PointwiseLoss {
     }
 
     /// The pointwise loss at every element of `x`, with its gradient.
-    pub fn of(self, x: &Tensor) -> Result<Tensor> {
+    pub fn apply(self, x: &Tensor) -> Result<Tensor> {
         match x.device().is_cpu() {
             true => x.contiguous()?.apply_op1(Elementwise(self)),
             false => on_device(self, x),
@@ -162,7 +162,7 @@ mod tests {
     use candle_core::{Device, Var};
 
     fn every() -> impl Iterator<Item = PointwiseLoss> {
-        let of = |divergence| {
+        let both_losses = |divergence| {
             [PointwiseLoss::Generator(divergence), PointwiseLoss::Matching(divergence)]
         };
         let others = [
@@ -171,7 +171,7 @@ mod tests {
             PointwiseLoss::MixtureBase,
             PointwiseLoss::MixturePolicy,
         ];
-        Divergence::ALL.into_iter().flat_map(of).chain(others)
+        Divergence::ALL.into_iter().flat_map(both_losses).chain(others)
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         for pointwise in every() {
             let points = [-5.0, -0.7, -0.004, 0.003, 0.4, 2.5];
             let x = Var::new(&points, &Device::Cpu).unwrap();
-            let value = pointwise.of(x.as_tensor()).unwrap();
+            let value = pointwise.apply(x.as_tensor()).unwrap();
             let grads = value.sum_all().unwrap().backward().unwrap();
             let grads = grads.get(&x).unwrap().to_vec1::<f64>().unwrap();
             for ((x, grad), value) in points.iter().zip(grads).zip(value.to_vec1::<f64>().unwrap())

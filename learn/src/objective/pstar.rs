@@ -92,10 +92,10 @@ pub struct PstarDistances {
 
 impl PstarDistances {
     /// Over some prompts.
-    pub fn of(evidence: &[Evidence]) -> Self {
+    pub fn from_evidence(evidence: &[Evidence]) -> Self {
         let mut standard_errors = BTreeMap::new();
-        let mut mean = |name: &str, of: fn(&Evidence) -> Option<f64>| {
-            let values: Vec<f64> = evidence.iter().filter_map(of).collect();
+        let mut mean = |name: &str, estimate: fn(&Evidence) -> Option<f64>| {
+            let values: Vec<f64> = evidence.iter().filter_map(estimate).collect();
             if values.len() > 1 {
                 let error = (&values).std_dev() / (values.len() as f64).sqrt();
                 standard_errors.insert(format!("pstar/{name}_stderr"), error);
@@ -132,8 +132,8 @@ impl Evidence {
         match &self.stored {
             Some(stored) => {
                 self.stored_correct()?;
-                let (correct, drawn) = stored.others;
-                (drawn > 0).then(|| log_share(correct, drawn))
+                let (correct, count) = stored.others;
+                (count > 0).then(|| log_share(correct, count))
             }
             None => self.validity().filter(|z| *z > 0.0).map(f64::ln),
         }
@@ -237,12 +237,12 @@ fn log_above_mean(p: f64, q: f64) -> f64 {
 }
 
 /// The logarithm of a share of which some of so many were seen.
-fn log_share(some: usize, of: usize) -> f64 {
-    ((some as f64 + 0.5) / (of as f64 + 0.5)).ln()
+fn log_share(correct: usize, count: usize) -> f64 {
+    ((correct as f64 + 0.5) / (count as f64 + 0.5)).ln()
 }
 
-fn average(all: &[ScoredCompletion], of: impl Fn(&ScoredCompletion) -> f64) -> f64 {
-    all.iter().map(of).sum::<f64>() / all.len() as f64
+fn average(all: &[ScoredCompletion], value: impl Fn(&ScoredCompletion) -> f64) -> f64 {
+    all.iter().map(value).sum::<f64>() / all.len() as f64
 }
 
 /// `(sum w)^2 / sum w^2` of weights given by their logarithms; none of none.

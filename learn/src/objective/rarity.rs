@@ -36,11 +36,11 @@ impl Exploration {
 
 /// `min(1, 1 / sqrt N)` of every sample's final answer; 0 where it has none.
 fn bonuses(stats: &GroupStats) -> Vec<f64> {
-    let of = |(index, outcome): (usize, &Option<usize>)| match outcome {
+    let bonus = |(index, outcome): (usize, &Option<usize>)| match outcome {
         None => 0.0,
         Some(_) => 1.0 / (stats.seen.get(index).copied().unwrap_or(0).max(1) as f64).sqrt(),
     };
-    stats.outcomes.iter().enumerate().map(of).collect()
+    stats.outcomes.iter().enumerate().map(bonus).collect()
 }
 
 /// For every sample the share of the others that have its final answer, less the share of pairs of these others that
@@ -62,9 +62,9 @@ fn excesses(stats: &GroupStats) -> Vec<f64> {
     }
     let others = outcomes.len() as f64 - 1.0;
     // Of ordered pairs, those with the sample itself are twice as many as it has others alike.
-    let among = |alike: f64| match others > 1.0 {
+    let pair_share = |alike: f64| match others > 1.0 {
         true => (all - 2.0 * alike) / (others * (others - 1.0)),
         false => 0.0,
     };
-    alike.iter().map(|alike| alike / others.max(1.0) - among(*alike)).collect()
+    alike.iter().map(|alike| alike / others.max(1.0) - pair_share(*alike)).collect()
 }

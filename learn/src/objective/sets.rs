@@ -298,13 +298,15 @@ mod tests {
                 (0..n).map(|i| group / 3_usize.pow(i as u32) % 3).collect()
             })
         };
-        let of = |group: &[usize]| group.iter().map(|i| outcomes[*i]).collect::<Vec<_>>();
+        let outcomes_of = |group: &[usize]| group.iter().map(|i| outcomes[*i]).collect::<Vec<_>>();
         for (_, function) in SetFunction::NAMED {
             for k in if function == SetFunction::Pair { 2..=2 } else { 1..=4 } {
                 let expected = |logits: [f64; 3]| -> f64 {
                     let p = chances(logits);
                     let chance = |group: &[usize]| group.iter().map(|i| p[*i]).product::<f64>();
-                    groups(k).map(|group| chance(&group) * value(function, &of(&group))).sum()
+                    groups(k)
+                        .map(|group| chance(&group) * value(function, &outcomes_of(&group)))
+                        .sum()
                 };
                 let exact: Vec<f64> = (0..3)
                     .map(|place| {
@@ -326,7 +328,7 @@ mod tests {
                     for group in groups(n) {
                         let chance: f64 = group.iter().map(|i| p[*i]).product();
                         let objective = SetObjective { function, k, baseline };
-                        let advantages = objective.advantages(&stats(&of(&group)));
+                        let advantages = objective.advantages(&stats(&outcomes_of(&group)));
                         for (i, advantage) in group.iter().zip(advantages) {
                             for (place, slot) in ours.iter_mut().enumerate() {
                                 let score = f64::from(u8::from(place == *i)) - p[place];

@@ -93,7 +93,7 @@ impl TrustRegion {
             }
             TrustRegion::Ppo { low, high, dual } => {
                 let (gain, is_clipped) =
-                    clipped(&Exp.of(&log_ratio)?, low, high, inputs.advantage)?;
+                    clipped(&Exp.apply(&log_ratio)?, low, high, inputs.advantage)?;
                 match dual {
                     None => (Ok(gain), is_clipped),
                     Some(dual) => {
@@ -109,7 +109,7 @@ impl TrustRegion {
             TrustRegion::Gspo { low, high } => {
                 let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
                 let mean = inputs.completions.mean(&(&log_ratio * counts)?)?;
-                let ratio = inputs.completions.spread(&Exp.of(&mean)?)?;
+                let ratio = inputs.completions.spread(&Exp.apply(&mean)?)?;
                 let (gain, is_clipped) = clipped(&ratio, low, high, inputs.advantage)?;
                 (Ok(gain), is_clipped)
             }
@@ -122,7 +122,7 @@ impl TrustRegion {
                 (gain, inputs.weight.zeros_like()?)
             }
             TrustRegion::Cispo { high } => {
-                let ratio = Exp.of(&log_ratio.detach())?;
+                let ratio = Exp.apply(&log_ratio.detach())?;
                 let is_clipped = ratio.gt(1.0 + high)?.to_dtype(ratio.dtype())?;
                 let bound = ratio.ones_like()?.affine(0.0, 1.0 + high)?;
                 let weight = ratio.minimum(&bound)?;

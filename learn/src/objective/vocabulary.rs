@@ -11,12 +11,12 @@ use tealight_divergence::elementary::Elementwise::Exp;
 /// `D_f(pi || a) [N]` of the next-token distributions: `sum_v a_v f(pi_v / a_v)`.
 pub fn divergence(kind: Divergence, logp: &Tensor, reference_logp: &Tensor) -> Result<Tensor> {
     let ratio = (logp - reference_logp)?;
-    (PointwiseLoss::Generator(kind).of(&ratio)? * Exp.of(reference_logp)?)?.sum(D::Minus1)
+    (PointwiseLoss::Generator(kind).apply(&ratio)? * Exp.apply(reference_logp)?)?.sum(D::Minus1)
 }
 
 /// Entropy `[N]` in nats.
 pub fn entropy(logp: &Tensor) -> Result<Tensor> {
-    (Exp.of(logp)? * logp)?.sum(D::Minus1)?.neg()
+    (Exp.apply(logp)? * logp)?.sum(D::Minus1)?.neg()
 }
 
 /// The inputs of SimKO at uncertain tokens, `[N]` but where it says otherwise.
@@ -36,9 +36,10 @@ pub struct Candidates<'a> {
 }
 
 /// The loss that SimKO adds at uncertain tokens, `[N]`, to be minimised.
-pub fn simko(of: &Candidates<'_>) -> Result<Tensor> {
-    let lifted = (of.likeliest.mean(1)? - of.token)?;
-    ((lifted * of.lift)? + ((of.token * of.press)? * of.is_top)?)?.neg()
+pub fn simko(candidates: &Candidates<'_>) -> Result<Tensor> {
+    let lifted = (candidates.likeliest.mean(1)? - candidates.token)?;
+    ((lifted * candidates.lift)? + ((candidates.token * candidates.press)? * candidates.is_top)?)?
+        .neg()
 }
 
 #[cfg(test)]
@@ -80,7 +81,7 @@ mod tests {
         let logits =
             Var::new(&[[2.0_f64, 1.0, 0.5, -3.0], [2.0, 1.0, 0.5, -3.0]], &Device::Cpu).unwrap();
         let logp = log_softmax(logits.as_tensor(), 1).unwrap();
-        let of = |values: [f64; 2]| Tensor::new(&values, &Device::Cpu).unwrap();
+        let column = |values: [f64; 2]| Tensor::new(&values, &Device::Cpu).unwrap();
         let at = |tokens: &[[u32; 1]; 2]| {
             let tokens = Tensor::new(tokens, &Device::Cpu).unwrap();
             logp.gather(&tokens, 1).unwrap().squeeze(1).unwrap()
@@ -88,9 +89,9 @@ mod tests {
         let loss = simko(&Candidates {
             token: &at(&[[3], [0]]),
             likeliest: &logp.narrow(1, 0, 3).unwrap(),
-            is_top: &of([0.0, 1.0]),
-            lift: &of([0.3, 0.0]),
-            press: &of([0.0, -0.5]),
+            is_top: &column([0.0, 1.0]),
+            lift: &column([0.3, 0.0]),
+            press: &column([0.0, -0.5]),
         })
         .unwrap();
         let grad = loss.sum_all().unwrap().backward().unwrap();

@@ -40,7 +40,7 @@ impl Presamples {
                 0 => prompt.trials(),
                 count => prompt.first_trials(count),
             };
-            let share = first.correct as f64 / first.drawn as f64;
+            let share = first.correct as f64 / first.num_samples as f64;
             let reaches = first.correct > 0 && share >= rule.pef_threshold;
             let is_confirmed = prompt.check.as_ref().is_none_or(BaseCompletion::is_correct);
             split.unconfirmed += usize::from(reaches && !is_confirmed);

@@ -181,7 +181,7 @@ impl<'a> Collector<'a> {
     }
 
     /// The same, with the others of `ranks`.
-    pub fn among(self, ranks: &Ranks) -> Self {
+    pub fn with_ranks(self, ranks: &Ranks) -> Self {
         Self { ranks: ranks.clone(), ..self }
     }
 

@@ -91,16 +91,16 @@ impl PromptAllocation {
     }
 
     /// The lowest are chosen; `uniform` is random.
-    fn score(self, (solved, drawn): (f64, f64), uniform: f64) -> f64 {
+    fn score(self, (solved, sampled): (f64, f64), uniform: f64) -> f64 {
         match self {
             Self::Uniform => 0.0,
-            Self::Band { .. } if drawn == 0.0 => 0.0,
+            Self::Band { .. } if sampled == 0.0 => 0.0,
             Self::Band { low, high } => {
-                let rate = solved / drawn;
+                let rate = solved / sampled;
                 (low - rate).max(rate - high).max(0.0)
             }
             Self::Thompson { target } => {
-                let posterior = Beta::new(1.0 + solved, 1.0 + drawn - solved);
+                let posterior = Beta::new(1.0 + solved, 1.0 + sampled - solved);
                 let draw = posterior.map_or(0.5, |posterior| posterior.inverse_cdf(uniform));
                 (draw - target).abs()
             }
@@ -162,21 +162,21 @@ mod tests {
 
     const RULES: [&str; 4] = ["uniform", "band:0.2:0.8", "thompson:0.5", "thompson:0.1"];
 
-    /// Problems `0..rates.len()`, each solved at its rate in `drawn` completions.
-    fn world(rates: &[f64], drawn: f64) -> PromptTrials {
-        let of = |(problem, rate): (usize, &f64)| {
-            let recent = (rate * drawn, drawn);
+    /// Problems `0..rates.len()`, each solved at its rate in `samples` completions.
+    fn world(rates: &[f64], samples: f64) -> PromptTrials {
+        let entry = |(problem, rate): (usize, &f64)| {
+            let recent = (rate * samples, samples);
             (NAMES[problem].to_owned(), Trials { recent, ..Trials::default() })
         };
-        PromptTrials(rates.iter().enumerate().map(of).collect())
+        PromptTrials(rates.iter().enumerate().map(entry).collect())
     }
 
     const EXPLORE: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
     const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
     /// How often each of eight problems is among the two of a round.
-    fn counts(rule: &str, rates: &[f64; 8], drawn: f64) -> [usize; 8] {
-        let trials = world(rates, drawn);
+    fn counts(rule: &str, rates: &[f64; 8], samples: f64) -> [usize; 8] {
+        let trials = world(rates, samples);
         let known = Known { explore: &EXPLORE, base: &[], trials: &trials };
         let rule: PromptAllocation = rule.parse().expect("a rule");
         let mut counts = [0; 8];

@@ -3,7 +3,7 @@
 use candle_core::{DType, Device};
 use serde::Serialize;
 
-use tealight_nn::backend::cpu::key_layout::{KeyLayout, held};
+use tealight_nn::backend::cpu::key_layout::{KeyLayout, retained_tokens};
 use tealight_nn::backend::gpu::most_logits;
 use tealight_nn::backend::int8;
 use tealight_nn::device::Precision;
@@ -52,8 +52,8 @@ impl Hardware {
     ///
     /// # Errors
     /// A type that the device does not compute in.
-    pub fn of(device: &Device, precision: Precision) -> anyhow::Result<Self> {
-        Ok(match BackendKind::of(device) {
+    pub fn for_device(device: &Device, precision: Precision) -> anyhow::Result<Self> {
+        Ok(match BackendKind::for_device(device) {
             BackendKind::Cpu => Self::Cpu,
             BackendKind::Gpu => Self::Gpu(precision.dtype.storage(device)?, device.clone()),
         })
@@ -86,13 +86,13 @@ impl MemoryPlan {
     /// Of a run at this place.
     pub fn at(architecture: &Architecture, sizes: Sizes, place: &Hardware) -> Self {
         match place {
-            Hardware::Cpu => Self::of(architecture, sizes),
+            Hardware::Cpu => Self::on_cpu(architecture, sizes),
             Hardware::Gpu(dtype, device) => Self::on_gpu(architecture, sizes, (*dtype, device)),
         }
     }
 
     /// Of a run on the CPU in f32; `sizes` may be larger than what is met.
-    pub fn of(architecture: &Architecture, sizes: Sizes) -> Self {
+    pub fn on_cpu(architecture: &Architecture, sizes: Sizes) -> Self {
         let a = architecture;
         let keys = a.num_kv_heads * a.head_dim;
         let all = a.parameters();
@@ -231,8 +231,10 @@ fn activations(a: &Architecture, sizes: Sizes) -> u64 {
 fn cached(a: &Architecture, sizes: &Sizes, keys: usize) -> usize {
     let Sizes { longest, completion, .. } = *sizes;
     let state = a.delta.map_or(0, |d| d.state().iter().sum());
-    let of = |layer: &LayerKind| match layer {
-        LayerKind::Attention { window: Some(window), .. } => 2 * keys * held(*window, longest),
+    let layer_values = |layer: &LayerKind| match layer {
+        LayerKind::Attention { window: Some(window), .. } => {
+            2 * keys * retained_tokens(*window, longest)
+        }
         // Earlier positions are read where the prompt was computed.
         LayerKind::Attention { window: None, .. } => {
             2 * keys * KeyLayout::after_others(completion).min(longest)
@@ -243,6 +245,6 @@ fn cached(a: &Architecture, sizes: &Sizes, keys: usize) -> usize {
         LayerKind::Attention { .. } => 2 * keys * (longest - completion),
         LayerKind::Delta => state,
     };
-    sizes.rows * a.layers.iter().map(of).sum::<usize>()
+    sizes.rows * a.layers.iter().map(layer_values).sum::<usize>()
         + sizes.prompts * a.layers.iter().map(of_prompt).sum::<usize>()
 }

@@ -31,7 +31,7 @@ pub(super) fn in_turn(groups: &[Range<usize>], indices: Range<usize>, seed: u64)
     let mut known: Option<(usize, Vec<usize>)> = None;
     let mut item = |index: usize| {
         let epoch = index / groups.len();
-        if known.as_ref().is_none_or(|(of, _)| *of != epoch) {
+        if known.as_ref().is_none_or(|(shuffled_epoch, _)| *shuffled_epoch != epoch) {
             known = Some((epoch, shuffled(epoch as u64, 0, groups.len())));
         }
         let group = known.as_ref().map_or(0, |(_, order)| order[index % groups.len()]);

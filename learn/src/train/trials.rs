@@ -28,12 +28,12 @@ impl PromptTrials {
     pub(crate) fn add<'a>(&mut self, groups: &[Group], id: impl Fn(usize) -> &'a str) {
         for group in groups {
             let solved = group.rollouts.iter().filter(|rollout| rollout.is_correct()).count();
-            let drawn = group.rollouts.len();
+            let sampled = group.rollouts.len();
             let Trials { recent, total } = self.0.entry(id(group.problem).to_owned()).or_default();
             recent.0 = KEPT * recent.0 + solved as f64;
-            recent.1 = KEPT * recent.1 + drawn as f64;
+            recent.1 = KEPT * recent.1 + sampled as f64;
             total.0 += solved as u64;
-            total.1 += drawn as u64;
+            total.1 += sampled as u64;
         }
     }
 

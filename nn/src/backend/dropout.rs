@@ -8,20 +8,20 @@ pub(crate) struct Dropout {
     /// Hashes of 32 bits below which a value is dropped.
     pub(crate) limit: u32,
     /// The factor of the values that are kept.
-    pub(crate) kept: f32,
+    pub(crate) scale: f32,
 }
 
 impl Dropout {
     /// Dropping this share of values.
     pub(crate) fn new(key: u64, share: f64) -> Self {
         let limit = (share * 4_294_967_296.0) as u32;
-        Self { key, limit, kept: (1.0 / (1.0 - share)) as f32 }
+        Self { key, limit, scale: (1.0 / (1.0 - share)) as f32 }
     }
 
     /// The factor of value `index`.
     pub(crate) fn factor(&self, index: usize) -> f32 {
         let is_dropped = hashed(self.key.wrapping_add(index as u64)) >> 32 < u64::from(self.limit);
-        if is_dropped { 0.0 } else { self.kept }
+        if is_dropped { 0.0 } else { self.scale }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tealight_matmul::room;
+use tealight_matmul::huge_page_zeros;
 
 /// Buffers of f32 for whoever needs one next.
 ///
@@ -51,8 +51,8 @@ impl Pool {
         drop(idle);
         // One that is too small makes way for a larger one.
         let fits = recycled.filter(|recycled| recycled.capacity() >= count);
-        let room = rows.next_power_of_two() * width;
-        let mut values = fits.unwrap_or_else(|| Vec::with_capacity(room.max(count)));
+        let capacity = rows.next_power_of_two() * width;
+        let mut values = fits.unwrap_or_else(|| Vec::with_capacity(capacity.max(count)));
         values.resize(count, 0.0);
         Buffer { values, width: Some(width), pool: self.clone() }
     }
@@ -76,14 +76,14 @@ impl Pool {
                 values.fill(0.0);
                 values
             }
-            None => room(count),
+            None => huge_page_zeros(count),
         };
         Buffer { values, width: None, pool: self.clone() }
     }
 
     /// Values of the size of a weight, whatever they are.
     pub(crate) fn take_fixed(&self, count: usize) -> Vec<f32> {
-        self.idle_fixed(count).unwrap_or_else(|| room(count))
+        self.idle_fixed(count).unwrap_or_else(|| huge_page_zeros(count))
     }
 
     /// The smallest buffer that is large enough, but none that is much too large, which another will need.

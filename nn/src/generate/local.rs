@@ -11,7 +11,7 @@ use anyhow::Result;
 use candle_core::Tensor;
 use tealight_gpu::workspace::Destination;
 
-use super::drawn::Drawn;
+use super::device_tokens::DeviceTokens;
 use super::logits::Logits;
 use super::rng::RandomStream;
 use super::strides::{Strides, end_of_pass};
@@ -55,7 +55,7 @@ impl Sampler for LocalSampler<'_> {
         rng_key: RngKey,
         sink: &mut CompletionSink<'_>,
     ) -> Result<()> {
-        let strides = Strides::of(params.max_new_tokens);
+        let strides = Strides::for_length(params.max_new_tokens);
         self.generate_by(strides, requests, (params, rng_key), sink)
     }
 }
@@ -157,9 +157,9 @@ impl Batch<'_> {
             };
             let mut fresh: Vec<ActiveSample> = (first..first + count).map(row).collect();
             let mut picks: Vec<_> = fresh.iter_mut().map(|row| (from, &mut row.stream)).collect();
-            let drawn = front.logits.draw(&mut picks, self.params)?;
-            for (mut row, drawn) in fresh.into_iter().zip(drawn) {
-                if row.append(drawn, self.params) {
+            let sampled = front.logits.draw(&mut picks, self.params)?;
+            for (mut row, sampled) in fresh.into_iter().zip(sampled) {
+                if row.append(sampled, self.params) {
                     self.finish(row);
                 } else {
                     self.cache.continue_from(&cache, from, row.cached, self.rows.len())?;
@@ -207,7 +207,7 @@ impl Batch<'_> {
         let cache = Arc::new(cache);
         let last = Tensor::from_vec(last, prompts.len(), decoder.device())?;
         let hidden = hidden.index_select(&last, 0)?;
-        let logits = Logits::of(decoder, &hidden)?;
+        let logits = Logits::from_hidden(decoder, &hidden)?;
         for (row, request) in chosen.into_iter().enumerate() {
             let (cache, logits) = (cache.clone(), logits.clone());
             self.prefilled.push_back(Prefilled { request, next_sample: 0, cache, row, logits });
@@ -217,12 +217,12 @@ impl Batch<'_> {
 
     /// Decodes one token of every row, on a GPU several; takes out the rows that have ended.
     fn step(&mut self) -> Result<()> {
-        let (params, mut drawn) = (self.params, self.decode()?.into_iter());
+        let (params, mut sampled) = (self.params, self.decode()?.into_iter());
         let mut count = 0;
         let mut is_done = vec![false; self.rows.len()];
-        while drawn.len() > 0 {
+        while sampled.len() > 0 {
             for (row, is_done) in self.rows.iter_mut().zip(&mut is_done) {
-                let token = drawn.next().expect("a token for every row");
+                let token = sampled.next().expect("a token for every row");
                 // Tokens decoded after a row's end belong to nobody.
                 if !*is_done {
                     row.cached += 1;
@@ -256,7 +256,7 @@ impl Batch<'_> {
         let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached));
         let hidden = decoder.hidden(&ids, &packed, Some(&mut self.cache))?;
         let streams = self.rows.iter_mut().map(|row| &mut row.stream);
-        Logits::of(decoder, &hidden)?
+        Logits::from_hidden(decoder, &hidden)?
             .draw(&mut streams.enumerate().collect::<Vec<_>>(), self.params)
     }
 
@@ -272,18 +272,19 @@ impl Batch<'_> {
         let of_rows: Vec<Vec<f64>> = rows.map(of_row).collect();
         let by_step = (0..steps).flat_map(|step| of_rows.iter().map(move |row| row[step]));
         let (device, workspace) = (decoder.device(), self.cache.workspace(count));
-        let drawn = Drawn::new(by_step.collect(), Destination { device, workspace })?;
+        let device_tokens =
+            DeviceTokens::new(by_step.collect(), Destination { device, workspace })?;
         let mut tokens = None;
         for step in 0..steps {
             let packed = PackedSequences::after(self.rows.iter().map(|row| row.cached + step));
-            let last = tokens.as_ref().map_or(LastTokens::Known(ids), LastTokens::Drawn);
+            let last = tokens.as_ref().map_or(LastTokens::Known(ids), LastTokens::Sampled);
             let remaining = steps - 1 - step;
             // The logits of a step are freed before those of the next, which need as much memory.
             let logits = decoder.next_logits((last, remaining), &packed, &mut self.cache)?;
             let range = step * count..(step + 1) * count;
-            tokens = Some(drawn.draw(&logits, None, range, self.params)?);
+            tokens = Some(device_tokens.draw(&logits, None, range, self.params)?);
         }
-        drawn.read()
+        device_tokens.read()
     }
 
     fn finish(&mut self, row: ActiveSample) {

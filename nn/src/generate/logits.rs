@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use tealight_gpu::workspace::Array;
 
 use super::SamplingParams;
-use super::drawn::Drawn;
+use super::device_tokens::DeviceTokens;
 use super::rng::RandomStream;
 use crate::backend::Buffer;
 use crate::model::Decoder;
@@ -26,7 +26,7 @@ pub(super) enum Logits {
 
 impl Logits {
     /// Of hidden states `[B, D]`.
-    pub(super) fn of(decoder: &Decoder, hidden: &Tensor) -> Result<Self> {
+    pub(super) fn from_hidden(decoder: &Decoder, hidden: &Tensor) -> Result<Self> {
         Ok(match decoder.logits_on_cpu(hidden)? {
             None => Self::Gpu(decoder.logits(hidden)?.into()),
             Some(values) => {
@@ -51,15 +51,15 @@ impl Logits {
         match self {
             Self::Cpu { values, vocabulary } => {
                 let row = |row: usize| &values[row * vocabulary..][..*vocabulary];
-                let drawn = picks.par_iter_mut();
-                drawn.map(|(index, stream)| params.draw(row(*index), stream)).collect()
+                let picks = picks.par_iter_mut();
+                picks.map(|(index, stream)| params.draw(row(*index), stream)).collect()
             }
             Self::Gpu(logits) => {
                 let rows: Vec<u32> = picks.iter().map(|(row, _)| *row as u32).collect();
                 let uniform = picks.iter_mut().map(|(_, stream)| stream.uniform()).collect();
-                let drawn = Drawn::new(uniform, logits.device().into())?;
-                drawn.draw(logits, Some(&rows), 0..rows.len(), params)?;
-                drawn.read()
+                let device_tokens = DeviceTokens::new(uniform, logits.device().into())?;
+                device_tokens.draw(logits, Some(&rows), 0..rows.len(), params)?;
+                device_tokens.read()
             }
         }
     }

@@ -4,7 +4,7 @@
 //! another implementation.
 
 mod candle;
-mod drawn;
+mod device_tokens;
 mod local;
 mod logits;
 mod rng;

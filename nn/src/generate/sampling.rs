@@ -95,8 +95,8 @@ impl SamplingParams {
         let filters = self.filters.of_vocabulary(logits.len());
         if self.temperature > 0.0 && filters == Filters::default() {
             // As training will compute it: the importance ratio begins at exactly 1.
-            let drawn = cpu::logp::draw_row(logits, inverse as f32, stream.uniform());
-            let Some((id, logp)) = drawn else { bail!("{NOT_FINITE}") };
+            let sampled = cpu::logp::draw_row(logits, inverse as f32, stream.uniform());
+            let Some((id, logp)) = sampled else { bail!("{NOT_FINITE}") };
             return Ok((id as u32, logp));
         }
         let mut masses = vec![0f32; logits.len()];
@@ -204,14 +204,14 @@ mod tests {
     fn filters_cut_and_renormalise() {
         // Probabilities .5, .3, .15, .05.
         let logits = [0.5f32, 0.3, 0.15, 0.05].map(f32::ln);
-        let kept = |filters| -> Vec<bool> {
+        let allowed = |filters| -> Vec<bool> {
             frequencies(&params(1.0, filters), &logits).iter().map(|p| *p > 0.0).collect()
         };
         let unfiltered = Filters::default();
-        assert_eq!(kept(Filters { top_k: 2, ..unfiltered }), [true, true, false, false]);
-        assert_eq!(kept(Filters { top_p: 0.79, ..unfiltered }), [true, true, false, false]);
-        assert_eq!(kept(Filters { top_p: 0.81, ..unfiltered }), [true, true, true, false]);
-        assert_eq!(kept(Filters { min_p: 0.2, ..unfiltered }), [true, true, true, false]);
+        assert_eq!(allowed(Filters { top_k: 2, ..unfiltered }), [true, true, false, false]);
+        assert_eq!(allowed(Filters { top_p: 0.79, ..unfiltered }), [true, true, false, false]);
+        assert_eq!(allowed(Filters { top_p: 0.81, ..unfiltered }), [true, true, true, false]);
+        assert_eq!(allowed(Filters { min_p: 0.2, ..unfiltered }), [true, true, true, false]);
         let two = params(1.0, Filters { top_k: 2, ..unfiltered });
         let (id, logp) =
             two.draw(&logits, &mut RngKey { seed: 0, step: 0 }.stream(0, 0)).expect("finite");
@@ -224,12 +224,12 @@ mod tests {
         let mut masses = vec![SMALL; 100_001];
         masses[0] = 1.0;
         let filters = Filters { top_p: 0.999, ..Filters::default() };
-        let kept = filters.apply(&mut masses);
+        let retained_mass = filters.apply(&mut masses);
         let total = 1.0 + 1e5 * f64::from(SMALL);
         let exact = 1.0 + ((0.999 * total - 1.0) / f64::from(SMALL)).ceil();
         let count = masses.iter().filter(|mass| **mass > 0.0).count();
         assert!((count as f64 - exact).abs() <= 1.0, "{count} tokens are kept, not {exact}");
-        assert!((kept / total - 0.999).abs() < 1e-6, "{kept} of {total}");
+        assert!((retained_mass / total - 0.999).abs() < 1e-6, "{retained_mass} of {total}");
     }
 
     #[test]
@@ -249,8 +249,8 @@ mod tests {
 
     #[test]
     fn temperatures_that_divide_into_infinity_are_refused() {
-        let said = params(1e-39, Filters::default()).check().expect_err("refused").to_string();
-        assert!(said.contains("use 0"), "{said}");
+        let error = params(1e-39, Filters::default()).check().expect_err("refused").to_string();
+        assert!(error.contains("use 0"), "{error}");
         assert!(params(0.0, Filters::default()).check().is_ok());
         assert!(params(0.01, Filters::default()).check().is_ok());
     }
@@ -263,8 +263,8 @@ mod tests {
             .expect("finite");
         for bad in [f32::NAN, f32::INFINITY] {
             let mut stream = RngKey { seed: 0, step: 0 }.stream(0, 0);
-            let said = greedy.draw(&[0.0, bad, 1.0], &mut stream).expect_err("refused");
-            assert!(said.to_string().contains("not finite"), "{said}");
+            let error = greedy.draw(&[0.0, bad, 1.0], &mut stream).expect_err("refused");
+            assert!(error.to_string().contains("not finite"), "{error}");
         }
         assert_eq!(id, 1);
         assert!((logp - (3f32.exp() / (1.0 + 3f32.exp() + 1f32.exp())).ln()).abs() < 1e-5);

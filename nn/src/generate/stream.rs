@@ -31,8 +31,9 @@ pub fn stream(
     for cached in prompt.len()..slots {
         let hidden = decoder.hidden(&ids, &packed, Some(&mut cache))?;
         let last = hidden.narrow(0, ids.len() - 1, 1)?.contiguous()?;
-        let drawn = Logits::of(&decoder, &last)?.draw(&mut [(0, &mut random)], params)?;
-        let (token, logp) = drawn[0];
+        let sampled =
+            Logits::from_hidden(&decoder, &last)?.draw(&mut [(0, &mut random)], params)?;
+        let (token, logp) = sampled[0];
         sink(token, logp)?;
         if params.eos.contains(&token) {
             return Ok(Finish::Stop);

@@ -23,7 +23,7 @@ pub(super) struct Strides {
 impl Strides {
     /// For completions of so many tokens. Rows that have ended are decoded on until the host looks. Where completions
     /// are short it looks more often: after every 32nd part of their length.
-    pub(super) fn of(max_new_tokens: usize) -> Self {
+    pub(super) fn for_length(max_new_tokens: usize) -> Self {
         let ahead = (max_new_tokens / 32).clamp(1, MOST_AHEAD);
         Self { prefill_tokens: PREFILL_TOKENS, ahead }
     }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_gpu_decodes_few_tokens_beyond_an_end() {
-        let ahead = [1, 24, 64, 200, 256, 4096].map(|most| Strides::of(most).ahead);
+        let ahead = [1, 24, 64, 200, 256, 4096].map(|most| Strides::for_length(most).ahead);
         assert_eq!(ahead, [1, 1, 2, 6, 8, 8]);
     }
 }

@@ -250,7 +250,7 @@ impl Architecture {
     /// `[out, in]` of one of [`Architecture::modules`].
     fn module_shape(&self, module: &str) -> [usize; 2] {
         let (hidden, ff, [q, kv]) = (self.hidden_size, self.intermediate_size, self.widths());
-        let delta = |of: fn(&DeltaSizes) -> usize| self.delta.as_ref().map_or(0, of);
+        let delta = |size: fn(&DeltaSizes) -> usize| self.delta.as_ref().map_or(0, size);
         match module {
             "linear_attn.in_proj_qkv" => [delta(DeltaSizes::mixed), hidden],
             "linear_attn.in_proj_z" => [delta(DeltaSizes::values), hidden],

@@ -88,7 +88,7 @@ impl Attention {
         }
     }
 
-    /// The gradient of `x` for that of the result; the weights' are added.
+    /// Backward: dL/dy -> dL/dx; accumulates weight gradients.
     pub(super) fn backward<B: Backend>(
         &self,
         At { backend, pass, number }: At<'_, B>,

@@ -289,14 +289,14 @@ mod tests {
             ("hidden_size", u64::MAX),
             ("head_dim", 1 << 40),
         ] {
-            let said = refusal(key, json!(value));
-            assert!(said.contains(key) && said.contains("above"), "{said}");
+            let message = refusal(key, json!(value));
+            assert!(message.contains(key) && message.contains("above"), "{message}");
         }
         assert!(refusal("rope_theta", json!(0)).contains("rope_theta"));
         let mut huge = config();
         (huge["num_hidden_layers"], huge["hidden_size"]) = (json!(1024), json!(1 << 17));
         huge["intermediate_size"] = json!(1 << 20);
-        let said = Architecture::from_config(&huge).unwrap_err().to_string();
-        assert!(said.contains("parameters"), "{said}");
+        let message = Architecture::from_config(&huge).unwrap_err().to_string();
+        assert!(message.contains("parameters"), "{message}");
     }
 }

@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 
 use super::architecture::{Architecture, LayerKind};
 use super::kind::{BackendKind, heads};
-use super::kv_cache::{KvCache, Past, Room};
+use super::kv_cache::{CacheCapacity, KvCache, Past};
 use super::layer::Layer;
 use super::lora::{LowRank, Scaling};
 use super::rope::RopeTable;
@@ -125,7 +125,7 @@ impl Decoder {
 
     /// The same decoder, which shares the memory that passes leave with `other`.
     #[must_use]
-    pub fn beside(mut self, other: &Self) -> Self {
+    pub fn sharing_buffers_with(mut self, other: &Self) -> Self {
         if let (AnyBackend::Cpu(cpu), AnyBackend::Cpu(other)) = (&mut self.backend, &other.backend)
         {
             cpu.pool = other.pool.clone();
@@ -174,24 +174,28 @@ impl Decoder {
 
     /// Room for the keys and values of `rows` sequences of up to `slots` tokens.
     pub fn cache(&self, rows: usize, slots: usize) -> Result<KvCache> {
-        self.cache_with(Room { rows, slots, added: None }, |_| Past::All)
+        self.cache_with(CacheCapacity { rows, slots, added: None }, |_| Past::All)
     }
 
     /// The same for decoding up to `added` tokens, one by one, after [what rows continue](KvCache::continue_from): on
     /// the CPU there is room for little more than these, and in layers with a window for little more than that.
     pub fn decoding_cache(&self, rows: usize, slots: usize, added: usize) -> Result<KvCache> {
         let past = |kind: LayerKind| kind.window().map_or(Past::All, Past::Window);
-        self.cache_with(Room { rows, slots, added: Some(added) }, past)
+        self.cache_with(CacheCapacity { rows, slots, added: Some(added) }, past)
     }
 
-    fn cache_with(&self, room: Room, of_attention: impl Fn(LayerKind) -> Past) -> Result<KvCache> {
+    fn cache_with(
+        &self,
+        capacity: CacheCapacity,
+        of_attention: impl Fn(LayerKind) -> Past,
+    ) -> Result<KvCache> {
         let (heads, like) = (heads(&self.architecture), &self.norm.weight.values);
         let past = |kind: &LayerKind| match (kind, self.architecture.delta) {
             (LayerKind::Delta, Some(sizes)) => Past::State(sizes),
             _ => of_attention(*kind),
         };
         let layers = self.architecture.layers.iter().map(past);
-        KvCache::new(&self.backend, layers, heads, room, like)
+        KvCache::new(&self.backend, layers, heads, capacity, like)
     }
 
     /// `[rows, D]` with the rows of `x` added at `indices`: the gradient of picking rows.

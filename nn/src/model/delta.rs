@@ -67,7 +67,7 @@ impl DeltaRule {
         read(&backend.gated(Activation::Silu, &saved.inputs[1], &normed)?)
     }
 
-    /// The gradient of `x` for that of the result; the weights' are added.
+    /// Backward: dL/dy -> dL/dx; accumulates weight gradients.
     pub(super) fn backward<B: Backend>(
         &self,
         At { backend, pass, number }: At<'_, B>,

@@ -56,11 +56,11 @@ pub(super) enum Windows {
 /// The rotary embedding of layers with a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WindowRope {
-    /// That of all layers.
+    /// The global RoPE.
     Shared,
     /// One of base `rope_local_base_freq`.
     Local,
-    /// That of all layers without its scaling.
+    /// The global RoPE, without its scaling.
     Unscaled,
 }
 

@@ -10,7 +10,7 @@ use tealight_gpu::workspace::{Array, Workspace};
 
 use super::decoder::Decoder;
 use super::kv_cache::{Cached, KvCache};
-use super::{room, run};
+use super::{batch_memory, run};
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::Gpu;
 use crate::backend::{
@@ -39,7 +39,7 @@ pub(crate) enum LastTokens<'a> {
     /// Known to the host.
     Known(&'a [u32]),
     /// Drawn on the GPU from this decoder's logits; the host has not seen them.
-    Drawn(&'a Array),
+    Sampled(&'a Array),
 }
 
 impl Decoder {
@@ -87,7 +87,7 @@ impl Decoder {
                 self.check(ids.len(), packed)?;
                 gpu.embed(&self.embedding, ids, scale)?
             }
-            LastTokens::Drawn(ids) => {
+            LastTokens::Sampled(ids) => {
                 self.check(ids.elem_count(), packed)?;
                 gpu.embed_drawn(&self.embedding, ids, scale)?
             }
@@ -143,7 +143,7 @@ impl Decoder {
         packed: &PackedSequences,
         mut cache: Option<&'a mut KvCache>,
     ) -> Result<(<Gpu as Backend>::Pass, Option<LayerCaches<'a>>)> {
-        let slots = room::grown(cache.as_deref_mut(), packed)?;
+        let slots = batch_memory::grown(cache.as_deref_mut(), packed)?;
         let pass = run::pass(self, gpu, packed, slots)?;
         let layers = cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
         Ok((pass, layers))
@@ -280,7 +280,7 @@ mod tests {
 
     use super::*;
     use crate::backend::Parameter;
-    use crate::model::{Architecture, BackendKind, room, weights};
+    use crate::model::{Architecture, BackendKind, batch_memory, weights};
 
     /// Norms of queries and keys, biases, windows and an output layer of its own, by family.
     fn decoder(family: &str, dtype: DType) -> Decoder {
@@ -304,7 +304,7 @@ mod tests {
             let mut cache = decoder.decoding_cache(3, 60, 60).expect("a cache");
             let mut other = decoder.cache(3, 60).expect("a cache");
             let memory = Arc::downgrade(cache.workspace(3).expect("on a GPU"));
-            let mut held = Vec::new();
+            let mut results = Vec::new();
             // Rows end.
             for (step, rows) in [3, 3, 3, 2, 2, 1, 1].into_iter().enumerate() {
                 let packed = PackedSequences::after((0..rows).map(|_| step));
@@ -318,16 +318,16 @@ mod tests {
                 assert!(step == 0 || (1..=most).contains(&counts.allocations), "{counts:?}");
                 let hidden = decoder.hidden(&ids, &packed, Some(&mut other)).expect("a pass");
                 let exact = decoder.logits(&hidden).and_then(|x| x.flatten_all()?.to_vec1::<f32>());
-                held.push((logits.expect("a step"), exact.expect("values")));
+                results.push((logits.expect("a step"), exact.expect("values")));
             }
-            for (logits, exact) in &held {
+            for (logits, exact) in &results {
                 assert_eq!(&logits.download::<f32>().expect("values"), exact);
             }
-            let logits = 4 * 40 * 3 * held.len();
+            let logits = 4 * 40 * 3 * results.len();
             let rest = memory.upgrade().expect("there").bytes() - logits;
-            let planned = 3 * room::step_bytes(decoder.architecture(), dtype) as usize;
+            let planned = 3 * batch_memory::step_bytes(decoder.architecture(), dtype) as usize;
             assert!(rest <= planned, "{rest} bytes where {planned} are planned");
-            held.clear();
+            results.clear();
             let packed = PackedSequences::after([7, 7, 7]);
             let (step, counts) = counted(|| {
                 decoder.next_logits((LastTokens::Known(&[1, 2, 3]), 8), &packed, &mut cache)

@@ -19,7 +19,7 @@ pub enum BackendKind {
 
 impl BackendKind {
     /// That of a device.
-    pub fn of(device: &Device) -> Self {
+    pub fn for_device(device: &Device) -> Self {
         let is_gpu = !device.is_cpu() || tealight_gpu::is_emulating();
         if is_gpu { BackendKind::Gpu } else { BackendKind::Cpu }
     }
@@ -33,7 +33,7 @@ impl BackendKind {
             BackendKind::Cpu => bail!("a decoder on the CPU is of float32, not {dtype:?}"),
             BackendKind::Gpu => {
                 gpu::check(heads(architecture), architecture.delta, dtype, device)?;
-                if BackendKind::of(device) == self {
+                if BackendKind::for_device(device) == self {
                     self_check::first_use(device, &shapes(architecture, dtype))?;
                 }
                 Ok(AnyBackend::Gpu(Gpu { device: device.clone(), workspace: None }))

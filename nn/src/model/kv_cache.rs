@@ -40,7 +40,7 @@ struct Lent {
 }
 
 /// The room of a cache.
-pub(super) struct Room {
+pub(super) struct CacheCapacity {
     pub(super) rows: usize,
     /// Tokens a row.
     pub(super) slots: usize,
@@ -117,11 +117,11 @@ impl KvCache {
         backend: &AnyBackend,
         layers: impl Iterator<Item = Past>,
         heads: Heads,
-        Room { rows, slots, added }: Room,
+        CacheCapacity { rows, slots, added }: CacheCapacity,
         like: &Tensor,
     ) -> Result<Self> {
         let (mut lent, mut workspace) = (Vec::new(), None);
-        let (most, mut held) = (slots, slots);
+        let (most, mut allocated) = (slots, slots);
         let storage = match backend {
             AnyBackend::Cpu(_) => {
                 if added.is_some() {
@@ -143,8 +143,8 @@ impl KvCache {
             }
             AnyBackend::Gpu(_) => {
                 // Where tokens are added one by one there is room for the first of them: most completions end early.
-                held = added.map_or(slots, |added| slots - added + added.min(FIRST_TOKENS));
-                let (device, slots) = (like.device(), held);
+                allocated = added.map_or(slots, |added| slots - added + added.min(FIRST_TOKENS));
+                let (device, slots) = (like.device(), allocated);
                 workspace = added.and_then(|_| Workspace::new(device, rows));
                 let layer = |past: Past| match past {
                     Past::State(sizes) => {
@@ -162,7 +162,7 @@ impl KvCache {
                 Storage::Gpu(layers.map(layer).collect::<Result<_>>()?)
             }
         };
-        Ok(Self { storage, slots: held, most, lent, workspace })
+        Ok(Self { storage, slots: allocated, most, lent, workspace })
     }
 
     /// The memory for a step that adds a token to each of so many rows; none where another pass, or the CPU, needs
@@ -256,10 +256,10 @@ impl KvCache {
                     match *row {
                         RowLayout::Keys(layout) => {
                             let first = layout.first_own(tokens, shared);
-                            let Some(held) = tokens.checked_sub(first) else {
+                            let Some(count) = tokens.checked_sub(first) else {
                                 bail!("of {tokens} tokens {first} are not in the row");
                             };
-                            move_keys(values, &layout, [from, to], held);
+                            move_keys(values, &layout, [from, to], count);
                         }
                         RowLayout::State(_) => {
                             for (values, size) in values.iter_mut().zip(row.sizes()) {
@@ -286,10 +286,10 @@ fn first(values: &Tensor, row: usize, tokens: usize) -> Result<Tensor> {
     if values.rank() == 3 { values.narrow(1, 0, tokens) } else { Ok(values) }
 }
 
-/// Moves the first `held` slots of a row to another: what is written to for the first time takes memory.
-fn move_keys(parts: &mut [Vec<f32>; 2], layout: &KeyLayout, rows: [usize; 2], held: usize) {
+/// Moves the first `count` slots of a row to another: what is written to for the first time takes memory.
+fn move_keys(parts: &mut [Vec<f32>; 2], layout: &KeyLayout, rows: [usize; 2], count: usize) {
     let [keys, values] = parts;
-    for (part, slots) in [(keys, KeyLayout::whole_blocks(0..held)), (values, 0..held)] {
+    for (part, slots) in [(keys, KeyLayout::whole_blocks(0..count)), (values, 0..count)] {
         for head in 0..layout.keys {
             let [from, to] = rows.map(|row| row * layout.row() + head * layout.head());
             part.copy_within(from..from + slots.len() * layout.dim, to);
@@ -297,21 +297,21 @@ fn move_keys(parts: &mut [Vec<f32>; 2], layout: &KeyLayout, rows: [usize; 2], he
     }
 }
 
-/// Copies the slots `held` of a row of one cache to the beginning of a row of another, which may have other room.
+/// Copies `slots` of a row of one cache to the beginning of a row of another, which may have other room.
 fn copy(
     ([keys, values], theirs, from): (&[Vec<f32>; 2], &KeyLayout, usize),
     ([own_keys, own_values], mine, to): (&mut [Vec<f32>; 2], &KeyLayout, usize),
-    held: Range<usize>,
+    slots: Range<usize>,
 ) {
     let dim = theirs.dim;
     // Keys are in blocks, and whole ones are copied: what is held begins with one.
-    let of_keys = KeyLayout::whole_blocks(held.clone());
-    let parts = [(keys, own_keys, of_keys), (values, own_values, held)];
-    for (others, heads, held) in parts {
+    let of_keys = KeyLayout::whole_blocks(slots.clone());
+    let parts = [(keys, own_keys, of_keys), (values, own_values, slots)];
+    for (others, heads, slots) in parts {
         let others = others[from * theirs.row()..][..theirs.row()].chunks_exact(theirs.head());
         let heads = heads[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.head());
         for (heads, other) in heads.zip(others) {
-            heads[..held.len() * dim].copy_from_slice(&other[held.start * dim..held.end * dim]);
+            heads[..slots.len() * dim].copy_from_slice(&other[slots.start * dim..slots.end * dim]);
         }
     }
 }

@@ -110,7 +110,7 @@ impl Block {
         Ok(raw)
     }
 
-    /// The gradient of `x` for that of the stream; the weights' are added.
+    /// Backward: dL/d(stream) -> dL/dx; accumulates weight gradients.
     fn result_backward<B: Backend>(
         &self,
         At { backend, number, .. }: At<'_, B>,
@@ -181,7 +181,7 @@ impl Mixer {
         }
     }
 
-    /// The gradient of what it read, `x`, for that of its result; the weights' are added.
+    /// Backward: dL/dy -> dL/dx; accumulates weight gradients.
     fn backward<B: Backend>(
         &self,
         at: At<'_, B>,

@@ -226,7 +226,7 @@ mod tests {
             Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu).unwrap()
         };
         let matrix = |shape| Parameter::trained("matrix", zeros(shape));
-        let of =
+        let adapter =
             |name: &str| LowRank::new([matrix((1, 8)), matrix((8, 1))], &scaling, name).unwrap();
         let count = 4096;
         let mask = |low: &LowRank, pass: u64| -> Vec<bool> {
@@ -236,7 +236,7 @@ mod tests {
         let agree = |a: &[bool], b: &[bool]| {
             a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / a.len().min(b.len()) as f64
         };
-        let (q, v) = (of("q_proj"), of("v_proj"));
+        let (q, v) = (adapter("q_proj"), adapter("v_proj"));
         let first = mask(&q, 7);
         // Not each other, nor each other shifted by a few elements.
         for other in [mask(&q, 8), mask(&q, 6), mask(&v, 7)] {

@@ -8,6 +8,7 @@
 mod architecture;
 mod attention;
 pub mod averages;
+mod batch_memory;
 mod config;
 mod decoder;
 mod delta;
@@ -21,7 +22,6 @@ mod layer_kinds;
 mod layer_parts;
 mod linear;
 pub mod lora;
-mod room;
 mod rope;
 mod rope_config;
 mod run;
@@ -34,9 +34,9 @@ pub use architecture::{
     Activation, Architecture, DeltaSizes, Fusion, LayerKind, NormPlacement, QkNorm, Rope,
     RopeScaling,
 };
+pub use batch_memory::{prefill_bytes, row_bytes, step_bytes};
 pub use decoder::Decoder;
 pub(crate) use forward::{LastTokens, LogpTrace, Trace};
 pub use kind::BackendKind;
 pub use kv_cache::KvCache;
-pub use room::{prefill_bytes, row_bytes, step_bytes};
 pub use rope::inverse_frequencies;

@@ -21,10 +21,10 @@ impl Keys<'_> {
         if let (Some(full), Some(sliding)) =
             (by_type("full_attention"), by_type("sliding_attention"))
         {
-            let of = |parameters, theta| {
+            let build = |parameters, theta| {
                 self.rope(Some(parameters), theta, rotary_dim).map(|(rope, _)| rope)
             };
-            return Ok((vec![of(full, theta)?, of(sliding, 10_000.0)?], None));
+            return Ok((vec![build(full, theta)?, build(sliding, 10_000.0)?], None));
         }
         let (rope, original) =
             self.rope(parameters, self.number_or("rope_theta", theta)?, rotary_dim)?;

@@ -57,7 +57,7 @@ pub(super) fn of_config(config: Value) -> Result<Value> {
     let text = config.get("text_config").and_then(Value::as_object);
     let mut text =
         text.with_context(|| format!("a `{whole}` model without a text_config"))?.clone();
-    let kinds = || KINDS.iter().filter(|(of, ..)| *of == whole);
+    let kinds = || KINDS.iter().filter(|(family, ..)| *family == whole);
     let kind_of_text = text.get("model_type").and_then(Value::as_str).unwrap_or_default();
     let Some((_, _, class, defaults)) = kinds().find(|(_, kind, ..)| *kind == kind_of_text) else {
         let known: Vec<_> = kinds().map(|(_, kind, ..)| *kind).collect();
@@ -89,7 +89,7 @@ pub(super) fn name(stored: &str) -> Option<String> {
 }
 
 /// Whether a weight belongs to what sees images, or predicts several tokens at once.
-pub(super) fn is_beside(stored: &str) -> bool {
+pub(super) fn is_other_part(stored: &str) -> bool {
     stored.starts_with("mtp.") || OTHERS.iter().any(|prefix| stored.starts_with(prefix))
 }
 
@@ -125,9 +125,9 @@ mod tests {
         assert!(text.get("vision_config").is_none());
         let alone = json!({"model_type": "llama"});
         assert_eq!(of_config(alone.clone()).unwrap(), alone);
-        let said = |config: Value| of_config(config).unwrap_err().to_string();
-        assert!(said(json!({"model_type": "gemma3"})).contains("without a text_config"));
+        let error = |config: Value| of_config(config).unwrap_err().to_string();
+        assert!(error(json!({"model_type": "gemma3"})).contains("without a text_config"));
         let other = json!({"model_type": "mistral3", "text_config": {"model_type": "mamba"}});
-        assert!(said(other).contains("mistral or ministral3 is"));
+        assert!(error(other).contains("mistral or ministral3 is"));
     }
 }

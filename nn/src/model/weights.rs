@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 use safetensors::tensor::{Metadata, TensorInfo};
-use tealight_matmul::room;
+use tealight_matmul::huge_page_zeros;
 
 use super::{Architecture, text_part};
 use crate::device::Placement;
@@ -54,7 +54,7 @@ pub fn load(
     placement: Placement<'_>,
 ) -> Result<Weights> {
     let mut expected: HashMap<_, _> = architecture.tensors().into_iter().collect();
-    let (mut shards, mut beside) = (Vec::new(), 0);
+    let (mut shards, mut skipped) = (Vec::new(), 0);
     for path in files(directory)? {
         let shard = Shard::open(&path)?;
         let mut wanted = Vec::new();
@@ -67,8 +67,8 @@ pub fn load(
                 if is_known {
                     continue;
                 }
-                if text_part::is_beside(&stored) {
-                    beside += 1;
+                if text_part::is_other_part(&stored) {
+                    skipped += 1;
                     continue;
                 }
                 bail!("{}: unexpected tensor `{name}` {:?}", path.display(), info.shape);
@@ -85,9 +85,9 @@ pub fn load(
         }
         shards.push((shard, wanted));
     }
-    if beside > 0 {
+    if skipped > 0 {
         tracing::warn!(
-            "{}: the text part alone is used; {beside} weights of other parts (images, heads for several tokens) are left \
+            "{}: the text part alone is used; {skipped} weights of other parts (images, heads for several tokens) are left \
              out, and what is saved is a model of text",
             directory.display()
         );
@@ -343,7 +343,7 @@ impl Shard {
             return Ok(Tensor::from_raw_buffer(&bytes, dtype, &info.shape, &Device::Cpu)?);
         }
         let size = dtype.size_in_bytes();
-        let mut values = room((end - start) / size);
+        let mut values = huge_page_zeros((end - start) / size);
         self.buffer.resize(values.len().min(PART) * size, 0);
         for values in values.chunks_mut(PART) {
             let bytes = &mut self.buffer[..values.len() * size];

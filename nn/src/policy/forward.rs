@@ -179,14 +179,15 @@ impl Policy {
             None => None,
             Some(candidates) => gradient_of(&candidates.logp)?.map(|grad| (candidates, grad)),
         };
-        let pulls = LogpGrads {
+        let output_grads = LogpGrads {
             logp: &logp,
             entropy: entropy.as_ref(),
             divergence: divergence.as_ref().map(|(term, grad)| (&term.anchor, &term.outputs, grad)),
             likeliest: likeliest.as_ref().map(|(term, grad)| (term.tokens.as_slice(), grad)),
         };
         let at = (targets.as_slice(), forward.temperature);
-        let dx = self.decoder.logp_backward(hidden, at, &forward.logp_trace, &pulls, grads)?;
+        let dx =
+            self.decoder.logp_backward(hidden, at, &forward.logp_trace, &output_grads, grads)?;
         let dx = self.decoder.scatter(&dx, positions, *tokens)?;
         self.decoder.backward(forward.trace, &dx, grads)
     }

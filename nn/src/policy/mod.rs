@@ -37,15 +37,15 @@ impl Policy {
 
     /// The same on a backend of the caller's choice.
     pub fn on(kind: BackendKind, architecture: &Architecture, weights: &Weights) -> Result<Self> {
-        Self::of(kind, architecture, weights.clone())
+        Self::from_weights(kind, architecture, weights.clone())
     }
 
     /// A policy that takes the place of `weights`, one after the other: no two copies of all of them are ever held.
     pub fn in_place_of(architecture: &Architecture, weights: Weights) -> Result<Self> {
-        Self::of(kind_of(&weights), architecture, weights)
+        Self::from_weights(kind_of(&weights), architecture, weights)
     }
 
-    fn of(kind: BackendKind, architecture: &Architecture, from: Weights) -> Result<Self> {
+    fn from_weights(kind: BackendKind, architecture: &Architecture, from: Weights) -> Result<Self> {
         if let Some((name, _)) = from.iter().find(|(_, tensor)| int8::is_int8(tensor)) {
             bail!("`{name}` is of 8 bits, which cannot be trained");
         }
@@ -109,8 +109,8 @@ impl Policy {
 
     /// The same policy, which shares the memory that passes leave with `decoder`.
     #[must_use]
-    pub fn beside(self, decoder: &Decoder) -> Self {
-        Self { decoder: self.decoder.beside(decoder), ..self }
+    pub fn sharing_buffers_with(self, decoder: &Decoder) -> Self {
+        Self { decoder: self.decoder.sharing_buffers_with(decoder), ..self }
     }
 
     /// The model as it is now.
@@ -161,7 +161,7 @@ impl Policy {
 /// The backend of weights.
 fn kind_of(weights: &Weights) -> BackendKind {
     let device = weights.values().next().map_or(&Device::Cpu, Tensor::device);
-    BackendKind::of(device)
+    BackendKind::for_device(device)
 }
 
 /// A decoder over constant weights: a reference, or a model that is only evaluated.
@@ -210,12 +210,12 @@ pub struct Distributions {
 }
 
 impl Distributions {
-    /// Those of so many positions each, one after the other.
+    /// Splits into consecutive chunks of `lengths` positions.
     pub fn split(&self, lengths: impl Iterator<Item = usize>) -> Result<Vec<Self>> {
         let mut first = 0;
         let part = |length: usize| {
-            let of = |x: &Tensor| x.narrow(0, first, length);
-            let part = Self { hidden: of(&self.hidden)?, log_mass: of(&self.log_mass)? };
+            let rows = |x: &Tensor| x.narrow(0, first, length);
+            let part = Self { hidden: rows(&self.hidden)?, log_mass: rows(&self.log_mass)? };
             first += length;
             Ok(part)
         };
@@ -224,10 +224,10 @@ impl Distributions {
 
     /// The positions of several, one after the other.
     pub fn joined(parts: &[&Self]) -> Result<Self> {
-        let of = |x: fn(&Self) -> &Tensor| {
+        let concat = |x: fn(&Self) -> &Tensor| {
             Tensor::cat(&parts.iter().map(|part| x(part)).collect::<Vec<_>>(), 0)
         };
-        Ok(Self { hidden: of(|part| &part.hidden)?, log_mass: of(|part| &part.log_mass)? })
+        Ok(Self { hidden: concat(|part| &part.hidden)?, log_mass: concat(|part| &part.log_mass)? })
     }
 }
 

@@ -221,12 +221,12 @@ mod tests {
     fn a_template_runs_on_fuel_and_writes_so_much() {
         assert_eq!(render("{{ bos_token }}{{ messages[0].content }}").unwrap(), "<s>Hi");
         let loops = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}";
-        let said = format!("{:#}", render(loops).unwrap_err());
-        assert!(said.contains("steps, the limit"), "{said}");
+        let error = format!("{:#}", render(loops).unwrap_err());
+        assert!(error.contains("steps, the limit"), "{error}");
         let writes = "{% for i in range(9999) %}{{ 'x' * 10000 }}{% endfor %}";
-        let said = format!("{:#}", render(writes).unwrap_err());
-        assert!(said.contains("bytes, the limit"), "{said}");
-        let said = format!("{:#}", render("{{ raise_exception('only once') }}").unwrap_err());
-        assert!(said.contains("only once"), "{said}");
+        let error = format!("{:#}", render(writes).unwrap_err());
+        assert!(error.contains("bytes, the limit"), "{error}");
+        let error = format!("{:#}", render("{{ raise_exception('only once') }}").unwrap_err());
+        assert!(error.contains("only once"), "{error}");
     }
 }

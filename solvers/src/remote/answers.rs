@@ -23,7 +23,7 @@ pub(super) struct Answers {
     /// The name of the model that answered, where the server gives one.
     pub(super) model: Option<String>,
     /// The completions, each with the reason where it failed.
-    pub(super) drawn: Vec<Result<ServerSample, String>>,
+    pub(super) samples: Vec<Result<ServerSample, String>>,
 }
 
 /// The completions in a response body.
@@ -32,20 +32,20 @@ pub(super) fn read(text: &[u8]) -> Result<Answers> {
     // SGLang's own: one object, or a list where several were asked for.
     let is_native = |value: &Value| value.get("meta_info").is_some();
     if is_native(&body) {
-        return Ok(Answers { model: None, drawn: vec![native(&body)] });
+        return Ok(Answers { model: None, samples: vec![native(&body)] });
     }
     if let Some(all) = body.as_array().filter(|all| all.iter().any(is_native)) {
-        return Ok(Answers { model: None, drawn: all.iter().map(native).collect() });
+        return Ok(Answers { model: None, samples: all.iter().map(native).collect() });
     }
     let choices = body["choices"].as_array().context("no `choices`")?;
     // Servers give the tokens of all choices together.
     let tokens = token_count(&body["usage"]["completion_tokens"]);
     let each = tokens / choices.len().max(1);
     let model = body["model"].as_str().map(|name| name.chars().take(200).collect());
-    Ok(Answers { model, drawn: choices.iter().map(|choice| drawn(choice, each)).collect() })
+    Ok(Answers { model, samples: choices.iter().map(|choice| sample(choice, each)).collect() })
 }
 
-fn drawn(choice: &Value, tokens: usize) -> Result<ServerSample, String> {
+fn sample(choice: &Value, tokens: usize) -> Result<ServerSample, String> {
     let message = &choice["message"];
     // Servers with a parser for reasoning hand thoughts out apart; where one was never finished, there is no content.
     let is_thought = |key: &&str| message[*key].as_str().is_some_and(|text| !text.is_empty());
@@ -165,13 +165,13 @@ mod tests {
             {"message": {"content": null, "reasoning_content": "2 +"}, "finish_reason": "length"},
             {"message": {"content": "4", "reasoning_content": null}, "finish_reason": "stop"},
         ]});
-        let answers = read(body.to_string().as_bytes()).unwrap().drawn;
-        let of = |index: usize| {
+        let answers = read(body.to_string().as_bytes()).unwrap().samples;
+        let fields = |index: usize| {
             let answer = &answers[index].as_ref().unwrap().answer;
             (answer.text.as_str(), answer.is_stripped, answer.starts_inside)
         };
         assert_eq!(
-            [of(0), of(1), of(2)],
+            [fields(0), fields(1), fields(2)],
             [("4", true, false), ("", false, true), ("4", false, false)]
         );
     }
@@ -181,7 +181,7 @@ mod tests {
         let body = json!({"choices": [{"text": "a", "finish_reason": "stop",
             "weight_versions": [{"version": "3-x", "start": 0, "end": 2}, {"version": "4-x", "start": 2, "end": 3}],
             "prompt_logprobs": [null, {"7": {"logprob": -1.5, "rank": 2, "decoded_token": "b"}}]}]});
-        let sample = read(body.to_string().as_bytes()).unwrap().drawn.remove(0).unwrap();
+        let sample = read(body.to_string().as_bytes()).unwrap().samples.remove(0).unwrap();
         assert_eq!(sample.versions, ["3-x", "4-x"]);
         assert_eq!(prompt_logp(&body, &[5, 7]), Some(vec![-1.5]));
         // Of another token, of too few, of none.
@@ -201,7 +201,7 @@ mod tests {
             {"message": {"content": "d"}, "finish_reason": "length",
                 "logprobs": {"content": [{"id": 7, "logprob": -2.0}]}},
         ]});
-        let answers = read(body.to_string().as_bytes()).unwrap().drawn;
+        let answers = read(body.to_string().as_bytes()).unwrap().samples;
         let ok: Vec<_> = answers.iter().map(Result::is_ok).collect();
         assert_eq!(ok, [true, false, false, false, true]);
         let first = answers[0].as_ref().unwrap();

@@ -184,7 +184,7 @@ impl Client {
             let (reason, wait) = match self.post(path, &body, limit).and_then(read) {
                 Ok(answers) => {
                     self.warn_of_model(request.adapter.unwrap_or(request.model), answers.model);
-                    return Ok(answers.drawn);
+                    return Ok(answers.samples);
                 }
                 Err(Failure::ForGood(error)) => return Err(error),
                 Err(Failure::ForNow(reason, wait)) => (reason, wait),
@@ -258,17 +258,17 @@ impl Client {
             || status == StatusCode::REQUEST_TIMEOUT
             || status.is_server_error()
         {
-            return Err(Failure::ForNow(format!("{status}{}", said(&text)), wait));
+            return Err(Failure::ForNow(format!("{status}{}", error_text(&text)), wait));
         }
         if !status.is_success() {
-            return Err(Failure::ForGood(anyhow!("{url}: {status}{}", said(&text))));
+            return Err(Failure::ForGood(anyhow!("{url}: {status}{}", error_text(&text))));
         }
         Ok(text)
     }
 }
 
 /// The server's text, shortened.
-fn said(text: &[u8]) -> String {
+fn error_text(text: &[u8]) -> String {
     let value: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let message = value["error"]["message"].as_str().or_else(|| value["message"].as_str());
     let text = String::from_utf8_lossy(&text[..text.len().min(2000)]);

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::answers::ServerSample;
 use super::client::{PromptInput, Request};
 use super::probe::{Probe, TrainedModel};
-use super::replica::{Held, Replica};
+use super::replica::{LoadedWeights, Replica};
 use super::workers::ask_each;
 use super::{EngineOptions, EngineWeights, mixed};
 use tealight_nn::generate::{
@@ -117,7 +117,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Gives weights to every server that answers, leaving out those that fail.
-    fn update(&self, change: impl Fn(&Replica, &mut Held) -> Result<()>) -> Result<()> {
+    fn update(&self, change: impl Fn(&Replica, &mut LoadedWeights) -> Result<()>) -> Result<()> {
         let mut last = None;
         for replica in &self.replicas {
             if let Err(error) = replica.update(&self.folder, &change) {
@@ -156,9 +156,10 @@ impl<'a> Fleet<'a> {
             };
             requests += 1;
             let missing = request.count - completions.len();
-            let drawn = replica.client.complete(asked, missing, is_over);
-            let drawn = match drawn.and_then(|drawn| policy.check(&drawn).map(|()| drawn)) {
-                Ok(drawn) => drawn,
+            let samples = replica.client.complete(asked, missing, is_over);
+            let samples = match samples.and_then(|samples| policy.check(&samples).map(|()| samples))
+            {
+                Ok(samples) => samples,
                 Err(error) => {
                     if is_over.load(Ordering::Relaxed) {
                         return Err(error);
@@ -170,15 +171,15 @@ impl<'a> Fleet<'a> {
                 }
             };
             let (before, mut why) = (completions.len(), "no completion".to_owned());
-            for one in drawn.into_iter().take(missing) {
+            for one in samples.into_iter().take(missing) {
                 match one {
                     // Without such completions a server samples from the policy's distribution, up to a factor that
                     // the importance weights correct.
-                    Ok(drawn) if self.has_padding(&drawn) => {
+                    Ok(sample) if self.has_padding(&sample) => {
                         why = "a token that the tokenizer does not have: padding of the vocabulary"
                             .into();
                     }
-                    Ok(drawn) => completions.push(self.completion(drawn, params)?),
+                    Ok(sample) => completions.push(self.completion(sample, params)?),
                     Err(reason) => why = reason,
                 }
             }
@@ -193,14 +194,14 @@ impl<'a> Fleet<'a> {
     }
 
     /// Whether a sample has a token that stands for nothing: a row that pads the embedding.
-    fn has_padding(&self, drawn: &ServerSample) -> bool {
+    fn has_padding(&self, sample: &ServerSample) -> bool {
         let padding = self.ids..self.vocabulary;
-        drawn.token_ids.iter().flatten().any(|id| padding.contains(&(*id as usize)))
+        sample.token_ids.iter().flatten().any(|id| padding.contains(&(*id as usize)))
     }
 
     /// A server's sample, checked against the request.
-    fn completion(&self, drawn: ServerSample, params: &SamplingParams) -> Result<Completion> {
-        let (Some(tokens), Some(logp)) = (drawn.token_ids, drawn.token_logp) else {
+    fn completion(&self, sample: ServerSample, params: &SamplingParams) -> Result<Completion> {
+        let (Some(tokens), Some(logp)) = (sample.token_ids, sample.token_logp) else {
             bail!("the server gives no tokens with their log-probabilities: training needs both");
         };
         if tokens.len() != logp.len() || tokens.is_empty() || tokens.len() > params.max_new_tokens {
@@ -218,7 +219,7 @@ impl<'a> Fleet<'a> {
             );
         }
         let ends = tokens.last().is_some_and(|last| params.eos.contains(last));
-        if drawn.answer.is_finished != ends {
+        if sample.answer.is_finished != ends {
             bail!(
                 "the server ended a completion without an end-of-sequence token, or not at one: start vLLM with \
                  --generation-config vllm"
@@ -261,14 +262,14 @@ impl Fleet<'_> {
             self.model.logp(self.probe.ids())?.into_iter().map(f64::from).collect();
         let probe = (&self.probe, &policy[..]);
         let exchanged = self.folder.join(EXCHANGED);
-        let done = self.update(|replica, held| {
+        let done = self.update(|replica, loaded| {
             if replica.is_unproven() {
                 if !exchanged.exists() {
                     self.model.write(&exchanged, Some(&self.probe))?;
                 }
                 replica.prove(&exchanged, folder, probe)?;
             }
-            replica.reload(held, (folder, version), probe)
+            replica.reload(loaded, (folder, version), probe)
         });
         if exchanged.exists() {
             std::fs::remove_dir_all(&exchanged).with_context(|| exchanged.display().to_string())?;
@@ -291,7 +292,7 @@ impl Engine for Fleet<'_> {
             EngineWeights::Adapter => {
                 let name = format!("{ADAPTER}{version}");
                 let folder = self.write(&name)?;
-                self.update(|replica, held| replica.load_adapter(held, &name, &folder))?;
+                self.update(|replica, loaded| replica.load_adapter(loaded, &name, &folder))?;
                 self.replace(name)
             }
         }

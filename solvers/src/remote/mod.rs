@@ -7,7 +7,6 @@
 //! end) is drawn again; one that never comes is a sample that failed, counted apart and never wrong. A problem's
 //! answers reach the caller all at once, so nothing is counted twice.
 
-mod announced;
 mod answers;
 mod client;
 mod dialect;
@@ -16,6 +15,7 @@ mod fleet;
 mod probe;
 mod replica;
 mod sampler;
+mod server_info;
 mod workers;
 
 use std::sync::atomic::AtomicBool;
@@ -132,12 +132,12 @@ impl Solver for RemoteSolver<'_> {
         n: usize,
         sink: &mut AnswerSink<'_>,
     ) -> Result<()> {
-        self.draw(problems, n, &mut |index, drawn| {
+        self.draw(problems, n, &mut |index, samples| {
             let answer = |one: Result<ServerSample, String>| match one {
-                Ok(drawn) => drawn.answer,
+                Ok(sample) => sample.answer,
                 Err(why) => Answer::failed(format!("the server gave {why}")),
             };
-            sink(index, drawn.into_iter().map(answer).collect())
+            sink(index, samples.into_iter().map(answer).collect())
         })
     }
 }
@@ -194,13 +194,13 @@ impl RemoteSolver<'_> {
                 seed,
                 retries: self.remote.retries,
             };
-            let drawn = self.remote.client.complete(body, missing, is_over)?;
+            let samples = self.remote.client.complete(body, missing, is_over)?;
             let before = answers.len();
-            for one in drawn.into_iter().take(missing) {
+            for one in samples.into_iter().take(missing) {
                 match one {
-                    Ok(drawn) => {
-                        count_tokens(drawn.answer.tokens);
-                        answers.push(Ok(drawn));
+                    Ok(sample) => {
+                        count_tokens(sample.answer.tokens);
+                        answers.push(Ok(sample));
                     }
                     Err(reason) => why = reason,
                 }
@@ -218,9 +218,10 @@ pub fn read_answer(body: &[u8]) {
 }
 
 /// A seed of 31 bits, which every server takes.
-fn mixed(seed: u64, key: u64, drawn: u64) -> u64 {
-    let mut z =
-        seed ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ drawn.wrapping_mul(0xd1b5_4a32_d192_ed03);
+fn mixed(seed: u64, key: u64, requests: u64) -> u64 {
+    let mut z = seed
+        ^ key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ requests.wrapping_mul(0xd1b5_4a32_d192_ed03);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (z ^ (z >> 31)) & 0x7fff_ffff

@@ -187,10 +187,10 @@ mod tests {
         };
         let policy = [-2.0; 3];
         assert!((verdict(&served(-2.01, -2.02), &policy).unwrap() - 0.02).abs() < 1e-9);
-        let said = |served: &Served| verdict(served, &policy).unwrap_err().to_string();
-        assert!(said(&served(-4.0, -2.0)).contains("did not change"));
-        assert!(said(&served(f64::NAN, -2.0)).contains("did not change"));
-        assert!(said(&served(-3.0, -3.0)).contains("another model"));
+        let error = |served: &Served| verdict(served, &policy).unwrap_err().to_string();
+        assert!(error(&served(-4.0, -2.0)).contains("did not change"));
+        assert!(error(&served(f64::NAN, -2.0)).contains("did not change"));
+        assert!(error(&served(-3.0, -3.0)).contains("another model"));
         assert!(check(&[-2.05; 3], &policy, 0.02).is_ok());
         assert!(check(&[-2.007; 3], &policy, 5e-7).is_err());
         assert!(check(&[-2.04; 3], &policy, 2e-3).is_ok());

@@ -8,10 +8,10 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
-use super::announced::{Announced, CHECKER, SET_VERSION};
 use super::answers::ServerSample;
 use super::client::Client;
 use super::probe::{self, Probe, Served};
+use super::server_info::{CHECKER, SET_VERSION, ServerInfo};
 use super::{Dialect, EngineWeights, RemoteOptions};
 
 /// A server.
@@ -20,9 +20,9 @@ pub(super) struct Replica {
     /// The server's name for the model that it was started with.
     pub(super) model: String,
     is_up: AtomicBool,
-    announced: Announced,
+    server_info: ServerInfo,
     /// The weights that it has of us. Who asks for completions holds it, who changes weights waits for them.
-    held: RwLock<Held>,
+    loaded: RwLock<LoadedWeights>,
     /// How far its log-probabilities of a probe were from the policy's when it first read all weights, or what was
     /// wrong with them.
     first_reload: OnceLock<Result<f64, String>>,
@@ -30,7 +30,7 @@ pub(super) struct Replica {
 
 /// The weights that a server has of a run.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct LoadedWeights {
     adapter: Option<String>,
     /// The version of all weights, where it marks completions with it.
     version: Option<String>,
@@ -39,7 +39,7 @@ pub(super) struct Held {
 /// The weights that a server has while this is held.
 pub(super) struct ModelGuard<'a> {
     model: &'a str,
-    held: RwLockReadGuard<'a, Held>,
+    loaded: RwLockReadGuard<'a, LoadedWeights>,
 }
 
 impl ModelGuard<'_> {
@@ -50,18 +50,18 @@ impl ModelGuard<'_> {
 
     /// That of the adapter which makes it the policy.
     pub(super) fn adapter(&self) -> Option<&str> {
-        self.held.adapter.as_deref()
+        self.loaded.adapter.as_deref()
     }
 
     /// Whether completions are marked with the version of the weights.
     pub(super) fn is_marked(&self) -> bool {
-        self.held.version.is_some()
+        self.loaded.version.is_some()
     }
 
     /// Refuses completions of other weights: of a server that was started anew, or that another program writes to.
-    pub(super) fn check(&self, drawn: &[Result<ServerSample, String>]) -> Result<()> {
-        let Some(expected) = &self.held.version else { return Ok(()) };
-        let mut versions = drawn.iter().flatten().flat_map(|sample| &sample.versions);
+    pub(super) fn check(&self, samples: &[Result<ServerSample, String>]) -> Result<()> {
+        let Some(expected) = &self.loaded.version else { return Ok(()) };
+        let mut versions = samples.iter().flatten().flat_map(|sample| &sample.versions);
         match versions.find(|version| *version != expected) {
             None => Ok(()),
             Some(other) => bail!(
@@ -96,14 +96,14 @@ impl Replica {
             );
         }
         let model = options.engine_model.as_deref().or(first).unwrap_or_default().to_owned();
-        let announced = match client.dialect() {
-            Dialect::Vllm => Announced::by(&client),
-            _ => Announced::default(),
+        let server_info = match client.dialect() {
+            Dialect::Vllm => ServerInfo::fetch(&client),
+            _ => ServerInfo::default(),
         };
-        announced.check(weights).with_context(|| format!("--engine {engine}"))?;
+        server_info.check(weights).with_context(|| format!("--engine {engine}"))?;
         let is_up = AtomicBool::new(true);
-        let (held, first_reload) = (RwLock::default(), OnceLock::new());
-        Ok(Self { client, model, is_up, announced, held, first_reload })
+        let (loaded, first_reload) = (RwLock::default(), OnceLock::new());
+        Ok(Self { client, model, is_up, server_info, loaded, first_reload })
     }
 
     /// Whether it takes part.
@@ -123,7 +123,7 @@ impl Replica {
     pub(super) fn update(
         &self,
         folder: &Path,
-        change: impl Fn(&Self, &mut Held) -> Result<()>,
+        change: impl Fn(&Self, &mut LoadedWeights) -> Result<()>,
     ) -> Result<()> {
         let was_up = self.is_up();
         // One that does not read weights when it is told to will not the next time.
@@ -133,13 +133,13 @@ impl Replica {
         if !was_up && !self.client.is_up() {
             return Ok(());
         }
-        let mut held = self.held();
+        let mut loaded = self.lock_loaded();
         if !was_up {
             // It may have been started anew, or still have what it was given.
-            *held = Held::default();
+            *loaded = LoadedWeights::default();
             self.unload_those_in(folder);
         }
-        if let Err(error) = change(self, &mut held) {
+        if let Err(error) = change(self, &mut loaded) {
             self.give_up(&error);
             return Err(error);
         }
@@ -152,37 +152,43 @@ impl Replica {
 
     /// The weights that it has, which stay until they are let go of; none where it is left out.
     pub(super) fn policy(&self) -> Option<ModelGuard<'_>> {
-        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        self.is_up().then_some(ModelGuard { model: &self.model, held })
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        self.is_up().then_some(ModelGuard { model: &self.model, loaded })
     }
 
-    fn held(&self) -> RwLockWriteGuard<'_, Held> {
-        self.held.write().unwrap_or_else(PoisonError::into_inner)
+    fn lock_loaded(&self) -> RwLockWriteGuard<'_, LoadedWeights> {
+        self.loaded.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loads the adapter `name` from `folder` and lets go of the one before. Names are never used twice: a server may
     /// answer a known one from what it remembers of it.
-    pub(super) fn load_adapter(&self, held: &mut Held, name: &str, folder: &Path) -> Result<()> {
+    pub(super) fn load_adapter(
+        &self,
+        loaded: &mut LoadedWeights,
+        name: &str,
+        folder: &Path,
+    ) -> Result<()> {
         // First, since there may be room for one alone.
-        if let Some(old) = held.adapter.take() {
+        if let Some(old) = loaded.adapter.take() {
             self.unload(&old);
         }
         let request = json!({"lora_name": name, "lora_path": folder});
-        self.client.tell(self.own("/v1/load_lora_adapter"), &request)?;
-        held.adapter = Some(name.to_owned());
+        self.client.tell(self.native_path("/v1/load_lora_adapter"), &request)?;
+        loaded.adapter = Some(name.to_owned());
         Ok(())
     }
 
     /// Lets go of the adapter.
     pub(super) fn unload_adapter(&self) {
-        if let Some(old) = self.held().adapter.take() {
+        if let Some(old) = self.lock_loaded().adapter.take() {
             self.unload(&old);
         }
     }
 
     fn unload(&self, name: &str) {
         let request = json!({"lora_name": name});
-        if let Err(error) = self.client.tell(self.own("/v1/unload_lora_adapter"), &request) {
+        if let Err(error) = self.client.tell(self.native_path("/v1/unload_lora_adapter"), &request)
+        {
             tracing::warn!("an adapter is left on a server: {error:#}");
         }
     }
@@ -200,7 +206,7 @@ impl Replica {
     }
 
     /// A path of vLLM's as this server has it: SGLang's own calls stand at the root.
-    fn own(&self, path: &'static str) -> &'static str {
+    fn native_path(&self, path: &'static str) -> &'static str {
         match self.client.dialect() {
             Dialect::Sglang => path.trim_start_matches("/v1"),
             _ => path,
@@ -256,7 +262,7 @@ impl Replica {
     /// Has it read all weights again from `folder`, and makes sure that it did.
     pub(super) fn reload(
         &self,
-        held: &mut Held,
+        loaded: &mut LoadedWeights,
         (folder, version): (&Path, &str),
         (probe, policy): (&Probe, &[f64]),
     ) -> Result<()> {
@@ -266,17 +272,17 @@ impl Replica {
             probe::check(&served, policy, *first)
                 .with_context(|| self.client.address().to_owned())?;
         }
-        held.version = None;
-        if self.announced.has_versions() {
+        loaded.version = None;
+        if self.server_info.has_versions() {
             self.client.tell(SET_VERSION, &json!({"new_version": version}))?;
-            held.version = Some(version.to_owned());
+            loaded.version = Some(version.to_owned());
         }
         Ok(())
     }
 
     /// The server's checksums of its tensors, where it has them.
     fn checksums(&self) -> Option<BTreeMap<String, String>> {
-        if !self.announced.has(CHECKER) {
+        if !self.server_info.has(CHECKER) {
             return None;
         }
         let answer = self.client.reply(CHECKER, &json!({"action": "checksum"}));

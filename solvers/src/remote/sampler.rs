@@ -52,9 +52,9 @@ impl Sampler for RemoteSampler<'_> {
                 known: 0,
             })
             .collect();
-        self.remote.with(params).draw(&keyed, first.count, &mut |index, drawn| {
-            let mut completions = Vec::with_capacity(drawn.len());
-            for one in drawn {
+        self.remote.with(params).draw(&keyed, first.count, &mut |index, samples| {
+            let mut completions = Vec::with_capacity(samples.len());
+            for one in samples {
                 // Samples of a base are counted to estimate its validity: one that is missing would bias it.
                 let one = one.map_err(|why| {
                     anyhow!("a sample failed again and again: the server gave {why}; the same command goes on from here")
@@ -69,10 +69,10 @@ impl Sampler for RemoteSampler<'_> {
 
 impl RemoteSampler<'_> {
     /// The tokens of what was drawn: the server's own, or its text tokenized.
-    fn completion(&self, drawn: ServerSample, params: &SamplingParams) -> Result<Completion> {
-        let mut tokens = match drawn.token_ids {
+    fn completion(&self, sample: ServerSample, params: &SamplingParams) -> Result<Completion> {
+        let mut tokens = match sample.token_ids {
             Some(ids) => ids,
-            None => self.tokenizer.encode_completion(&drawn.answer.text)?,
+            None => self.tokenizer.encode_completion(&sample.answer.text)?,
         };
         let vocabulary = self.decoder.architecture().output_size;
         if let Some(id) = tokens.iter().find(|id| **id as usize >= vocabulary) {
@@ -83,7 +83,7 @@ impl RemoteSampler<'_> {
         }
         let eos = self.tokenizer.eos();
         let mut finish = Finish::Length;
-        if drawn.answer.is_finished {
+        if sample.answer.is_finished {
             let has_end = tokens.last().is_some_and(|last| eos.contains(last));
             if !has_end && tokens.len() < params.max_new_tokens {
                 tokens.push(self.tokenizer.turn_end());

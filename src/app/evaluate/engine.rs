@@ -91,7 +91,7 @@ impl Engine {
         match self {
             Engine::Server(_) => None,
             Engine::Candle(model) => Some((&model.tokenizer, model.context)),
-            Engine::Ours(base, _) => Some(base.room()),
+            Engine::Ours(base, _) => Some(base.tokenizer_and_context()),
         }
     }
 

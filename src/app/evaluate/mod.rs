@@ -232,7 +232,7 @@ impl EvalOptions {
     /// The sets that --dataset names.
     fn named_sets(&self) -> Result<Vec<SuiteSet>> {
         let mut sets: Vec<SuiteSet> =
-            self.data.dataset.split(',').map(|d| SuiteSet::of(d.trim())).collect();
+            self.data.dataset.split(',').map(|d| SuiteSet::new(d.trim())).collect();
         if let Some(name) = &self.name {
             let [set] = sets.as_mut_slice() else {
                 bail!("--name {name} is the name of one set: give --dataset one dataset");
@@ -371,8 +371,9 @@ pub fn rejecting(
     let (mut base, device) = options.model.load()?;
     options.check_default(Some(&base.tokenizer))?;
     let asked = options.decoding.max_completion_length;
-    options.data.filter(dataset, asked, base.room())?;
-    let length = lengths::completion_length(asked, &dataset.problems, base.room())?;
+    options.data.filter(dataset, asked, base.tokenizer_and_context())?;
+    let length =
+        lengths::completion_length(asked, &dataset.problems, base.tokenizer_and_context())?;
     let session = Session::sampling(&mut base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;

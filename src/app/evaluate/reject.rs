@@ -90,7 +90,7 @@ pub(crate) fn run(
         wanted: draw.n,
         acceptance_rate: per_problem.iter().map(|r| r.acceptance_rate).sum::<f64>() / count,
         accepted: per_problem.iter().map(|r| r.accepted).sum(),
-        num_samples: per_problem.iter().map(|r| r.drawn).sum(),
+        num_samples: per_problem.iter().map(|r| r.num_samples).sum(),
         never_right: per_problem.iter().filter(|r| r.accepted == 0).count(),
         distinct: per_problem
             .iter()

@@ -310,7 +310,9 @@ impl Prepared {
         options.model.refuse_rollout_dtype()?;
         let (base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
         let requested = options.settings.max_completion_length;
-        let filter = |dataset: &mut Dataset| options.data.filter(dataset, requested, base.room());
+        let filter = |dataset: &mut Dataset| {
+            options.data.filter(dataset, requested, base.tokenizer_and_context())
+        };
         filter(&mut train)?;
         let taken = options.sets.hold_out(&options.data.dataset, &mut train)?;
         // What is held out is evaluated as every test set is.
@@ -340,7 +342,7 @@ impl Prepared {
         let problems = sets.iter().flat_map(|set| &set.dataset.problems);
         let problems = problems.chain(&train.problems).chain(chosen_on);
         let asked = options.settings.max_completion_length;
-        let longest = lengths::completion_length(asked, problems, base.room())?;
+        let longest = lengths::completion_length(asked, problems, base.tokenizer_and_context())?;
         options.settings.max_completion_length = Some(longest);
         let Some(set) = sets.iter().find(|set| set.domain != "train") else {
             bail!("a study needs a held-out set");

@@ -186,7 +186,7 @@ impl SetOptions {
                 let suite_sets = |names: &[String], domain: Domain| -> Vec<SuiteSet> {
                     let set = |name: &String| SuiteSet {
                         domain: Some(domain),
-                        ..SuiteSet::of(name.trim())
+                        ..SuiteSet::new(name.trim())
                     };
                     names.iter().map(set).collect()
                 };

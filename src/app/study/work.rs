@@ -319,7 +319,7 @@ impl StudyOptions {
             seconds: started.elapsed().as_secs_f64(),
             forgetting: None,
         };
-        study.forgetting = Forgetting::of(&study);
+        study.forgetting = Forgetting::from_study(&study);
         study
     }
 }

@@ -57,7 +57,11 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
         completions: settings.prompts_per_step.min(problems.len()) * settings.num_generations,
         completion_length: length,
         prompt_length: sizes.longest - length,
-        memory: MemoryPlan::at(&base.architecture, sizes, &Hardware::of(&device, base.precision)?),
+        memory: MemoryPlan::at(
+            &base.architecture,
+            sizes,
+            &Hardware::for_device(&device, base.precision)?,
+        ),
         is_base_for_log: holds_base_to_log(&options.rlvr)?,
         is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
     })

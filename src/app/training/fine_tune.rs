@@ -178,7 +178,7 @@ impl Session<'_> {
     fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {
         let policy = match &self.taken {
             Some(taken) => taken.clone(),
-            None => self.base.policy(adapter)?.beside(&self.reference),
+            None => self.base.policy(adapter)?.sharing_buffers_with(&self.reference),
         };
         if config.settings.gradient_checkpointing { Ok(policy.recomputing()) } else { Ok(policy) }
     }

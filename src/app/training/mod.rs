@@ -315,9 +315,9 @@ impl TrainOptions {
         base: &Pretrained,
     ) -> Result<()> {
         let requested = self.rlvr.settings.max_completion_length;
-        self.data.filter(dataset, requested, base.room())?;
+        self.data.filter(dataset, requested, base.tokenizer_and_context())?;
         match held_out.and_then(HeldOutSet::dataset_mut) {
-            Some(held_out) => self.data.filter(held_out, requested, base.room()),
+            Some(held_out) => self.data.filter(held_out, requested, base.tokenizer_and_context()),
             None => Ok(()),
         }
     }
@@ -335,7 +335,7 @@ impl TrainOptions {
         let asked = &mut options.rlvr.settings.max_completion_length;
         let held_out = held_out.iter().flat_map(|set| &set.dataset().problems);
         let problems = dataset.problems.iter().chain(held_out);
-        *asked = Some(lengths::completion_length(*asked, problems, base.room())?);
+        *asked = Some(lengths::completion_length(*asked, problems, base.tokenizer_and_context())?);
         Ok(options)
     }
 }

@@ -108,15 +108,15 @@ impl Ranks {
         let Some(link) = &self.0 else { return work() };
         if link.rank() == 0 {
             let done = work();
-            let said = done.as_ref().map_or(Ok(vec![]), serde_json::to_vec)?;
-            link.all_gather(&said)?;
+            let bytes = done.as_ref().map_or(Ok(vec![]), serde_json::to_vec)?;
+            link.all_gather(&bytes)?;
             return done;
         }
-        let said = link.all_gather(&[])?.swap_remove(0);
-        if said.is_empty() {
+        let bytes = link.all_gather(&[])?.swap_remove(0);
+        if bytes.is_empty() {
             return Err(FirstFailed.into());
         }
-        read(&said)
+        read(&bytes)
     }
 
     /// Does `work` on the first rank, and then on the others.
@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn what_the_first_does_all_know_and_its_failure_too() {
-        let said = on_each(3, |ranks| ranks.first(|| Ok(ranks.rank() + 7)).unwrap());
-        assert_eq!(said, [7, 7, 7]);
+        let results = on_each(3, |ranks| ranks.first(|| Ok(ranks.rank() + 7)).unwrap());
+        assert_eq!(results, [7, 7, 7]);
         let failed = on_each(3, |ranks| {
             let error = ranks.first::<()>(|| bail!("a full disk")).unwrap_err();
             (error.is::<FirstFailed>(), error.to_string())

@@ -108,8 +108,8 @@ pub fn join(membership: &Membership, key: &Key) -> Result<Ranks> {
     let mut door = Door::open(&listener, key)?;
     while let Some(missing) = (rank + 1..size).find(|other| peers[*other].is_none()) {
         let stream = door.next(deadline).with_context(|| format!("rank {missing} is missing"))?;
-        let Ok(said) = receive(&stream, 8) else { continue };
-        let other = said.try_into().map_or(usize::MAX, |said| u64::from_le_bytes(said) as usize);
+        let Ok(bytes) = receive(&stream, 8) else { continue };
+        let other = bytes.try_into().map_or(usize::MAX, |bytes| u64::from_le_bytes(bytes) as usize);
         let is_expected = other > rank && peers.get(other).is_some_and(Option::is_none);
         ensure!(is_expected, "a connection of rank {other} was not expected");
         peers[other] = Some(stream);
@@ -207,18 +207,21 @@ impl Link for Mesh {
 
     fn exchange(&self, local: &[f32], parts: &mut [f32]) -> Result<()> {
         let part = local.len() / self.peers.len();
-        let of = |rank: usize| part * rank..part * (rank + 1);
-        parts[of(self.rank)].copy_from_slice(&local[of(self.rank)]);
+        let range = |rank: usize| part * rank..part * (rank + 1);
+        parts[range(self.rank)].copy_from_slice(&local[range(self.rank)]);
         self.swap(
-            |rank| cast_slice(&local[of(rank)]),
-            |rank, stream| receive_numbers(stream, &mut parts[of(rank)]),
+            |rank| cast_slice(&local[range(rank)]),
+            |rank, stream| receive_numbers(stream, &mut parts[range(rank)]),
         )
     }
 
     fn concatenate(&self, local: &[f32], all: &mut [f32]) -> Result<()> {
-        let of = |rank: usize| local.len() * rank..local.len() * (rank + 1);
-        all[of(self.rank)].copy_from_slice(local);
-        self.swap(|_| cast_slice(local), |rank, stream| receive_numbers(stream, &mut all[of(rank)]))
+        let range = |rank: usize| local.len() * rank..local.len() * (rank + 1);
+        all[range(self.rank)].copy_from_slice(local);
+        self.swap(
+            |_| cast_slice(local),
+            |rank, stream| receive_numbers(stream, &mut all[range(rank)]),
+        )
     }
 
     fn abort(&self, code: i32) -> ! {

@@ -8,7 +8,7 @@ use super::{Link, Ranks};
 
 /// Where all of them put their bytes.
 struct Board {
-    said: Mutex<Vec<Vec<u8>>>,
+    slots: Mutex<Vec<Vec<u8>>>,
     barrier: Barrier,
 }
 
@@ -21,8 +21,8 @@ struct Thread {
 /// So many ranks, one for each thread that takes one. All of them must make the same calls: one that fails leaves the
 /// others waiting.
 pub fn threads(size: usize) -> Vec<Ranks> {
-    let said = Mutex::new(vec![Vec::new(); size]);
-    let board = Arc::new(Board { said, barrier: Barrier::new(size) });
+    let slots = Mutex::new(vec![Vec::new(); size]);
+    let board = Arc::new(Board { slots, barrier: Barrier::new(size) });
     let one = |rank| Ranks::joined(Arc::new(Thread { rank, size, board: board.clone() }));
     (0..size).map(one).collect()
 }
@@ -41,10 +41,10 @@ impl Link for Thread {
     }
 
     fn all_gather(&self, local: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let said = || self.board.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said()[self.rank] = local.to_vec();
+        let slots = || self.board.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots()[self.rank] = local.to_vec();
         self.board.barrier.wait();
-        let all = said().clone();
+        let all = slots().clone();
         // Nobody writes again before all have read.
         self.board.barrier.wait();
         Ok(all)

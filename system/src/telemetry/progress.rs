@@ -110,7 +110,7 @@ impl Progress {
         match &self.bar {
             Some(bar) => {
                 bar.set_position(work.done);
-                bar.set_message(work.said());
+                bar.set_message(work.status());
             }
             None if work.done == work.total || work.is_due() => work.print(),
             None => {}
@@ -142,7 +142,7 @@ fn watch(work: Arc<Mutex<Work>>, bar: Option<ProgressBar>) -> Option<(Sender<()>
         while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(interval) {
             let mut work = lock(&work);
             match &bar {
-                Some(bar) => bar.set_message(work.said()),
+                Some(bar) => bar.set_message(work.status()),
                 None if work.is_due() => work.print(),
                 None => {}
             }
@@ -165,27 +165,31 @@ impl Work {
         self.last_line = Instant::now();
         let elapsed = clock(self.started.elapsed().as_secs_f64());
         let (label, done, total) = (&self.label, self.done, self.total);
-        tracing::info!("{label} {done}/{total} {elapsed} {}", self.said());
+        tracing::info!("{label} {done}/{total} {elapsed} {}", self.status());
     }
 
     /// Rate, phase, what is left, and what the last unit said.
-    fn said(&self) -> String {
+    fn status(&self) -> String {
         let elapsed = self.started.elapsed().as_secs_f64();
         let tokens = TOKENS.load(Ordering::Relaxed);
-        let drawn = tokens - self.tokens[0];
+        let sampled = tokens - self.tokens[0];
         let mut parts = Vec::new();
         if self.done < self.total {
             let finished = (self.done, self.last_unit.duration_since(self.started).as_secs_f64());
             parts.push(
-                match left(finished, self.total, elapsed, [drawn, self.tokens[1] - self.tokens[0]])
-                {
+                match left(
+                    finished,
+                    self.total,
+                    elapsed,
+                    [sampled, self.tokens[1] - self.tokens[0]],
+                ) {
                     Some(seconds) => format!("eta {}", clock(seconds)),
-                    None => so_far(drawn),
+                    None => so_far(sampled),
                 },
             );
         }
-        if drawn > 0 && elapsed > 0.0 {
-            parts.push(format!("{:.0} tok/s", drawn as f64 / elapsed));
+        if sampled > 0 && elapsed > 0.0 {
+            parts.push(format!("{:.0} tok/s", sampled as f64 / elapsed));
         }
         let phase = *PHASE.lock().unwrap_or_else(PoisonError::into_inner);
         parts.extend(
@@ -288,8 +292,13 @@ impl Transfer {
         } else if self.is_shown && self.last_line.elapsed() >= PLAIN_INTERVAL {
             self.last_line = Instant::now();
             let rate = (self.done - self.first) as f64 / self.started.elapsed().as_secs_f64();
-            let of = self.total.map_or(String::new(), |total| format!(" of {}", bytes(total)));
-            tracing::info!("{}: {}{of}, {}/s", self.label, bytes(self.done), bytes(rate as u64));
+            let out_of = self.total.map_or(String::new(), |total| format!(" of {}", bytes(total)));
+            tracing::info!(
+                "{}: {}{out_of}, {}/s",
+                self.label,
+                bytes(self.done),
+                bytes(rate as u64)
+            );
         }
     }
 }
@@ -328,7 +337,7 @@ mod tests {
     #[test]
     fn a_unit_under_way_shows_its_rate_and_claims_no_end() {
         let ago = Instant::now() - Duration::from_secs(10);
-        let drawn = TOKENS.load(Ordering::Relaxed);
+        let sampled = TOKENS.load(Ordering::Relaxed);
         let mut work = Work {
             label: "step".into(),
             total: 8,
@@ -336,18 +345,18 @@ mod tests {
             message: String::new(),
             started: ago,
             last_line: ago,
-            tokens: [drawn; 2],
+            tokens: [sampled; 2],
             last_unit: ago,
         };
         count_tokens(500);
-        let said = work.said();
-        assert!(said.contains(" tokens so far, ") && said.contains(" tok/s"), "{said}");
+        let status = work.status();
+        assert!(status.contains(" tokens so far, ") && status.contains(" tok/s"), "{status}");
         assert_eq!(
             (so_far(0), so_far(1)),
             ("the first is in progress".into(), "1 token so far".into())
         );
         (work.done, work.last_unit) = (4, Instant::now());
-        assert!(work.said().starts_with("eta 10s"), "{}", work.said());
+        assert!(work.status().starts_with("eta 10s"), "{}", work.status());
         assert!(work.is_due());
     }
 

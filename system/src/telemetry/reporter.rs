@@ -65,7 +65,7 @@ impl Reporter {
             }
             drop(std::io::copy(&mut stdout, &mut std::io::sink()));
         });
-        let (send, said) = channel();
+        let (send, errors) = channel();
         std::thread::spawn(move || {
             let Some(stderr) = stderr else { return };
             let mut last = String::new();
@@ -85,7 +85,7 @@ impl Reporter {
                 Ok(reporter)
             }
             Ok(_) | Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
-                let why = said.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
+                let why = errors.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
                 bail!(
                     "--report-to {package}: {why}; `{python}` must have the package (pip install {package}), or \
                      TEALIGHT_PYTHON name one that has"

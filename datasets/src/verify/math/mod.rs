@@ -195,11 +195,11 @@ impl Verifier for Math {
     }
 
     fn grade(&self, problem: &Problem, completion: CompletionText<'_>) -> Grade {
-        let Some(text) = completion.answer else { return Grade::of(Verdict::NoAnswer) };
+        let Some(text) = completion.answer else { return Grade::from_verdict(Verdict::NoAnswer) };
         let checked = check(&problem.answer, text, self.mode);
         let offset = answer::offset_in(completion.full, text);
         let found = checked.found.as_ref().map(|found| found.location(offset));
-        Grade { found, ..Grade::of(checked.into_verdict(&problem.answer, text)) }
+        Grade { found, ..Grade::from_verdict(checked.into_verdict(&problem.answer, text)) }
     }
 
     fn refuse_gold(&self, gold: &str) -> Option<String> {

@@ -26,10 +26,10 @@ pub(super) fn modular(
     fuel: &mut Fuel,
 ) -> Result<Option<u64>, NotRational> {
     fuel.spend(1).ok_or(NotRational)?;
-    let mut of = |expr: &Expr| modular(expr, prime, values, fuel);
+    let mut evaluate = |expr: &Expr| modular(expr, prime, values, fuel);
     macro_rules! value {
         ($expr:expr) => {
-            match of($expr)? {
+            match evaluate($expr)? {
                 Some(value) => value,
                 None => return Ok(None),
             }

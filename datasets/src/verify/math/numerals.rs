@@ -44,10 +44,10 @@ impl Parser {
             Token::Symbol('…') => {
                 self.at += 1;
                 let cycle = cycle(part)?;
-                let kept = &part[..part.len() - cycle.len()];
-                let above = IBig::from_str_radix(&format!("{whole}{kept}"), 10).ok()?;
-                let before = RBig::from_parts(above, UBig::from(10_u8).pow(kept.len()));
-                return Some(before + tail(cycle, kept.len())?);
+                let fixed = &part[..part.len() - cycle.len()];
+                let above = IBig::from_str_radix(&format!("{whole}{fixed}"), 10).ok()?;
+                let before = RBig::from_parts(above, UBig::from(10_u8).pow(fixed.len()));
+                return Some(before + tail(cycle, fixed.len())?);
             }
             Token::Symbol('(') if decimals.is_some() => "(".into(),
             _ => return None,

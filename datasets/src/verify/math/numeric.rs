@@ -18,7 +18,7 @@ struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    fn of<R: Real>(&mut self, expr: &Expr) -> Option<Complex<R>> {
+    fn evaluate<R: Real>(&mut self, expr: &Expr) -> Option<Complex<R>> {
         self.fuel.spend(4)?;
         let value = match expr {
             Expr::Number(value, _) => Complex::real(R::of_rational(value)?),
@@ -29,7 +29,7 @@ impl Evaluation<'_> {
             Expr::Sum(terms) => {
                 let mut sum = Complex::real(R::of_f64(0.0));
                 for term in terms {
-                    let term = self.of::<R>(term)?;
+                    let term = self.evaluate::<R>(term)?;
                     self.scale = self.scale.max(term.exponent());
                     sum = sum.add(&term);
                 }
@@ -38,12 +38,14 @@ impl Evaluation<'_> {
             Expr::Product(factors) => {
                 let mut product = Complex::real(R::of_f64(1.0));
                 for factor in factors {
-                    product = product.mul(&self.of(factor)?);
+                    product = product.mul(&self.evaluate(factor)?);
                 }
                 product
             }
-            Expr::Quotient(above, below) => self.of::<R>(above)?.div(&self.of(below)?)?,
-            Expr::Negative(inner) => Complex::real(R::of_f64(0.0)).sub(&self.of(inner)?),
+            Expr::Quotient(above, below) => {
+                self.evaluate::<R>(above)?.div(&self.evaluate(below)?)?
+            }
+            Expr::Negative(inner) => Complex::real(R::of_f64(0.0)).sub(&self.evaluate(inner)?),
             Expr::Power(base, exponent) => self.power::<R>(base, exponent)?,
             Expr::Call(name, arguments) => self.call::<R>(name, arguments)?,
             Expr::Factorial(_) => Complex::real(R::of_rational(&rational(expr, self.fuel)?)?),
@@ -53,7 +55,7 @@ impl Evaluation<'_> {
     }
 
     fn power<R: Real>(&mut self, base: &Expr, exponent: &Expr) -> Option<Complex<R>> {
-        let base = self.of::<R>(base)?;
+        let base = self.evaluate::<R>(base)?;
         if let Some(whole) = rational(exponent, self.fuel)
             && whole.is_int()
             && let Ok(count) = i64::try_from(whole.numerator().clone())
@@ -75,7 +77,7 @@ impl Evaluation<'_> {
                 Some(result)
             };
         }
-        let exponent = self.of::<R>(exponent)?;
+        let exponent = self.evaluate::<R>(exponent)?;
         if base.re.is_zero() && base.im.is_zero() {
             return (!exponent.re.is_negative()).then(|| base.clone());
         }
@@ -86,10 +88,10 @@ impl Evaluation<'_> {
     fn call<R: Real>(&mut self, name: &str, arguments: &[Expr]) -> Option<Complex<R>> {
         if is_series(name) {
             let written = series(name, arguments, self.fuel)?;
-            return self.of::<R>(&written);
+            return self.evaluate::<R>(&written);
         }
         self.fuel.spend(400)?;
-        let first = self.of::<R>(arguments.first()?)?;
+        let first = self.evaluate::<R>(arguments.first()?)?;
         match (name, arguments) {
             ("root", [degree, inner]) => self.root(degree, inner),
             ("abs", [_]) => Some(Complex::real(first.size())),
@@ -97,7 +99,7 @@ impl Evaluation<'_> {
             ("ln", [_]) => first.ln(),
             ("log", [_]) => first.ln()?.div(&Complex::real(R::of_f64(10.0)).ln()?),
             ("log", [_, inner]) => {
-                let inner = self.of::<R>(inner)?;
+                let inner = self.evaluate::<R>(inner)?;
                 inner.ln()?.over(&first.ln()?)
             }
             ("conj", [_]) => Some(Complex { im: R::of_f64(0.0).sub(&first.im), re: first.re }),
@@ -113,7 +115,7 @@ impl Evaluation<'_> {
         let degree = rational(degree, self.fuel)?;
         let count: i64 =
             i64::try_from(degree.numerator().clone()).ok().filter(|_| degree.is_int())?;
-        let inner = self.of::<R>(inner)?;
+        let inner = self.evaluate::<R>(inner)?;
         if inner.re.is_zero() && inner.im.is_zero() {
             return Some(inner);
         }
@@ -213,7 +215,7 @@ pub(super) fn agree(
 pub(super) fn is_real(expr: &Expr, values: &BTreeMap<String, f64>, fuel: &mut Fuel) -> bool {
     let real = |expr: &Expr, fuel: &mut Fuel| {
         let mut evaluation = Evaluation { values, fuel, scale: i64::MIN / 4 };
-        evaluation.of::<f64>(expr).is_some_and(|value| value.im == 0.0)
+        evaluation.evaluate::<f64>(expr).is_some_and(|value| value.im == 0.0)
     };
     let mut open = vec![expr];
     while let Some(expr) = open.pop() {
@@ -244,7 +246,7 @@ pub(super) fn is_real(expr: &Expr, values: &BTreeMap<String, f64>, fuel: &mut Fu
 pub(super) fn approximate(expr: &Expr, fuel: &mut Fuel) -> Option<f64> {
     let values = BTreeMap::new();
     let mut evaluation = Evaluation { values: &values, fuel, scale: i64::MIN / 4 };
-    let value = evaluation.of::<f64>(expr)?;
+    let value = evaluation.evaluate::<f64>(expr)?;
     (value.im.abs() <= 1e-9 * value.re.abs().max(1e-9)).then_some(value.re)
 }
 
@@ -255,7 +257,7 @@ fn agree_in<R: Real>(
     fuel: &mut Fuel,
 ) -> Option<bool> {
     let mut evaluation = Evaluation { values, fuel, scale: i64::MIN / 4 };
-    let (a, b) = (evaluation.of::<R>(a)?, evaluation.of::<R>(b)?);
+    let (a, b) = (evaluation.evaluate::<R>(a)?, evaluation.evaluate::<R>(b)?);
     let scale = evaluation.scale.max(a.exponent()).max(b.exponent());
     let difference = a.sub(&b);
     let is_zero = difference.re.is_zero() && difference.im.is_zero();

@@ -34,11 +34,11 @@ fn distinct<'a, T>(
     fuel: &mut Fuel,
     equal: &impl Fn(&T, &T, &mut Fuel) -> bool,
 ) -> Vec<&'a T> {
-    let mut kept: Vec<&T> = Vec::new();
+    let mut distinct: Vec<&T> = Vec::new();
     for item in items {
-        if !kept.iter().any(|known| equal(known, item, fuel)) {
-            kept.push(item);
+        if !distinct.iter().any(|known| equal(known, item, fuel)) {
+            distinct.push(item);
         }
     }
-    kept
+    distinct
 }

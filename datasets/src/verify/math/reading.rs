@@ -56,8 +56,8 @@ pub fn kind_of(text: &str) -> String {
         Some(Answer::Matrix(_)) => "a matrix".into(),
         Some(Answer::Based(..)) => "a number in another base".into(),
         Some(other) => {
-            let said = kind(&other);
-            said.split_once(" of ").map_or(said.as_str(), |(name, _)| name).to_owned()
+            let description = kind(&other);
+            description.split_once(" of ").map_or(description.as_str(), |(name, _)| name).to_owned()
         }
     }
 }
@@ -106,7 +106,8 @@ fn mark(text: &str) -> Option<String> {
 
 /// The kind of an answer, with an article.
 fn kind(answer: &Answer) -> String {
-    let of = |name: &str, members: &[Answer]| format!("{name} of {} members", members.len());
+    let with_count =
+        |name: &str, members: &[Answer]| format!("{name} of {} members", members.len());
     match answer {
         Answer::Value(value) => {
             let names: Vec<String> = values::variables(value).into_iter().collect();
@@ -121,12 +122,12 @@ fn kind(answer: &Answer) -> String {
         }
         Answer::Marked(_, Mark::Percent) => "a percentage".into(),
         Answer::Marked(_, Mark::Degree) => "an angle in degrees".into(),
-        Answer::Tuple('(', members, ')') => of("a tuple or open interval", members),
-        Answer::Tuple(_, members, _) => of("an interval or tuple", members),
-        Answer::Set(members) => of("a set", members),
-        Answer::List(members) => of("a list", members),
-        Answer::Union(members) => of("a union", members),
-        Answer::Ratio(members) => of("a ratio", members),
+        Answer::Tuple('(', members, ')') => with_count("a tuple or open interval", members),
+        Answer::Tuple(_, members, _) => with_count("an interval or tuple", members),
+        Answer::Set(members) => with_count("a set", members),
+        Answer::List(members) => with_count("a list", members),
+        Answer::Union(members) => with_count("a union", members),
+        Answer::Ratio(members) => with_count("a ratio", members),
         Answer::Matrix(rows) => {
             format!("a {} x {} matrix", rows.len(), rows.first().map_or(0, Vec::len))
         }
@@ -182,8 +183,8 @@ mod tests {
                 "beyond the digits",
             ),
         ] {
-            let said = why(gold, &check(gold, completion, Mode::Flexible));
-            assert!(said.contains(words), "{gold} {completion}: {said}");
+            let reason = why(gold, &check(gold, completion, Mode::Flexible));
+            assert!(reason.contains(words), "{gold} {completion}: {reason}");
         }
     }
 }

@@ -109,16 +109,16 @@ pub(super) struct Real256(Option<Repr<2>>);
 type Rounded = FpResult<FBig<HalfEven, 2>>;
 
 impl Real256 {
-    fn of(result: Rounded) -> Self {
+    fn from_rounded(result: Rounded) -> Self {
         let repr = result.ok().map(|rounded| rounded.value().into_repr());
         Self(repr.filter(|repr| repr.is_finite() && exponent(repr).abs() <= MAX_EXPONENT))
     }
     fn unary(&self, function: impl FnOnce(&Repr<2>) -> Rounded) -> Self {
-        self.0.as_ref().map_or(Self(None), |repr| Self::of(function(repr)))
+        self.0.as_ref().map_or(Self(None), |repr| Self::from_rounded(function(repr)))
     }
     fn binary(&self, other: &Self, function: impl FnOnce(&Repr<2>, &Repr<2>) -> Rounded) -> Self {
         match (&self.0, &other.0) {
-            (Some(a), Some(b)) => Self::of(function(a, b)),
+            (Some(a), Some(b)) => Self::from_rounded(function(a, b)),
             _ => Self(None),
         }
     }
@@ -142,13 +142,13 @@ impl Real for Real256 {
     fn of_rational(value: &RBig) -> Option<Self> {
         let above = CONTEXT.convert_int::<2>(value.numerator().clone()).value();
         let below = CONTEXT.convert_int::<2>(value.denominator().clone().into()).value();
-        Some(Self::of(CONTEXT.div(above.repr(), below.repr())))
+        Some(Self::from_rounded(CONTEXT.div(above.repr(), below.repr())))
     }
     fn of_f64(value: f64) -> Self {
         Self(Repr::try_from(value).ok().filter(Repr::is_finite))
     }
     fn pi() -> Option<Self> {
-        Some(Self::of(Ok(CONSTANTS.with_borrow_mut(|constants| constants.pi(PRECISION)))))
+        Some(Self::from_rounded(Ok(CONSTANTS.with_borrow_mut(|constants| constants.pi(PRECISION)))))
     }
     fn add(&self, other: &Self) -> Self {
         self.binary(other, |a, b| CONTEXT.add(a, b))

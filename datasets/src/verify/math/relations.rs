@@ -76,14 +76,14 @@ fn every_value(sides: &[Answer], is_gold: bool, is_equal: impl FnMut(&Answer) ->
 fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
     let quotient = |answer: &Answer| {
         let Answer::Value(Expr::Quotient(above, below)) = answer else { return None };
-        let of = |expr: &Expr| match expr {
+        let differential = |expr: &Expr| match expr {
             Expr::Product(factors) => match factors.as_slice() {
                 [Expr::Variable(d), Expr::Variable(name)] if d == "d" => Some(name.clone()),
                 _ => None,
             },
             _ => None,
         };
-        of(below).and(of(above)).map(|name| format!("{name}'"))
+        differential(below).and(differential(above)).map(|name| format!("{name}'"))
     };
     let primed = |answer: &Answer| match answer {
         Answer::Value(Expr::Variable(name)) => Some(name.clone()),

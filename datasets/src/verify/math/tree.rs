@@ -137,17 +137,17 @@ impl Expr {
     }
 
     /// The same with every part directly below replaced.
-    pub(super) fn with_children(&self, of: impl Fn(&Expr) -> Expr) -> Expr {
-        let all = |items: &[Expr]| items.iter().map(&of).collect();
+    pub(super) fn with_children(&self, replace: impl Fn(&Expr) -> Expr) -> Expr {
+        let all = |items: &[Expr]| items.iter().map(&replace).collect();
         match self {
             Expr::Sum(items) => Expr::Sum(all(items)),
             Expr::Product(items) => Expr::Product(all(items)),
             Expr::Call(name, items) => Expr::Call(name.clone(), all(items)),
-            Expr::Quotient(a, b) => Expr::Quotient(Box::new(of(a)), Box::new(of(b))),
-            Expr::Power(a, b) => Expr::Power(Box::new(of(a)), Box::new(of(b))),
-            Expr::Negative(a) => Expr::Negative(Box::new(of(a))),
-            Expr::Factorial(a) => Expr::Factorial(Box::new(of(a))),
-            Expr::PlusMinus(a) => Expr::PlusMinus(Box::new(of(a))),
+            Expr::Quotient(a, b) => Expr::Quotient(Box::new(replace(a)), Box::new(replace(b))),
+            Expr::Power(a, b) => Expr::Power(Box::new(replace(a)), Box::new(replace(b))),
+            Expr::Negative(a) => Expr::Negative(Box::new(replace(a))),
+            Expr::Factorial(a) => Expr::Factorial(Box::new(replace(a))),
+            Expr::PlusMinus(a) => Expr::PlusMinus(Box::new(replace(a))),
             Expr::Number(..) | Expr::Constant(_) | Expr::Variable(_) | Expr::Infinity => {
                 self.clone()
             }

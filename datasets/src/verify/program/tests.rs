@@ -37,7 +37,7 @@ fn a_program_judges_and_its_failures_are_not_zeros() {
         ("long", "more than"),
     ] {
         match program.verify(&problem(), completion) {
-            Verdict::Unjudged { why: said, .. } => assert!(said.contains(why), "{said}"),
+            Verdict::Unjudged { why: reason, .. } => assert!(reason.contains(why), "{reason}"),
             other => panic!("{completion}: {other:?}"),
         }
     }
@@ -143,8 +143,11 @@ fn a_program_grades_between_0_and_1_and_no_further() {
         let grade = grade(&program, completion);
         assert_eq!(grade.reward, 0.0, "{completion}");
         match grade.verdict {
-            Verdict::Unjudged { why: said, .. } => {
-                assert!(said.contains(why) && said.contains("while read"), "{completion}: {said}");
+            Verdict::Unjudged { why: reason, .. } => {
+                assert!(
+                    reason.contains(why) && reason.contains("while read"),
+                    "{completion}: {reason}"
+                );
             }
             other => panic!("{completion}: {other:?}"),
         }

@@ -187,8 +187,8 @@ mod tests {
         let alike = vec![vec![Cell::Null; 40]; 3];
         let mut last = alike.clone();
         last[0][39] = Cell::Number("1".into());
-        let of = |rows| Rows { columns: 40, rows };
-        assert!(Spider.differs(plain, &of(alike.clone()), &of(last)).is_some());
-        assert!(Spider.differs(plain, &of(alike.clone()), &of(alike)).is_none());
+        let to_rows = |rows| Rows { columns: 40, rows };
+        assert!(Spider.differs(plain, &to_rows(alike.clone()), &to_rows(last)).is_some());
+        assert!(Spider.differs(plain, &to_rows(alike.clone()), &to_rows(alike)).is_none());
     }
 }

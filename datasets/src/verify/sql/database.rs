@@ -259,8 +259,8 @@ impl Guarded {
     }
 
     fn rows(&self, query: &str) -> Result<Rows, QueryError> {
-        let said = |error| self.reason(message(error));
-        let mut statement = self.connection.prepare(query).map_err(said)?;
+        let to_error = |error| self.reason(message(error));
+        let mut statement = self.connection.prepare(query).map_err(to_error)?;
         if !statement.readonly() || statement.is_explain() != 0 {
             return Err(QueryError::Invalid("forbidden: anything but a query".into()));
         }
@@ -271,15 +271,15 @@ impl Guarded {
         }
         let mut result = Rows { columns, rows: Vec::new() };
         let mut bytes = 0;
-        let mut rows = statement.query([]).map_err(said)?;
-        while let Some(row) = rows.next().map_err(said)? {
+        let mut rows = statement.query([]).map_err(to_error)?;
+        while let Some(row) = rows.next().map_err(to_error)? {
             if result.rows.len() == MAX_ROWS {
                 return Err(QueryError::TooCostly(format!("more than {MAX_ROWS} rows")));
             }
             let cells = (0..columns)
                 .map(|column| row.get_ref(column).map(cell))
                 .collect::<rusqlite::Result<Vec<Cell>>>()
-                .map_err(said)?;
+                .map_err(to_error)?;
             bytes += cells.iter().map(Cell::size).sum::<usize>();
             if bytes > MAX_RESULT {
                 let why = format!("a result of more than {} MB", MAX_RESULT >> 20);

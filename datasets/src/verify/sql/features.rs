@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_query_is_taken_apart() {
-        let of = |query: &str| -> String {
+        let joined = |query: &str| -> String {
             let all: Vec<String> = features(query).into();
             all.join(", ")
         };
@@ -155,7 +155,7 @@ mod tests {
             ("SELECT sum(a) OVER (ORDER BY b) FROM t", "aggregate:sum, clause:over"),
             ("this is no query", ""),
         ] {
-            assert_eq!(of(query), expected, "{query}");
+            assert_eq!(joined(query), expected, "{query}");
         }
     }
 }

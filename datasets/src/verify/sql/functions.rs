@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     /// The value of an expression on a connection.
-    fn said(connection: &Connection, expression: &str) -> Result<Value, String> {
+    fn evaluate(connection: &Connection, expression: &str) -> Result<Value, String> {
         let row = connection.query_row(&format!("SELECT {expression}"), [], |row| row.get(0));
         row.map_err(|error| error.to_string())
     }
@@ -132,7 +132,7 @@ mod tests {
         let budget = Arc::new(Budget::new());
         budget.begin();
         guard(&connection, &budget).expect("guarded");
-        let bytes = said(&connection, "hex(replace(CAST(x'ff41' AS TEXT), 'A', 'B'))");
+        let bytes = evaluate(&connection, "hex(replace(CAST(x'ff41' AS TEXT), 'A', 'B'))");
         assert_eq!(bytes, Ok(Value::Text("FF42".into())));
     }
 
@@ -181,7 +181,7 @@ mod tests {
                 expressions.push(format!("typeof(trim({a}, {b}))"));
                 for expression in expressions {
                     let (expected, found) =
-                        (said(&plain, &expression), said(&guarded, &expression));
+                        (evaluate(&plain, &expression), evaluate(&guarded, &expression));
                     // Texts that are not UTF-8 cannot be read by `row.get`: these come back lossy.
                     if !matches!(&expected, Err(why) if why.contains("utf-8") || why.contains("UTF-8"))
                     {
@@ -199,19 +199,23 @@ mod tests {
         let connection = Connection::open_in_memory().expect("a database");
         let budget = Arc::new(Budget::new());
         guard(&connection, &budget).expect("guarded");
-        assert!(said(&connection, "instr('ab', 'b')").expect_err("late").contains("out of time"));
+        assert!(
+            evaluate(&connection, "instr('ab', 'b')").expect_err("late").contains("out of time")
+        );
         let alike = "printf('%.100c', 'a') = printf('%.100c', 'b') COLLATE";
         for order in ["NOCASE", "RTRIM"] {
-            assert_eq!(said(&connection, &format!("{alike} {order}")), Ok(Value::Integer(1)));
+            assert_eq!(evaluate(&connection, &format!("{alike} {order}")), Ok(Value::Integer(1)));
         }
         budget.begin();
         for order in ["NOCASE", "RTRIM"] {
-            assert_eq!(said(&connection, &format!("{alike} {order}")), Ok(Value::Integer(0)));
+            assert_eq!(evaluate(&connection, &format!("{alike} {order}")), Ok(Value::Integer(0)));
         }
-        assert_eq!(said(&connection, "instr('ab', 'b')"), Ok(Value::Integer(2)));
+        assert_eq!(evaluate(&connection, "instr('ab', 'b')"), Ok(Value::Integer(2)));
         let long = "trim(printf('%.60000c', 'a'), printf('%.6000c', 'b'))";
         assert!(
-            said(&connection, long).expect_err("long").contains("too big: trim of 60000 and 6000")
+            evaluate(&connection, long)
+                .expect_err("long")
+                .contains("too big: trim of 60000 and 6000")
         );
     }
 }

@@ -161,8 +161,8 @@ mod tests {
             ("SELEC name", ""),
         ] {
             match verdict(&sql, gold, wrong) {
-                Verdict::Wrong { why: Some(said), .. } => {
-                    assert!(said.contains(why), "{wrong}: {said}")
+                Verdict::Wrong { why: Some(reason), .. } => {
+                    assert!(reason.contains(why), "{wrong}: {reason}")
                 }
                 Verdict::NoAnswer if why.is_empty() => {}
                 other => panic!("{wrong}: {other:?}"),

@@ -88,7 +88,7 @@ const UNKNOWN: [&str; 6] = ["", "unknown", "null", "none", "other", "finish_reas
 
 impl Ending {
     /// Reads a finish reason: a text, or SGLang's object with a `type`.
-    pub(super) fn of(reason: &Value) -> Self {
+    pub(super) fn from_reason(reason: &Value) -> Self {
         let text = match reason {
             Value::String(text) => text,
             Value::Object(map) => match map.get("type") {
@@ -98,7 +98,7 @@ impl Ending {
             _ => return Self::Unknown,
         };
         let lower = text.trim().to_lowercase().replace(['-', ' '], "_");
-        let is_one = |of: &[&str]| of.contains(&lower.as_str());
+        let is_one = |reasons: &[&str]| reasons.contains(&lower.as_str());
         if is_one(&NORMAL) {
             Self::Normal
         } else if is_one(&TRUNCATED) {
@@ -136,7 +136,7 @@ mod tests {
             (json!("unknown"), Ending::Unknown),
             (json!("got_bored"), Ending::Other("got_bored".into())),
         ] {
-            assert_eq!(Ending::of(&reason), ending, "{reason}");
+            assert_eq!(Ending::from_reason(&reason), ending, "{reason}");
         }
     }
 }

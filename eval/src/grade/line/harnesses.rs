@@ -201,7 +201,7 @@ pub(super) fn qwen_math(value: &Value) -> Result<Line> {
     for (index, one) in
         value["code"].as_array().into_iter().flatten().take(MAX_ANSWERS + 1).enumerate()
     {
-        let ending = Ending::of(reasons.get(index).unwrap_or(reasons));
+        let ending = Ending::from_reason(reasons.get(index).unwrap_or(reasons));
         line.push(answer(content(one), ending, || "the completion is null".into()));
     }
     Ok(line)

@@ -76,7 +76,7 @@ impl Format {
     }
 
     /// Recognises a record by its keys.
-    fn of(value: &Value) -> Self {
+    fn detect(value: &Value) -> Self {
         let has = |key: &str| fields::get(value, key).is_some();
         let all = |keys: &[&str]| keys.iter().all(|key| has(key));
         if all(&["problem", "sample", "completion", "verdict"]) {
@@ -245,7 +245,7 @@ fn document(map: &Map<String, Value>) -> Result<Option<Vec<Line>>> {
 }
 
 fn line(value: &Value, key: Option<&str>) -> Result<Line> {
-    let format = Format::of(value);
+    let format = Format::detect(value);
     let read = match format {
         Format::Tealight => own::tealight(value),
         Format::Batch => servers::openai(value),

@@ -144,7 +144,7 @@ fn completions(line: &mut Line, value: &Value, found: &Value) -> Result<()> {
         }
         answer.tokens = count;
         let logp = [(item, "logp"), (item, "cumulative_logprob"), (value, "logp")];
-        let logp = logp.into_iter().find_map(|(of, key)| number(get(of, key)?));
+        let logp = logp.into_iter().find_map(|(object, key)| number(get(object, key)?));
         answer.logp = logp.and_then(plausible_logp);
         line.push((answer, unknown));
     }
@@ -160,8 +160,8 @@ fn number(value: &Value) -> Option<f64> {
 fn ending(value: &Value, index: usize) -> Ending {
     let found = ENDINGS.iter().filter_map(|key| get(value, key)).find(|found| !found.is_null());
     match found {
-        Some(Value::Array(items)) => items.get(index).map_or(Ending::Unknown, Ending::of),
-        Some(reason) => Ending::of(reason),
+        Some(Value::Array(items)) => items.get(index).map_or(Ending::Unknown, Ending::from_reason),
+        Some(reason) => Ending::from_reason(reason),
         None => Ending::Unknown,
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn anthropic(value: &Value) -> Result<Line> {
     let message = &result["message"];
     match result["type"].as_str() {
         Some("succeeded") => {
-            let ending = Ending::of(&message["stop_reason"]);
+            let ending = Ending::from_reason(&message["stop_reason"]);
             let why = || "no text in the message".to_owned();
             line.push(answer(content(&message["content"]), ending, why));
         }
@@ -73,7 +73,7 @@ pub(super) fn choice(choice: &Value) -> (Answer, Option<String>) {
         .iter()
         .map(|key| &choice[*key])
         .find(|reason| !reason.is_null());
-    let ending = ending.map_or(Ending::Unknown, Ending::of);
+    let ending = ending.map_or(Ending::Unknown, Ending::from_reason);
     let text = content(&message["content"]).or_else(|| choice["text"].as_str().map(str::to_owned));
     let refusal = message["refusal"].as_str().filter(|refusal| !refusal.is_empty());
     let is_thought = |key: &&str| message[*key].as_str().is_some_and(|text| !text.is_empty());
@@ -95,8 +95,8 @@ pub(super) fn choice(choice: &Value) -> (Answer, Option<String>) {
 /// The body of a response, with its output's items.
 fn response(body: &Value, items: &[Value]) -> (Answer, Option<String>) {
     let ending = match body["incomplete_details"]["reason"].as_str() {
-        Some(_) => Ending::of(&body["incomplete_details"]["reason"]),
-        None => Ending::of(&body["status"]),
+        Some(_) => Ending::from_reason(&body["incomplete_details"]["reason"]),
+        None => Ending::from_reason(&body["status"]),
     };
     let messages = || items.iter().filter(|item| item["type"] == "message");
     let refusal = messages()

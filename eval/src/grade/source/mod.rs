@@ -79,7 +79,7 @@ impl Place {
 impl Content {
     /// About the bytes and the values of it: what it takes while it is judged.
     pub(super) fn size(&self) -> (usize, usize) {
-        fn of(value: &Value) -> (usize, usize) {
+        fn value_size(value: &Value) -> (usize, usize) {
             match value {
                 Value::String(text) => (text.len(), 1),
                 Value::Array(items) => total(items.iter()),
@@ -88,7 +88,7 @@ impl Content {
             }
         }
         fn total<'a>(values: impl Iterator<Item = &'a Value>) -> (usize, usize) {
-            values.map(of).fold((0, 1), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+            values.map(value_size).fold((0, 1), |sum, one| (sum.0 + one.0, sum.1 + one.1))
         }
         match self {
             Self::Json(bytes, _) => {
@@ -141,7 +141,7 @@ impl<'a> Source<'a> {
     pub fn new(reader: impl BufRead + 'a, name: &str) -> Result<Self> {
         let unreadable = || format!("{name}: cannot be read");
         let (packed, reader) = peeked(Box::new(reader)).with_context(unreadable)?;
-        let (start, reader) = match Packing::of(&packed) {
+        let (start, reader) = match Packing::detect(&packed) {
             None => (packed, reader),
             Some(packing) => {
                 peeked(packing.unpack(reader).with_context(unreadable)?).with_context(unreadable)?

@@ -20,7 +20,7 @@ pub(super) enum Packing {
 }
 
 impl Packing {
-    pub(super) fn of(start: &[u8]) -> Option<Self> {
+    pub(super) fn detect(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstandard),

@@ -70,20 +70,20 @@ mod tests {
 
     #[test]
     fn every_shape_goes_from_its_start_to_its_end() {
-        let of = |text: &str| text.parse::<Objective>().unwrap().plan;
+        let parse = |text: &str| text.parse::<Objective>().unwrap().plan;
         for shape in ["linear", "cosine", "geometric"] {
-            let plan = of(&format!("kl-full:0.2:beta-end=0.05:anneal={shape}"));
+            let plan = parse(&format!("kl-full:0.2:beta-end=0.05:anneal={shape}"));
             let beta = |step| 0.2 * plan.coefficients(step, 11).beta;
             assert!((beta(0) - 0.2).abs() < 1e-12 && (beta(10) - 0.05).abs() < 1e-12, "{shape}");
             let middle = if shape == "geometric" { 0.1 } else { 0.125 };
             assert!((beta(5) - middle).abs() < 1e-12, "{shape}: {}", beta(5));
             assert_eq!(beta(99), beta(10));
         }
-        let plan = of("entropy-bonus:0.01:entropy-end=0");
+        let plan = parse("entropy-bonus:0.01:entropy-end=0");
         assert!((plan.coefficients(5, 11).entropy - 0.005).abs() < 1e-12);
-        let plan = of("js:1:rehearsal-end=0");
+        let plan = parse("js:1:rehearsal-end=0");
         assert!((plan.coefficients(10, 11).rehearsal).abs() < 1e-12);
-        assert_eq!(of("grpo").coefficients(3, 4).beta, 1.0);
+        assert_eq!(parse("grpo").coefficients(3, 4).beta, 1.0);
     }
 
     #[test]

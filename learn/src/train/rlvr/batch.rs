@@ -112,8 +112,9 @@ impl TokenBatch {
     /// Whether the gradient of a completion is zero under `plan`: its tokens have no weight, or no advantage where the
     /// loss has no other term.
     pub(super) fn is_zero_gradient(&self, completion: usize, plan: &Plan) -> bool {
-        let is_zero =
-            |column: &[f64]| self.columns.of(column, completion).iter().all(|x| *x == 0.0);
+        let is_zero = |column: &[f64]| {
+            self.columns.completion_values(column, completion).iter().all(|x| *x == 0.0)
+        };
         let is_penalised = self.columns.kl_cov_mask.as_deref().is_some_and(|mask| !is_zero(mask));
         is_zero(&self.columns.weight)
             || (plan.is_policy_gradient_alone()
@@ -125,7 +126,7 @@ impl TokenBatch {
     pub(super) fn weighted(&self, mini_batch: usize) -> (usize, usize) {
         let mut totals = (0, 0);
         for completion in self.mini_batches[mini_batch].clone() {
-            let weights = self.columns.of(&self.columns.weight, completion);
+            let weights = self.columns.completion_values(&self.columns.weight, completion);
             if weights.iter().any(|weight| *weight != 0.0) {
                 totals = (totals.0 + weights.len(), totals.1 + 1);
             }

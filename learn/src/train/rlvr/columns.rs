@@ -44,7 +44,7 @@ impl Columns {
     }
 
     /// The values of one completion.
-    pub(super) fn of<'a>(&self, column: &'a [f64], completion: usize) -> &'a [f64] {
+    pub(super) fn completion_values<'a>(&self, column: &'a [f64], completion: usize) -> &'a [f64] {
         &column[self.offsets.span(completion..completion + 1)]
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Deferral {
 impl Deferral {
     /// Of a step with these completions and groups. Importance weights of the first step are not deferred: the checks
     /// at a run's start read them.
-    pub(super) fn of(
+    pub(super) fn new(
         run: &Run<'_>,
         step: usize,
         sequences: &[Sequence],
@@ -117,7 +117,7 @@ impl SamplerRatios {
 
     /// The distance of the model that sampled from the policy.
     pub(super) fn mismatch(&self) -> Mismatch {
-        Mismatch::of(&Offsets::new(self.lengths.iter().copied()), &self.log_ratios, &self.counts)
+        Mismatch::new(&Offsets::new(self.lengths.iter().copied()), &self.log_ratios, &self.counts)
     }
 }
 

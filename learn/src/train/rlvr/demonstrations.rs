@@ -85,7 +85,7 @@ pub(super) fn rows(
 ) -> Result<Option<TeacherRows>> {
     let Some(teacher) = run.plan.teacher() else { return Ok(None) };
     let templates = Templates::new(run)?;
-    let room = run.policy.decoder().architecture().max_positions;
+    let max_positions = run.policy.decoder().architecture().max_positions;
     let rng_key = RngKey { seed: run.config.seed, step: DEMONSTRATION };
     let (mut rows, mut is_shown) = (Vec::with_capacity(sequences.len()), Vec::new());
     for group in groups {
@@ -120,7 +120,8 @@ pub(super) fn rows(
                 }),
             };
             // A solution that does not fit beside the completion cannot be shown.
-            let prompt = prompt.filter(|prompt| prompt.len() + sequence.completion.len() <= room);
+            let prompt =
+                prompt.filter(|prompt| prompt.len() + sequence.completion.len() <= max_positions);
             is_shown.push(prompt.is_some());
             rows.push(Sequence {
                 prompt: prompt.unwrap_or_else(|| sequence.prompt.clone()),
@@ -158,8 +159,8 @@ struct Templates {
 impl Templates {
     fn new(run: &Run<'_>) -> Result<Self> {
         let given = run.config.settings.demonstration_template.as_deref();
-        let of = |usual| Template::new("--demonstration-template", given.unwrap_or(usual));
-        Ok(Self { of_text: of(OF_TEXT)?, of_chat: of(OF_CHAT)? })
+        let template = |usual| Template::new("--demonstration-template", given.unwrap_or(usual));
+        Ok(Self { of_text: template(OF_TEXT)?, of_chat: template(OF_CHAT)? })
     }
 
     /// The prompt with the solution in it: in place of a text, or of the last question of a chat.

@@ -30,7 +30,7 @@ pub(super) fn gradients(
     let step = state.global_step;
     let rehearsed = run.plan.rehearsal_loss().map(|(_, coefficient)| {
         let coefficient = coefficient * run.coefficients(step).beta;
-        (coefficient, RehearsalBatch::of(run, step, update))
+        (coefficient, RehearsalBatch::for_update(run, step, update))
     });
     let shares = match (batch, &rehearsed) {
         (Some(batch), Some((_, stored))) => {
@@ -55,7 +55,7 @@ pub(super) fn gradients(
             run,
             &stored,
             coefficient,
-            (step, update.of),
+            (step, update.count),
             dropout_counter,
             &mut grads,
         )?;
@@ -63,7 +63,7 @@ pub(super) fn gradients(
         (stats.stored, stats.is_rehearsal) = (Some(on_stored), true);
     }
     if batch.is_none() && run.plan.matching().is_some() {
-        let stored = RehearsalBatch::of(run, step, Update::ONLY);
+        let stored = RehearsalBatch::for_update(run, step, Update::ONLY);
         let on_stored =
             rehearsal::add_stored(run, &stored, 1.0, (step, 1), dropout_counter, &mut grads)?;
         stats.loss += on_stored.value;
@@ -142,7 +142,7 @@ fn add_rollouts(
         let weights: Vec<_> = weights.map(|(name, weight)| (name.as_str(), weight)).collect();
         grads.change(&weights, &mut |_| Ok(()))?;
     }
-    let each = 1.0 / (batch.tokens(mini_batch) * update.of) as f64;
+    let each = 1.0 / (batch.tokens(mini_batch) * update.count) as f64;
     measured.entropy *= each;
     measured.clipped *= each;
     stats.mismatch = ratios.map(|ratios| ratios.mismatch());

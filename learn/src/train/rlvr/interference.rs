@@ -59,14 +59,14 @@ pub(super) fn measure(
     let mut gradients = Vec::with_capacity(chosen.len());
     for (number, group) in chosen.iter().enumerate() {
         // Ranks take prompts in turn, and all have all gradients.
-        let mut kept = Vec::new();
+        let mut local = Vec::new();
         if number % run.ranks.size() == run.ranks.rank() {
             let rows = &sequences[offsets.span(*group..*group + 1)];
-            kept = gradient(run, &groups[*group], rows, stride)?;
+            local = gradient(run, &groups[*group], rows, stride)?;
         }
         gradients.push(match run.ranks.size() {
-            1 => kept,
-            _ => run.ranks.gather_numbers(kept)?.concat(),
+            1 => local,
+            _ => run.ranks.gather_numbers(local)?.concat(),
         });
     }
     Ok(compared(&gradients, stride as f64))
@@ -88,17 +88,17 @@ fn gradient(run: &Run<'_>, group: &Group, rows: &[Sequence], stride: usize) -> R
         let chance: Tensor = (forward.logp() * column(&weight, run.device())?)?.sum_all()?;
         run.policy.backward(forward, &chance, &mut grads)?;
     }
-    let (mut kept, mut place) = (Vec::new(), 0);
+    let (mut strided, mut place) = (Vec::new(), 0);
     for values in grads.tensors()?.values() {
         let values = values.to_device(&candle_core::Device::Cpu)?.to_vec1::<f32>()?;
         for value in values {
             if place % stride == 0 {
-                kept.push(value);
+                strided.push(value);
             }
             place += 1;
         }
     }
-    Ok(kept)
+    Ok(strided)
 }
 
 /// The means over all pairs, products times `scale`.

@@ -155,7 +155,7 @@ pub struct PassRates {
 }
 
 impl PassRates {
-    fn of(groups: &[Group]) -> Self {
+    fn from_groups(groups: &[Group]) -> Self {
         let rate = |group: &Group| {
             let correct = group.rollouts.iter().filter(|rollout| rollout.is_correct());
             correct.count() as f64 / group.rollouts.len() as f64
@@ -209,7 +209,7 @@ impl Metrics {
 
     /// Takes in what an update measured; means over the updates of the step.
     pub(super) fn add(&mut self, stats: &UpdateStats, update: Update) {
-        let share = 1.0 / update.of as f64;
+        let share = 1.0 / update.count as f64;
         self.loss += share * stats.loss;
         if let Some(seconds) = stats.reduction_time {
             *self.reduction_time.get_or_insert(0.0) += seconds;
@@ -238,7 +238,7 @@ impl Metrics {
     }
 
     /// Metrics of the rewards and lengths of a step's groups.
-    pub(super) fn of(groups: &[Group], rewarding: &Rewarding) -> Self {
+    pub(super) fn from_groups(groups: &[Group], rewarding: &Rewarding) -> Self {
         let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();
         let count = all.len() as f64;
         let deviations: Vec<f64> = groups
@@ -269,7 +269,7 @@ impl Metrics {
             rewards: rewarding.logged(groups),
             frac_reward_zero_std: deviations.iter().filter(|d| **d == 0.0).count() as f64
                 / of_groups,
-            pass_rates: PassRates::of(groups),
+            pass_rates: PassRates::from_groups(groups),
             min_length: lengths.iter().copied().fold(f64::INFINITY, f64::min),
             max_length: lengths.iter().copied().fold(0.0, f64::max),
             mean_terminated_length: ended.iter().sum::<f64>() / ended.len() as f64,

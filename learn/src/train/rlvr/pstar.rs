@@ -57,7 +57,7 @@ pub(super) fn distances(
             })
             .collect();
     }
-    Ok(PstarDistances::of(&evidence))
+    Ok(PstarDistances::from_evidence(&evidence))
 }
 
 /// The same of a run without rollouts: on as many prompts as a step has, evenly spread over all.
@@ -65,7 +65,7 @@ pub(super) fn distances_without_rollouts(run: &Run<'_>) -> Result<PstarDistances
     let all = run.problems.len();
     let count = run.config.settings.prompts_per_step.min(all);
     let prompts: Vec<usize> = (0..count).map(|index| index * all / count).collect();
-    Ok(PstarDistances::of(&stored_evidence(run, &prompts)?))
+    Ok(PstarDistances::from_evidence(&stored_evidence(run, &prompts)?))
 }
 
 /// The evidence of stored completions on some prompts. The first half of a prompt's gives samples of p*, the second Z,

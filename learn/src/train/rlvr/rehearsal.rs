@@ -27,12 +27,12 @@ pub(super) struct RehearsalBatch<'a> {
 impl<'a> RehearsalBatch<'a> {
     /// Prompts in turn, whatever each has stored, and of each prompt its completions in turn, so that prompts count
     /// alike.
-    pub(super) fn of(run: &'a Run<'_>, step: usize, update: Update) -> Self {
+    pub(super) fn for_update(run: &'a Run<'_>, step: usize, update: Update) -> Self {
         let all = &run.data.rehearsal;
         let most = run.config.settings.rehearsal_batch_size.min(all.len());
         let left = (most as f64 * run.coefficients(step).rehearsal).round() as usize;
-        let Update { number, of, .. } = update;
-        let part = left * number / of..left * (number + 1) / of;
+        let Update { number, count, .. } = update;
+        let part = left * number / count..left * (number + 1) / count;
         let range = step * most + part.start..step * most + part.end;
         let seed = run.config.seed ^ REHEARSAL_SEED;
         let chosen = order::in_turn(&run.data.stored_prompts, range, seed);
@@ -84,9 +84,9 @@ pub(super) fn add_stored(
                 run.plan.stored_loss(&inputs(StoredWeight::Samples { weight, log_weight }))?
             }
         };
-        let of = if run.plan.matching().is_some() { items.len() } else { tokens * updates };
+        let divisor = if run.plan.matching().is_some() { items.len() } else { tokens * updates };
         stats.logp += scalar(&forward.logp().detach().sum_all()?)? / (tokens * updates) as f64;
-        stats.clamped += loss.cut / of as f64;
+        stats.clamped += loss.cut / divisor as f64;
         stats.value += scalar(&loss.total)?;
         run.policy.backward(forward, &(loss.total * coefficient)?, grads)?;
     }

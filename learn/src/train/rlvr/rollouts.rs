@@ -85,7 +85,7 @@ fn sample_round(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Result<Ve
             .using(run.rewarding.reward_use())
             .counting(settings.truncated);
         if engine.is_none() {
-            collector = collector.among(run.ranks);
+            collector = collector.with_ranks(run.ranks);
         }
         collect(&collector, run.problems, &chosen, numbers, rng_key, sink)
     };

@@ -67,7 +67,7 @@ pub(super) fn score(
     let sequences = sequences(run, groups);
     let offsets = Offsets::new(sequences.iter().map(|row| row.completion.len()));
     let ranges = ranges(groups);
-    let deferral = Deferral::of(run, step, &sequences, &ranges);
+    let deferral = Deferral::new(run, step, &sequences, &ranges);
     let mut behavior_logp: Vec<f32> =
         rollouts().flat_map(|rollout| &rollout.completion.logp).copied().collect();
     let importance = match deferral.importance {
@@ -144,12 +144,12 @@ fn recall(run: &Run<'_>, groups: &[Group], stats: &mut [GroupStats], state: &mut
 }
 
 fn sequences(run: &Run<'_>, groups: &[Group]) -> Vec<Sequence> {
-    let of = |group: &Group| -> Vec<Sequence> {
+    let group_sequences = |group: &Group| -> Vec<Sequence> {
         let prompt = &run.problems[group.problem].prompt;
         let completions = group.rollouts.iter().map(|rollout| rollout.completion.tokens.clone());
         completions.map(|completion| Sequence { prompt: prompt.clone(), completion }).collect()
     };
-    groups.iter().flat_map(of).collect()
+    groups.iter().flat_map(group_sequences).collect()
 }
 
 /// The completions of each group among all.
@@ -172,7 +172,7 @@ fn correct(
     let policy_logp = run.scorer().policy_logp(sequences)?;
     let ratios = log_ratios(&policy_logp, behavior_logp);
     let ImportanceWeights { factor, counts } = correction.weigh(offsets, &ratios);
-    let mismatch = Mismatch::of(offsets, &ratios, &counts);
+    let mismatch = Mismatch::new(offsets, &ratios, &counts);
     let is_apart = mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART;
     if step == 0 && is_apart && run.engine.is_some() {
         bail!(
@@ -201,7 +201,7 @@ fn stats(
     };
     let mut policy_logp = offsets.split(policy_logp).map(sum);
     let mut base_logp = base_logp.map(|logp| offsets.split(logp).map(sum));
-    let of = |group: &Group| {
+    let group_stats = |group: &Group| {
         let count = group.rollouts.len();
         let lengths: Vec<usize> =
             group.rollouts.iter().map(|r| r.completion.tokens.len()).collect();
@@ -227,15 +227,19 @@ fn stats(
             mass: None,
         }
     };
-    groups.iter().map(of).collect()
+    groups.iter().map(group_stats).collect()
 }
 
 /// The reward of a completion with the overlong penalty (DAPO): it falls by 1 over the last `buffer` share of the
 /// longest completion allowed.
 fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: f64) -> f64 {
-    let room = longest as f64 * buffer;
-    let over = length as f64 - (longest as f64 - room);
-    if room > 0.0 && over > 0.0 { reward - (over / room).min(1.0) } else { reward }
+    let buffer_tokens = longest as f64 * buffer;
+    let over = length as f64 - (longest as f64 - buffer_tokens);
+    if buffer_tokens > 0.0 && over > 0.0 {
+        reward - (over / buffer_tokens).min(1.0)
+    } else {
+        reward
+    }
 }
 
 /// Replaces the stored solve rate by importance sampling from the groups, where the target asks. `sums` has the sum of

@@ -133,10 +133,10 @@ impl<'a> Scorer<'a> {
         rows: &[S],
     ) -> Result<Distributions> {
         let passes = micro_batches(rows, self.micro_batch_tokens).into_iter();
-        let of = |pass: Range<usize>| {
+        let distributions = |pass: Range<usize>| {
             Ok(token_logp(decoder, &rows[pass], self.temperature)?.distributions)
         };
-        let parts: Vec<Distributions> = passes.map(of).collect::<Result<_>>()?;
+        let parts: Vec<Distributions> = passes.map(distributions).collect::<Result<_>>()?;
         Ok(Distributions::joined(&parts.iter().collect::<Vec<_>>())?)
     }
 

@@ -179,7 +179,7 @@ fn sample(
     if state.global_step == 0 {
         check_ends(run, &rollouts.sampled)?;
     }
-    *metrics = Metrics { sampling_time, ..Metrics::of(&rollouts.sampled, run.rewarding) };
+    *metrics = Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.rewarding) };
     metrics.staleness = run.engine.as_ref().map(|_| rollouts.staleness);
     let settings = BatchSettings {
         seed: run.config.seed,
@@ -198,8 +198,8 @@ fn sample(
 /// The optimizer steps on a batch: every mini-batch, as often as the batch is passed over.
 fn updates(run: &Run<'_>, batch: Option<&TokenBatch>) -> impl Iterator<Item = Update> + use<> {
     let parts = batch.map_or(1, |batch| batch.mini_batches.len());
-    let of = run.plan.num_iterations * parts;
-    (0..of).map(move |number| Update { number, of, part: number % parts })
+    let count = run.plan.num_iterations * parts;
+    (0..count).map(move |number| Update { number, count, part: number % parts })
 }
 
 /// Counts an optimizer step, or one that was left out; returns whether it was taken.

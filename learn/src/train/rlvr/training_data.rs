@@ -65,7 +65,7 @@ impl TrainingData {
             "base: {completions} pre-samples, {:.3} correct, {solved} of {problems} prompts solved",
             presamples.mean_solve_rate()
         ));
-        let counts = |trials: Trials| (trials.correct as f64, trials.drawn as f64);
+        let counts = |trials: Trials| (trials.correct as f64, trials.num_samples as f64);
         data.base_trials =
             presamples.prompts.iter().map(|prompt| counts(prompt.trials())).collect();
         data.solve_rate = presamples.prompts.iter().map(PromptSamples::solve_rate).collect();

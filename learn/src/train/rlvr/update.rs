@@ -15,14 +15,14 @@ pub(super) struct Update {
     /// Its number among the steps on the batch.
     pub(super) number: usize,
     /// Their number.
-    pub(super) of: usize,
+    pub(super) count: usize,
     /// The mini-batch.
     pub(super) part: usize,
 }
 
 impl Update {
     /// Of a step without mini-batches.
-    pub(super) const ONLY: Self = Self { number: 0, of: 1, part: 0 };
+    pub(super) const ONLY: Self = Self { number: 0, count: 1, part: 0 };
 }
 
 #[derive(Debug, Clone, Default)]

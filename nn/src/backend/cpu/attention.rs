@@ -9,7 +9,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 use tealight_matmul::arch;
 
-use super::key_layout::{KeyLayout, LANES, put_key, room};
+use super::key_layout::{KeyLayout, LANES, padded_slots, put_key};
 use super::math::{dot, exp, max, sum_of};
 
 /// Query heads of one key-value head that go through its keys together at most.
@@ -25,7 +25,7 @@ pub(super) struct KeyValueSlots<'a> {
 impl KeyValueSlots<'_> {
     /// Those of some slots that are here, and where among the values.
     #[inline(always)]
-    fn of(&self, slots: &Range<usize>, dim: usize) -> Option<(Range<usize>, Range<usize>)> {
+    fn overlap(&self, slots: &Range<usize>, dim: usize) -> Option<(Range<usize>, Range<usize>)> {
         let range = slots.start.max(self.slots.start)..slots.end.min(self.slots.end);
         let at = |slot: usize| (slot - self.slots.start) * dim;
         (!range.is_empty()).then(|| (range.clone(), at(range.start)..at(range.end)))
@@ -74,7 +74,7 @@ impl KeyLayout {
             for ((q, grad), dq) in parts.zip(dq[range].chunks_mut(chunk)) {
                 let (keys, blocks, scratch) = (&seen, &blocks, &mut scratch);
                 let gradients = [dq, &mut *dk, &mut *dv];
-                arch().dispatch(Pull { keys, q, grad, blocks, k, scratch, gradients });
+                arch().dispatch(AttendGrads { keys, q, grad, blocks, k, scratch, gradients });
             }
         }
     }
@@ -132,21 +132,21 @@ impl Attend<'_> {
         let (blocks, dim) = (keys.blocks(), keys.dim);
         keys.clear::<H>(weights);
         for part in parts {
-            let Some((slots, held)) = part.of(&blocks, dim) else { continue };
-            products::<S, H>(simd, keys, q, (&part.keys[held], slots.start), weights);
+            let Some((slots, offsets)) = part.overlap(&blocks, dim) else { continue };
+            products::<S, H>(simd, keys, q, (&part.keys[offsets], slots.start), weights);
         }
         softmax(keys, weights);
         out.fill(0.0);
         for part in parts {
-            let Some((slots, held)) = part.of(&keys.seen, dim) else { continue };
-            combine::<S, H>(simd, keys, weights, (&part.values[held], slots.start), out);
+            let Some((slots, offsets)) = part.overlap(&keys.seen, dim) else { continue };
+            combine::<S, H>(simd, keys, weights, (&part.values[offsets], slots.start), out);
         }
     }
 }
 
 /// Adds the gradients of queries `[H, D]`, of the keys that they see and of those keys' values, for the gradient `grad`
 /// `[H, D]` of what they gather.
-struct Pull<'a> {
+struct AttendGrads<'a> {
     keys: &'a Keys,
     q: &'a [f32],
     grad: &'a [f32],
@@ -159,29 +159,39 @@ struct Pull<'a> {
     gradients: [&'a mut [f32]; 3],
 }
 
-impl Pull<'_> {
+impl AttendGrads<'_> {
     /// With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
     #[inline(always)]
     fn of_heads<S: Simd, const H: usize>(self, simd: S) {
-        let Self { keys, q, grad, blocks, k, scratch: [weights, pulls], gradients: [dq, dk, dv] } =
-            self;
+        let Self {
+            keys,
+            q,
+            grad,
+            blocks,
+            k,
+            scratch: [weights, score_grads],
+            gradients: [dq, dk, dv],
+        } = self;
         let [of_keys, of_values] = blocks.each_ref().map(|blocks| keys.held_in(blocks));
         keys.clear::<H>(weights);
         products::<S, H>(simd, keys, q, of_keys, weights);
         softmax(keys, weights);
-        keys.clear::<H>(pulls);
-        products::<S, H>(simd, keys, grad, of_values, pulls);
+        keys.clear::<H>(score_grads);
+        products::<S, H>(simd, keys, grad, of_values, score_grads);
         let (within, width) = (keys.within(), keys.blocks().len());
-        for (pulls, weights) in pulls.chunks_exact_mut(width).zip(weights.chunks_exact(width)) {
-            let (pulls, weights) = (&mut pulls[within.clone()], &weights[within.clone()]);
-            let mean = dot(weights, pulls);
-            for (pull, weight) in pulls.iter_mut().zip(weights) {
-                *pull = weight * (*pull - mean) * keys.scale;
+        for (score_grads, weights) in
+            score_grads.chunks_exact_mut(width).zip(weights.chunks_exact(width))
+        {
+            let (score_grads, weights) =
+                (&mut score_grads[within.clone()], &weights[within.clone()]);
+            let mean = dot(weights, score_grads);
+            for (score_grad, weight) in score_grads.iter_mut().zip(weights) {
+                *score_grad = weight * (*score_grad - mean) * keys.scale;
             }
         }
         let k = &k[keys.seen.start * keys.dim..keys.seen.end * keys.dim];
-        combine::<S, H>(simd, keys, pulls, (k, keys.seen.start), dq);
-        spread::<S, H>(simd, keys, pulls, q, dk);
+        combine::<S, H>(simd, keys, score_grads, (k, keys.seen.start), dq);
+        spread::<S, H>(simd, keys, score_grads, q, dk);
         spread::<S, H>(simd, keys, weights, grad, dv);
     }
 }
@@ -205,7 +215,7 @@ macro_rules! by_heads {
     };
 }
 by_heads!(Attend);
-by_heads!(Pull);
+by_heads!(AttendGrads);
 
 /// Sets the columns of `out` `[H, slots of the blocks]` from slot `first` on to the products of `q` `[H, D]` with keys
 /// in blocks.
@@ -352,7 +362,7 @@ fn spread<S: Simd, const H: usize>(
 
 /// Keys `[tokens, D]` of one head in blocks, zero past the last.
 fn in_blocks(keys: &[f32], dim: usize, tokens: usize) -> Vec<f32> {
-    let mut out = vec![0f32; room(tokens) * dim];
+    let mut out = vec![0f32; padded_slots(tokens) * dim];
     for (slot, key) in keys.chunks_exact(dim).enumerate() {
         put_key(&mut out, slot, key);
     }

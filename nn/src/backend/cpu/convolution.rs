@@ -64,9 +64,9 @@ impl<'a> Convolution<'a> {
         if beyond <= prefix.len() {
             return Some(self.row(prefix.end - beyond));
         }
-        let held = self.past.filter(|_| *past > 0 && prefix.is_empty())?;
+        let cached = self.past.filter(|_| *past > 0 && prefix.is_empty())?;
         let at = (index + 1) * (self.taps - 1) - beyond;
-        Some(&held[at * self.width..][..self.width])
+        Some(&cached[at * self.width..][..self.width])
     }
 
     /// The sum over taps of one token.
@@ -176,13 +176,13 @@ impl<'a> Convolution<'a> {
     fn readers(&self, token: usize) -> impl Iterator<Item = (usize, usize)> {
         let suffix = &self.runs[self.run_of[token]].tokens;
         let left = suffix.end - token;
-        let among =
+        let inside_run =
             (token..suffix.end.min(token + self.taps)).map(move |reader| (reader, reader - token));
         let runs = self.runs.iter().filter(move |run| left < self.taps && run.prefix == *suffix);
         let beyond = runs.flat_map(move |run| {
             let inside = 0..run.tokens.len().min(self.taps - left);
             inside.map(move |inside| (run.tokens.start + inside, left + inside))
         });
-        among.chain(beyond)
+        inside_run.chain(beyond)
     }
 }

@@ -9,7 +9,7 @@ use tealight_matmul::vectorized;
 
 use super::super::packed::KeyRow;
 use super::super::{Buffer, DeltaSizes, Pool};
-use super::delta_tile::{Inputs, Pulls, run_back, run_forward};
+use super::delta_tile::{InputGrads, Inputs, run_back, run_forward};
 use super::math::{add_scaled, dot, exp};
 use super::{by_rows, rows};
 use tealight_divergence::elementary::ln_1p;
@@ -66,7 +66,7 @@ pub(super) struct Decay<'a> {
 
 impl Decay<'_> {
     /// `g` of a head, and its slope by `a`.
-    fn of(&self, head: usize, a: f32) -> (f32, f32) {
+    fn log_decay(&self, head: usize, a: f32) -> (f32, f32) {
         let (x, rate) = (a + self.dt_bias[head], -exp(self.a_log[head]));
         (rate * (x.max(0.0) + ln_1p(exp(-x.abs()))), rate * sigmoid(x))
     }
@@ -108,7 +108,7 @@ impl<'a> Rule<'a> {
         });
         let mut gates = pool.take(2 * b.len());
         for (index, gates) in gates.chunks_exact_mut(2).enumerate() {
-            gates[0] = exp(decay.of(index % sizes.value_heads, a[index]).0);
+            gates[0] = exp(decay.log_decay(index % sizes.value_heads, a[index]).0);
             gates[1] = sigmoid(b[index]);
         }
         Self { sizes, trees: Tree::all(pass_rows), mixed, unit, gates }
@@ -198,7 +198,7 @@ impl<'a> Rule<'a> {
         pool: &Arc<Pool>,
     ) -> ([Buffer; 3], [Vec<f32>; 2]) {
         let DeltaSizes { value_heads, key_dim, value_dim, .. } = self.sizes;
-        let units: Vec<Pulls> = (0..self.trees.len() * value_heads)
+        let units: Vec<InputGrads> = (0..self.trees.len() * value_heads)
             .into_par_iter()
             .map(|index| {
                 let (tree, head) = (&self.trees[index / value_heads], index % value_heads);
@@ -221,7 +221,7 @@ impl<'a> Rule<'a> {
         let (mixed_width, keys) = (self.sizes.mixed(), self.sizes.keys());
         let mut d_mixed = pool.take(self.mixed.len());
         by_rows(true, &mut d_mixed, mixed_width, |first, part| {
-            let mut pull = vec![0f32; key_dim];
+            let mut unit_grad = vec![0f32; key_dim];
             for (index, out) in part.chunks_exact_mut(mixed_width).enumerate() {
                 let token = first + index;
                 let x = &self.mixed[token * mixed_width..][..2 * keys];
@@ -231,23 +231,23 @@ impl<'a> Rule<'a> {
                 for (place, ((out, x), unit)) in heads.zip(unit.chunks_exact(key_dim)).enumerate() {
                     let (is_key, head) =
                         (place / self.sizes.key_heads, place % self.sizes.key_heads);
-                    pull.fill(0.0);
+                    unit_grad.fill(0.0);
                     for value in head * self.sizes.group()..(head + 1) * self.sizes.group() {
-                        let (pulls, at) = unit_of(token, value);
-                        let unit = &pulls.unit[is_key][at * key_dim..][..key_dim];
-                        pull.iter_mut().zip(unit).for_each(|(sum, x)| *sum += x);
+                        let (grads, at) = unit_of(token, value);
+                        let unit = &grads.unit[is_key][at * key_dim..][..key_dim];
+                        unit_grad.iter_mut().zip(unit).for_each(|(sum, x)| *sum += x);
                     }
                     // Of y = s x / |x|: s (d - u (u . d)) / |x| with u = x / |x|.
                     let inverse = 1.0 / (dot(x, x) + EPS).sqrt();
                     let scale = if is_key == 0 { 1.0 / (key_dim as f32).sqrt() } else { 1.0 };
-                    let along = dot(unit, &pull) / scale;
+                    let along = dot(unit, &unit_grad) / scale;
                     out.fill(0.0);
-                    add_scaled(out, scale * inverse, &pull);
+                    add_scaled(out, scale * inverse, &unit_grad);
                     add_scaled(out, -along * inverse, unit);
                 }
                 for (head, out) in values.chunks_exact_mut(value_dim).enumerate() {
-                    let (pulls, at) = unit_of(token, head);
-                    out.copy_from_slice(&pulls.value[at * value_dim..][..value_dim]);
+                    let (grads, at) = unit_of(token, head);
+                    out.copy_from_slice(&grads.value[at * value_dim..][..value_dim]);
                 }
             }
         });
@@ -255,9 +255,9 @@ impl<'a> Rule<'a> {
         let [mut d_log, mut d_bias] = [0, 1].map(|_| vec![0f32; value_heads]);
         for index in 0..b.len() {
             let (token, head) = (index / value_heads, index % value_heads);
-            let (pulls, at) = unit_of(token, head);
-            let [of_decay, of_beta] = pulls.gates[at];
-            let ((g, slope), beta) = (decay.of(head, a[index]), self.gates[2 * index + 1]);
+            let (grads, at) = unit_of(token, head);
+            let [of_decay, of_beta] = grads.gates[at];
+            let ((g, slope), beta) = (decay.log_decay(head, a[index]), self.gates[2 * index + 1]);
             d_b[index] = of_beta * beta * (1.0 - beta);
             d_a[index] = of_decay * slope;
             d_log[head] += of_decay * g;

@@ -27,7 +27,7 @@ pub(super) struct Inputs<'a> {
 }
 
 /// The gradients of what a head read, of the tokens of one tree.
-pub(super) struct Pulls {
+pub(super) struct InputGrads {
     /// Of queries and of keys, `[tokens, key_dim]`.
     pub(super) unit: [Vec<f32>; 2],
     /// `[tokens, value_dim]`.
@@ -198,9 +198,9 @@ pub(super) fn run_back(
     (prefix, rows): (&Range<usize>, &[Range<usize>]),
     tokens: Range<usize>,
     grad: (&[f32], usize, usize),
-) -> Pulls {
+) -> InputGrads {
     let zeros = |width: usize| vec![0f32; tokens.len() * width];
-    let mut pulls = Pulls {
+    let mut input_grads = InputGrads {
         unit: [zeros(inputs.key_dim), zeros(inputs.key_dim)],
         value: zeros(inputs.value_dim),
         gates: vec![[0f32; 2]; tokens.len()],
@@ -208,14 +208,16 @@ pub(super) fn run_back(
     let first = tokens.start;
     if inputs.value_dim >= WIDE {
         for columns in inputs.tiles(WIDE) {
-            Back::<WIDE> { inputs, columns, grad, first, pulls: &mut pulls }.tree(prefix, rows);
+            Back::<WIDE> { inputs, columns, grad, first, input_grads: &mut input_grads }
+                .tree(prefix, rows);
         }
     } else {
         for columns in inputs.tiles(NARROW) {
-            Back::<NARROW> { inputs, columns, grad, first, pulls: &mut pulls }.tree(prefix, rows);
+            Back::<NARROW> { inputs, columns, grad, first, input_grads: &mut input_grads }
+                .tree(prefix, rows);
         }
     }
-    pulls
+    input_grads
 }
 
 /// The way back through some columns.
@@ -223,9 +225,9 @@ struct Back<'a, const W: usize> {
     inputs: &'a Inputs<'a>,
     columns: Range<usize>,
     grad: (&'a [f32], usize, usize),
-    /// The first token that has pulls.
+    /// The first token of `input_grads`.
     first: usize,
-    pulls: &'a mut Pulls,
+    input_grads: &'a mut InputGrads,
 }
 
 /// The values that a token's backward step reads.
@@ -240,20 +242,20 @@ impl<const W: usize> Back<'_, W> {
     #[inline(always)]
     fn tree(&mut self, prefix: &Range<usize>, rows: &[Range<usize>]) {
         let zeros = || vec![[0f32; W]; self.inputs.key_dim];
-        let (mut state, mut pull) = (zeros(), zeros());
+        let (mut state, mut state_grad) = (zeros(), zeros());
         let of_prefix = self.checkpoints(prefix.clone(), &mut state);
         for row in rows {
             let mut row_state = state.clone();
             let marks = self.checkpoints(row.clone(), &mut row_state);
             let mut of_row = zeros();
             self.run(row.clone(), marks, &mut of_row);
-            for (sum, x) in pull.iter_mut().zip(&of_row) {
+            for (sum, x) in state_grad.iter_mut().zip(&of_row) {
                 for j in 0..W {
                     sum[j] += x[j];
                 }
             }
         }
-        self.run(prefix.clone(), of_prefix, &mut pull);
+        self.run(prefix.clone(), of_prefix, &mut state_grad);
     }
 
     /// The state before every chunk; it ends as that after all.
@@ -269,13 +271,13 @@ impl<const W: usize> Back<'_, W> {
         marks
     }
 
-    /// `pull` goes in as the gradient of the state after the tokens and comes out as that of the state before.
+    /// `state_grad` goes in as the gradient of the state after the tokens and comes out as that of the state before.
     #[inline(always)]
-    fn run(&mut self, tokens: Range<usize>, marks: Vec<Tile<W>>, pull: &mut Tile<W>) {
+    fn run(&mut self, tokens: Range<usize>, marks: Vec<Tile<W>>, state_grad: &mut Tile<W>) {
         for (index, mut state) in marks.into_iter().enumerate().rev() {
             let start = tokens.start + index * CHUNK;
             let chunk = start..tokens.end.min(start + CHUNK);
-            let mut kept = Vec::with_capacity(CHUNK);
+            let mut saved = Vec::with_capacity(CHUNK);
             for token in chunk.clone() {
                 let token = self.inputs.token(token, &self.columns);
                 let mut decayed = state.clone();
@@ -285,29 +287,29 @@ impl<const W: usize> Back<'_, W> {
                         row[j] = k.mul_add(change[j], before[j]);
                     }
                 }
-                kept.push(StepState { decayed, missing, change });
+                saved.push(StepState { decayed, missing, change });
             }
-            for (token, kept) in chunk.zip(kept).rev() {
-                self.step(token, &kept, pull);
+            for (token, saved) in chunk.zip(saved).rev() {
+                self.step(token, &saved, state_grad);
             }
         }
     }
 
     #[inline(always)]
-    fn step(&mut self, token: usize, kept: &StepState<W>, pull: &mut Tile<W>) {
-        let StepState { decayed, missing, change } = kept;
+    fn step(&mut self, token: usize, saved: &StepState<W>, state_grad: &mut Tile<W>) {
+        let StepState { decayed, missing, change } = saved;
         let Token { query, key, decay, beta, .. } = self.inputs.token::<W>(token, &self.columns);
         let (grad, width, at) = self.grad;
         let grad: [f32; W] = lanes(&grad[token * width + at..], &self.columns);
         let at = token - self.first;
         let range = at * key.len()..(at + 1) * key.len();
-        let [of_query, of_key] = &mut self.pulls.unit;
+        let [of_query, of_key] = &mut self.input_grads.unit;
         let (of_query, of_key) = (&mut of_query[range.clone()], &mut of_key[range]);
         // The state after is what was left and k change^T.
         let along = dot(change, &grad);
         let mut of_change = [0f32; W];
         for i in 0..key.len() {
-            let row = &mut pull[i];
+            let row = &mut state_grad[i];
             for j in 0..W {
                 row[j] = query[i].mul_add(grad[j], row[j]);
                 of_change[j] = key[i].mul_add(row[j], of_change[j]);
@@ -319,11 +321,11 @@ impl<const W: usize> Back<'_, W> {
         for j in 0..W {
             of_known[j] = -beta * of_change[j];
         }
-        let value = &mut self.pulls.value[at * self.inputs.value_dim..][self.columns.clone()];
+        let value = &mut self.input_grads.value[at * self.inputs.value_dim..][self.columns.clone()];
         value.iter_mut().zip(&of_known).for_each(|(value, x)| *value = -x);
         let mut of_decay = [0f32; W];
         for i in 0..key.len() {
-            let row = &mut pull[i];
+            let row = &mut state_grad[i];
             of_key[i] += dot(&decayed[i], &of_known);
             for j in 0..W {
                 let whole = key[i].mul_add(of_known[j], row[j]);
@@ -331,7 +333,7 @@ impl<const W: usize> Back<'_, W> {
                 row[j] = decay * whole;
             }
         }
-        let gates = &mut self.pulls.gates[at];
+        let gates = &mut self.input_grads.gates[at];
         gates[0] += of_decay.iter().sum::<f32>();
         gates[1] += dot(&of_change, missing);
     }

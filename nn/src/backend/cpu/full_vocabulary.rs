@@ -30,8 +30,8 @@ pub(crate) struct DivergenceTerm<'a> {
     pub(super) grad: &'a [f32],
 }
 
-/// The gradients of what was found of every row.
-pub(crate) struct Pulls<'a> {
+/// The gradients of the outputs of every row.
+pub(crate) struct OutputGrads<'a> {
     /// Of the log-probability of the target, `[N]`.
     pub(super) logp: &'a [f32],
     /// Of the entropy, `[N]`.
@@ -42,12 +42,12 @@ pub(crate) struct Pulls<'a> {
     pub(super) largest: Option<(&'a [f32], &'a [u32])>,
 }
 
-/// Keeps the largest logits, of which `kept` are those of the tokens before `first`, in falling order; of equal ones
+/// Keeps the largest logits, of which `largest` are those of the tokens before `first`, in falling order; of equal ones
 /// the first.
-pub(super) fn keep_largest(logits: &[f32], first: usize, kept: &mut [(f32, u32)]) {
+pub(super) fn keep_largest(logits: &[f32], first: usize, largest: &mut [(f32, u32)]) {
     const PART: usize = 64;
     for (part, logits) in logits.chunks(PART).enumerate() {
-        let least = kept[kept.len() - 1].0;
+        let least = largest[largest.len() - 1].0;
         let best = vectorized(
             #[inline(always)]
             || max(logits),
@@ -56,10 +56,10 @@ pub(super) fn keep_largest(logits: &[f32], first: usize, kept: &mut [(f32, u32)]
             continue;
         }
         for (index, logit) in logits.iter().enumerate() {
-            let at = kept.partition_point(|(other, _)| other >= logit);
-            if at < kept.len() {
-                kept[at..].rotate_right(1);
-                kept[at] = (*logit, (first + part * PART + index) as u32);
+            let at = largest.partition_point(|(other, _)| other >= logit);
+            if at < largest.len() {
+                largest[at..].rotate_right(1);
+                largest[at] = (*logit, (first + part * PART + index) as u32);
             }
         }
     }
@@ -151,7 +151,7 @@ impl Row {
     }
 }
 
-impl Pulls<'_> {
+impl OutputGrads<'_> {
     /// Puts in place of the logits of a block their gradient, where nothing is compared.
     pub(super) fn slopes(
         &self,
@@ -163,12 +163,12 @@ impl Pulls<'_> {
         let rows = logits.par_chunks_mut(block.count).zip(&sums[block.row..]).enumerate();
         rows.with_min_len(1 + 4096 / block.count).for_each(|(index, (logits, sums))| {
             let row = block.row + index;
-            let pull = self.logp[row] + self.of_largest(row);
+            let grad_sum = self.logp[row] + self.of_largest(row);
             vectorized(
                 #[inline(always)]
                 || {
                     // (onehot - p) grad / temperature.
-                    let scale = -pull * head.inverse / sums.mass;
+                    let scale = -grad_sum * head.inverse / sums.mass;
                     match self.entropy {
                         None => {
                             for x in logits.iter_mut() {
@@ -206,7 +206,7 @@ impl Pulls<'_> {
             let row = block.row + index;
             let policy = Row::new(sums, head.inverse, apart.base.log_mass[row]);
             let far = apart.grad[row];
-            let pull = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
+            let grad_sum = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
             let (more, entropy) = (self.entropy.map_or(0.0, |grad| grad[row]), sums.entropy());
             apart.base.divergence.constant(
                 #[inline(always)]
@@ -217,8 +217,8 @@ impl Pulls<'_> {
                             for (x, other) in logits.iter_mut().zip(others) {
                                 let [_, slope] = policy.terms(divergence, *x, *other);
                                 let logp = policy.logp(*x);
-                                let pull = more.mul_add(logp + entropy, pull);
-                                *x = head.inverse * (far * slope - exp(logp) * pull);
+                                let grad_sum = more.mul_add(logp + entropy, grad_sum);
+                                *x = head.inverse * (far * slope - exp(logp) * grad_sum);
                             }
                         },
                     );
@@ -235,7 +235,7 @@ impl Pulls<'_> {
 
     /// The gradients of a row's likeliest tokens, and these.
     fn largest_of(&self, row: usize) -> impl Iterator<Item = (f32, u32)> {
-        let of = |(grads, tokens): (&[f32], &[u32])| {
+        let row_entries = |(grads, tokens): (&[f32], &[u32])| {
             let count = grads.len() / self.logp.len();
             let range = row * count..(row + 1) * count;
             grads[range.clone()]
@@ -244,10 +244,10 @@ impl Pulls<'_> {
                 .zip(tokens[range].iter().copied())
                 .collect::<Vec<_>>()
         };
-        self.largest.map(of).into_iter().flatten()
+        self.largest.map(row_entries).into_iter().flatten()
     }
 
-    /// Adds what pulls at single tokens to a row's gradient.
+    /// Adds the gradients of single tokens' log-probabilities to a row's gradient.
     fn at_tokens(&self, head: &Head<'_>, row: usize, first: usize, slopes: &mut [f32]) {
         let target = (self.logp[row], head.targets[row]);
         for (grad, token) in std::iter::once(target).chain(self.largest_of(row)) {

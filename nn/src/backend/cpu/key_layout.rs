@@ -17,7 +17,7 @@ pub struct KeyLayout {
     /// Slots that a row of the cache has room for.
     pub(crate) slots: usize,
     /// Tokens that a row holds at most where it lets go of those before a window.
-    held: Option<usize>,
+    retained: Option<usize>,
     /// The factor of products of queries and keys.
     pub(crate) scale: f32,
 }
@@ -29,12 +29,12 @@ pub(super) const LANES: usize = 16;
 const BLOCK: usize = 4 * LANES;
 
 /// Tokens that a row holds of so many, where each sees the last `window`.
-pub fn held(window: usize, tokens: usize) -> usize {
+pub fn retained_tokens(window: usize, tokens: usize) -> usize {
     window.saturating_add(BLOCK).min(tokens)
 }
 
 /// Slots that a row needs for `tokens` tokens: whole blocks of keys.
-pub(super) fn room(tokens: usize) -> usize {
+pub(super) fn padded_slots(tokens: usize) -> usize {
     tokens.next_multiple_of(LANES)
 }
 
@@ -42,18 +42,18 @@ impl KeyLayout {
     /// Room for up to `tokens` tokens.
     pub(crate) fn new(heads: Heads, tokens: usize) -> Self {
         let Heads { queries, keys, dim, scale, .. } = heads;
-        Self { queries, keys, dim, slots: room(tokens), held: None, scale }
+        Self { queries, keys, dim, slots: padded_slots(tokens), retained: None, scale }
     }
 
     /// The same where tokens see the last `window`: what is before them is let go of, some at a time.
     pub(crate) fn sliding(heads: Heads, tokens: usize, window: usize) -> Self {
-        let held = held(window, tokens);
-        Self { held: (held < tokens).then_some(held), ..Self::new(heads, held) }
+        let retained = retained_tokens(window, tokens);
+        Self { retained: (retained < tokens).then_some(retained), ..Self::new(heads, retained) }
     }
 
     /// Whether a row lets go of nothing.
     pub(crate) fn holds_all(&self) -> bool {
-        self.held.is_none()
+        self.retained.is_none()
     }
 
     /// Of so many tokens, those in whole blocks of keys.
@@ -63,14 +63,14 @@ impl KeyLayout {
 
     /// Slots for `tokens` tokens after others that are elsewhere, up to a block of keys that is not whole.
     pub fn after_others(tokens: usize) -> usize {
-        room(tokens + LANES - 1)
+        padded_slots(tokens + LANES - 1)
     }
 
     /// The first token that a row still holds once it was given so many; at least a window and one more follow.
     #[inline(always)]
     pub(crate) fn first(&self, count: usize) -> usize {
-        match self.held {
-            Some(held) if count > held => (count - held).next_multiple_of(BLOCK),
+        match self.retained {
+            Some(retained) if count > retained => (count - retained).next_multiple_of(BLOCK),
             _ => 0,
         }
     }
@@ -95,8 +95,8 @@ impl KeyLayout {
     }
 
     /// The slots of the blocks that hold these keys, the first of which begins with one.
-    pub(crate) fn whole_blocks(held: Range<usize>) -> Range<usize> {
-        held.start..held.end.next_multiple_of(LANES)
+    pub(crate) fn whole_blocks(slots: Range<usize>) -> Range<usize> {
+        slots.start..slots.end.next_multiple_of(LANES)
     }
 
     /// Query heads that share a key-value head.

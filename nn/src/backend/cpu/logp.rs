@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 use tealight_matmul::{Matrix, Output, Right, multiply, vectorized};
 
-use super::full_vocabulary::{Pulls, keep_largest};
+use super::full_vocabulary::{OutputGrads, keep_largest};
 use super::math::exp;
 use super::vocabulary::{BLOCK, Block, Head, RowSums, blocks};
 
@@ -38,20 +38,20 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
             for (mass, x) in masses.iter_mut().zip(block_logits) {
                 *mass = exp((x - row.top) * inverse);
             }
-            let mut drawn = 0;
+            let mut sampled = 0;
             for (token, mass) in masses[..block_logits.len()].iter().enumerate() {
                 sum += f64::from(*mass);
-                if *mass > masses[drawn] || sum > goal {
+                if *mass > masses[sampled] || sum > goal {
                     // Where rounding has the sum stop short of the goal, the block's most likely token.
-                    drawn = token;
+                    sampled = token;
                 }
                 if sum > goal {
                     break;
                 }
             }
-            let drawn = block * BLOCK + drawn;
-            row.target = logits[drawn];
-            Some((drawn, row.logp(inverse)))
+            let sampled = block * BLOCK + sampled;
+            row.target = logits[sampled];
+            Some((sampled, row.logp(inverse)))
         },
     )
 }
@@ -60,7 +60,7 @@ impl Head<'_> {
     /// The sums of every row, and its `largest` largest logits with their tokens, in falling order.
     pub(crate) fn forward(&self, largest: usize) -> (Vec<RowSums>, Vec<(f32, u32)>) {
         let mut sums = vec![RowSums::EMPTY; self.targets.len()];
-        let mut kept = vec![(f32::NEG_INFINITY, 0); self.targets.len() * largest];
+        let mut top_logits = vec![(f32::NEG_INFINITY, 0); self.targets.len() * largest];
         blocks([self.layer], self.targets.len(), |block, [logits]| {
             let Block { row, token, count, .. } = block;
             let rows = logits.par_chunks(count).zip(&mut sums[row..]).zip(&self.targets[row..]);
@@ -76,12 +76,12 @@ impl Head<'_> {
                 }
             });
             if largest > 0 {
-                let kept = kept[row * largest..].par_chunks_mut(largest);
-                let rows = logits.par_chunks(count).zip(kept).with_min_len(1 + 4096 / count);
-                rows.for_each(|(logits, kept)| keep_largest(logits, token, kept));
+                let top_logits = top_logits[row * largest..].par_chunks_mut(largest);
+                let rows = logits.par_chunks(count).zip(top_logits).with_min_len(1 + 4096 / count);
+                rows.for_each(|(logits, top_logits)| keep_largest(logits, token, top_logits));
             }
         });
-        (sums, kept)
+        (sums, top_logits)
     }
 
     /// Adds the gradients of the hidden states and, where it is trained, the weight for those of what was found of
@@ -89,25 +89,25 @@ impl Head<'_> {
     pub(crate) fn backward(
         &self,
         sums: &[RowSums],
-        pulls: &Pulls<'_>,
+        output_grads: &OutputGrads<'_>,
         d_hidden: &mut [f32],
         mut d_weight: Option<&mut [f32]>,
     ) {
         let rows = self.targets.len();
-        match pulls.divergence {
+        match output_grads.divergence {
             None => blocks([self.layer], rows, |block, [logits]| {
-                pulls.slopes(self, sums, block, logits);
-                self.pull(block, logits, d_hidden, d_weight.as_deref_mut());
+                output_grads.slopes(self, sums, block, logits);
+                self.accumulate(block, logits, d_hidden, d_weight.as_deref_mut());
             }),
             Some(apart) => blocks([self.layer, apart.base.layer], rows, |block, [logits, base]| {
-                pulls.slopes_from(self, sums, apart, block, (logits, base));
-                self.pull(block, logits, d_hidden, d_weight.as_deref_mut());
+                output_grads.slopes_from(self, sums, apart, block, (logits, base));
+                self.accumulate(block, logits, d_hidden, d_weight.as_deref_mut());
             }),
         }
     }
 
-    /// Adds the gradients for that of the logits of a block.
-    fn pull(
+    /// Adds the gradients of hidden states and weight for `slope`, that of a block's logits.
+    fn accumulate(
         &self,
         block: Block,
         slope: &[f32],
@@ -148,8 +148,9 @@ mod tests {
         let (sums, _) = head.forward(0);
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
         let grad = [1.0, -0.5, 2.0];
-        let pulls = Pulls { logp: &grad, entropy: None, divergence: None, largest: None };
-        head.backward(&sums, &pulls, &mut d_hidden, Some(&mut d_weight));
+        let output_grads =
+            OutputGrads { logp: &grad, entropy: None, divergence: None, largest: None };
+        head.backward(&sums, &output_grads, &mut d_hidden, Some(&mut d_weight));
         let mut exact_weight = vec![0f64; weight.len()];
         for row in 0..rows {
             let h = &hidden[row * width..][..width];

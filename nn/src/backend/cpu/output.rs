@@ -3,7 +3,7 @@
 use candle_core::{Device, Result, Tensor};
 
 use super::super::{Anchor, Divergences, Likeliest, LogpGrads, Parameter, TokenLogp, check_tokens};
-use super::full_vocabulary::{Base, DivergenceTerm, Pulls};
+use super::full_vocabulary::{Base, DivergenceTerm, OutputGrads};
 use super::product::with_weight;
 use super::vocabulary::{Head, Layer, RowSums};
 use super::with_values;
@@ -16,19 +16,19 @@ pub(super) fn logp(
     likeliest: usize,
 ) -> Result<TokenLogp<Vec<RowSums>>> {
     let (rows, largest) = (targets.len(), likeliest.min(head.dims2()?.0));
-    let (sums, kept) =
+    let (sums, top_logits) =
         with_head(hidden, head, (targets, temperature), |head| Ok(head.forward(largest)))?;
     let inverse = (1.0 / temperature) as f32;
-    let tensor = |of: &dyn Fn(&RowSums) -> f32| {
-        Tensor::from_vec(sums.iter().map(of).collect(), rows, &Device::Cpu)
+    let tensor = |value: &dyn Fn(&RowSums) -> f32| {
+        Tensor::from_vec(sums.iter().map(value).collect(), rows, &Device::Cpu)
     };
-    let of_kept =
+    let logp_of =
         |(index, (logit, _)): (usize, &(f32, u32))| sums[index / largest].logp_of(*logit, inverse);
     let likeliest = (largest > 0).then(|| {
-        let logp = kept.iter().enumerate().map(of_kept).collect();
+        let logp = top_logits.iter().enumerate().map(logp_of).collect();
         let logp = Tensor::from_vec(logp, (rows, largest), &Device::Cpu)?;
         Ok::<_, candle_core::Error>(Likeliest {
-            tokens: kept.iter().map(|(_, token)| *token).collect(),
+            tokens: top_logits.iter().map(|(_, token)| *token).collect(),
             logp,
         })
     });
@@ -75,7 +75,7 @@ pub(super) fn logp_backward(
         Some((tokens, grad)) => Some((values(grad)?, tokens)),
     };
     let logp = values(grad.logp)?;
-    let pulls = Pulls {
+    let output_grads = OutputGrads {
         logp: &logp,
         entropy: entropy.as_deref(),
         divergence: None,
@@ -83,13 +83,18 @@ pub(super) fn logp_backward(
     };
     with_head(hidden, head, targets, |head| {
         let Some((anchor, totals, grad)) = grad.divergence else {
-            head.backward(saved, &pulls, &mut d_hidden, d_weight);
+            head.backward(saved, &output_grads, &mut d_hidden, d_weight);
             return Ok(());
         };
         let (slopes, grad) = (values(&totals.slopes)?, values(grad)?);
         with_base(anchor, |base| {
             let divergence = Some(DivergenceTerm { base, slopes: &slopes, grad: &grad });
-            head.backward(saved, &Pulls { divergence, ..pulls }, &mut d_hidden, d_weight);
+            head.backward(
+                saved,
+                &OutputGrads { divergence, ..output_grads },
+                &mut d_hidden,
+                d_weight,
+            );
             Ok(())
         })
     })?;

@@ -62,8 +62,8 @@ impl Pass {
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
         let tokens = self.tokens_of(rows.clone());
         let pairs = self.pairs;
-        let of = |all: &[f32]| all[tokens.start * pairs..tokens.end * pairs].to_vec();
-        let angles = |angles: &Angles| Angles { cos: of(&angles.cos), sin: of(&angles.sin) };
+        let slice = |all: &[f32]| all[tokens.start * pairs..tokens.end * pairs].to_vec();
+        let angles = |angles: &Angles| Angles { cos: slice(&angles.cos), sin: slice(&angles.sin) };
         let shifted = |row: &KeyRow| KeyRow {
             tokens: row.tokens.start - tokens.start..row.tokens.end - tokens.start,
             ..row.clone()
@@ -98,8 +98,8 @@ impl Pass {
         // Of tokens that are not in the row itself: let go of, or elsewhere.
         let before = |index: usize| {
             let row: &KeyRow = &self.rows[index];
-            let elsewhere = beginning(beginnings, index).map_or(0, |beginning| beginning.tokens);
-            layout.first(row.past + row.tokens.len()) + elsewhere
+            let shared = beginning(beginnings, index).map_or(0, |beginning| beginning.tokens);
+            layout.first(row.past + row.tokens.len()) + shared
         };
         let fits = |(index, row): (usize, &KeyRow)| {
             let before = before(index);
@@ -158,8 +158,8 @@ impl Pass {
                     let q = &q[token * width..][..width][columns.clone()];
                     let gone = layout.first(count);
                     let seen = count.saturating_sub(window) - gone..count - gone;
-                    let held = rows.of_head(row, head);
-                    layout.attend(q, &held, seen, &mut weights, &mut out[columns.clone()]);
+                    let parts = rows.of_head(row, head);
+                    layout.attend(q, &parts, seen, &mut weights, &mut out[columns.clone()]);
                 }
             }
         });
@@ -173,16 +173,16 @@ impl Pass {
 
     /// The tokens such that those of rows with the same beginning follow each other; `None` where they do.
     fn order(&self, rows: Rows<'_>) -> Option<Vec<usize>> {
-        let of = |token: usize| {
+        let beginning_of = |token: usize| {
             let beginning = beginning(rows.beginnings, self.seen[token].row);
             beginning.map(|beginning| beginning.parts[0].as_ptr())
         };
         let tokens = 0..self.tokens();
-        if tokens.clone().is_sorted_by_key(of) {
+        if tokens.clone().is_sorted_by_key(beginning_of) {
             return None;
         }
         let mut order: Vec<usize> = tokens.collect();
-        order.sort_by_key(|token| of(*token));
+        order.sort_by_key(|token| beginning_of(*token));
         Some(order)
     }
 
@@ -221,7 +221,7 @@ impl Pass {
                 gradients
             })
             .collect();
-        // A task a head: what suffixes pull at their prefix adds up in their order.
+        // One task per head: the gradients that suffixes add to their prefix are summed in their order.
         let sums: Vec<[Vec<f32>; 2]> = (0..layout.keys)
             .into_par_iter()
             .map(|head| {
@@ -229,10 +229,10 @@ impl Pass {
                 for (index, run) in runs.iter().enumerate() {
                     let [_, dk, dv] = &parts[index * layout.keys + head];
                     let tokens = run.prefix.clone().chain(run.tokens.clone());
-                    for (sums, pulls) in sums.iter_mut().zip([dk, dv]) {
-                        for (token, pull) in tokens.clone().zip(pulls.chunks_exact(dim)) {
+                    for (sums, grads) in sums.iter_mut().zip([dk, dv]) {
+                        for (token, grad) in tokens.clone().zip(grads.chunks_exact(dim)) {
                             let sums_of_token = &mut sums[token * dim..][..dim];
-                            sums_of_token.iter_mut().zip(pull).for_each(|(sum, x)| *sum += x);
+                            sums_of_token.iter_mut().zip(grad).for_each(|(sum, x)| *sum += x);
                         }
                     }
                 }

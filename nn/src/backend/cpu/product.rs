@@ -145,7 +145,7 @@ impl Cpu {
 
     /// `x W^T + b` for each weight and its bias.
     pub(super) fn affine(&self, x: &[f32], weights: &[WithBias<'_>]) -> Result<Vec<Buffer>> {
-        let room = |(weight, bias): &WithBias<'_>| {
+        let output_buffer = |(weight, bias): &WithBias<'_>| {
             let (width, inner) = weight.dims2()?;
             let mut out = self.pool.take(x.len() / inner * width);
             if let Some(bias) = bias {
@@ -156,7 +156,7 @@ impl Cpu {
             }
             Ok(out)
         };
-        let mut all: Vec<Buffer> = weights.iter().map(room).collect::<Result<_>>()?;
+        let mut all: Vec<Buffer> = weights.iter().map(output_buffer).collect::<Result<_>>()?;
         let parts = weights.iter().zip(&mut all);
         let parts = parts.map(|((weight, bias), out)| (*weight, &mut **out, bias.is_some()));
         self.products(x, parts.collect())?;

@@ -70,9 +70,9 @@ pub(crate) fn gradients(
                             weighted[i] = grad[i] * (weight[i] + offset);
                             dw[i] += grad[i] * x[i] * scale;
                         }
-                        let pull = dot(&weighted, x) * scale * scale * scale / width as f32;
+                        let shrink = dot(&weighted, x) * scale * scale * scale / width as f32;
                         for i in 0..width {
-                            dx[i] += weighted[i] * scale - x[i] * pull;
+                            dx[i] += weighted[i] * scale - x[i] * shrink;
                         }
                     }
                 },

@@ -315,8 +315,8 @@ impl Backend for Gpu {
     }
 
     fn dropout(&self, x: &Array, dropout: Dropout) -> Result<Array> {
-        let Dropout { key, limit, kept } = dropout;
-        kernels::drop_values(x, key, limit, kept)
+        let Dropout { key, limit, scale } = dropout;
+        kernels::drop_values(x, key, limit, scale)
     }
 
     fn to_tensor(&self, x: Array, _: usize) -> Result<Tensor> {

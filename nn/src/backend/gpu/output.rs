@@ -92,14 +92,14 @@ impl Gpu {
         let (mut values, mut slopes) = (Vec::new(), Vec::new());
         // Twice the logits, and what is computed of them.
         for (start, length) in self.parts(hidden.dim(0)?, head.dims2()?.0 * 4) {
-            let of = |x: &Tensor| x.narrow(0, start, length);
-            let logits = self.logits_of(&of(hidden)?, &head_weight)?.into_tensor();
-            let logp = normalised(&logits, temperature, &of(saved)?)?;
-            let logits = self.logits_of(&of(&anchor.hidden)?, &other)?.into_tensor();
-            let base = normalised(&logits, temperature, &of(&anchor.log_mass)?)?;
+            let rows = |x: &Tensor| x.narrow(0, start, length);
+            let logits = self.logits_of(&rows(hidden)?, &head_weight)?.into_tensor();
+            let logp = normalised(&logits, temperature, &rows(saved)?)?;
+            let logits = self.logits_of(&rows(&anchor.hidden)?, &other)?.into_tensor();
+            let base = normalised(&logits, temperature, &rows(&anchor.log_mass)?)?;
             let (ratio, share) = (log_ratio(&logp, &base)?, base.exp()?);
             values.push((anchor.divergence.f(ratio).tensor()? * &share)?.sum(1)?);
-            slopes.push(pulled(anchor.divergence, &logp, &base)?.sum(1)?);
+            slopes.push(divergence_slope(anchor.divergence, &logp, &base)?.sum(1)?);
         }
         Ok(Divergences { values: Tensor::cat(&values, 0)?, slopes: Tensor::cat(&slopes, 0)? })
     }
@@ -120,24 +120,24 @@ impl Gpu {
         let vocabulary = head.dims2()?.0;
         let width = if is_plain { vocabulary } else { vocabulary * 4 };
         for (start, length) in self.parts(hidden.dim(0)?, width) {
-            let of = |x: &Tensor| x.narrow(0, start, length);
-            let hidden = of(hidden)?;
+            let rows = |x: &Tensor| x.narrow(0, start, length);
+            let hidden = rows(hidden)?;
             let logits = self.logits_of(&hidden, &wide)?.into_tensor();
-            let known = (&of(saved)?, &of(grad.logp)?);
+            let known = (&rows(saved)?, &rows(grad.logp)?);
             // Further terms are of f32.
             let dtype = if is_plain { hidden.dtype() } else { DType::F32 };
-            let targets = of(&targets)?;
+            let targets = rows(&targets)?;
             let mut d_logits = kernels::logits_grad(&logits, &targets, known, temperature, dtype)?;
             if !is_plain {
-                let logp = normalised(&logits, temperature, &of(saved)?)?;
+                let logp = normalised(&logits, temperature, &rows(saved)?)?;
                 let base = match (grad.divergence, &other) {
                     (Some((anchor, ..)), Some(other)) => {
-                        let logits = self.logits_of(&of(&anchor.hidden)?, other)?.into_tensor();
-                        Some(normalised(&logits, temperature, &of(&anchor.log_mass)?)?)
+                        let logits = self.logits_of(&rows(&anchor.hidden)?, other)?.into_tensor();
+                        Some(normalised(&logits, temperature, &rows(&anchor.log_mass)?)?)
                     }
                     _ => None,
                 };
-                let of_logp = self.pulls(&logp, base.as_ref(), grad, start)?;
+                let of_logp = self.logp_grads(&logp, base.as_ref(), grad, start)?;
                 let all = of_logp.sum_keepdim(1)?;
                 let more = (of_logp - logp.exp()?.broadcast_mul(&all)?)?;
                 d_logits = (d_logits + (more / temperature)?)?.to_dtype(hidden.dtype())?;
@@ -152,7 +152,7 @@ impl Gpu {
 
     /// The gradients of entropies, divergences and likeliest tokens in the log-probabilities `[n, V]` of the rows from
     /// `start` on; `base` are the anchor's.
-    fn pulls(
+    fn logp_grads(
         &self,
         logp: &Tensor,
         base: Option<&Tensor>,
@@ -160,24 +160,24 @@ impl Gpu {
         start: usize,
     ) -> Result<Tensor> {
         let length = logp.dim(0)?;
-        let of = |grad: &Tensor| grad.narrow(0, start, length)?.unsqueeze(1);
-        let mut pulls = logp.zeros_like()?;
+        let column = |grad: &Tensor| grad.narrow(0, start, length)?.unsqueeze(1);
+        let mut d_logp = logp.zeros_like()?;
         if let Some(grad) = grad.entropy {
             let slope = (logp.exp()? * logp.affine(-1.0, -1.0)?)?;
-            pulls = (pulls + slope.broadcast_mul(&of(grad)?)?)?;
+            d_logp = (d_logp + slope.broadcast_mul(&column(grad)?)?)?;
         }
         if let (Some((anchor, _, grad)), Some(base)) = (grad.divergence, base) {
-            let slope = pulled(anchor.divergence, logp, base)?;
-            pulls = (pulls + slope.broadcast_mul(&of(grad)?)?)?;
+            let slope = divergence_slope(anchor.divergence, logp, base)?;
+            d_logp = (d_logp + slope.broadcast_mul(&column(grad)?)?)?;
         }
         if let Some((tokens, grad)) = grad.likeliest {
             let count = grad.dim(1)?;
             let tokens = &tokens[start * count..(start + length) * count];
             let tokens = self.table(tokens)?.into_tensor().reshape((length, count))?;
             let grad = grad.narrow(0, start, length)?.contiguous()?;
-            pulls = pulls.scatter_add(&tokens, &grad, 1)?;
+            d_logp = d_logp.scatter_add(&tokens, &grad, 1)?;
         }
-        Ok(pulls)
+        Ok(d_logp)
     }
 }
 
@@ -191,7 +191,7 @@ fn log_ratio(logp: &Tensor, base: &Tensor) -> Result<OnDevice> {
 }
 
 /// `a u f'(u)` `[n, V]`, 0 where the ratio is beyond what counts.
-fn pulled(divergence: Divergence, logp: &Tensor, base: &Tensor) -> Result<Tensor> {
+fn divergence_slope(divergence: Divergence, logp: &Tensor, base: &Tensor) -> Result<Tensor> {
     let inside = (logp - base)?.le(MAX_LOG_RATIO)?.to_dtype(DType::F32)?;
     let slope = divergence.slope(log_ratio(logp, base)?).tensor()?;
     (slope * base.exp()?)? * inside

@@ -153,9 +153,9 @@ impl CandleModel {
                 .filter(|(row, _)| open(&completions[*row]))
                 .collect();
             let rows: Vec<usize> = picks.iter().map(|(row, _)| *row).collect();
-            let drawn = Logits::of_rows(&logits)?.draw(&mut picks, params)?;
-            count_tokens(drawn.len());
-            for (row, (token, logp)) in rows.into_iter().zip(drawn) {
+            let sampled = Logits::of_rows(&logits)?.draw(&mut picks, params)?;
+            count_tokens(sampled.len());
+            for (row, (token, logp)) in rows.into_iter().zip(sampled) {
                 let completion = &mut completions[row];
                 completion.tokens.push(token);
                 completion.logp.push(logp);
@@ -215,9 +215,9 @@ impl Sampler for CandleSampler<'_> {
                 numbers.map(|sample| rng_key.stream(request.key, sample as u64)).collect();
             let mut completions = Vec::with_capacity(request.count);
             for streams in streams.chunks_mut(self.max_rows.max(1)) {
-                let drawn =
+                let sampled =
                     self.model.complete(&request.prompt, streams, params, &mut |_, _| Ok(()));
-                completions.extend(drawn?);
+                completions.extend(sampled?);
             }
             sink(index, completions)?;
         }
@@ -253,10 +253,10 @@ fn sizes(config: &Value) -> Result<usize> {
 
 /// Calls into a library that panics where a model is not as it expects.
 fn guarded<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(said(&*panic)))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic_error(&*panic)))
 }
 
-fn said(panic: &(dyn Any + Send)) -> anyhow::Error {
+fn panic_error(panic: &(dyn Any + Send)) -> anyhow::Error {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
     anyhow!("candle-transformers gave up on this model: {text}")

@@ -31,18 +31,18 @@ fn ranks_by_tcp_gather_and_sum_as_threads_do() {
             let value = |i: usize| ((i * 7 + ranks.rank() * 31) % 101) as f32 * 0.37 - 11.0;
             let mut values: Vec<f32> = (0..count).map(value).collect();
             ranks.sum(&mut values).expect("sums");
-            let said = ranks.first(|| Ok(ranks.rank() + 7)).expect("said");
-            (texts, values, said)
+            let first = ranks.first(|| Ok(ranks.rank() + 7)).expect("said");
+            (texts, values, first)
         });
         let exact = |i: usize| {
-            let of = |rank| f64::from(((i * 7 + rank * 31) % 101) as f32 * 0.37 - 11.0);
-            (0..size).map(of).sum::<f64>() as f32
+            let value = |rank| f64::from(((i * 7 + rank * 31) % 101) as f32 * 0.37 - 11.0);
+            (0..size).map(value).sum::<f64>() as f32
         };
-        for (texts, values, said) in &found {
+        for (texts, values, first) in &found {
             assert_eq!(texts.len(), size);
             assert_eq!(texts[size - 1], format!("rank {}", size - 1));
             assert!(values.iter().enumerate().all(|(i, sum)| *sum == exact(i)));
-            assert_eq!(*said, 7);
+            assert_eq!(*first, 7);
         }
     }
 }
@@ -67,13 +67,13 @@ fn who_does_not_know_the_key_is_sent_away_and_the_others_go_on() {
 
 #[test]
 fn a_rank_that_goes_is_named() {
-    let said = on_each(3, |ranks| {
+    let errors = on_each(3, |ranks| {
         if ranks.rank() == 2 {
             return String::new();
         }
         format!("{:#}", ranks.gather(1).expect_err("one is gone"))
     });
-    assert!(said[..2].iter().any(|said| said.contains("rank 2 is gone")), "{said:?}");
+    assert!(errors[..2].iter().any(|error| error.contains("rank 2 is gone")), "{errors:?}");
 }
 
 #[test]

@@ -158,8 +158,8 @@ impl Iterator for Boxes<'_> {
 /// Boxes that follow each other closely, or with "and", "or" or a comma between, as a list; `None` for a single one. So
 /// a model that boxes two guesses has given neither.
 fn list<'a>(text: &'a str, last: &Boxed, rest: Boxes<'_>) -> Option<Found<'a>> {
-    let of = |boxed: &Boxed| text[boxed.inner.clone()].trim();
-    let mut parts = vec![of(last)];
+    let content = |boxed: &Boxed| text[boxed.inner.clone()].trim();
+    let mut parts = vec![content(last)];
     let mut span = last.inner.clone();
     let mut next = last.start;
     for boxed in rest.take(MAX_LIST - 1) {
@@ -167,8 +167,8 @@ fn list<'a>(text: &'a str, last: &Boxed, rest: Boxes<'_>) -> Option<Found<'a>> {
         if !links(gap) {
             break;
         }
-        if !parts.contains(&of(&boxed)) {
-            parts.push(of(&boxed));
+        if !parts.contains(&content(&boxed)) {
+            parts.push(content(&boxed));
         }
         (next, span.start) = (boxed.start, boxed.inner.start);
     }

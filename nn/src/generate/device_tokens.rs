@@ -11,13 +11,13 @@ use tealight_gpu::workspace::{Array, Destination};
 use super::SamplingParams;
 
 /// Room for tokens on a device, and the random numbers that they are drawn by.
-pub(super) struct Drawn {
+pub(super) struct DeviceTokens {
     uniform: Array,
     tokens: Array,
     logp: Array,
 }
 
-impl Drawn {
+impl DeviceTokens {
     /// For a token for each number.
     pub(super) fn new(uniform: Vec<f64>, to: Destination<'_>) -> Result<Self> {
         let count = uniform.len();

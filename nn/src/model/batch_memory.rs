@@ -11,7 +11,7 @@ use crate::backend::PackedSequences;
 pub fn row_bytes(architecture: &Architecture, tokens: usize, dtype: DType) -> u64 {
     let width = dtype.size_in_bytes();
     let keys = architecture.num_kv_heads * architecture.head_dim;
-    let of = |layer: &LayerKind| match (layer, architecture.delta) {
+    let layer_values = |layer: &LayerKind| match (layer, architecture.delta) {
         // The state is added up in f32, whatever the layers are in.
         (LayerKind::Delta, Some(sizes)) => {
             let [state, past] = sizes.state();
@@ -19,7 +19,7 @@ pub fn row_bytes(architecture: &Architecture, tokens: usize, dtype: DType) -> u6
         }
         _ => 2 * keys * tokens * width,
     };
-    architecture.layers.iter().map(of).sum::<usize>() as u64
+    architecture.layers.iter().map(layer_values).sum::<usize>() as u64
 }
 
 /// Bytes that a decoding step on a GPU computes in for each row, beside its logits: those of the arrays that it

@@ -15,16 +15,16 @@ pub(super) const CHECKER: &str = "/weight_checker";
 
 /// The calls of a server.
 #[derive(Default)]
-pub(super) struct Announced {
+pub(super) struct ServerInfo {
     version: Option<String>,
     /// None where it does not say, as servers without FastAPI's documentation do not.
     paths: Option<BTreeSet<String>>,
     returns_versions: bool,
 }
 
-impl Announced {
+impl ServerInfo {
     /// Asks a server.
-    pub(super) fn by(client: &Client) -> Self {
+    pub(super) fn fetch(client: &Client) -> Self {
         let version = client.ask("/version").unwrap_or(Value::Null);
         let version = version["version"].as_str().map(|text| text.chars().take(40).collect());
         let description = client.ask("/openapi.json").unwrap_or(Value::Null);
@@ -84,36 +84,35 @@ mod tests {
 
     #[test]
     fn a_server_is_refused_only_for_what_it_says() {
-        let of = |paths: &[&str]| {
+        let with_paths = |paths: &[&str]| {
             let paths: serde_json::Map<_, _> =
                 paths.iter().map(|path| ((*path).to_owned(), json!({}))).collect();
-            Announced::described(&json!({"paths": paths}))
+            ServerInfo::described(&json!({"paths": paths}))
         };
-        let said =
-            |announced: &Announced, weights| announced.check(weights).unwrap_err().to_string();
+        let error = |info: &ServerInfo, weights| info.check(weights).unwrap_err().to_string();
         let (adapter, full) = (EngineWeights::Adapter, EngineWeights::Full);
         // One that says nothing is tried.
-        let silent = Announced::described(&Value::Null);
+        let silent = ServerInfo::described(&Value::Null);
         assert!(silent.check(full).is_ok() && silent.check(adapter).is_ok());
         assert!(!silent.has("/pause"));
-        let plain = of(&["/v1/completions"]);
+        let plain = with_paths(&["/v1/completions"]);
         assert!(plain.check(EngineWeights::None).is_ok());
-        assert!(said(&plain, adapter).contains("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"));
-        assert!(said(&plain, full).contains("VLLM_SERVER_DEV_MODE=1"));
-        let transfer = of(&["/pause", "/start_weight_update", "/update_weights"]);
-        assert!(said(&transfer, full).contains("NCCL"));
-        assert!(of(&["/pause", "/collective_rpc", "/update_weights"]).check(full).is_ok());
-        assert!(of(&["/v1/load_lora_adapter"]).check(adapter).is_ok());
+        assert!(error(&plain, adapter).contains("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"));
+        assert!(error(&plain, full).contains("VLLM_SERVER_DEV_MODE=1"));
+        let transfer = with_paths(&["/pause", "/start_weight_update", "/update_weights"]);
+        assert!(error(&transfer, full).contains("NCCL"));
+        assert!(with_paths(&["/pause", "/collective_rpc", "/update_weights"]).check(full).is_ok());
+        assert!(with_paths(&["/v1/load_lora_adapter"]).check(adapter).is_ok());
     }
 
     #[test]
     fn versions_need_both_calls() {
         let request = json!({"CompletionRequest": {"properties": {"return_weight_versions": {}}}});
-        let of = |paths: Value, schemas: &Value| {
-            Announced::described(&json!({"paths": paths, "components": {"schemas": schemas}}))
+        let with_schemas = |paths: Value, schemas: &Value| {
+            ServerInfo::described(&json!({"paths": paths, "components": {"schemas": schemas}}))
         };
-        assert!(of(json!({SET_VERSION: {}}), &request).has_versions());
-        assert!(!of(json!({SET_VERSION: {}}), &json!({})).has_versions());
-        assert!(!of(json!({}), &request).has_versions());
+        assert!(with_schemas(json!({SET_VERSION: {}}), &request).has_versions());
+        assert!(!with_schemas(json!({SET_VERSION: {}}), &json!({})).has_versions());
+        assert!(!with_schemas(json!({}), &request).has_versions());
     }
 }

@@ -11,14 +11,14 @@ use tealight_nn::policy::Policy;
 impl Pretrained {
     /// A policy of all weights that starts here and takes the weights with it, so that there is one copy of them.
     pub fn take_policy(&mut self) -> Result<Policy> {
-        self.taken = Some(self.fingerprint()?);
+        self.fingerprint = Some(self.fingerprint()?);
         Ok(Policy::in_place_of(&self.architecture, std::mem::take(&mut self.weights))?)
     }
 
     /// A checksum of all weights, to tell bases of one name apart.
     pub fn fingerprint(&self) -> Result<String> {
-        if let Some(taken) = &self.taken {
-            return Ok(taken.clone());
+        if let Some(fingerprint) = &self.fingerprint {
+            return Ok(fingerprint.clone());
         }
         let mut hasher = crc32fast::Hasher::new();
         for tensor in self.weights.values() {
@@ -50,8 +50,8 @@ mod tests {
         let policy = base.take_policy().unwrap();
         assert!(base.weights.is_empty() && base.fingerprint().unwrap() == checksum);
         // The same policy as one beside the base, of the same bits.
-        let beside = other.policy(None).unwrap();
-        let (tensors, others) = (policy.tensors(), beside.tensors());
+        let separate = other.policy(None).unwrap();
+        let (tensors, others) = (policy.tensors(), separate.tensors());
         assert_eq!(tensors.keys().collect::<Vec<_>>(), others.keys().collect::<Vec<_>>());
         for (name, weight) in &tensors {
             let values =

@@ -6,7 +6,7 @@ const LEAST: usize = 1 << 18;
 
 /// Zeros that will all be written to soon, in the large pages of the kernel where it has them: memory in its small ones
 /// takes longer to come.
-pub fn room(count: usize) -> Vec<f32> {
+pub fn huge_page_zeros(count: usize) -> Vec<f32> {
     let mut values = vec![0f32; count];
     if count * size_of::<f32>() >= LEAST {
         advise(&mut values);
