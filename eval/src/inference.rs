@@ -170,18 +170,28 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// A table of effects as cells: the difference with its sign, and a star where it is significant among all of the
-/// table. Over one seed there are no stars, unless the models themselves are compared.
-pub fn cells(table: &[Vec<Option<Effect>>], compares_models: bool) -> Vec<Vec<String>> {
+/// Which effects of a table are significant among all of the table, by Holm's adjustment. Over one seed none is, unless
+/// the models themselves are compared.
+pub fn significant(table: &[Vec<Option<Effect>>], compares_models: bool) -> Vec<Vec<bool>> {
     let all: Vec<f64> = table.iter().flatten().flatten().map(|effect| effect.p_value).collect();
     let mut adjusted = holm(&all).into_iter();
-    let mut cell = |effect: &Option<Effect>| {
-        let Some(effect) = effect else { return String::new() };
-        let is_sure = adjusted.next().is_some_and(|p| p < SIGNIFICANT);
-        let mark = if is_sure && (compares_models || effect.seeds > 1) { "*" } else { "" };
-        format!("{}{mark}", signed(effect.value, 3))
+    let mut is_sure = |effect: &Option<Effect>| {
+        effect.is_some_and(|effect| {
+            let is_small = adjusted.next().is_some_and(|p| p < SIGNIFICANT);
+            is_small && (compares_models || effect.seeds > 1)
+        })
     };
-    table.iter().map(|row| row.iter().map(&mut cell).collect()).collect()
+    table.iter().map(|row| row.iter().map(&mut is_sure).collect()).collect()
+}
+
+/// A table of effects as cells: the difference with its sign, and a star where it is [`significant`].
+pub fn cells(table: &[Vec<Option<Effect>>], compares_models: bool) -> Vec<Vec<String>> {
+    let cell = |(effect, is_sure): (&Option<Effect>, bool)| {
+        let Some(effect) = effect else { return String::new() };
+        format!("{}{}", signed(effect.value, 3), if is_sure { "*" } else { "" })
+    };
+    let rows = table.iter().zip(significant(table, compares_models));
+    rows.map(|(row, sure)| row.iter().zip(sure).map(cell).collect()).collect()
 }
 
 #[cfg(test)]

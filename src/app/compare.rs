@@ -120,7 +120,7 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
         write_atomic(&output.join("compare.json"), json.as_bytes())?;
         let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
         let second = options.second_draw.as_deref().zip(second.as_ref().map(|(_, draw)| *draw));
-        report::write(&runs, second, &options.training, output)
+        report::write(&runs, &comparison.names, second, &options.training, output)
             .context("the report cannot be written")?;
         tracing::info!("compare.json and report.html in {}", output.display());
     }
@@ -128,7 +128,8 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
 }
 
 impl CompareOptions {
-    /// The names of the runs: their directories, or the settings that they differ in on purpose.
+    /// The names of the runs: the parts of their paths that tell them apart, and the settings that they differ in on
+    /// purpose.
     ///
     /// # Errors
     /// They differ in something else, or in nothing that --across names.
@@ -140,8 +141,7 @@ impl CompareOptions {
         // Prompts differ where what makes them does.
         let makes = |key: &String| comparable::PROMPTING.contains(&key.as_str());
         let allows = |key: &str| across.iter().any(|k| k == key || key == "prompts" && makes(k));
-        let mut names: Vec<String> =
-            self.runs.iter().map(|path| path.display().to_string()).collect();
+        let mut names = short_names(&self.runs);
         let Some((first, others)) = loaded.split_first() else { return Ok(names) };
         let (mut refused, mut seen) = (Vec::new(), HashSet::new());
         let mut labels: Vec<BTreeMap<&str, String>> = vec![BTreeMap::new(); loaded.len()];
@@ -160,8 +160,8 @@ impl CompareOptions {
                         "{}: {} is {a} in {}, {b} in {}",
                         set.name,
                         difference.key,
-                        names[0],
-                        names[index + 1]
+                        self.runs[0].display(),
+                        self.runs[index + 1].display()
                     ));
                 }
             }
@@ -183,6 +183,43 @@ impl CompareOptions {
         }
         Ok(names)
     }
+}
+
+/// Short names of folders: without the folders that all of them lie in, and without a last `eval` or `final`, as long as
+/// they differ.
+fn short_names(paths: &[PathBuf]) -> Vec<String> {
+    let parts: Vec<Vec<String>> = paths
+        .iter()
+        .map(|path| path.components().map(|part| part.as_os_str().display().to_string()).collect())
+        .collect();
+    let are_different = |names: &[Vec<String>]| {
+        let different: HashSet<&Vec<String>> = names.iter().collect();
+        different.len() == names.len() && names.iter().all(|name| !name.is_empty())
+    };
+    let mut names = parts;
+    for shorten in [without_first as fn(&[Vec<String>]) -> Vec<Vec<String>>, without_last] {
+        while let shorter = shorten(&names)
+            && shorter != names
+            && are_different(&shorter)
+        {
+            names = shorter;
+        }
+    }
+    names.iter().map(|name| name.join("/")).collect()
+}
+
+/// Without the first part, where all have the same.
+fn without_first(names: &[Vec<String>]) -> Vec<Vec<String>> {
+    let is_shared = names.iter().all(|name| name.first() == names[0].first());
+    names.iter().map(|name| name[usize::from(is_shared && !name.is_empty())..].to_vec()).collect()
+}
+
+/// Without a last part that only says which folder of a run it is.
+fn without_last(names: &[Vec<String>]) -> Vec<Vec<String>> {
+    let is_generic = |name: &[String]| {
+        name.len() > 1 && name.last().is_some_and(|last| last == "eval" || last == "final")
+    };
+    names.iter().map(|name| name[..name.len() - usize::from(is_generic(name))].to_vec()).collect()
 }
 
 /// The sets that both have.
@@ -213,4 +250,21 @@ fn short(text: &str) -> String {
         short.push_str("...");
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_parts_of_paths_that_differ() {
+        let shortened = |paths: &[&str]| {
+            short_names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>()).join(" ")
+        };
+        assert_eq!(shortened(&["base", "grpo/eval", "js/eval"]), "base grpo js");
+        assert_eq!(shortened(&["/tmp/a/base", "/tmp/a/run/final"]), "base run");
+        assert_eq!(shortened(&["run/eval", "run/final"]), "eval final");
+        assert_eq!(shortened(&["a", "a/eval"]), "a a/eval");
+        assert_eq!(shortened(&["same", "same"]), "same same");
+    }
 }

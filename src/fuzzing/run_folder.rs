@@ -125,7 +125,13 @@ pub(super) fn try_changed(data: &[u8]) {
 
     crate::app::data_file::install_guard();
     if let Ok(results) = Results::load(&output) {
-        drop(report::write(&[(&output, &results)], None, &[], folder.path()));
+        drop(report::write(
+            &[(&output, &results)],
+            &[results.model.clone()],
+            None,
+            &[],
+            folder.path(),
+        ));
     }
     drop(Live::new(&output).look());
     drop(presample::stored_request(&output));

@@ -4,7 +4,7 @@ use super::view::{Cell, Section, Table};
 use crate::contrast::{
     Beyond, Contrast, DIFFICULTIES, Matched, NEEDS_SECOND_DRAW, Row, Stratum, Transitions,
 };
-use crate::inference::Effect;
+use crate::inference::{Effect, significant};
 use crate::number::{counted, signed};
 
 /// The note on transitions from the base's first draw.
@@ -31,19 +31,53 @@ pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
         .table(one_draw(&contrast.one_draw_transitions, name))
 }
 
-/// The change of accuracy and of coverage, in a sentence.
-pub(super) fn verdict(contrast: &Contrast) -> String {
-    let phrase = |(k, change): &(usize, Effect)| {
-        let word = match (change.low > 0.0, change.high < 0.0) {
-            (true, _) => "rises",
-            (_, true) => "falls",
-            _ => "does not change measurably",
-        };
-        format!("pass@{k} {word}, {}", effect(change))
+/// The k whose Pass@k a table shows: powers of four and the largest.
+pub fn shown_ks(ks: &[usize]) -> Vec<usize> {
+    let is_shown = |k: &usize| k.is_power_of_two() && k.trailing_zeros().is_multiple_of(2);
+    ks.iter().copied().filter(|k| is_shown(k) || ks.last() == Some(k)).collect()
+}
+
+/// The changes of each model: of Pass@k at `ks` and, last, of distinct correct answers at the largest. P-values are
+/// adjusted over this table.
+pub fn changes(contrasts: &[&Contrast], ks: &[usize]) -> Vec<Vec<Option<Effect>>> {
+    let at = |effects: &[(usize, Effect)], k: &usize| {
+        effects.iter().find(|(at, _)| at == k).map(|(_, effect)| *effect)
     };
-    let ends = [contrast.pass.first(), contrast.pass.last().filter(|_| contrast.pass.len() > 1)];
-    let ends: Vec<String> = ends.into_iter().flatten().map(phrase).collect();
-    format!("{}; {}.", ends.join("; "), contrast.crossing)
+    let row = |contrast: &&Contrast| {
+        let pass = ks.iter().map(|k| at(&contrast.pass, k));
+        pass.chain(ks.last().map(|k| at(&contrast.distinct, k))).collect()
+    };
+    contrasts.iter().map(row).collect()
+}
+
+/// The change of accuracy, of coverage and of distinct answers under each model, in a sentence each. A measure rises or
+/// falls where the table of [`changes`] has a star.
+pub(super) fn verdicts(contrasts: &[&Contrast], compares_models: bool) -> Vec<String> {
+    let Some(first) = contrasts.first() else { return Vec::new() };
+    let ks = shown_ks(&first.pass.iter().map(|(k, _)| *k).collect::<Vec<_>>());
+    let Some(last) = ks.last() else { return Vec::new() };
+    let table = changes(contrasts, &ks);
+    let significant = significant(&table, compares_models);
+    let sentence =
+        |((contrast, row), significant): ((&&Contrast, &Vec<Option<Effect>>), Vec<bool>)| {
+            let phrase = |name: String, place: usize| -> Option<String> {
+                let change: Effect = *row.get(place)?.as_ref()?;
+                let word = match (significant[place], change.value > 0.0) {
+                    (false, _) => "does not change measurably",
+                    (true, true) => "rises",
+                    (true, false) => "falls",
+                };
+                Some(format!("{name} {word}, {}", effect(&change)))
+            };
+            let phrases = [
+                phrase(format!("pass@{}", ks[0]), 0),
+                phrase(format!("pass@{last}"), ks.len() - 1).filter(|_| ks.len() > 1),
+                phrase(format!("distinct@{last}"), ks.len()),
+            ];
+            let phrases: Vec<String> = phrases.into_iter().flatten().collect();
+            format!("{}; {}.", phrases.join("; "), contrast.crossing)
+        };
+    contrasts.iter().zip(&table).zip(significant).map(sentence).collect()
 }
 
 /// Shares of problems retained and gained beside the base's own, in words; without a second draw of the base, what they

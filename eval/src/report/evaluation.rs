@@ -20,8 +20,8 @@ use crate::store::{self, Index};
 use crate::transition::{Aligned, Change, align};
 use crate::{Level, Summary};
 
-/// Writes `report.html` into `output`: one evaluation, or several beside each other, the first as the base, and
-/// `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples are too many
+/// Writes `report.html` into `output`: one evaluation, or several with these `names` beside each other, the first as the
+/// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples are too many
 /// for one file they go beside it, into `report-data`. The training of an evaluated model is shown where its run lies
 /// in one of these directories or is one of `trained`, which the user named.
 ///
@@ -29,11 +29,12 @@ use crate::{Level, Summary};
 /// Evaluations that share no problems, samples that cannot be read, a directory that cannot be written.
 pub fn write(
     runs: &[(&Path, &Results)],
+    names: &[String],
     second: Option<(&Path, &Results)>,
     trained: &[PathBuf],
     output: &Path,
 ) -> Result<()> {
-    write_page(runs, second, trained, output, &[])
+    write_page((runs, names), second, trained, output, &[])
 }
 
 /// The same of one evaluation in `output`, with an index of the samples of each set that keeps them.
@@ -46,18 +47,19 @@ pub fn write_indexed(
     trained: &[PathBuf],
     output: &Path,
 ) -> Result<()> {
-    write_page(&[(output, results)], None, trained, output, indices)
+    let names = [results.model.clone()];
+    write_page((&[(output, results)], &names), None, trained, output, indices)
 }
 
 fn write_page(
-    runs: &[(&Path, &Results)],
+    (runs, names): (&[(&Path, &Results)], &[String]),
     second: Option<(&Path, &Results)>,
     trained: &[PathBuf],
     output: &Path,
     indices: &[Option<Arc<Index>>],
 ) -> Result<()> {
     let named: Vec<(String, &Results)> =
-        runs.iter().map(|(path, results)| (label(path, results, runs), *results)).collect();
+        names.iter().cloned().zip(runs.iter().map(|(_, results)| *results)).collect();
     let second = second.map(|(path, results)| (path.display().to_string(), results));
     let (aligned, notes) = align(&named, second.as_ref(), true)?;
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
@@ -196,10 +198,9 @@ fn verdict(aligned: &[Aligned<'_>], changes: &[Vec<Change>], names: &[&str]) -> 
         1 => aligned.iter().map(alone).collect(),
         _ => {
             let sentences = |(set, changes): (&Aligned<'_>, &Vec<Change>)| -> Vec<String> {
-                let one = |(change, name): (&Change, &&str)| {
-                    format!("{}, {name}: {}", set.name, contrast::verdict(&change.contrast))
-                };
-                changes.iter().zip(&names[1..]).map(one).collect()
+                let contrasts: Vec<_> = changes.iter().map(|change| &change.contrast).collect();
+                let verdicts = contrast::verdicts(&contrasts, true).into_iter().zip(&names[1..]);
+                verdicts.map(|(verdict, name)| format!("{}, {name}: {verdict}", set.name)).collect()
             };
             aligned.iter().zip(changes).flat_map(sentences).collect()
         }
@@ -278,19 +279,9 @@ fn conditions(name: &str, results: &Results) -> String {
     format!("{name}: {}.", parts.join("; "))
 }
 
-/// A run's label: its model, or its directory where two runs have one model.
-fn label(path: &Path, results: &Results, runs: &[(&Path, &Results)]) -> String {
-    let same = runs.iter().filter(|(_, other)| other.model == results.model).count();
-    if same > 1 { path.display().to_string() } else { results.model.clone() }
-}
-
 /// The curves at the top of the page.
 fn top(set: &Aligned<'_>, names: &[&str]) -> Vec<Chart> {
-    let mut charts = vec![pass_chart(set, names), distinct_chart(set, names)];
-    if names.len() > 1 {
-        charts[1] = pareto(set, names);
-    }
-    charts
+    vec![pass_chart(set, names), distinct_chart(set, names)]
 }
 
 fn section(set: &Aligned<'_>, names: &[&str], is_first: bool) -> Section {
@@ -324,7 +315,7 @@ fn section(set: &Aligned<'_>, names: &[&str], is_first: bool) -> Section {
     }
     section = section.table(features(set, names));
     if names.len() > 1 {
-        section = section.table(matrix(set, names));
+        section = section.charts(vec![pareto(set, names)]).table(matrix(set, names));
     }
     section
 }

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::ser::Serializer;
 
 use super::samples::Sampled;
-use crate::Tally;
 use crate::results::Question;
+use crate::{Level, Tally};
 
 /// Longest prompt that is shown, in characters.
 const MAX_PROMPT: usize = 4_000;
@@ -29,8 +29,8 @@ struct ListedProblem<'a> {
     id: &'a str,
     question: Option<&'a Question>,
     /// Of each model the samples that are correct, all of them, those that were truncated, those without a readable
-    /// answer and those that could not be judged.
-    counts: Vec<[usize; 5]>,
+    /// answer, those that could not be judged, and the distinct correct answers.
+    counts: Vec<[usize; 6]>,
 }
 
 impl Serialize for ListedProblem<'_> {
@@ -56,8 +56,10 @@ pub(super) fn list<'a>(set: &'a Sampled<'_>) -> ListedSet<'a> {
     let first = set.counts.first().copied().unwrap_or_default();
     let one = |(at, tally): (usize, &'a Tally)| {
         let of_model = |counts: &&[Tally]| {
-            counts.get(at).map_or([0; 5], |tally| {
-                [tally.correct, tally.samples, tally.truncated, tally.no_answer, tally.unjudged]
+            counts.get(at).map_or([0; 6], |tally| {
+                let distinct = tally.classes.at(Level::Solution).distinct();
+                let Tally { correct, samples, truncated, no_answer, unjudged, .. } = *tally;
+                [correct, samples, truncated, no_answer, unjudged, distinct]
             })
         };
         let counts = set.counts.iter().map(of_model).collect();

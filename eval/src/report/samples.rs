@@ -374,8 +374,8 @@ mod tests {
             ["u", "correct", "x", 3, 0, 0, 2],
         ]]]);
         assert_eq!(unpack("chunk-0-0"), expected);
-        // Correct samples, all, truncated, without an answer, not judged.
-        assert_eq!(unpack("problems")["sets"][0]["problems"][0][3], json!([[2, 3, 1, 1, 0]]));
+        // Correct samples, all, truncated, without an answer, not judged, distinct correct answers.
+        assert_eq!(unpack("problems")["sets"][0]["problems"][0][3], json!([[2, 3, 1, 1, 0, 1]]));
         assert!(!placed.has_mathematics && placed.note.contains("in this file"));
     }
 

@@ -199,9 +199,9 @@ fn verdict(study: &Study, reported: Option<&Evaluated>) -> Vec<String> {
         return vec![curves.verdict.text.clone()];
     }
     let contrasts = reported.map(|set| set.contrasts.as_slice()).unwrap_or_default();
-    let one =
-        |(label, found): &(String, Contrast)| format!("{label}: {}", contrast::verdict(found));
-    contrasts.iter().map(one).collect()
+    let found: Vec<&Contrast> = contrasts.iter().map(|(_, found)| found).collect();
+    let verdicts = contrast::verdicts(&found, false).into_iter();
+    verdicts.zip(contrasts).map(|(verdict, (label, _))| format!("{label}: {verdict}")).collect()
 }
 
 pub(super) fn sections(

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use tealight_eval::contrast::{Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
-use tealight_eval::inference::{Effect, cells};
+use tealight_eval::inference::cells;
 use tealight_eval::number::counted;
 use tealight_eval::report;
 use tealight_eval::transition::Change;
@@ -26,33 +26,23 @@ pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
 /// A set's tables: numbers with differences, the matrix, what became of problems.
 fn block(set: &ComparedSet, names: &[String]) -> String {
     let last = set.ks.last().copied().unwrap_or(1);
-    // Powers of four and the largest k: all others are in compare.json and on the page.
-    let is_shown = |k: &usize| k.is_power_of_two() && k.trailing_zeros().is_multiple_of(2);
-    let shown: Vec<usize> = set.ks.iter().copied().filter(|k| is_shown(k) || *k == last).collect();
+    // All other k are in compare.json and on the page.
+    let shown = report::contrast::shown_ks(&set.ks);
     let mut header = vec!["run".to_owned()];
     header.extend(shown.iter().map(|k| format!("pass@{k}")));
     header.push(format!("distinct@{last}"));
     let mut rows = vec![header];
-    let against: Vec<Vec<Option<Effect>>> = set
-        .changes
-        .iter()
-        .map(|change| {
-            let effect_at = |k: &usize| change.contrast.pass.iter().find(|(at, _)| at == k);
-            shown.iter().map(|k| effect_at(k).map(|(_, effect)| *effect)).collect()
-        })
-        .collect();
-    let against = [vec![vec![]], cells(&against, true)].concat();
+    let contrasts: Vec<&Contrast> = set.changes.iter().map(|change| &change.contrast).collect();
+    let against = cells(&report::contrast::changes(&contrasts, &shown), true);
+    let against = [vec![vec![]], against].concat();
     for ((name, summary), differences) in names.iter().zip(&set.summaries).zip(against) {
-        let mut row = vec![name.clone()];
-        for (place, k) in shown.iter().enumerate() {
-            let value = summary.pass_at_k[k].value;
-            row.push(match differences.get(place) {
-                None => format!("{value:.3}"),
-                Some(difference) => format!("{value:.3} ({difference})"),
-            });
-        }
-        row.push(format!("{:.2}", summary.unique_correct[&last].value));
-        rows.push(row);
+        let pass = shown.iter().map(|k| format!("{:.3}", summary.pass_at_k[k].value));
+        let values = pass.chain([format!("{:.2}", summary.unique_correct[&last].value)]);
+        let with_change = |(place, value): (usize, String)| match differences.get(place) {
+            None => value,
+            Some(difference) => format!("{value} ({difference})"),
+        };
+        rows.push([name.clone()].into_iter().chain(values.enumerate().map(with_change)).collect());
     }
     let mut text = format!(
         "{} ({}); in parentheses the change from {}; * p < .05 after Holm's adjustment over the table; this \

@@ -97,7 +97,8 @@ fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
         let study = Study::read(&bytes).with_context(|| path.display().to_string())?;
         return report::write_study(&study, directory);
     }
-    report::write(&[(directory, &Results::load(directory)?)], None, trained, directory)
+    let results = Results::load(directory)?;
+    report::write(&[(directory, &results)], &[results.model.clone()], None, trained, directory)
 }
 
 /// The state of the server: a directory and its results so far.
