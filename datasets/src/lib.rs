@@ -49,7 +49,7 @@ pub use verdict::{CompletionText, Verdict, Verifier};
 pub struct Problem {
     /// Stable name, unique within its dataset; results and samples refer to it.
     pub id: String,
-    /// The prompt.
+    /// The text, or the messages of a chat, that the model answers.
     pub prompt: Prompt,
     /// The verifier's reference: a number, an expression's target, an answer.
     pub answer: String,

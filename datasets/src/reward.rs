@@ -17,7 +17,7 @@ const MAX_VERIFIERS: usize = 64;
 /// A verdict, and how much the completion earns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grade {
-    /// The verdict.
+    /// Whether the answer is correct, by the verifier.
     pub verdict: Verdict,
     /// The reward, between 0 and 1.
     pub reward: f64,

@@ -22,7 +22,7 @@ tasks. The last column is the average over the tasks that compare the objective;
 /// A study of one task among several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskCurves {
-    /// The task.
+    /// The name of the task.
     pub task: String,
     /// The task's curves; none where they could not be drawn.
     pub curves: Option<Curves>,

@@ -153,7 +153,7 @@ fn spoil(whole: &Tensor) -> Result<()> {
 /// Where an array is made: on a device, and in a workspace where there is one.
 #[derive(Debug, Clone, Copy)]
 pub struct Destination<'a> {
-    /// The device.
+    /// The device that holds the array.
     pub device: &'a Device,
     /// A workspace on it.
     pub workspace: Option<&'a Arc<Workspace>>,

@@ -86,7 +86,7 @@ pub enum Outcome {
 /// An outcome with what it was reached from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked<'a> {
-    /// The outcome.
+    /// The result of comparing the answer with the gold answer.
     pub outcome: Outcome,
     /// The answer that was found.
     pub found: Option<Found<'a>>,

@@ -194,7 +194,7 @@ impl CandleModel {
 
 /// Samples from a model of candle-transformers.
 pub struct CandleSampler<'a> {
-    /// The model.
+    /// The model of candle-transformers, which computes one prompt at a time.
     pub model: &'a CandleModel,
     /// Maximum number of sequences in one decoding batch.
     pub max_rows: usize,
