@@ -245,10 +245,10 @@ impl Dataset {
     fn note_unusable(&mut self) {
         let mut by_reason: Vec<(&str, usize, &Unusable)> = Vec::new();
         for unusable in &self.unusable {
-            let has_room = by_reason.len() < MAX_REASONS;
+            let has_capacity = by_reason.len() < MAX_REASONS;
             match by_reason.iter_mut().find(|(why, ..)| *why == unusable.why) {
                 Some((_, count, _)) => *count += 1,
-                None if has_room => {
+                None if has_capacity => {
                     by_reason.push((&unusable.why, 1, unusable));
                 }
                 None => {}

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_contradict_each_other_are_said() {
+    fn contradicting_tasks_are_reported() {
         let reversed = [("grpo", KEEPS), ("js", COLLAPSES), ("dapo", COLLAPSES)];
         let none = TaskCurves {
             task: "three".into(),

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_is_held_is_never_written_to() {
+    fn a_live_array_is_never_overwritten() {
         let workspace = workspace(2);
         let live = made(&workspace, 1.0, (2, 3));
         let clone = made(&workspace, 2.0, (2, 3)).clone();
