@@ -78,8 +78,8 @@ pub fn claimed_gradient(
 fn entropy_bonus(world: &World, table: &Table, plan: &Plan) -> Result<Tensor> {
     let next = table.next_logp()?;
     let entropy = (next.exp()? * &next)?.sum(1)?.neg()?.reshape(table.shape())?;
-    let held = table.token_logp()?.detach().sum(1)?.exp()?;
-    let mean = (entropy.sum(1)? * held)?.sum_all()?;
+    let output_prob = table.token_logp()?.detach().sum(1)?.exp()?;
+    let mean = (entropy.sum(1)? * output_prob)?.sum_all()?;
     Ok((mean * (plan.entropy.bonus / world.length() as f64 / prompts(world)))?)
 }
 
@@ -214,19 +214,19 @@ fn sequence_divergence(world: &World, table: &Table, divergence: Divergence) -> 
     Ok(((generator(divergence, &ratio)? * base)?.sum_all()? / prompts(world))?)
 }
 
-/// `E_pi[sum_t D_f(pi(.|before) || a(.|before))]`; with `is_held`, the chance of what came before is
+/// `E_pi[sum_t D_f(pi(.|before) || a(.|before))]`; with `is_detached`, the chance of what came before is
 /// a constant, as losses of single tokens have it.
 fn position_divergence(
     world: &World,
     table: &Table,
     divergence: Divergence,
-    is_held: bool,
+    is_detached: bool,
 ) -> Result<Tensor> {
     let base = Table::base(world, Class::Full)?.next_logp()?.detach();
     let ratio = (table.next_logp()? - &base)?;
     let cost = (generator(divergence, &ratio)? * base.exp()?)?.sum(1)?.reshape(table.shape())?;
     let chance = table.token_logp()?.sum(1)?.exp()?;
-    let chance = if is_held { chance.detach() } else { chance };
+    let chance = if is_detached { chance.detach() } else { chance };
     Ok(((cost.sum(1)? * chance)?.sum_all()? / prompts(world))?)
 }
 
@@ -235,7 +235,7 @@ fn rehearsed(
     world: &World,
     table: &Table,
     sampler: SampleSource,
-    of: impl Fn(&Tensor) -> Result<Tensor>,
+    f: impl Fn(&Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
     let base = Table::base(world, Class::Full)?.token_logp()?.detach();
     let mut stored = Vec::new();
@@ -245,7 +245,7 @@ fn rehearsed(
             _ => world.base.clone(),
         });
     }
-    let cost = of(&(table.token_logp()? - base)?)?.sum(1)?;
+    let cost = f(&(table.token_logp()? - base)?)?.sum(1)?;
     Ok(((cost * constant(stored)?)?.sum_all()? / prompts(world))?)
 }
 

@@ -152,13 +152,13 @@ fn of_family(
     }
     let mut parts = Vec::new();
     for (distance, (_, searched)) in request.distances.iter().zip(&nearest) {
-        let of = |logp: &Vec<f64>| value(*distance, &pstar, logp, world);
+        let distance_of = |logp: &Vec<f64>| value(*distance, &pstar, logp, world);
         // The search may have stopped short: no policy of the class that was seen is nearer than the limit.
         let seen = chains.iter().flat_map(|chain| {
             let runs = chain.runs.iter().flatten();
             runs.chain([&chain.optimum, &chain.fixed_point])
         });
-        let limit = seen.map(of).fold(*searched, f64::min);
+        let limit = seen.map(distance_of).fold(*searched, f64::min);
         parts.extend(chains.iter().map(|chain| chain.parts(&member, *distance, &pstar, limit)));
     }
     Ok(parts)
@@ -167,13 +167,13 @@ fn of_family(
 /// `log p` of every row: p_beta, or p* for beta 0.
 pub(super) fn log_target(world: &World, beta: f64) -> Vec<f64> {
     let target = if beta > 0.0 { Target::Tilted } else { Target::Filtered };
-    let of = |prompt: usize| {
+    let row_of_prompt = |prompt: usize| {
         let validity = world.solve_rate(prompt);
         let row =
             move |(a, right): (&f64, &bool)| a.ln() + target.log_weight(*right, validity, beta);
         world.base.iter().zip(&world.is_right[prompt]).map(row)
     };
-    (0..world.is_right.len()).flat_map(of).collect()
+    (0..world.is_right.len()).flat_map(row_of_prompt).collect()
 }
 
 /// `D_f(pi || p)`, the mean over prompts, the mass outside of p's support included.
@@ -294,19 +294,20 @@ fn chain(
 impl Chain {
     fn parts(&self, member: &Member<'_>, distance: Divergence, pstar: &[f64], limit: f64) -> Parts {
         let world = member.world;
-        let of = |logp: &[f64]| value(distance, pstar, logp, world);
+        let divergence = |logp: &[f64]| value(distance, pstar, logp, world);
         let count = self.runs.len() as f64;
-        let mean =
-            |of: &dyn Fn(&[Vec<f64>; 2]) -> f64| self.runs.iter().map(of).sum::<f64>() / count;
-        let (optimum, fixed_point) = (of(&self.optimum), of(&self.fixed_point));
-        let (stepped, total) = (mean(&|run| of(&run[0])), mean(&|run| of(&run[1])));
-        let gap = |run: &[Vec<f64>; 2]| of(&run[1]) - of(&run[0]);
+        let mean = |value: &dyn Fn(&[Vec<f64>; 2]) -> f64| {
+            self.runs.iter().map(value).sum::<f64>() / count
+        };
+        let (optimum, fixed_point) = (divergence(&self.optimum), divergence(&self.fixed_point));
+        let (stepped, total) = (mean(&|run| divergence(&run[0])), mean(&|run| divergence(&run[1])));
+        let gap = |run: &[Vec<f64>; 2]| divergence(&run[1]) - divergence(&run[0]);
         let variance = mean(&|run| (gap(run) - (total - stepped)).powi(2)) * count;
         let measured = |logp: &Vec<f64>| {
             let rows = logp.chunks(world.outputs.len());
             let q: Vec<Vec<f64>> =
                 rows.map(|row| row.iter().map(|logp| logp.exp()).collect()).collect();
-            let measures = Measures::of(world, &q);
+            let measures = Measures::new(world, &q);
             [measures.validity, measures.effective_valid]
         };
         let best = measured(&self.optimum);
@@ -321,7 +322,7 @@ impl Chain {
             alpha: self.aim.alpha,
             trained_by: self.trained_by.clone(),
             distance: distance.to_string(),
-            base: of(&log_base),
+            base: divergence(&log_base),
             class: limit,
             objective: optimum - limit,
             estimator: fixed_point - optimum,
@@ -332,7 +333,7 @@ impl Chain {
             residual: self.residual,
             validity: [best[0], mean(&|run| measured(&run[1])[0])],
             effective_valid: [best[1], mean(&|run| measured(&run[1])[1])],
-            effective_pstar: Measures::of(world, &filtered).effective_valid,
+            effective_pstar: Measures::new(world, &filtered).effective_valid,
         }
     }
 }

@@ -174,7 +174,7 @@ impl<'a> Setting<'a> {
         completions: &Completions,
         (rows, mass): (&[usize], &[f64]),
     ) -> Result<Tensor> {
-        let of = |values: Vec<f64>| Tensor::from_slice(&values, values.len(), &Device::Cpu);
+        let to_tensor = |values: Vec<f64>| Tensor::from_slice(&values, values.len(), &Device::Cpu);
         let inputs = |weight| StoredInputs {
             completions,
             policy_logp: logp,
@@ -183,7 +183,7 @@ impl<'a> Setting<'a> {
         };
         if let Some((_, beta)) = self.plan.rehearsal_loss() {
             let (token, length) = (self.token_weight(), self.world.length());
-            let weight = of(mass.iter().flat_map(|m| vec![m * token; length]).collect())?;
+            let weight = to_tensor(mass.iter().flat_map(|m| vec![m * token; length]).collect())?;
             let loss = self.plan.stored_loss(&inputs(StoredWeight::Tokens(&weight)))?;
             return Ok((loss.total * (beta * self.plan.shares(EVEN, EVEN).stored))?);
         }
@@ -197,7 +197,7 @@ impl<'a> Setting<'a> {
         let (weight, log_weight): (Vec<f64>, Vec<f64>) =
             log_weights.map(|log_weight| matching.weigh(log_weight)).unzip();
         let weight = weight.iter().zip(mass).map(|(weight, mass)| weight * mass).collect();
-        let (weight, log_weight) = (of(weight)?, of(log_weight)?);
+        let (weight, log_weight) = (to_tensor(weight)?, to_tensor(log_weight)?);
         let weight = StoredWeight::Samples { weight: &weight, log_weight: &log_weight };
         Ok(self.plan.stored_loss(&inputs(weight))?.total)
     }
@@ -230,11 +230,11 @@ impl<'a> Setting<'a> {
     pub(super) fn stored(&self, sampler: SampleSource) -> Vec<f64> {
         let prompts = self.world.is_right.len();
         let share = 1.0 / prompts as f64;
-        let of = |prompt: usize| match sampler {
+        let distribution = |prompt: usize| match sampler {
             SampleSource::Filtered => self.world.filtered(prompt),
             SampleSource::Stored | SampleSource::Policy => self.world.base.clone(),
         };
-        (0..prompts).flat_map(of).map(|chance| chance * share).collect()
+        (0..prompts).flat_map(distribution).map(|chance| chance * share).collect()
     }
 
     /// The loss's gradient in the table's logits.
@@ -245,7 +245,7 @@ impl<'a> Setting<'a> {
 
 /// The greedy output of each prompt, from the log-probabilities of the tokens of all outputs of all prompts.
 fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
-    let of = |logp: &[Vec<f64>]| {
+    let greedy_output = |logp: &[Vec<f64>]| {
         let mut left: Vec<usize> = (0..logp.len()).collect();
         (0..world.length()).for_each(|place| {
             // Outputs that are left begin alike, so that their next tokens are of one distribution.
@@ -256,7 +256,7 @@ fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
         });
         left[0]
     };
-    logp.chunks(world.outputs.len()).map(of).collect()
+    logp.chunks(world.outputs.len()).map(greedy_output).collect()
 }
 
 /// Tokens of a world with what their loss reads.

@@ -108,7 +108,7 @@ fn row(
 ) -> Result<FixedMu> {
     let base_validity = world.solve_rate(0);
     let beta = beta_for(base_validity, mu)?;
-    let measures = |q: Vec<f64>| Measures::of(world, &[q]);
+    let measures = |q: Vec<f64>| Measures::new(world, &[q]);
     let target: Vec<f64> = log_target(world, beta).iter().map(|log_p| log_p.exp()).collect();
     let full = Member::new(world, Family::Class(Class::Full))?;
     let exact = full.projected(&[target])?.unwrap_or_default();
@@ -116,7 +116,8 @@ fn row(
     let restricted = ClassConstraint { member: Member::new(world, family)?, easier, search };
     let (at, optimum) = restricted.optimum(beta, Vec::new())?;
     let reached = restricted.reaching(mu, beta, at)?;
-    let of = |value: fn(&Measures) -> f64| reached.as_ref().map(|(_, optimum)| value(optimum));
+    let at_optimum =
+        |value: fn(&Measures) -> f64| reached.as_ref().map(|(_, optimum)| value(optimum));
     Ok(FixedMu {
         world: world.name.clone(),
         series,
@@ -129,8 +130,8 @@ fn row(
         effective_valid: [full.effective_valid, optimum.effective_valid],
         distinct: [full.unique_valid_256, optimum.unique_valid_256],
         class_beta: reached.as_ref().map(|(beta, _)| *beta),
-        class_validity: of(|optimum| optimum.validity),
-        class_effective_valid: of(|optimum| optimum.effective_valid),
+        class_validity: at_optimum(|optimum| optimum.validity),
+        class_effective_valid: at_optimum(|optimum| optimum.effective_valid),
     })
 }
 
@@ -153,7 +154,7 @@ impl ClassConstraint<'_> {
         }
         let (at, _) = best(member, starts, (Divergence::ReverseKl, &log_p), self.search)?;
         let q = member.policy(&at).distributions(world);
-        Ok((at, Measures::of(world, &q)))
+        Ok((at, Measures::new(world, &q)))
     }
 
     /// The largest beta found whose optimum is correct with chance `mu` or more: the class needs a smaller one than

@@ -66,7 +66,7 @@ fn rarity(
     };
     let p: f64 = q.iter().zip(is_right).filter(|(_, right)| **right).map(|(q, _)| q).sum();
     let others = group - 1;
-    let of = |(q, right): (&f64, &bool)| -> Option<f64> {
+    let mean_advantage = |(q, right): (&f64, &bool)| -> Option<f64> {
         let mass = if *right { *q } else { 0.0 };
         let mut mean = 0.0;
         for same in 0..=others {
@@ -82,17 +82,17 @@ fn rarity(
         }
         Some(mean)
     };
-    q.iter().zip(is_right).map(of).collect()
+    q.iter().zip(is_right).map(mean_advantage).collect()
 }
 
 /// The chance that of `all` samples so many are of the first kind and so many of the second, with their chances.
 fn trinomial(all: usize, first: (usize, f64), second: (usize, f64), rest: f64) -> f64 {
     let mut chance = rest.powi((all - first.0 - second.0) as i32);
-    let mut drawn = all - first.0 - second.0;
+    let mut trials = all - first.0 - second.0;
     for (count, mass) in [first, second] {
         for index in 1..=count {
-            drawn += 1;
-            chance *= mass * drawn as f64 / index as f64;
+            trials += 1;
+            chance *= mass * trials as f64 / index as f64;
         }
     }
     chance
@@ -113,7 +113,7 @@ impl Anchored<'_> {
     /// A sample's expected reward less the mean of the others', given the sample.
     fn advantages(&self) -> Vec<f64> {
         let right: Vec<usize> = (0..self.q.len()).filter(|y| self.is_right[*y]).collect();
-        let of = |y: usize| {
+        let advantage = |y: usize| {
             let logp = if self.is_right[y] { self.base[y] } else { f64::NEG_INFINITY };
             let reward = match self.is_right[y] {
                 true => 1.0 + self.beta * (self.anchor(logp, self.others) - logp),
@@ -125,7 +125,7 @@ impl Anchored<'_> {
             };
             reward - right.iter().map(other).sum::<f64>()
         };
-        (0..self.q.len()).map(of).collect()
+        (0..self.q.len()).map(advantage).collect()
     }
 
     /// The expected largest log-probability under the base among one correct sample and the correct ones of `others`.

@@ -23,7 +23,7 @@ pub struct Interference {
 }
 
 impl Interference {
-    fn of(names: [String; 2], values: [f64; 2], [some, other]: [&[f64]; 2]) -> Self {
+    fn new(names: [String; 2], values: [f64; 2], [some, other]: [&[f64]; 2]) -> Self {
         let inner_product = inner(some, other);
         let norms = (inner(some, some) * inner(other, other)).sqrt();
         let cosine = (norms > 0.0).then(|| inner_product / norms);
@@ -56,8 +56,8 @@ pub fn interference(world: &World, class: Class) -> Result<Vec<Interference>> {
     for some in 0..prompts {
         for other in some + 1..prompts {
             let names = [some, other].map(|prompt| format!("prompt {}", prompt + 1));
-            let of = [some, other].map(|prompt| gradients[prompt].as_slice());
-            rows.push(Interference::of(names, [chances[some], chances[other]], of));
+            let pair = [some, other].map(|prompt| gradients[prompt].as_slice());
+            rows.push(Interference::new(names, [chances[some], chances[other]], pair));
         }
     }
     let pass = |k: u32| {
@@ -73,7 +73,7 @@ pub fn interference(world: &World, class: Class) -> Result<Vec<Interference>> {
     for k in KS.into_iter().filter(|k| *k > 1) {
         let (value, of_k) = pass(k);
         let names = [format!("Pass@{k}"), "Pass@1".to_owned()];
-        rows.push(Interference::of(names, [value, first], [&of_k, &of_first]));
+        rows.push(Interference::new(names, [value, first], [&of_k, &of_first]));
     }
     Ok(rows)
 }

@@ -31,8 +31,8 @@ pub struct Measures {
 }
 
 impl Measures {
-    /// Of the distributions `q`, one a prompt.
-    pub fn of(world: &World, q: &[Vec<f64>]) -> Self {
+    /// The measures of the distributions `q`, one a prompt.
+    pub fn new(world: &World, q: &[Vec<f64>]) -> Self {
         let prompts = world.is_right.len() as f64;
         let mean = |value: &dyn Fn(usize, &[f64]) -> f64| {
             q.iter().enumerate().map(|(prompt, q)| value(prompt, q)).sum::<f64>() / prompts

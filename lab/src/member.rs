@@ -67,7 +67,7 @@ impl fmt::Display for Family {
 
 impl Family {
     /// N-gram tables, ranks by powers of two below V - 1, and every policy.
-    pub fn of(world: &World) -> Vec<Self> {
+    pub fn all(world: &World) -> Vec<Self> {
         let ranks = std::iter::successors(Some(1), |rank| Some(rank * 2));
         let ranks = ranks.take_while(|rank| rank + 1 < world.vocabulary).map(Family::Rank);
         [Class::Bigram, Class::Trigram]
@@ -168,8 +168,8 @@ impl<'a> Member<'a> {
             let mass = top + row.iter().map(|logit| (logit - top).exp()).sum::<f64>().ln();
             row.iter_mut().for_each(|logit| *logit -= mass);
         }
-        let of = |cells: &Vec<u32>| cells.iter().map(|cell| logp[*cell as usize]).sum();
-        let rows = self.cells.iter().map(of).collect();
+        let row_logp = |cells: &Vec<u32>| cells.iter().map(|cell| logp[*cell as usize]).sum();
+        let rows = self.cells.iter().map(row_logp).collect();
         logp.iter_mut().for_each(|logp| *logp = logp.exp());
         Policy { next: logp, logp: rows }
     }
@@ -210,8 +210,8 @@ impl<'a> Member<'a> {
 impl Policy {
     /// The probability of every output, prompt by prompt.
     pub(super) fn distributions(&self, world: &World) -> Vec<Vec<f64>> {
-        let of = |logp: &[f64]| logp.iter().map(|logp| logp.exp()).collect();
-        self.logp.chunks(world.outputs.len()).map(of).collect()
+        let probabilities = |logp: &[f64]| logp.iter().map(|logp| logp.exp()).collect();
+        self.logp.chunks(world.outputs.len()).map(probabilities).collect()
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
     fn every_family_starts_at_the_base() {
         for name in ["ends", "walk"] {
             let world = World::named(name).unwrap();
-            for family in Family::of(&world) {
+            for family in Family::all(&world) {
                 let member = Member::new(&world, family).unwrap();
                 for q in member.policy(&member.start(1)).distributions(&world) {
                     for (q, a) in q.iter().zip(&world.base) {
@@ -262,7 +262,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Family::of(&World::named("ends").unwrap()).len(), 4);
+        assert_eq!(Family::all(&World::named("ends").unwrap()).len(), 4);
         assert!("0".parse::<Family>().is_err() && "pentagram".parse::<Family>().is_err());
         assert_eq!("4".parse::<Family>().unwrap(), Family::Rank(4));
     }

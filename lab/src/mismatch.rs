@@ -151,7 +151,7 @@ mod tests {
     fn only_the_whole_ratio_is_exact_and_small_mismatch_is_small_bias() {
         let world = World::named("ends").unwrap();
         let corrections = corrections(&world, Class::Bigram).unwrap();
-        let of = |engine: &str, correction: &str| {
+        let find = |engine: &str, correction: &str| {
             corrections
                 .iter()
                 .find(|row| {
@@ -163,18 +163,18 @@ mod tests {
             assert!(row.bias < 1e-9 && row.masked == 0.0, "{}: {:e}", row.engine, row.bias);
         }
         for kind in ["none", "token", "sequence"] {
-            assert!(of("the policy", kind).bias < 1e-9);
-            assert!(of("logits rounded", kind).bias < 0.03);
+            assert!(find("the policy", kind).bias < 1e-9);
+            assert!(find("logits rounded", kind).bias < 0.03);
             // Farther off is worse.
-            assert!(of("the base", kind).bias > of("logits rounded", kind).bias);
+            assert!(find("the base", kind).bias > find("logits rounded", kind).bias);
         }
         // Where the engine is a little off, a correction helps.
-        let older = |kind| of("an older policy", kind).bias;
+        let older = |kind| find("an older policy", kind).bias;
         assert!(older("sequence") < older("token") && older("token") < older("none"));
-        assert!(of("the base", "none").effective < of("an older policy", "none").effective);
+        assert!(find("the base", "none").effective < find("an older policy", "none").effective);
         assert!(
-            of("the base", "none").effective > 0.0
-                && of("the policy", "none").effective > 1.0 - 1e-9
+            find("the base", "none").effective > 0.0
+                && find("the policy", "none").effective > 1.0 - 1e-9
         );
     }
 }

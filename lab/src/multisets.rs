@@ -47,11 +47,11 @@ pub fn expected_gradient_of(
                 first += count;
             }
         }
-        let of = |class: &Option<usize>| {
+        let advantage = |class: &Option<usize>| {
             let kind = kinds.iter().position(|(known, _)| known == class);
             kind.map_or(0.0, |kind| by_kind[kind] / kinds[kind].1)
         };
-        expected.push(stats.classes.iter().map(of).collect());
+        expected.push(stats.classes.iter().map(advantage).collect());
     }
     gradient_of(&setting.loss_of(table, &stats, expected)?, table)
 }
@@ -86,11 +86,11 @@ fn multisets(kinds: usize, size: usize) -> Vec<Vec<usize>> {
 }
 
 fn multinomial(counts: &[usize], kinds: &[(Option<usize>, f64)]) -> f64 {
-    let (mut chance, mut drawn) = (1.0, 0);
+    let (mut chance, mut trials) = (1.0, 0);
     for (count, (_, mass)) in counts.iter().zip(kinds) {
         for index in 1..=*count {
-            drawn += 1;
-            chance *= mass * drawn as f64 / index as f64;
+            trials += 1;
+            chance *= mass * trials as f64 / index as f64;
         }
     }
     chance

@@ -55,12 +55,12 @@ pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Ve
 
 /// The stats of some outputs as samples.
 fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
-    let of = |values: &[f64]| outputs.iter().map(|y| values[*y]).collect();
+    let select = |values: &[f64]| outputs.iter().map(|y| values[*y]).collect();
     GroupStats {
-        rewards: of(&all.rewards),
+        rewards: select(&all.rewards),
         classes: outputs.iter().map(|y| all.classes[*y]).collect(),
-        policy_logp: of(&all.policy_logp),
-        reference_logp: of(&all.reference_logp),
+        policy_logp: select(&all.policy_logp),
+        reference_logp: select(&all.reference_logp),
         lengths: outputs.iter().map(|y| all.lengths[*y]).collect(),
         solve_rate: all.solve_rate,
         beta: all.beta,

@@ -63,16 +63,16 @@ pub struct Optimum {
 impl Point {
     /// The objective in the language of `--objective`.
     pub fn objective(self) -> Result<Objective> {
-        let of = |divergence: Divergence| match divergence {
+        let divergence_name = |divergence: Divergence| match divergence {
             Divergence::Alpha(alpha) => format!("alpha:alpha={alpha}"),
             other => other.to_string(),
         };
         match self {
             Point::Beta(0.0) => "reinforce".to_owned(),
             Point::Beta(beta) => format!("reinforce:divergence=reverse-kl:beta={beta}"),
-            Point::Filtered(divergence) => format!("match:p-star:{}", of(divergence)),
+            Point::Filtered(divergence) => format!("match:p-star:{}", divergence_name(divergence)),
             Point::Tilted(divergence, beta) => {
-                format!("match:p-beta:{}:beta={beta}", of(divergence))
+                format!("match:p-beta:{}:beta={beta}", divergence_name(divergence))
             }
         }
         .parse()
@@ -128,7 +128,7 @@ fn optimum(
     let setting = Setting::new(world, &plan)?;
     descent.run(table, |table| setting.gradient(table))?;
     let q = table.distributions(world)?;
-    let measures = Measures::of(world, &q);
+    let measures = Measures::new(world, &q);
     let mean = |value: &dyn Fn(usize) -> f64| (0..q.len()).map(value).sum::<f64>() / q.len() as f64;
     let (objective, closed) = match (&plan.anchor, point) {
         (_, Point::Beta(beta)) => (
@@ -206,9 +206,9 @@ fn collapsed(world: &World, class: Class) -> Result<Table> {
         let mut towards: Vec<f64> = world.base.iter().map(|a| 0.002 * a).collect();
         towards[output] += 0.998;
         let table = Table::project(world, class, &vec![towards; world.is_right.len()])?;
-        let held = table.distributions(world)?[0][output];
-        if best.as_ref().is_none_or(|(most, _)| held > *most) {
-            best = Some((held, table));
+        let mass = table.distributions(world)?[0][output];
+        if best.as_ref().is_none_or(|(most, _)| mass > *most) {
+            best = Some((mass, table));
         }
     }
     Ok(best.map(|(_, table)| table).expect("every world has a correct output"))

@@ -160,7 +160,7 @@ fn settle(
         pull.iter().enumerate().for_each(|(y, pull)| scores.add(y, *pull, &mut gradient));
         Ok(gradient)
     })?;
-    let measures = Measures::of(world, &table.distributions(world)?);
+    let measures = Measures::new(world, &table.distributions(world)?);
     let (validity, effective_valid) = (measures.validity, measures.effective_valid);
     Ok(OnlineZ { alpha, group, validity, effective_valid })
 }

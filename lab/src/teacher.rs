@@ -105,7 +105,7 @@ pub(super) fn lessons_of(
     let positions = Tensor::from_vec(positions, count, &Device::Cpu)?;
     let length = count / shown.len();
     let is_shown = |lesson: &Lesson, shown: &Option<usize>| *shown == Some(lesson.output);
-    let of = |lesson: &Lesson| -> Result<Lesson> {
+    let at_positions = |lesson: &Lesson| -> Result<Lesson> {
         let weight = shown.iter().map(|shown| f64::from(u8::from(is_shown(lesson, shown))));
         let weight: Vec<f64> = weight.flat_map(|weight| vec![weight; length]).collect();
         Ok(Lesson {
@@ -115,7 +115,7 @@ pub(super) fn lessons_of(
         })
     };
     let some = lessons.iter().filter(|lesson| shown.iter().any(|one| is_shown(lesson, one)));
-    some.map(of).collect()
+    some.map(at_positions).collect()
 }
 
 /// The chance that each output is shown to the teacher of a sample of a prompt; the rest is that of no solution.

@@ -75,7 +75,7 @@ impl Update {
     fn expected(&self, world: &World, policy: &Policy) -> Vec<f64> {
         let share = 1.0 / world.is_right.len() as f64;
         let rows = policy.logp.chunks(world.outputs.len()).enumerate();
-        let of = |(prompt, logp): (usize, &[f64])| -> Vec<f64> {
+        let row_coefficients = |(prompt, logp): (usize, &[f64])| -> Vec<f64> {
             let mass: Vec<f64> = logp.iter().map(|logp| logp.exp()).collect();
             let advantage = if self.aim.alpha == 1.0 {
                 // Of groups: what the rule makes of a reward depends on the others of its group.
@@ -94,7 +94,7 @@ impl Update {
             };
             advantage.iter().zip(mass).map(|(advantage, mass)| -share * mass * advantage).collect()
         };
-        rows.flat_map(of).collect()
+        rows.flat_map(row_coefficients).collect()
     }
 
     /// The same of sampled groups.

@@ -111,7 +111,7 @@ impl World {
             let (from, to) = WALKS[prompt];
             led(from, y) == Some(to)
         };
-        Self::of("walk", 3, &initial, &rows, WALKS.len(), is_right)
+        Self::new("walk", 3, &initial, &rows, WALKS.len(), is_right)
     }
 
     /// The text of an output of `walk` on a prompt, as the task writes it.
@@ -163,12 +163,12 @@ impl World {
         rows: &[Vec<f64>],
         is_right: impl Fn(&[usize]) -> bool,
     ) -> Self {
-        Self::of(name, length, initial, rows, 1, |_, y| is_right(y))
+        Self::new(name, length, initial, rows, 1, |_, y| is_right(y))
     }
 
     /// Sequences of `length` tokens under a bigram base: the chances of the first token, and of each after each; how
     /// many prompts there are, and which outputs are correct on each.
-    pub fn of(
+    pub fn new(
         name: &str,
         length: usize,
         initial: &[f64],

@@ -162,14 +162,14 @@ impl Verdict {
             ("solution", &self.solution),
             ("reason", &self.reason),
         ];
-        let said = fields.into_iter().filter_map(|(name, text)| {
+        let details = fields.into_iter().filter_map(|(name, text)| {
             let text = text.as_ref()?;
             let shown: String = text.chars().take(60).collect();
             Some(format!(", {name}={shown:?}"))
         });
         let reward = self.reward.filter(|_| self.reward != binary(&self.kind));
         let reward = reward.map_or(String::new(), |reward| format!(", reward={reward}"));
-        format!("Verdict({:?}{reward}{})", self.kind, said.collect::<String>())
+        format!("Verdict({:?}{reward}{})", self.kind, details.collect::<String>())
     }
 
     fn __reduce__<'py>(

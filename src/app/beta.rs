@@ -92,8 +92,8 @@ pub struct BetaMeaning {
 }
 
 impl BetaMeaning {
-    /// Of a beta, for bases of these validities; without an interval.
-    pub fn of(base: &BaseValidity, beta: f64) -> Self {
+    /// The meaning of a beta for bases of these validities, without an interval.
+    pub fn new(base: &BaseValidity, beta: f64) -> Self {
         let reached = |base: f64| target::validity_of(base, beta);
         Self {
             base_validity: base.mean(&|base| base),
@@ -145,7 +145,7 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
             "--validity A is needed, how often the base is correct, or --measure, to find out with --model on --dataset"
         ),
     };
-    let meaning = |beta: &f64| BetaMeaning::of(&base, *beta).with_interval(&base);
+    let meaning = |beta: &f64| BetaMeaning::new(&base, *beta).with_interval(&base);
     let rows: Vec<BetaMeaning> = options.betas(&base)?.iter().map(meaning).collect();
     let reached =
         rows.iter().map(|row| Reached { expected: row.validity, interval: row.validity_interval });
@@ -282,10 +282,10 @@ impl BetaOptions {
 /// `beta.html`: validity and its price against beta.
 fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Result<()> {
     let betas = (0..DRAWN).map(|i| 2.0_f64 * 0.005_f64.powf(i as f64 / (DRAWN - 1) as f64));
-    let mut drawn: Vec<BetaMeaning> = betas.map(|beta| BetaMeaning::of(base, beta)).collect();
-    drawn.sort_by(|a, b| a.beta.total_cmp(&b.beta));
-    let chart = |title: &str, y: &str, of: fn(&BetaMeaning) -> f64, band| {
-        let points = drawn.iter().map(|row| (row.beta, of(row))).collect();
+    let mut curve: Vec<BetaMeaning> = betas.map(|beta| BetaMeaning::new(base, beta)).collect();
+    curve.sort_by(|a, b| a.beta.total_cmp(&b.beta));
+    let chart = |title: &str, y: &str, value: fn(&BetaMeaning) -> f64, band| {
+        let points = curve.iter().map(|row| (row.beta, value(row))).collect();
         let line = Line { band, ..Line::new("best policy", points) };
         Chart::new(title, ("beta", y), vec![line]).log()
     };
@@ -294,7 +294,7 @@ fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Resul
     };
     // A validity that is given has no interval.
     let is_given = base.reached(1.0).interval.is_none();
-    let band: Vec<(f64, f64, f64)> = drawn.iter().step_by(WITH_BAND).filter_map(band).collect();
+    let band: Vec<(f64, f64, f64)> = curve.iter().step_by(WITH_BAND).filter_map(band).collect();
     let header = ["beta", "validity", "95 % interval", "KL cost"].map(str::to_owned).to_vec();
     let cells = rows.iter().map(|row| {
         let interval = row.validity_interval;

@@ -162,7 +162,7 @@ impl Destination {
     ///
     /// # Errors
     /// A system without room for temporary files.
-    pub(crate) fn of(named: Option<&Path>, stop: &Stop) -> Result<Self> {
+    pub(crate) fn resolve(named: Option<&Path>, stop: &Stop) -> Result<Self> {
         if let Some(path) = named {
             return Ok(Self { path: path.to_owned(), temporary: None });
         }
@@ -180,8 +180,8 @@ impl Destination {
         &self.path
     }
 
-    /// Whether what is written stays.
-    pub(crate) fn is_kept(&self) -> bool {
+    /// Whether the directory remains after the command.
+    pub(crate) fn is_saved(&self) -> bool {
         self.temporary.is_none()
     }
 }

@@ -27,7 +27,8 @@ pub struct Finding {
     /// Whether it is well.
     pub is_well: bool,
     /// Its result.
-    pub said: String,
+    #[serde(rename = "said")]
+    pub detail: String,
 }
 
 /// Looks at this machine and tries this binary on `device`.
@@ -52,14 +53,14 @@ pub fn run(device: &str) -> Vec<Finding> {
     findings
 }
 
-fn well(name: &'static str, said: String) -> Finding {
-    Finding { name, is_well: true, said }
+fn well(name: &'static str, detail: String) -> Finding {
+    Finding { name, is_well: true, detail }
 }
 
 fn judged(name: &'static str, result: Result<String>) -> Finding {
     match result {
-        Ok(said) => well(name, said),
-        Err(error) => Finding { name, is_well: false, said: format!("{error:#}") },
+        Ok(detail) => well(name, detail),
+        Err(error) => Finding { name, is_well: false, detail: format!("{error:#}") },
     }
 }
 
@@ -86,7 +87,7 @@ fn memory() -> Finding {
         Some(bytes) => Finding {
             name: "memory",
             is_well: bytes > 1 << 30,
-            said: format!("{:.1} GB free", bytes as f64 / 1e9),
+            detail: format!("{:.1} GB free", bytes as f64 / 1e9),
         },
     }
 }
@@ -97,7 +98,7 @@ fn space() -> Finding {
         Some(bytes) => Finding {
             name: "disk",
             is_well: bytes > 1 << 30,
-            said: format!("{:.1} GB free here", bytes as f64 / 1e9),
+            detail: format!("{:.1} GB free here", bytes as f64 / 1e9),
         },
     }
 }
@@ -175,18 +176,18 @@ fn self_test(device: &str) -> Result<String> {
         eos: model.tokenizer.eos().to_vec(),
     };
     let requests = [SampleRequest { prompt: prompt.clone(), first: 0, count: 64, key: 0 }];
-    let mut drawn = Vec::new();
+    let mut samples = Vec::new();
     sampler.generate(&requests, &params, RngKey { seed: 0, step: 0 }, &mut |_, completions| {
-        drawn = completions;
+        samples = completions;
         Ok(())
     })?;
-    let rows: Vec<Sequence> = drawn
+    let rows: Vec<Sequence> = samples
         .iter()
         .map(|one| Sequence { prompt: prompt.clone(), completion: one.tokens.clone() })
         .collect();
     let forward = policy.forward(&rows, 1.0, None)?;
     let computed = by_row(forward.logp(), &rows)?;
-    let apart = drawn
+    let apart = samples
         .iter()
         .zip(&computed)
         .flat_map(|(one, row)| one.logp.iter().zip(row).map(|(a, b)| (a - b).abs()))
@@ -194,7 +195,7 @@ fn self_test(device: &str) -> Result<String> {
     let (loss, mut gradients) = (forward.logp().sum_all()?, GradAccumulator::default());
     policy.backward(forward, &loss, &mut gradients)?;
     let gradients = gradients.tensors()?.len();
-    let tokens: usize = drawn.iter().map(|one| one.tokens.len()).sum();
+    let tokens: usize = samples.iter().map(|one| one.tokens.len()).sum();
     let most = rounding(policy.decoder());
     if gradients != policy.weights().len() || apart.is_nan() || f64::from(apart) > most {
         bail!("{gradients} gradients, log-probabilities differ by {apart:.1e}: please report this");

@@ -15,7 +15,7 @@ use tealight_eval::store::{Index, SamplesWriter};
 use tealight_eval::{Summary, Tally, Truncated};
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::app::evaluate::outcome::{self, Beside, Judged, LogFormat};
+use crate::app::evaluate::outcome::{self, Extras, Judged, LogFormat};
 use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
@@ -119,7 +119,7 @@ pub fn run(
         bail!("standard input goes to one process: name a FILE, which all of them can read");
     }
     let mut source = source(file)?;
-    let destination = Destination::of(options.output.as_deref(), stop)?;
+    let destination = Destination::resolve(options.output.as_deref(), stop)?;
     let output = destination.path();
     let mut claim = None;
     ranks.first(|| {
@@ -128,7 +128,7 @@ pub fn run(
         crate::system::files::writable_subfolder(&output.join("samples"))
     })?;
     let set = options.name.clone().unwrap_or_else(|| set_name(file));
-    let has_samples = destination.is_kept() && !options.no_samples;
+    let has_samples = destination.is_saved() && !options.no_samples;
     let samples = has_samples.then(|| format!("samples/{}.jsonl", names::file_name(&set)));
     let path = samples.as_ref().map(|samples| output.join(samples));
     let mut follower = Follower::new(path.filter(|_| ranks.is_first()))?;
@@ -175,8 +175,8 @@ pub fn run(
         samples,
     };
     let results = options.results(file, set, seconds)?;
-    let beside = Beside { indices: Some(vec![index]), ..Beside::default() };
-    ranks.first(|| outcome::write(&results, beside, &destination, options.log_format))?;
+    let extras = Extras { indices: Some(vec![index]), ..Extras::default() };
+    ranks.first(|| outcome::write(&results, extras, &destination, options.log_format))?;
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }

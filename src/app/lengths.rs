@@ -20,13 +20,13 @@ pub(crate) fn completion_length<'a>(
     // Encoded with room for one token, which is the least that makes sense.
     let encoded = Encoded::all(problems, tokenizer, context, 1)?;
     let longest = encoded.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
-    let room = (context - longest).min(LENGTH);
-    if room < LENGTH {
+    let length = (context - longest).min(LENGTH);
+    if length < LENGTH {
         tracing::info!(
-            "completions of up to {room} tokens: what the context of {context} leaves; --max-completion-length sets it"
+            "completions of up to {length} tokens: what the context of {context} leaves; --max-completion-length sets it"
         );
     }
-    Ok(room)
+    Ok(length)
 }
 
 /// Leaves out the problems whose prompt and completion do not fit the context together, and says how many those are.
@@ -40,11 +40,11 @@ pub(crate) fn filter_overlong(
     requested: Option<usize>,
     (tokenizer, context): (&HubTokenizer, usize),
 ) -> Result<()> {
-    let room = requested.unwrap_or(LENGTH.min(context / 2));
+    let length = requested.unwrap_or(LENGTH.min(context / 2));
     let fits = |problem: &Problem| -> Result<bool> {
-        Ok(tokenizer.encode_prompt(&problem.prompt)?.len() + room <= context)
+        Ok(tokenizer.encode_prompt(&problem.prompt)?.len() + length <= context)
     };
-    keep(dataset, fits, &format!("a prompt with a completion of {room} tokens"), context)
+    keep(dataset, fits, &format!("a prompt with a completion of {length} tokens"), context)
 }
 
 /// Keeps the problems that fit a context, and says how many do not.
@@ -55,9 +55,9 @@ pub(crate) fn keep(
     context: usize,
 ) -> Result<()> {
     let all = dataset.problems.len();
-    let kept = dataset.problems.iter().map(fits).collect::<Result<Vec<bool>>>()?;
-    let mut kept = kept.into_iter();
-    dataset.problems.retain(|_| kept.next().unwrap_or(true));
+    let retained = dataset.problems.iter().map(fits).collect::<Result<Vec<bool>>>()?;
+    let mut retained = retained.into_iter();
+    dataset.problems.retain(|_| retained.next().unwrap_or(true));
     let left_out = all - dataset.problems.len();
     if dataset.problems.is_empty() {
         bail!(

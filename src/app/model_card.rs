@@ -180,8 +180,8 @@ fn local_name(text: &str) -> String {
     };
     let kinds = ["program:", "python:", "sql:", "sql-bird:", "sql-spider:"];
     if let Some(kind) = kinds.into_iter().find(|kind| text.starts_with(kind)) {
-        let of = text[kind.len()..].split_whitespace().next().unwrap_or_default();
-        return format!("{kind}{}", last(of));
+        let command = text[kind.len()..].split_whitespace().next().unwrap_or_default();
+        return format!("{kind}{}", last(command));
     }
     let path = Path::new(text);
     let is_local = path.is_absolute()

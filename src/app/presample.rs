@@ -96,7 +96,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    fn of(presamples: &Presamples, ks: &[usize], pef_threshold: f64) -> Self {
+    fn new(presamples: &Presamples, ks: &[usize], pef_threshold: f64) -> Self {
         let rule =
             SplitRule { pef_threshold, pef_samples: 0, explore_all: false, drop_unsolved: false };
         let split = presamples.split(rule);
@@ -195,7 +195,7 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
             session.draw_presamples_from(&sampler, &dataset, &problems, &request, output)?
         }
     };
-    let summary = Summary::of(&presamples, &ks, options.pef_threshold);
+    let summary = Summary::new(&presamples, &ks, options.pef_threshold);
     let json = serde_json::to_string_pretty(&summary)?;
     ranks.first(|| write_atomic(&output.join("summary.json"), json.as_bytes()))?;
     tracing::info!("samples in {}", output.join("presamples.jsonl").display());

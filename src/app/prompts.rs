@@ -74,11 +74,11 @@ impl PromptOptions {
         if *self == Self::default() {
             return Ok(Value::Null);
         }
-        let mut said = json!(self);
+        let mut record = json!(self);
         if let Some(path) = &self.prompt_template {
             let text = read_limited(path, MAX_TEMPLATE)?;
-            said["prompt_template"] = json!(String::from_utf8_lossy(&text));
+            record["prompt_template"] = json!(String::from_utf8_lossy(&text));
         }
-        Ok(said)
+        Ok(record)
     }
 }

@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn one_verifier_is_written_as_before_there_were_several() {
-        let of = |verifier: &[&str]| RewardOptions {
+        let with_verifiers = |verifier: &[&str]| RewardOptions {
             verifier: verifier.iter().map(|spec| (*spec).to_owned()).collect(),
             ..RewardOptions::default()
         };
         for (options, written) in [
-            (of(&[]), json!({"verifier": null})),
-            (of(&["math"]), json!({"verifier": "math"})),
-            (of(&["math", "exact"]), json!({"verifier": ["math", "exact"]})),
+            (with_verifiers(&[]), json!({"verifier": null})),
+            (with_verifiers(&["math"]), json!({"verifier": "math"})),
+            (with_verifiers(&["math", "exact"]), json!({"verifier": ["math", "exact"]})),
         ] {
             assert_eq!(serde_json::to_value(&options).expect("written"), written);
             let read: RewardOptions = serde_json::from_value(written).expect("read");

@@ -169,8 +169,9 @@ impl<'a> Session<'a> {
     ) -> Result<Presamples> {
         let settings = &config.settings;
         let context = self.base.architecture.max_positions;
-        let room = settings.length();
-        let problems = Encoded::all(&dataset.problems, &self.base.tokenizer, context, room)?;
+        let max_new_tokens = settings.length();
+        let problems =
+            Encoded::all(&dataset.problems, &self.base.tokenizer, context, max_new_tokens)?;
         let request = self.request(dataset, config, extra_check);
         self.draw_presamples(dataset, &problems, &request, settings.max_num_seqs, directory)
     }

@@ -276,13 +276,13 @@ mod tests {
     }
 
     fn run(flags: &[&str], files: &[&str]) -> Result<Options> {
-        let mut kept = Vec::new();
+        let mut temp_files = Vec::new();
         let mut arguments = vec!["test".to_owned()];
         for text in files {
             let mut file = tempfile::NamedTempFile::new()?;
             file.write_all(text.as_bytes())?;
             arguments.extend(["--config".into(), file.path().display().to_string()]);
-            kept.push(file);
+            temp_files.push(file);
         }
         arguments.extend(flags.iter().map(ToString::to_string));
         let config = Arg::new("config").long("config").action(ArgAction::Append);

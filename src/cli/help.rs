@@ -193,8 +193,8 @@ fn summary(help: &str) -> String {
         |text: &String| text.starts_with("Default:") || text.starts_with("In the default study:");
     let first = sentences.first().cloned().unwrap_or_default();
     let rest = sentences.into_iter().skip(1).filter(is_default);
-    let kept: Vec<String> = std::iter::once(first).chain(rest).collect();
-    kept.join(" ").trim_end_matches('.').to_owned()
+    let brief: Vec<String> = std::iter::once(first).chain(rest).collect();
+    brief.join(" ").trim_end_matches('.').to_owned()
 }
 
 /// The first example of the text below a command's options.
@@ -288,8 +288,8 @@ mod tests {
         for (id, value) in &recipe {
             let option = option(study, id).expect(id);
             let help = option.get_help().map(ToString::to_string).unwrap_or_default();
-            let said = format!("In the default study: {}.", shown(value));
-            assert!(help.contains(&said), "{id}: {help}");
+            let default = format!("In the default study: {}.", shown(value));
+            assert!(help.contains(&default), "{id}: {help}");
         }
         let steps = option(study, "max_steps").expect("steps").get_help().map(ToString::to_string);
         assert!(steps.is_some_and(|help| help.ends_with("In the default study: 50.")));

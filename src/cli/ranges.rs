@@ -269,9 +269,12 @@ mod tests {
                 match crate::cli::check(&words) {
                     Ok(()) => assert!(is_within(number, *least, *most), "{words:?} is taken"),
                     Err(error) => {
-                        let said = format!("{error:#}");
+                        let message = format!("{error:#}");
                         let known = [flag.trim_end_matches('='), &name.replace('_', "-")];
-                        assert!(known.iter().any(|word| said.contains(word)), "{words:?}: {said}");
+                        assert!(
+                            known.iter().any(|word| message.contains(word)),
+                            "{words:?}: {message}"
+                        );
                     }
                 }
             }
@@ -313,8 +316,8 @@ mod tests {
         };
         for (name, least, most) in RANGES {
             for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -1e308] {
-                let said = check(name, value).expect_err(name);
-                assert!(said.contains(&name.replace('_', "-")), "{said}");
+                let message = check(name, value).expect_err(name);
+                assert!(message.contains(&name.replace('_', "-")), "{message}");
             }
             assert_eq!(check(name, 1e308).is_ok(), matches!(most, At(f64::MAX)), "{name}");
             let is_zero_fine = matches!(least, At(0.0));

@@ -95,8 +95,8 @@ impl Script {
         let file =
             json!({"type": "file", "path": FILE, "size": content.len(), "oid": oid, "lfs": lfs});
         let branch = json!({"id": "a/b", "sha": commit, "siblings": [{"rfilename": FILE}]});
-        let said = if path.contains("/paths-info/") { json!([file]) } else { branch };
-        said.to_string().into_bytes()
+        let body = if path.contains("/paths-info/") { json!([file]) } else { branch };
+        body.to_string().into_bytes()
     }
 }
 
@@ -139,13 +139,13 @@ fn server() -> &'static (String, Arc<Mutex<Script>>) {
 /// Downloads a file again and again, and at last from a server that does not break off.
 pub(super) fn try_downloads(data: &[u8]) {
     let (address, script) = server();
-    let held = || script.lock().unwrap_or_else(PoisonError::into_inner);
-    *held() = Script::new(data);
-    let versions = held().versions.clone();
+    let lock = || script.lock().unwrap_or_else(PoisonError::into_inner);
+    *lock() = Script::new(data);
+    let versions = lock().versions.clone();
     let folder = tempfile::tempdir().expect("a temporary folder");
     for attempt in 0..=TRIES {
         if attempt == TRIES {
-            held().left.clear();
+            lock().left.clear();
         }
         match hub::fetch_from(address, folder.path(), FILE) {
             Ok(path) => {

@@ -61,7 +61,7 @@ pub(super) fn file(data: &[u8]) -> Vec<u8> {
         let value = made(u32::from(four[1]) % 14, four[2], four[3]);
         match values.get_mut(key) {
             // The highest bit: a second entry of the key.
-            Some((_, held)) if four[0] < 128 => *held = value,
+            Some((_, entry)) if four[0] < 128 => *entry = value,
             _ => values
                 .push((USUAL.get(key).map_or_else(|| OTHERS[key - USUAL.len()], |u| u.0), value)),
         }

@@ -78,8 +78,8 @@ fn whole() -> &'static Path {
         let (output, config) = (folder.path().join("run"), settings());
         let (model, ranks) = (embedded(), Ranks::alone());
         let optimizer = AdamW::new(AdamWConfig::DEFAULT, &Default::default()).expect("nothing");
-        let kept = checkpoints(&output, &config, model, &ranks);
-        kept.save(&model.weights, &optimizer, &mut State::default()).expect("saved");
+        let saved = checkpoints(&output, &config, model, &ranks);
+        saved.save(&model.weights, &optimizer, &mut State::default()).expect("saved");
         std::fs::write(output.join("metrics.jsonl"), METRICS).expect("written");
         std::fs::write(output.join("presamples.json"), "{\"model\":\"a\",\"seed\":0}")
             .expect("written");

@@ -36,9 +36,9 @@ pub(super) fn try_lines(data: &[u8]) {
 /// Names and sizes.
 fn contents(folder: &Path) -> Vec<(String, u64)> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
-    let of = |entry: std::fs::DirEntry| {
+    let name_and_size = |entry: std::fs::DirEntry| {
         let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
         (entry.file_name().to_string_lossy().into_owned(), bytes)
     };
-    entries.map(of).collect()
+    entries.map(name_and_size).collect()
 }

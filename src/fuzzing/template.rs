@@ -38,8 +38,9 @@ pub(super) fn nested(data: &[u8]) -> String {
             let (inner, around) = match EXPRESSIONS.get(kind) {
                 Some(around) if statement.is_none() => (&mut expression, *around),
                 _ => {
-                    let held = statement.get_or_insert_with(|| format!("{{{{ {expression} }}}}"));
-                    (held, STATEMENTS[kind % STATEMENTS.len()])
+                    let wrapped =
+                        statement.get_or_insert_with(|| format!("{{{{ {expression} }}}}"));
+                    (wrapped, STATEMENTS[kind % STATEMENTS.len()])
                 }
             };
             if inner.len() > LARGEST {

@@ -47,7 +47,7 @@ fn apart(a: &Tensor, b: &Tensor) -> f32 {
 }
 
 #[test]
-fn what_peft_made_computes_what_peft_does() {
+fn peft_adapters_compute_the_same_logits_as_peft() {
     let base = embedded();
     for name in ["lora", "rslora"] {
         let adapter =
@@ -81,7 +81,7 @@ fn what_peft_made_computes_what_peft_does() {
 }
 
 #[test]
-fn dropout_drops_in_training_alone_and_the_same_again_for_the_same_pass() {
+fn dropout_acts_in_training_only_and_repeats_on_recomputation() {
     kinds().for_each(check_dropout);
 }
 
@@ -95,11 +95,11 @@ fn check_dropout(kind: BackendKind) {
     let dropping = policy(kind, &base, &adapter);
     let sampled = token_logp(dropping.decoder(), &rows, 1.0).expect("a pass").logp;
     assert_eq!(sampled.to_vec1::<f32>().expect("values"), whole, "sampling drops nothing");
-    let (first, kept) = gradients(&dropping, &rows);
+    let (first, grads) = gradients(&dropping, &rows);
     assert_ne!(first, whole);
     let (again, same) = gradients(&policy(kind, &base, &adapter).recomputing(), &rows);
     assert_eq!(first, again);
-    for (name, gradient) in &kept {
+    for (name, gradient) in &grads {
         assert_eq!(apart(gradient, &same[name]), 0.0, "{name}: another mask when computed again");
     }
     // The gradient is that of what was computed: a step against finite differences.
@@ -111,8 +111,11 @@ fn check_dropout(kind: BackendKind) {
         gradients(&policy(kind, &base, &moved), &rows).0.iter().map(|x| f64::from(*x)).sum()
     };
     let slope = (sum(1e-2) - sum(-1e-2)) / 2e-2;
-    let said: f32 = kept[name].sum_all().and_then(|x| x.to_scalar()).expect("a sum");
-    assert!((slope - f64::from(said)).abs() < 2e-2 * slope.abs().max(1.0), "{slope} {said}");
+    let analytic: f32 = grads[name].sum_all().and_then(|x| x.to_scalar()).expect("a sum");
+    assert!(
+        (slope - f64::from(analytic)).abs() < 2e-2 * slope.abs().max(1.0),
+        "{slope} {analytic}"
+    );
 }
 
 #[test]
@@ -124,8 +127,8 @@ fn an_adapter_is_trained_resumed_evaluated_and_merged() {
         let done = trained(output, &[&settings[..], more].concat());
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
-    let said = run(&whole, &["--max-steps", "4"]);
-    assert!(said.contains("38912 parameters, 4.92 %"), "{said}");
+    let stderr = run(&whole, &["--max-steps", "4"]);
+    assert!(stderr.contains("38912 parameters, 4.92 %"), "{stderr}");
     run(&parts, &["--max-steps", "2"]);
     run(&parts, &["--max-steps", "4", "--resume"]);
     let bytes = |file: &str| std::fs::read(file).expect("a file");
@@ -158,7 +161,7 @@ fn an_adapter_is_trained_resumed_evaluated_and_merged() {
 }
 
 #[test]
-fn adapters_that_mean_something_else_are_refused() {
+fn unsupported_adapters_are_refused() {
     let base = embedded();
     let folder = Folder::new();
     let config = json(fixture("lora").join("adapter_config.json"));
@@ -181,21 +184,21 @@ fn adapters_that_mean_something_else_are_refused() {
         (("r", 0.into()), "r is 0"),
         (("lora_alpha", 1e300.into()), "no low-rank adapter"),
     ] {
-        let said = load(&[changes], &matrices).expect_err(words);
-        assert!(said.contains(words), "{said}");
+        let error = load(&[changes], &matrices).expect_err(words);
+        assert!(error.contains(words), "{error}");
     }
-    let said = load(&[], b"\x02\0\0\0\0\0\0\0{}").expect_err("empty");
-    assert!(said.contains("holds no tensors"), "{said}");
+    let error = load(&[], b"\x02\0\0\0\0\0\0\0{}").expect_err("empty");
+    assert!(error.contains("holds no tensors"), "{error}");
     let more = serde_json::json!(["q_proj", "down_proj", "self_attn.v_proj"]);
-    let said = load(&[("target_modules", more.clone())], &matrices).expect_err("not adapted");
-    assert!(said.contains("no tensors for `model.layers.0.self_attn.v_proj`"), "{said}");
+    let error = load(&[("target_modules", more.clone())], &matrices).expect_err("not adapted");
+    assert!(error.contains("no tensors for `model.layers.0.self_attn.v_proj`"), "{error}");
     let some = [("target_modules", more), ("layers_to_transform", serde_json::json!([0]))];
     load(&some, &matrices).expect("which modules are meant is PEFT's to say");
-    let said = load(&[], &matrices[..matrices.len() - 9]).expect_err("truncated");
-    assert!(said.contains("truncated"), "{said}");
+    let error = load(&[], &matrices[..matrices.len() - 9]).expect_err("truncated");
+    assert!(error.contains("truncated"), "{error}");
     let output = folder.path("none");
-    let said = refusal(&["train", "--lora-r", "4", "--output", &output]);
-    assert!(said.contains("no effect without --use-peft"), "{said}");
+    let error = refusal(&["train", "--lora-r", "4", "--output", &output]);
+    assert!(error.contains("no effect without --use-peft"), "{error}");
     let wrong = ["train", "--use-peft", "--lora-target-modules", "q_poj", "--output", &output];
     assert!(refusal(&wrong).contains("no projection `q_poj`"));
 }

@@ -84,13 +84,13 @@ fn completions_are_graded_and_bases_measured_without_the_binary() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused_before_anything_is_written() {
+fn impossible_settings_are_refused_before_anything_is_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings: training::TrainOptions = defaults();
     settings.rlvr.settings.presamples = Some(folder.path().join("none"));
     let directory = RunDirectory::new(folder.path().join("run"));
-    let said = training::run(&settings, &directory, &Process::alone(), None);
-    let said = said.expect_err("unread").to_string();
-    assert!(said.contains("needs no samples of the base"), "{said}");
+    let result = training::run(&settings, &directory, &Process::alone(), None);
+    let error = result.expect_err("unread").to_string();
+    assert!(error.contains("needs no samples of the base"), "{error}");
     assert!(!folder.path().join("run").exists());
 }

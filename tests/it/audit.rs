@@ -1,6 +1,6 @@
 //! `tealight verify --audit`: disagreements by kind, rates from labels, labels asked for.
 
-use crate::support::binary::{Folder, refusal, said, succeeded};
+use crate::support::binary::{Folder, refusal, stderr_of, succeeded};
 
 fn pairs(labelled: bool) -> String {
     let mut text = String::new();
@@ -79,14 +79,14 @@ fn another_programs_verdicts_come_as_csv() {
 }
 
 #[test]
-fn labels_are_asked_for_where_they_are_worth_most_and_kept() {
+fn labels_are_requested_where_most_informative_and_saved() {
     let folder = Folder::new();
     let file = folder.write("pairs.jsonl", pairs(false));
     let ask = |answers: &str| {
         let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
         let arguments = ["verify", "--audit", &file, "--against", "exact", "--label"];
         let done = command.args(arguments).write_stdin(answers.to_owned()).output().expect("runs");
-        assert!(done.status.success(), "{}", said(&done));
+        assert!(done.status.success(), "{}", stderr_of(&done));
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
     let found = ask("y\nwhat\nn\ny\ns\nq\n");

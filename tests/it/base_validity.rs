@@ -158,14 +158,14 @@ fn the_target_is_reached_within_two_hundredths() {
 }
 
 #[test]
-fn where_eight_samples_do_not_tell_the_interval_says_so() {
+fn too_few_samples_give_a_wide_interval_and_a_warning() {
     for shape in [Shape::Two(0.9, (2.0, 98.0), (4.0, 6.0)), Shape::Beta(0.054, 1.0)] {
         let mut base = Simulated::new(shape, 7);
         let known = BaseValidity::measured(base.sampled(8)).expect("solved");
         let reached = known.reached(known.common_beta(0.9).expect("above"));
         assert!(reached.width() > 0.3, "{shape:?}: {reached:?}");
-        let said = known.caution(&reached).expect("a warning");
-        assert!(said.contains("never solved"), "{said}");
+        let caution = known.caution(&reached).expect("a warning");
+        assert!(caution.contains("never solved"), "{caution}");
     }
     // Samples that tell warn of nothing.
     let mut base = Simulated::new(Shape::Beta(0.27, 20.0), 7);
@@ -215,8 +215,8 @@ fn one_beta_a_prompt_reaches_the_target_on_average() {
     let every: Vec<usize> = (0..PROMPTS).collect();
     let found = known.prompt_betas(&every, 0.6).expect("possible");
     assert!(found.betas.len() < PROMPTS, "some are there already");
-    let of = |(place, beta): &(usize, f64)| validity(1.0 / beta + base.logits[*place]);
-    let truth = found.betas.iter().map(of).sum::<f64>() / found.betas.len() as f64;
+    let validity_at = |(place, beta): &(usize, f64)| validity(1.0 / beta + base.logits[*place]);
+    let truth = found.betas.iter().map(validity_at).sum::<f64>() / found.betas.len() as f64;
     assert!((truth - 0.6).abs() < 0.02, "{truth}");
     let (low, high) = found.reached.interval.expect("measured");
     assert!(low <= truth && truth <= high && low < 0.6 && 0.6 < high, "{low} {truth} {high}");

@@ -49,9 +49,9 @@ fn two_implementations_agree() {
         let folder = fixture(name);
         let (_, mut config) = Architecture::read(&folder.join("config.json")).expect("a config");
         if name == "family-gemma3" {
-            let said = CandleModel::new(&config, weights::Weights::new(), &Device::Cpu);
-            let said = format!("{:#}", said.err().expect("another scale"));
-            assert!(said.contains("query_pre_attn_scalar"), "{said}");
+            let result = CandleModel::new(&config, weights::Weights::new(), &Device::Cpu);
+            let error = format!("{:#}", result.err().expect("another scale"));
+            assert!(error.contains("query_pre_attn_scalar"), "{error}");
             config["query_pre_attn_scalar"] = config["head_dim"].clone();
         }
         let architecture = Architecture::from_config(&config).expect("a config");
@@ -198,7 +198,7 @@ fn write(folder: &Path, family: &str, make: Make, more: &Value) {
 }
 
 #[test]
-fn every_family_draws_with_its_cache_what_it_says_without() {
+fn cached_sampling_equals_uncached_for_every_family() {
     let greedy = SamplingParams {
         temperature: 0.0,
         filters: Filters::default(),
@@ -216,14 +216,14 @@ fn every_family_draws_with_its_cache_what_it_says_without() {
         // Twice: what the first has seen is forgotten.
         for _ in 0..2 {
             let mut ids = IDS.to_vec();
-            let mut drawn = Vec::new();
+            let mut sampled = Vec::new();
             let key = RngKey { seed: 0, step: 0 };
             let mut sink = |token: u32, logp: f32| {
-                drawn.push((token, logp));
+                sampled.push((token, logp));
                 Ok(())
             };
             model.stream(&IDS, &greedy, key, &mut sink).expect(family);
-            for (token, logp) in drawn {
+            for (token, logp) in sampled {
                 let logits = row(&candle.logits(&[&ids]).expect("logits"), 0);
                 let top = logits.iter().copied().fold(f32::MIN, f32::max);
                 let mass: f32 = logits.iter().map(|x| (x - top).exp()).sum();
@@ -237,7 +237,7 @@ fn every_family_draws_with_its_cache_what_it_says_without() {
 }
 
 #[test]
-fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
+fn candle_models_evaluate_and_generate_but_do_not_train() {
     let folder = Folder::new();
     let model = folder.path("gemma2");
     std::fs::create_dir(&model).expect("a folder");
@@ -248,9 +248,9 @@ fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
     let eval = words("eval --dataset countdown -n 4 -k 1,4 --max-samples 3");
     let eval = [&eval[..], &["--model", &model]].concat();
     let done = tealight(&[&eval[..], &length, &["--output", &out]].concat());
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{said}");
-    assert!(said.contains("evaluation only, candle-transformers' gemma2"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{stderr}");
+    assert!(stderr.contains("evaluation only, candle-transformers' gemma2"), "{stderr}");
     let summary = read_json(format!("{out}/results.json"))["sets"][0]["summary"].clone();
     assert_eq!(summary["problems"], 3, "{summary}");
     let done =
@@ -261,24 +261,24 @@ fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
     ok(&["batch", "--model", &model, "--input", &input, "--output", &output]);
     assert!(std::fs::read_to_string(&output).expect("answers").contains("completion_tokens\":4"));
     let run = folder.path("run");
-    let said = refusal(&["train", "--model", &model, "--output", &run]);
-    assert!(said.contains("`gemma2` is not supported") && said.contains("for eval"), "{said}");
-    let said = refusal(&["train", "--quantized", "--output", &run]);
-    assert!(said.contains("cannot train them"), "{said}");
-    let said = refusal(&["eval", "--quantized", "--model", &model, "--output", &out]);
-    assert!(said.contains("for GGUF files"), "{said}");
+    let error = refusal(&["train", "--model", &model, "--output", &run]);
+    assert!(error.contains("`gemma2` is not supported") && error.contains("for eval"), "{error}");
+    let error = refusal(&["train", "--quantized", "--output", &run]);
+    assert!(error.contains("cannot train them"), "{error}");
+    let error = refusal(&["eval", "--quantized", "--model", &model, "--output", &out]);
+    assert!(error.contains("for GGUF files"), "{error}");
     for command in [
         &["bench", "--quantized"][..],
         &["sft", "--quantized", "--from-scratch", "c.json", "--tokenizer", "t", "--output", &run],
         &["eval", "--reject", "--quantized", "--output", &run],
     ] {
-        let said = refusal(command);
-        assert!(said.contains("cannot train them"), "{said}");
+        let error = refusal(command);
+        assert!(error.contains("cannot train them"), "{error}");
     }
     let engine = ["eval", "--engine", "http://127.0.0.1:9", "--output", &run];
     for more in [&["--quantized"][..], &["--base-dtype", "int8"]] {
-        let said = refusal(&[&engine[..], more].concat());
-        assert!(said.contains("no effect with --engine"), "{said}");
+        let error = refusal(&[&engine[..], more].concat());
+        assert!(error.contains("no effect with --engine"), "{error}");
     }
     // Untrusted sizes, and a configuration that makes the library panic or fail.
     for (key, value, reason) in [
@@ -293,8 +293,8 @@ fn such_models_are_evaluated_asked_and_refused_to_be_trained() {
         let mut config: Value = serde_json::from_slice(&good).expect("JSON");
         config[key] = value;
         std::fs::write(&path, config.to_string()).expect("written");
-        let said = refusal(&["eval", "--model", &model, "--output", &out]);
-        assert!(said.contains(reason), "{key}: {said}");
+        let error = refusal(&["eval", "--model", &model, "--output", &out]);
+        assert!(error.contains(reason), "{key}: {error}");
         std::fs::write(&path, good).expect("written");
     }
 }

@@ -4,7 +4,7 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::binary::{Folder, refusal, said};
+use crate::support::binary::{Folder, refusal, stderr_of};
 
 /// The rows of metrics of a short run.
 fn run(folder: &Folder, kernels: &str) -> Vec<Value> {
@@ -16,9 +16,9 @@ fn run(folder: &Folder, kernels: &str) -> Vec<Value> {
         .args(["--max-samples", "8", "--learning-rate", "1e-4"])
         .output()
         .expect("runs");
-    assert!(done.status.success(), "{}", said(&done));
-    let is_said = said(&done).contains("by Candle's operations");
-    assert_eq!(is_said, kernels == "candle", "{}", said(&done));
+    assert!(done.status.success(), "{}", stderr_of(&done));
+    let is_shown = stderr_of(&done).contains("by Candle's operations");
+    assert_eq!(is_shown, kernels == "candle", "{}", stderr_of(&done));
     let text = std::fs::read_to_string(folder.path(&format!("{kernels}/metrics.jsonl")));
     let rows = text.expect("metrics");
     rows.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
@@ -38,9 +38,9 @@ fn a_run_by_candles_operations_is_the_run_of_the_kernels() {
 }
 
 #[test]
-fn what_only_the_cpus_own_kernels_do_is_refused() {
+fn candle_kernels_refuse_int8() {
     for option in ["--base-dtype", "--rollout-dtype"] {
-        let said = refusal(&["eval", "--device", "cpu", "--kernels", "candle", option, "int8"]);
-        assert!(said.contains(option) && said.contains("without --kernels candle"), "{said}");
+        let error = refusal(&["eval", "--device", "cpu", "--kernels", "candle", option, "int8"]);
+        assert!(error.contains(option) && error.contains("without --kernels candle"), "{error}");
     }
 }

@@ -24,8 +24,8 @@ fn a_study_compares_objectives_and_writes_everything() {
         &SMALL,
     ];
     let done = tealight(&arguments.concat());
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{stderr}");
     let table = String::from_utf8_lossy(&done.stdout);
     for word in [
         "base",
@@ -190,8 +190,8 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         let rows = std::fs::read_to_string(Path::new(&parts).join("metrics.jsonl")).expect("rows");
         assert_eq!(rows.lines().count(), 4);
         let changed = [&["train", "--output", &parts, "--resume"], &SMALL[..], &settings].concat();
-        let said = refusal(&[&changed[..], &["--seed", "9", "--max-steps", "6"]].concat());
-        assert!(said.contains("seed was 0, is 9"), "{said}");
+        let error = refusal(&[&changed[..], &["--seed", "9", "--max-steps", "6"]].concat());
+        assert!(error.contains("seed was 0, is 9"), "{error}");
     }
 }
 
@@ -223,8 +223,8 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         assert!(kill.args(["-s", signal, &id]).status().expect("kill runs").success());
         let status = child.wait().expect("ends");
         assert_eq!(status.code(), Some(code));
-        let said = std::fs::read_to_string(folder.path(signal)).expect("what it said");
-        assert!(said.contains("finishing this step; again to stop now"), "{said}");
+        let stderr = std::fs::read_to_string(folder.path(signal)).expect("what it said");
+        assert!(stderr.contains("finishing this step; again to stop now"), "{stderr}");
         let rows = std::fs::read_to_string(&metrics).expect("rows").lines().count();
         let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
         assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());
@@ -287,16 +287,16 @@ fn gsm8k_with_the_real_tokenizer_goes_end_to_end() {
     let (sft, eval, rl) = (folder.path("sft"), folder.path("eval"), folder.path("rl"));
     let run = |arguments: &[&str]| {
         let done = tealight(arguments);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{said}");
-        said
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{stderr}");
+        stderr
     };
-    let said = run(command!(
+    let stderr = run(command!(
         "sft --from-scratch {config} --tokenizer {tokenizer} --dataset {} --max-samples 8 \
          --max-steps 1 --batch-size 4 --output {sft}",
         dataset("train")
     ));
-    assert!(said.contains("prompt = `question`, answer = `answer`"), "{said}");
+    assert!(stderr.contains("prompt = `question`, answer = `answer`"), "{stderr}");
     let model = format!("{sft}/final");
     run(command!(
         "eval --model {model} --dataset {} --max-samples 2 -n 2 -k 1,2 --max-completion-length 8 \

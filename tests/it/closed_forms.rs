@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn inside_the_right_answers_nothing_moves(case in cases()) {
+    fn tilting_preserves_ratios_among_correct_answers(case in cases()) {
         let tilted = case.tilted();
         let mu = case.mass(&tilted, true);
         let (target, wrong) = (case.given(&case.base, true), case.given(&case.base, false));

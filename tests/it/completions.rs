@@ -23,7 +23,7 @@ fn results(folder: &Folder, output: &str) -> Value {
 }
 
 #[test]
-fn runs_of_lm_eval_are_compared_whatever_their_files_are_called() {
+fn lm_eval_runs_are_compared_whatever_their_file_names() {
     let folder = Folder::new();
     let grade = |name: &str, correct: usize, output: &str, options: &[&str]| {
         let (file, output) = (folder.write(name, lm_eval(correct)), folder.path(output));
@@ -49,7 +49,7 @@ fn runs_of_lm_eval_are_compared_whatever_their_files_are_called() {
 }
 
 #[test]
-fn truncated_completions_count_by_a_rule_that_runs_must_share() {
+fn compared_runs_must_share_the_truncation_rule() {
     let folder = Folder::new();
     let line = |id: &str, reason: &str| {
         format!(
@@ -126,7 +126,7 @@ fn files_without_completions_are_errors() {
 
 #[cfg(unix)]
 #[test]
-fn functions_are_tried_before_anything_is_sampled() {
+fn verifier_functions_are_checked_before_sampling() {
     let folder = Folder::new();
     let function = "def judge(gold, completion, prompt):\n    return prompt.index(gold) >= 0\n";
     let spec = format!("python:{}:judge", folder.write("judge.py", function));

@@ -203,7 +203,7 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
 
 /// A model that is published as one of text and images: its text part is the model, and is what is saved.
 #[test]
-fn the_text_part_of_a_model_of_images_is_the_model() {
+fn text_weights_of_a_vision_model_load_alone() {
     let case = cases().into_iter().find(|case| case.name == "family-qwen3.5").expect("a case");
     let folder = tempfile::tempdir().expect("a folder");
     let whole = folder.path().join("whole");
@@ -221,9 +221,9 @@ fn the_text_part_of_a_model_of_images_is_the_model() {
         .into_iter()
         .map(|(name, x)| (name.replacen("model.", "model.language_model.", 1), x))
         .collect();
-    for beside in ["model.visual.blocks.0.attn.qkv.weight", "mtp.fc.weight"] {
+    for name in ["model.visual.blocks.0.attn.qkv.weight", "mtp.fc.weight"] {
         let x = Tensor::zeros((2, 2), DType::F32, &Device::Cpu).expect("zeros");
-        stored.insert(beside.to_owned(), x);
+        stored.insert(name.to_owned(), x);
     }
     let save = |stored: &HashMap<String, Tensor>| {
         candle_core::safetensors::save(stored, whole.join("model.safetensors")).expect("written");
@@ -253,6 +253,6 @@ fn the_text_part_of_a_model_of_images_is_the_model() {
     // A tensor of no known part is refused.
     stored.insert("model.else.weight".into(), stored["mtp.fc.weight"].clone());
     save(&stored);
-    let said = format!("{:#}", load().err().expect("refused"));
-    assert!(said.contains("unexpected tensor `model.else.weight`"), "{said}");
+    let error = format!("{:#}", load().err().expect("refused"));
+    assert!(error.contains("unexpected tensor `model.else.weight`"), "{error}");
 }

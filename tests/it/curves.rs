@@ -70,12 +70,12 @@ fn every_run_is_a_path_and_baselines_are_objectives() {
         assert!(seeds == 0 || shown.contains(&configuration), "{configuration} {shown:?}");
     }
     // The average ends where the run does.
-    let of = |name: &str| {
+    let last_pass_at_1 = |name: &str| {
         let all = curves[0]["curves"].as_array().expect("objectives");
         let one = all.iter().find(|one| one["objective"] == name).expect("an objective");
         one["points"][1]["pass@1"].clone()
     };
-    assert_eq!(of("none"), of("none averaged with the base"));
+    assert_eq!(last_pass_at_1("none"), last_pass_at_1("none averaged with the base"));
     // One objective is tested against the reference; baselines are described, and so are distinct answers.
     let tested = |curves: &Value| -> Vec<String> {
         let all = curves["comparisons"].as_array().expect("comparisons");
@@ -175,23 +175,23 @@ fn unequal_tuning_is_refused_unless_it_is_meant() {
     let output = folder.path("study");
     let unequal =
         ["study", "--output", &output, "--objectives", "grpo@{learning-rate=1e-5,1e-4},js"];
-    let said = refusal(&unequal);
-    assert!(said.contains("`grpo` has 2 configurations and `js` 1"), "{said}");
+    let error = refusal(&unequal);
+    assert!(error.contains("`grpo` has 2 configurations and `js` 1"), "{error}");
     assert!(!Path::new(&output).exists());
     let meant =
         [&unequal[..], &["--allow-unequal-tuning", "--plan", "--plan-rate", "1e4"]].concat();
     ok(&meant);
     let long =
         ["study", "--output", &output, "--objectives", "grpo@{max-steps=9}", "--max-steps", "8"];
-    let said = refusal(&long);
-    assert!(said.contains("9 steps") && said.contains("raise --max-steps"), "{said}");
+    let error = refusal(&long);
+    assert!(error.contains("9 steps") && error.contains("raise --max-steps"), "{error}");
     let usage = tealight(&["study", "--output", &output, "--objectives", "grpo@{1,2}"]);
-    let said = String::from_utf8_lossy(&usage.stderr).into_owned();
-    assert!(usage.status.code() == Some(2) && said.contains("learning-rate=1"), "{said}");
+    let stderr = String::from_utf8_lossy(&usage.stderr).into_owned();
+    assert!(usage.status.code() == Some(2) && stderr.contains("learning-rate=1"), "{stderr}");
 }
 
 #[test]
-fn a_plan_says_what_would_run_and_runs_nothing() {
+fn a_plan_lists_the_runs_without_running_them() {
     let folder = Folder::new();
     let output = folder.path("study");
     let more = ["--max-steps", "4", "--eval-steps", "2", "--plan"];

@@ -20,31 +20,31 @@ fn model(folder: &Folder) -> PathBuf {
 }
 
 #[test]
-fn bad_datasets_are_refused_by_name_line_and_mend() {
+fn dataset_errors_name_file_line_and_fix() {
     let folder = Folder::new();
     let output = folder.path("out");
     let eval = |dataset: &str, more: &[&str]| {
         refusal(&[&["eval", "--output", &output, "--dataset", dataset], more].concat())
     };
     let good = "{\"question\": \"1+1?\", \"answer\": \"2\"}\n";
-    let said = eval(&folder.write("bad.jsonl", format!("{good}{{oops\n")), &[]);
-    assert!(said.contains("bad.jsonl:2"), "{said}");
-    let said = eval(&folder.write("empty.jsonl", ""), &[]);
-    assert!(said.contains("empty"), "{said}");
-    let said = eval(&folder.write("a.jsonl", good), &["--answer-column", "gold"]);
-    assert!(said.contains("`gold`") && said.contains("question, answer"), "{said}");
+    let error = eval(&folder.write("bad.jsonl", format!("{good}{{oops\n")), &[]);
+    assert!(error.contains("bad.jsonl:2"), "{error}");
+    let error = eval(&folder.write("empty.jsonl", ""), &[]);
+    assert!(error.contains("empty"), "{error}");
+    let error = eval(&folder.write("a.jsonl", good), &["--answer-column", "gold"]);
+    assert!(error.contains("`gold`") && error.contains("question, answer"), "{error}");
     let twice = "{\"id\":\"a\",\"question\":\"q\",\"answer\":\"1\"}\n".repeat(2);
-    let said = eval(&folder.write("twice.jsonl", twice), &[]);
-    assert!(said.contains("the id `a` stands there twice"), "{said}");
-    let said =
+    let error = eval(&folder.write("twice.jsonl", twice), &[]);
+    assert!(error.contains("the id `a` stands there twice"), "{error}");
+    let error =
         eval(&folder.write("gold.jsonl", "{\"question\":\"q\",\"answer\":\"3 + +\"}\n"), &[]);
-    assert!(said.contains("no gold answer can be read") && said.contains("3 + +"), "{said}");
-    let said = eval(&folder.write("v.jsonl", good), &["--verifier", "nonsense"]);
-    assert!(said.contains("verifier `nonsense`") && said.contains("program:COMMAND"), "{said}");
-    let said = eval("nothing.jsonl", &[]);
-    assert!(said.contains("nothing.jsonl"), "{said}");
-    let said = eval("countdown/dev", &[]);
-    assert!(said.contains("train, valid, test, sft"), "{said}");
+    assert!(error.contains("no gold answer can be read") && error.contains("3 + +"), "{error}");
+    let error = eval(&folder.write("v.jsonl", good), &["--verifier", "nonsense"]);
+    assert!(error.contains("verifier `nonsense`") && error.contains("program:COMMAND"), "{error}");
+    let error = eval("nothing.jsonl", &[]);
+    assert!(error.contains("nothing.jsonl"), "{error}");
+    let error = eval("countdown/dev", &[]);
+    assert!(error.contains("train, valid, test, sft"), "{error}");
     assert!(!Path::new(&output).exists(), "nothing was written");
 }
 
@@ -52,68 +52,71 @@ fn bad_datasets_are_refused_by_name_line_and_mend() {
 fn impossible_settings_are_refused_before_any_work() {
     let folder = Folder::new();
     let output = folder.path("out");
-    let said = refusal(&["eval", "-n", "4", "-k", "1,8", "--output", &output]);
-    assert!(said.contains("pass@8") && said.contains("4 samples"), "{said}");
-    let said = refusal(&["train", "--num-generations", "1", "--output", &output]);
-    assert!(said.contains("num-generations"), "{said}");
-    let said = refusal(&["eval", "--device", "cuda:9", "--output", &folder.path("cuda")]);
-    assert!(said.contains("CUDA") || said.contains("cuda"), "{said}");
-    let said = refusal(&["study", "--test-dataset", "countdown/train", "--output", &output]);
-    assert!(said.contains("held out"), "{said}");
+    let error = refusal(&["eval", "-n", "4", "-k", "1,8", "--output", &output]);
+    assert!(error.contains("pass@8") && error.contains("4 samples"), "{error}");
+    let error = refusal(&["train", "--num-generations", "1", "--output", &output]);
+    assert!(error.contains("num-generations"), "{error}");
+    let error = refusal(&["eval", "--device", "cuda:9", "--output", &folder.path("cuda")]);
+    assert!(error.contains("CUDA") || error.contains("cuda"), "{error}");
+    let error = refusal(&["study", "--test-dataset", "countdown/train", "--output", &output]);
+    assert!(error.contains("held out"), "{error}");
     let short = folder.write("short.toml", "match = \"completions\"\nmax_steps = 1\n");
     let study = ["study", "--config", &short, "--objectives", "grpo,dph-f", "--output", &output];
-    let said = refusal(&study);
-    assert!(said.contains("lower --num-presamples"), "{said}");
+    let error = refusal(&study);
+    assert!(error.contains("lower --num-presamples"), "{error}");
     assert!(!std::path::Path::new(&output).join("base").exists(), "no work before the refusal");
     let config = folder.write("c.toml", "learning_rte = 1e-4\n");
-    let said = refusal(&["train", "--config", &config, "--output", &output]);
-    assert!(said.contains("c.toml") && said.contains("learning_rate"), "{said}");
+    let error = refusal(&["train", "--config", &config, "--output", &output]);
+    assert!(error.contains("c.toml") && error.contains("learning_rate"), "{error}");
     for (objective, reason) in [
         ("alpha-dpg:1", "infinite"),
         ("match:p-beta:js:filtered:beta=0.1", "lack"),
         ("grpo:tau=1", "no effect"),
     ] {
         let usage = tealight(&["train", "--objective", objective, "--output", &output]);
-        let said = String::from_utf8_lossy(&usage.stderr).into_owned();
-        assert!(usage.status.code() == Some(2) && said.contains(reason), "{said}");
+        let stderr = String::from_utf8_lossy(&usage.stderr).into_owned();
+        assert!(usage.status.code() == Some(2) && stderr.contains(reason), "{stderr}");
     }
-    let said = refusal(&["train", "--objective", "rloo", "--epsilon", "0.1", "--output", &output]);
-    assert!(said.contains("`epsilon` has no effect"), "{said}");
-    let said = refusal(&["train", "--explore", "all", "--output", &output]);
-    assert!(said.contains("rehearses nothing"), "{said}");
+    let error = refusal(&["train", "--objective", "rloo", "--epsilon", "0.1", "--output", &output]);
+    assert!(error.contains("`epsilon` has no effect"), "{error}");
+    let error = refusal(&["train", "--explore", "all", "--output", &output]);
+    assert!(error.contains("rehearses nothing"), "{error}");
     let twice = ["train", "--objective", "dph-f:pef-threshold=1", "--pef-threshold", "0.5"];
-    let said = refusal(&[&twice[..], &["--output", &output]].concat());
-    assert!(said.contains("leave one of them out"), "{said}");
-    let said = refusal(&["study", "--objectives", "js:2.4,js", "--output", &output]);
-    assert!(said.contains("train the same"), "{said}");
-    let said = refusal(&["study", "--variants", "best", "--eval-steps", "0", "--output", &output]);
-    assert!(said.contains("--eval-steps"), "{said}");
+    let error = refusal(&[&twice[..], &["--output", &output]].concat());
+    assert!(error.contains("leave one of them out"), "{error}");
+    let error = refusal(&["study", "--objectives", "js:2.4,js", "--output", &output]);
+    assert!(error.contains("train the same"), "{error}");
+    let error = refusal(&["study", "--variants", "best", "--eval-steps", "0", "--output", &output]);
+    assert!(error.contains("--eval-steps"), "{error}");
     let study = ["study", "--task", "countdown", "--eval-steps", "0", "--output", &output];
-    let said = refusal(&[&study[..], &["--temperatures", "0.8"]].concat());
-    assert!(said.contains("--temperatures needs --eval-steps"), "{said}");
-    let said = refusal(&[&study[..], &["--test-measure", "distinct"]].concat());
-    assert!(said.contains("--test-measure needs --eval-steps"), "{said}");
-    let said = refusal(&["train", "--steps-per-generation", "9", "--output", &output]);
-    assert!(said.contains("--prompts-per-step"), "{said}");
-    let said = refusal(&["train", "--eval-steps", "5", "--output", &output]);
-    assert!(said.contains("--eval-dataset"), "{said}");
-    let said = refusal(&["train", "--objective", "pkpo:8", "--output", &output]);
-    assert!(said.contains("at least 9 --num-generations"), "{said}");
-    let said = refusal(&["beta", "--validity", "0.2", "--target", "0.9", "--dataset", "x"]);
-    assert!(said.contains("--dataset has no effect without --measure"), "{said}");
+    let error = refusal(&[&study[..], &["--temperatures", "0.8"]].concat());
+    assert!(error.contains("--temperatures needs --eval-steps"), "{error}");
+    let error = refusal(&[&study[..], &["--test-measure", "distinct"]].concat());
+    assert!(error.contains("--test-measure needs --eval-steps"), "{error}");
+    let error = refusal(&["train", "--steps-per-generation", "9", "--output", &output]);
+    assert!(error.contains("--prompts-per-step"), "{error}");
+    let error = refusal(&["train", "--eval-steps", "5", "--output", &output]);
+    assert!(error.contains("--eval-dataset"), "{error}");
+    let error = refusal(&["train", "--objective", "pkpo:8", "--output", &output]);
+    assert!(error.contains("at least 9 --num-generations"), "{error}");
+    let error = refusal(&["beta", "--validity", "0.2", "--target", "0.9", "--dataset", "x"]);
+    assert!(error.contains("--dataset has no effect without --measure"), "{error}");
     let schedule = "kl-full:0.1:beta-end=0.01";
-    let said = refusal(&["lab", "ends", "--sampled", "--objectives", schedule]);
-    assert!(said.contains("schedule"), "{said}");
-    let said = refusal(&["lab", &folder.write("world.toml", "length = 2\n")]);
-    assert!(said.contains("world.toml:1: missing field `symbols`"), "{said}");
-    let said = refusal(&["lab", "ends", "--divergence", "reverse-kl"]);
-    assert!(said.contains("p-beta"), "{said}");
+    let error = refusal(&["lab", "ends", "--sampled", "--objectives", schedule]);
+    assert!(error.contains("schedule"), "{error}");
+    let error = refusal(&["lab", &folder.write("world.toml", "length = 2\n")]);
+    assert!(error.contains("world.toml:1: missing field `symbols`"), "{error}");
+    let error = refusal(&["lab", "ends", "--divergence", "reverse-kl"]);
+    assert!(error.contains("p-beta"), "{error}");
     let usage = tealight(&["train", "--objective", "kl"]);
     assert_eq!(usage.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&usage.stderr).contains("reverse-kl"));
-    let said =
+    let error =
         refusal(&["eval", "--max-completion-length", "600", "--output", &folder.path("long")]);
-    assert!(said.contains("context of 64") && said.contains("--max-completion-length"), "{said}");
+    assert!(
+        error.contains("context of 64") && error.contains("--max-completion-length"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -121,8 +124,8 @@ fn an_output_that_cannot_be_written_is_refused() {
     let folder = Folder::new();
     let file = folder.write("file", "");
     let output = format!("{file}/run");
-    let said = refusal(&["train", "--output", &output]);
-    assert!(said.contains("cannot be written") && said.contains(&output), "{said}");
+    let error = refusal(&["train", "--output", &output]);
+    assert!(error.contains("cannot be written") && error.contains(&output), "{error}");
 }
 
 #[test]
@@ -141,8 +144,8 @@ fn broken_models_are_refused_by_file_tensor_and_shape() {
     let (weights, config) = (read("model.safetensors"), read("config.json"));
 
     write("model.safetensors", &weights[..weights.len() - 1000]);
-    let said = eval();
-    assert!(said.contains("truncated") && said.contains("tensor `"), "{said}");
+    let error = eval();
+    assert!(error.contains("truncated") && error.contains("tensor `"), "{error}");
     write("model.safetensors", &weights[..100]);
     assert!(eval().contains("truncated in its header"));
     std::fs::remove_file(model.join("model.safetensors")).expect("removed");
@@ -154,17 +157,17 @@ fn broken_models_are_refused_by_file_tensor_and_shape() {
         "config.json",
         text.replace("\"intermediate_size\": 384", "\"intermediate_size\": 400").as_bytes(),
     );
-    let said = eval();
-    assert!(said.contains("[128, 384]") && said.contains("[128, 400]"), "{said}");
+    let error = eval();
+    assert!(error.contains("[128, 384]") && error.contains("[128, 400]"), "{error}");
     write(
         "config.json",
         text.replace("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5").as_bytes(),
     );
-    let said = eval();
-    assert!(said.contains("model.layers.4.") && said.contains("missing"), "{said}");
+    let error = eval();
+    assert!(error.contains("model.layers.4.") && error.contains("missing"), "{error}");
     write("config.json", text.replace("qwen2", "mamba").as_bytes());
-    let said = eval();
-    assert!(said.contains("mamba") && said.contains("supported"), "{said}");
+    let error = eval();
+    assert!(error.contains("mamba") && error.contains("supported"), "{error}");
     std::fs::remove_file(model.join("config.json")).expect("removed");
     assert!(eval().contains("config.json"));
     write("config.json", &config);
@@ -173,13 +176,13 @@ fn broken_models_are_refused_by_file_tensor_and_shape() {
         let text = String::from_utf8(read(file)).expect("text");
         write(file, text.replace("eos_token", "no_token").as_bytes());
     }
-    let said = eval();
-    assert!(said.contains("end-of-sequence"), "{said}");
+    let error = eval();
+    assert!(error.contains("end-of-sequence"), "{error}");
 }
 
 #[test]
 fn another_tools_options_get_a_hint_that_helps() {
     let usage = tealight(&["train", "--reward_funcs", "accuracy"]);
-    let said = String::from_utf8_lossy(&usage.stderr).into_owned();
-    assert!(usage.status.code() == Some(2) && said.contains("--verifier"), "{said}");
+    let stderr = String::from_utf8_lossy(&usage.stderr).into_owned();
+    assert!(usage.status.code() == Some(2) && stderr.contains("--verifier"), "{stderr}");
 }

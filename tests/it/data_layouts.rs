@@ -5,7 +5,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, refusal, said, succeeded, tealight};
+use crate::support::binary::{Folder, ok, refusal, stderr_of, succeeded, tealight};
 use crate::support::roomy::roomy_model;
 
 /// A model whose tokenizer has tokens for the letters of `question`, in place of digits.
@@ -48,13 +48,13 @@ fn columns_first_problem_and_left_out_problems_are_printed_before_anything_runs(
     assert!(run(&[]).contains("first problem: `5+9? Please reason step by step"));
     let countdown = folder.write("c.jsonl", "{\"target\": 24, \"nums\": [3, 8, 1]}\n");
     let done = succeeded(&["train", "--model", &model, "--dataset", &countdown, "--dry-run"]);
-    let text = said(&done);
+    let text = stderr_of(&done);
     assert!(text.contains("checked by `countdown`") && text.contains("numbers = `nums`"), "{text}");
     assert!(String::from_utf8_lossy(&done.stdout).contains("answer `3,8,1=24`"));
 }
 
 #[test]
-fn countdown_is_no_default_for_a_model_that_reads_words() {
+fn a_language_model_needs_a_named_dataset() {
     let folder = Folder::new();
     let model = model_with_words(&folder);
     let output = folder.path("out");
@@ -80,7 +80,7 @@ fn a_study_holds_problems_out_where_no_test_set_is_named() {
     let small: Vec<&str> = small.split_whitespace().collect();
     let study = ["study", "--dataset", &data, "--output", &output];
     let done = tealight(&[&study[..], &small].concat());
-    let text = said(&done);
+    let text = stderr_of(&done);
     assert!(done.status.success(), "{text}");
     assert!(text.contains("2 of the 10 problems of") && text.contains("are held out"), "{text}");
     assert!(!text.contains("countdown/"), "{text}");
@@ -142,7 +142,7 @@ fn a_set_is_the_same_by_its_file_or_by_its_name() {
         ("a.jsonl", "named-too", &["--name", "numbers"]),
     ] {
         let done = evaluate(dataset, output, more);
-        assert!(done.status.success(), "{output}: {}", said(&done));
+        assert!(done.status.success(), "{output}: {}", stderr_of(&done));
     }
     let compare = |a: &str, b: &str| [folder.path(a), folder.path(b)];
     let [a, b] = compare("whole", "dotted");
@@ -160,5 +160,9 @@ fn a_set_is_the_same_by_its_file_or_by_its_name() {
     assert_eq!(results["sets"][0]["name"], "numbers");
     // A name is of one set.
     let done = evaluate("a.jsonl,b.jsonl", "two", &["--name", "numbers"]);
-    assert!(said(&done).contains("--name numbers is the name of one set"), "{}", said(&done));
+    assert!(
+        stderr_of(&done).contains("--name numbers is the name of one set"),
+        "{}",
+        stderr_of(&done)
+    );
 }

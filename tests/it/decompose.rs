@@ -99,13 +99,13 @@ fn grpo_ends_beyond_its_objective() {
 #[test]
 fn forward_kl_to_p_star_adds_nothing_to_the_limit() {
     let rows = taken_apart(&World::ends(4), &[BIGRAM], (&[0.0], &[0.0, 0.5]), converged(10));
-    let of = |alpha: f64| rows.iter().find(|row| row.alpha == alpha).expect("taken apart");
-    assert!(of(0.0).objective < 1e-8, "{:?}", of(0.0));
-    assert!(of(0.5).objective > 1e-3, "{:?}", of(0.5));
+    let row_at = |alpha: f64| rows.iter().find(|row| row.alpha == alpha).expect("taken apart");
+    assert!(row_at(0.0).objective < 1e-8, "{:?}", row_at(0.0));
+    assert!(row_at(0.5).objective > 1e-3, "{:?}", row_at(0.5));
 }
 
 #[test]
-fn what_has_no_distance_is_refused() {
+fn impossible_decompositions_are_refused() {
     let world = World::ends(3);
     let refused = |betas: &[f64], alphas: &[f64], distance: Divergence| -> String {
         let search = Descent { iterations: 2, learning_rate: 0.03 };
@@ -124,7 +124,7 @@ fn what_has_no_distance_is_refused() {
 /// At one target validity, bases that differ in the mass of correct answers alone have the same optimum in every class,
 /// though beta falls; answers are lost where the class cannot represent p_beta.
 #[test]
-fn at_one_validity_a_falling_beta_alone_changes_nothing() {
+fn equal_targets_have_equal_optima_whatever_beta() {
     let world = World::ends(4);
     let search = Descent { iterations: 1500, learning_rate: 0.03 };
     let own = world.solve_rate(0);
@@ -142,8 +142,8 @@ fn at_one_validity_a_falling_beta_alone_changes_nothing() {
         let class_beta = row.class_beta.expect("a smaller beta reaches the target");
         assert!(class_beta < row.beta);
         assert!(row.class_validity.expect("found") >= 0.9);
-        let kept = row.class_effective_valid.expect("found");
-        assert!(kept < row.effective_valid[1], "{row:?}");
+        let effective_valid = row.class_effective_valid.expect("found");
+        assert!(effective_valid < row.effective_valid[1], "{row:?}");
     }
     assert!((first.validity[1] - last.validity[1]).abs() < 1e-3, "{first:?} {last:?}");
     let apart = (first.effective_valid[1] / last.effective_valid[1]).ln().abs();
@@ -157,7 +157,7 @@ fn at_one_validity_a_falling_beta_alone_changes_nothing() {
 
 /// The laboratory's walk is the task's: the same answers are correct.
 #[test]
-fn the_walk_of_the_laboratory_is_the_task() {
+fn lab_world_walk_matches_the_walk_task() {
     let world = World::named("walk").expect("known");
     let task: Dataset = tealight_datasets::open("walk/test", &read::Columns::default(), Some(5000))
         .expect("a task");

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, ok, refusal, said, tealight};
+use crate::support::binary::{Folder, command, ok, refusal, stderr_of, tealight};
 use crate::support::runs::{json, train, trained};
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn a_directory_that_holds_nothing_yet_is_free() {
 }
 
 #[test]
-fn nothing_of_others_is_overwritten() {
+fn files_of_other_programs_are_not_overwritten() {
     let folder = Folder::new();
     let place = folder.path("thesis");
     std::fs::create_dir_all(&place).expect("a folder");
@@ -79,8 +79,8 @@ fn nothing_of_others_is_overwritten() {
         let text = refusal(arguments);
         assert!(text.contains("thesis"), "{arguments:?}: {text}");
         for name in ["config.json", "results.json"] {
-            let kept = std::fs::read_to_string(format!("{place}/{name}")).expect("there");
-            assert_eq!(kept, "{\"mine\": true}", "{arguments:?}");
+            let content = std::fs::read_to_string(format!("{place}/{name}")).expect("there");
+            assert_eq!(content, "{\"mine\": true}", "{arguments:?}");
         }
     }
     // On request, what Tealight writes is replaced, and the rest stays.
@@ -144,7 +144,7 @@ fn completions(output: &str) -> HashSet<(String, u64, String)> {
 }
 
 #[test]
-fn a_larger_n_goes_on_from_the_samples_that_are_there() {
+fn a_larger_n_reuses_existing_samples() {
     let folder = Folder::new();
     let (grown, whole) = (folder.path("grown"), folder.path("whole"));
     let eval = |output: &str, n: &str| {
@@ -166,7 +166,7 @@ fn a_larger_n_goes_on_from_the_samples_that_are_there() {
 }
 
 #[test]
-fn numbers_that_mean_nothing_are_refused_in_one_line() {
+fn out_of_range_numbers_give_a_one_line_error() {
     let folder = Folder::new();
     let output = folder.path("o");
     let to = ["--output", &output];
@@ -183,7 +183,7 @@ fn numbers_that_mean_nothing_are_refused_in_one_line() {
     ] {
         let done =
             tealight(&[arguments, if arguments[0] == "lab" { &[] } else { &to[..] }].concat());
-        let text = said(&done);
+        let text = stderr_of(&done);
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {text}");
         assert!(text.contains(name) && text.lines().count() == 1, "{arguments:?}: {text}");
     }
@@ -192,7 +192,7 @@ fn numbers_that_mean_nothing_are_refused_in_one_line() {
         let output = folder.path(name);
         let done =
             train(&output, &["--max-steps", "2", "--max-grad-norm", norm, "--save-steps", "0"]);
-        assert!(done.status.success(), "{}", said(&done));
+        assert!(done.status.success(), "{}", stderr_of(&done));
         let text = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
         let last: Value = serde_json::from_str(text.lines().last().expect("a row")).expect("JSON");
         (last["loss"].clone(), last["grad_norm"].clone())
@@ -201,7 +201,7 @@ fn numbers_that_mean_nothing_are_refused_in_one_line() {
 }
 
 #[test]
-fn runs_that_differ_are_not_compared_without_a_word() {
+fn comparing_different_settings_warns() {
     let folder = Folder::new();
     let eval = |name: &str, more: &[&str]| {
         let output = folder.path(name);
@@ -230,7 +230,7 @@ fn runs_that_differ_are_not_compared_without_a_word() {
     assert!(
         done.status.success() && table.contains("(temperature 1.3)"),
         "{table} {}",
-        said(&done)
+        stderr_of(&done)
     );
     ok(&["compare", &base, &asked, "--across", "n,instruction"]);
     let text = refusal(&["compare", &base, &same, "--across", "temperature"]);
@@ -292,7 +292,11 @@ fn errors_of_the_dataset_come_before_the_model_is_loaded() {
     let folder = Folder::new();
     let data = folder.write("q.jsonl", "{\"oops\": 1}\n");
     let done = tealight(&["train", "--dataset", &data, "--dry-run"]);
-    assert!(!done.status.success() && !said(&done).contains("parameters"), "{}", said(&done));
+    assert!(
+        !done.status.success() && !stderr_of(&done).contains("parameters"),
+        "{}",
+        stderr_of(&done)
+    );
     let place = folder.path("runs");
     std::fs::create_dir_all(&place).expect("a folder");
     let text =
@@ -303,6 +307,6 @@ fn errors_of_the_dataset_come_before_the_model_is_loaded() {
     command.current_dir(folder.0.path()).env("HF_ENDPOINT", "http://127.0.0.1:9");
     let done =
         command.args(["eval", "--model", "runs/final", "--output", "o"]).output().expect("runs");
-    let text = said(&done);
+    let text = stderr_of(&done);
     assert!(text.contains("runs has no such directory"), "{text}");
 }

@@ -196,8 +196,8 @@ fn the_time_of_a_request_includes_its_answer() {
     let folder = Folder::new();
     let engine = Engine::start(&[Mood::Drips]);
     let done = eval(&engine, &folder.path("eval"), &[]);
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains("trying again"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && stderr.contains("trying again"), "{stderr}");
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     assert!(eval(&calm, &whole, &[]).status.success());
     let done = eval(&rough, &parts, &["--concurrency", "3"]);
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{stderr}");
     for word in ["429", "500", "no answer in time", "malformed", "trying again"] {
-        assert!(said.contains(word), "{word}: {said}");
+        assert!(stderr.contains(word), "{word}: {stderr}");
     }
     let (a, b) = (completions(&whole), completions(&parts));
     assert_eq!(b.len(), 24);
@@ -221,38 +221,38 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
 }
 
 #[test]
-fn a_broken_choice_is_drawn_again_and_one_that_never_comes_is_counted_apart() {
+fn invalid_choices_are_retried_then_counted_as_unjudged() {
     let folder = Folder::new();
     let (calm, holey) = (Engine::start(&[]), Engine::start(&[Mood::Holey; 6]));
     let (whole, fixed) = (folder.path("whole"), folder.path("fixed"));
     assert!(eval(&calm, &whole, &[]).status.success());
     let done = eval(&holey, &fixed, &["--concurrency", "2"]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let of = |output: &str| {
+    let summary_of = |output: &str| {
         let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
         serde_json::from_str::<Value>(&text).expect("JSON")["sets"][0]["summary"].clone()
     };
-    assert_eq!((&of(&fixed)["unjudged"], &of(&fixed)["n"]), (&json!(0), &json!(4)));
+    assert_eq!((&summary_of(&fixed)["unjudged"], &summary_of(&fixed)["n"]), (&json!(0), &json!(4)));
     assert_eq!(completions(&fixed).iter().collect::<HashSet<_>>().len(), 24);
     // One that never comes: counted apart, said with its reason, and the run goes on.
     let never = Engine::start(&[Mood::Mute; 2]);
     let output = folder.path("never");
     let done =
         eval(&never, &output, &["--retries", "1", "--concurrency", "1", "--max-unjudged", "1"]);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success() && said.contains("4 of 4 samples failed"), "{said}");
-    assert!(said.contains("the server gave a choice without text"), "{said}");
-    let summary = of(&output);
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success() && stderr.contains("4 of 4 samples failed"), "{stderr}");
+    assert!(stderr.contains("the server gave a choice without text"), "{stderr}");
+    let summary = summary_of(&output);
     assert_eq!((&summary["unjudged"], &summary["unjudged_problems"]), (&json!(4), &json!(1)));
     assert_eq!(summary["problems"], 5);
     // Judging again does not make them wrong.
     let again = eval(&never, &output, &["--verifier", "regex:x", "--max-unjudged", "1"]);
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
-    assert_eq!(of(&output)["unjudged"], 4);
+    assert_eq!(summary_of(&output)["unjudged"], 4);
 }
 
 #[test]
-fn neutral_filters_are_sent_and_nothing_that_a_server_fills_in() {
+fn requests_send_neutral_filters_so_that_server_defaults_do_not_apply() {
     let folder = Folder::new();
     let engine = Engine::start(&[]);
     assert!(eval(&engine, &folder.path("known"), &[]).status.success());
@@ -321,24 +321,24 @@ fn a_servers_samples_of_the_base_are_stored_with_the_bases_own_log_probabilities
 }
 
 #[test]
-fn what_fails_for_good_ends_the_run_with_the_servers_words() {
+fn permanent_server_errors_end_the_run_with_the_servers_message() {
     let folder = Folder::new();
     let engine = Engine::start(&[Mood::Forbids]);
     let output = folder.path("eval");
     let arguments =
         ["eval", "--engine", &engine.address, "--output", &output, "-n", "1", "-k", "1"];
-    let said = refusal(&[&arguments[..], &["--concurrency", "1", "--max-samples", "3"]].concat());
-    assert!(said.contains("401") && said.contains("no key"), "{said}");
+    let error = refusal(&[&arguments[..], &["--concurrency", "1", "--max-samples", "3"]].concat());
+    assert!(error.contains("401") && error.contains("no key"), "{error}");
     let engine = Engine::start(&[Mood::Broken; 3]);
     let output = folder.path("retries");
     let done = tealight(command!(
         "eval --engine {} --output {output} -n 1 -k 1 --retries 2 --concurrency 1",
         engine.address
     ));
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(!done.status.success() && said.contains("gave up after 3 tries"), "{said}");
-    let said = refusal(&["eval", "--engine", "localhost", "--output", &folder.path("x")]);
-    assert!(said.contains("http://localhost:8000"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && stderr.contains("gave up after 3 tries"), "{stderr}");
+    let error = refusal(&["eval", "--engine", "localhost", "--output", &folder.path("x")]);
+    assert!(error.contains("http://localhost:8000"), "{error}");
 }
 
 #[test]
@@ -348,17 +348,17 @@ fn an_address_where_every_connection_is_closed_is_refused_before_anything_is_ask
     let address = format!("http://{}", listener.local_addr().expect("bound"));
     std::thread::spawn(move || listener.incoming().for_each(drop));
     let output = folder.path("eval");
-    let said = refusal(&["eval", "--engine", &address, "--model", "served", "--output", &output]);
-    assert!(said.contains(&format!("--engine {address}: no server answers there")), "{said}");
+    let error = refusal(&["eval", "--engine", &address, "--model", "served", "--output", &output]);
+    assert!(error.contains(&format!("--engine {address}: no server answers there")), "{error}");
 }
 
 #[test]
-fn a_server_that_samples_from_another_model_than_was_asked_for_is_named_once() {
+fn a_server_reporting_another_model_is_warned_about_once() {
     let folder = Folder::new();
-    let said = |model: &str| {
+    let warnings = |model: &str| {
         let done = eval(&Engine::start(&[]), &folder.path(model), &["--engine-model", model]);
         assert!(done.status.success());
         String::from_utf8_lossy(&done.stderr).matches("by its own account").count()
     };
-    assert_eq!((said("served"), said("another")), (0, 1));
+    assert_eq!((warnings("served"), warnings("another")), (0, 1));
 }

@@ -56,9 +56,9 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
     let mut text = std::fs::read_to_string(&file).expect("samples");
     text.push_str("{\"problem\":\"1,2,3");
     std::fs::write(&file, text).expect("written");
-    let said = eval(&parts, &how);
-    let said = String::from_utf8_lossy(&said.stderr).into_owned();
-    assert!(said.contains("cut off by a crash"), "{said}");
+    let done = eval(&parts, &how);
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(stderr.contains("cut off by a crash"), "{stderr}");
     assert_eq!(samples(&whole), samples(&parts));
     let numbers = |output: &str| json(format!("{output}/results.json"))["sets"].clone();
     assert_eq!(numbers(&whole), numbers(&parts));
@@ -72,8 +72,8 @@ fn another_verifier_or_k_judges_again_without_sampling() {
     let before = samples(&output);
     let first = json(format!("{output}/results.json"));
     let again = eval(&output, &["-n", "8", "-k", "1,2,4", "--verifier", "regex:(.*)"]);
-    let said = String::from_utf8_lossy(&again.stderr);
-    assert!(!said.contains("12/12"), "nothing is drawn: {said}");
+    let stderr = String::from_utf8_lossy(&again.stderr);
+    assert!(!stderr.contains("12/12"), "nothing is drawn: {stderr}");
     let second = json(format!("{output}/results.json"));
     assert_eq!(second["sets"][0]["verifier"], "regex");
     assert_eq!(second["sets"][0]["summary"]["pass@k"]["1"]["value"], 0.0);
@@ -104,19 +104,19 @@ fn samples_are_kept_and_never_mistaken_for_others() {
     assert_eq!(all, samples(&output));
     // Another temperature, and another prompt under an id, are refused.
     let how = ["eval", "--output", &output, "-n", "4", "-k", "4", "--max-completion-length", "20"];
-    let said = refusal(&[&how[..], &["--temperature", "0.5"]].concat());
-    assert!(said.contains("temperature was 1, is 0.5"), "{said}");
+    let error = refusal(&[&how[..], &["--temperature", "0.5"]].concat());
+    assert!(error.contains("temperature was 1, is 0.5"), "{error}");
     let asked = |text: &str| folder.write("q.jsonl", format!("{{\"id\":\"a\",{text}}}\n"));
     let file = asked("\"prompt\":[{\"role\":\"user\",\"content\":\"1+1=\"}],\"answer\":\"2\"");
     let other = folder.path("other");
     eval(&other, &["-n", "2", "-k", "1", "--dataset", &file]);
     asked("\"prompt\":[{\"role\":\"user\",\"content\":\"2+0=\"}],\"answer\":\"2\"");
     let how = ["eval", "--output", &other, "-n", "2", "-k", "1", "--max-completion-length", "20"];
-    let said = refusal(&[&how[..], &["--dataset", &file]].concat());
-    assert!(said.contains("the prompt of problem `a`"), "{said}");
+    let error = refusal(&[&how[..], &["--dataset", &file]].concat());
+    assert!(error.contains("the prompt of problem `a`"), "{error}");
     let twice = folder.path("twice");
-    let said = refusal(&["eval", "--output", &twice, "--dataset", "countdown,countdown/train"]);
-    assert!(said.contains("`countdown/train` stands twice"), "{said}");
+    let error = refusal(&["eval", "--output", &twice, "--dataset", "countdown,countdown/train"]);
+    assert!(error.contains("`countdown/train` stands twice"), "{error}");
     let presamples = ["eval", "--output", &twice, "--presamples", "x", "--top-k", "5"];
     assert!(refusal(&presamples).contains("whole distributions"));
 }
@@ -156,7 +156,7 @@ fn a_suite_has_several_sets_and_temperatures() {
 }
 
 #[test]
-fn completions_from_elsewhere_get_the_same_report() {
+fn graded_completions_of_other_programs_get_the_same_report() {
     let folder = Folder::new();
     // An evaluation's samples, graded as another program's completions, count the same.
     let output = folder.path("eval");
@@ -171,11 +171,11 @@ fn completions_from_elsewhere_get_the_same_report() {
     let file = folder.write("strangers.jsonl", &lines);
     let graded = folder.path("graded");
     ok(command!("grade {file} --dataset countdown/train --output {graded} -k 1,8"));
-    let of = |output: &str, key: &str| {
+    let summary = |output: &str, key: &str| {
         json(format!("{output}/results.json"))["sets"][0]["summary"][key].clone()
     };
     for key in ["pass@k", "unique_correct@k", "maj@k", "no_answer"] {
-        assert_eq!(of(&output, key), of(&graded, key), "{key}");
+        assert_eq!(summary(&output, key), summary(&graded, key), "{key}");
     }
     // Different numbers of completions: each problem's own estimate, k up to the fewest.
     let mixed = folder.write(
@@ -185,17 +185,17 @@ fn completions_from_elsewhere_get_the_same_report() {
     let output = folder.path("mixed");
     let done = tealight(&["grade", &mixed, "--output", &output, "--json", "--quiet"]);
     assert!(String::from_utf8_lossy(&done.stderr).contains("the last line was cut off"));
-    assert_eq!(of(&output, "pass@k")["1"]["value"], 0.5);
-    assert_eq!(of(&output, "n"), 2);
-    let said = refusal(&["grade", &mixed, "--output", &folder.path("k"), "-k", "4"]);
-    assert!(said.contains("problem `2` has 2 samples"), "{said}");
-    let said = refusal(&[
+    assert_eq!(summary(&output, "pass@k")["1"]["value"], 0.5);
+    assert_eq!(summary(&output, "n"), 2);
+    let error = refusal(&["grade", &mixed, "--output", &folder.path("k"), "-k", "4"]);
+    assert!(error.contains("problem `2` has 2 samples"), "{error}");
+    let error = refusal(&[
         "grade",
         &folder.write("none.jsonl", "{\"id\":1,\"completion\":\"7\"}\n"),
         "--output",
         &folder.path("g"),
     ]);
-    assert!(said.contains("none.jsonl:1") && said.contains("--dataset"), "{said}");
+    assert!(error.contains("none.jsonl:1") && error.contains("--dataset"), "{error}");
 }
 
 #[test]
@@ -252,8 +252,8 @@ fn evaluations_are_compared_problem_by_problem() {
     let page = std::fs::read_to_string(folder.path("more/report.html")).expect("a page");
     assert!(page.contains("resampling noise"), "the transitions");
     // Not with a draw that has the random numbers of a run.
-    let said = refusal(&["compare", &one, &two, "--second-draw", &two]);
-    assert!(said.contains("has the seed of") && said.contains("--seed"), "{said}");
+    let error = refusal(&["compare", &one, &two, "--second-draw", &two]);
+    assert!(error.contains("has the seed of") && error.contains("--seed"), "{error}");
     assert!(Path::new(&output).join("report.html").exists());
     let fewer = [
         &["eval", "--output", &three, "-n", "8", "-k", "1,8"],
@@ -261,13 +261,13 @@ fn evaluations_are_compared_problem_by_problem() {
         &["--max-samples", "5"],
     ];
     assert!(tealight(&fewer.concat()).status.success());
-    let said = refusal(&["compare", &one, &three]);
-    assert!(said.contains("7 only in the first") && said.contains("--intersect"), "{said}");
+    let error = refusal(&["compare", &one, &three]);
+    assert!(error.contains("7 only in the first") && error.contains("--intersect"), "{error}");
     assert!(tealight(&["compare", &one, &three, "--intersect"]).status.success());
-    let said = refusal(&["compare", &one]);
-    assert!(said.contains("at least two"), "{said}");
-    let said = refusal(&["compare", &one, &folder.path("nothing")]);
-    assert!(said.contains("results.json"), "{said}");
+    let error = refusal(&["compare", &one]);
+    assert!(error.contains("at least two"), "{error}");
+    let error = refusal(&["compare", &one, &folder.path("nothing")]);
+    assert!(error.contains("results.json"), "{error}");
 }
 
 #[test]
@@ -292,8 +292,8 @@ fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
     let run = |output: &str| {
         let done = tealight(&["batch", "-i", &input, "-o", output, "--device", "cpu"]);
         // One of them cannot be answered.
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.code() == Some(1) && said.contains("1 of"), "{said}");
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(1) && stderr.contains("1 of"), "{stderr}");
         let mut lines: Vec<String> = std::fs::read_to_string(output)
             .expect("responses")
             .lines()
@@ -304,17 +304,17 @@ fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
     };
     let all = run(&whole);
     assert_eq!(all.len(), 4);
-    let of = |id: &str| -> Value {
+    let response = |id: &str| -> Value {
         let rows = all.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         rows.into_iter().find(|row| row["custom_id"] == id).expect("a response")
     };
-    let body = &of("a")["response"]["body"];
+    let body = &response("a")["response"]["body"];
     assert_eq!(body["choices"].as_array().map(Vec::len), Some(3));
     assert!(body["choices"][0]["logprobs"]["token_logprobs"][0].as_f64().expect("a number") <= 0.0);
     assert!(body["usage"]["completion_tokens"].as_u64() > Some(0));
-    assert!(of("bad")["error"]["message"].as_str().expect("why").contains("best_of"));
+    assert!(response("bad")["error"]["message"].as_str().expect("why").contains("best_of"));
     // One answer is there, a second was cut off in the middle.
-    let first = serde_json::to_string(&of("b")).expect("JSON");
+    let first = serde_json::to_string(&response("b")).expect("JSON");
     std::fs::write(&parts, format!("{first}\n{}", &all[0][..40])).expect("written");
     let again = run(&parts);
     assert_eq!(again.len(), 4);
@@ -328,8 +328,8 @@ fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
     };
     assert_eq!(texts(&all), texts(&again));
     let twice = folder.write("twice.jsonl", format!("{}{}", line("a", good), line("a", good)));
-    let said = refusal(&["batch", "-i", &twice, "-o", &folder.path("o.jsonl")]);
-    assert!(said.contains("twice.jsonl:2") && said.contains("duplicate custom_id"), "{said}");
+    let error = refusal(&["batch", "-i", &twice, "-o", &folder.path("o.jsonl")]);
+    assert!(error.contains("twice.jsonl:2") && error.contains("duplicate custom_id"), "{error}");
 }
 
 #[test]

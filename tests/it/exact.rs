@@ -38,8 +38,8 @@ fn samples_agree_with_probabilities() {
     let set = summary("countdown/test", &folder);
     let (sampled, exact) = (&set["summary"], &set["summary"]["exact"]);
     assert_eq!((&exact["problems"], &sampled["problems"]), (&12.into(), &12.into()));
-    let at = |of: &Value, name: &str, k: &str| {
-        of[name][k]["value"].as_f64().unwrap_or_else(|| panic!("no {name} {k}"))
+    let at = |summary: &Value, name: &str, k: &str| {
+        summary[name][k]["value"].as_f64().unwrap_or_else(|| panic!("no {name} {k}"))
     };
     // The largest standard deviation of a problem's estimate, times the root of n.
     let measures = [
@@ -64,37 +64,37 @@ fn samples_agree_with_probabilities() {
 }
 
 #[test]
-fn what_has_no_probabilities_is_refused() {
+fn exact_evaluation_refuses_filters_and_servers() {
     let folder = Folder::new();
     let file = folder.write("data.jsonl", "{\"question\": \"1+1?\", \"answer\": \"2\"}\n");
-    let said =
+    let error =
         refusal(&["eval", "--dataset", &file, "--exact", "-n", "1", "--no-greedy", "--quiet"]);
-    assert!(said.contains("--exact") && said.contains("cannot be listed"), "{said}");
-    let said = refusal(&["eval", "--exact", "--top-p", "0.9", "--quiet"]);
-    assert!(said.contains("--exact compares whole distributions"), "{said}");
-    let said = refusal(&["eval", "--exact", "--engine", "http://127.0.0.1:9", "--quiet"]);
-    assert!(said.contains("leave --engine out"), "{said}");
+    assert!(error.contains("--exact") && error.contains("cannot be listed"), "{error}");
+    let error = refusal(&["eval", "--exact", "--top-p", "0.9", "--quiet"]);
+    assert!(error.contains("--exact compares whole distributions"), "{error}");
+    let error = refusal(&["eval", "--exact", "--engine", "http://127.0.0.1:9", "--quiet"]);
+    assert!(error.contains("leave --engine out"), "{error}");
 }
 
 #[test]
-fn what_cannot_be_listed_is_refused_before_anything_is_sampled() {
+fn exact_evaluation_refuses_unlistable_answers_before_sampling() {
     let folder = Folder::new();
     let output = folder.path("eval");
     let eval = ["eval", "--exact", "-n", "2", "--no-greedy", "--quiet", "--output", &output];
     // Targets of a hundred have too many chains; the listed ones alone would be another dataset.
     let chain = ["--suite", "chain", "--max-samples", "3", "--max-completion-length", "20"];
-    let said = refusal(&[&eval[..], &chain].concat());
-    assert!(said.contains("chain/longer are too many to be listed"), "{said}");
+    let error = refusal(&[&eval[..], &chain].concat());
+    assert!(error.contains("chain/longer are too many to be listed"), "{error}");
     assert!(!std::path::Path::new(&output).exists());
     let short =
         ["--dataset", "countdown/test", "--max-completion-length", "4", "--max-samples", "2"];
-    let said = refusal(&[&eval[..], &short].concat());
-    assert!(said.contains("raise it"), "{said}");
+    let error = refusal(&[&eval[..], &short].concat());
+    assert!(error.contains("raise it"), "{error}");
     assert!(!std::path::Path::new(&output).exists());
 }
 
 #[test]
-fn an_end_of_sequence_that_is_listed_twice_counts_once() {
+fn a_repeated_eos_token_counts_once() {
     let folder = Folder::new();
     let exact = |name: &str, eos: &str| -> Value {
         let model = copy_of_embedded("countdown", &folder, name, eos);
@@ -105,7 +105,7 @@ fn an_end_of_sequence_that_is_listed_twice_counts_once() {
 }
 
 #[test]
-fn every_way_to_end_counts() {
+fn every_eos_token_contributes_probability() {
     let folder = Folder::new();
     let (model, output) =
         (copy_of_embedded("tasks", &folder, "two", "[1, 0]"), folder.path("eval"));

@@ -14,11 +14,11 @@ fn an_evaluation_and_a_grading_extrapolate_alike() {
     );
     let eval = words(&eval);
     let done = tealight(&eval);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success() && said.contains("pass@64, extrapolated: "), "{said}");
+    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success() && stdout.contains("pass@64, extrapolated: "), "{stdout}");
     assert!(
-        said.contains("check of the extrapolation: 4 samples a problem predict pass@8"),
-        "{said}"
+        stdout.contains("check of the extrapolation: 4 samples a problem predict pass@8"),
+        "{stdout}"
     );
     let results = |folder: &str| -> Value {
         let text = std::fs::read_to_string(format!("{folder}/results.json")).expect("results");

@@ -21,11 +21,11 @@ fn no_possible_objective_is_refused_as_a_bug() {
 }
 
 #[test]
-fn the_check_says_that_it_leaves_a_cut_of_pseudo_rewards_out() {
-    let said = |text: &str| {
+fn self_check_reports_that_it_omits_the_max_reward_clip() {
+    let report = |text: &str| {
         let objective: Objective = text.parse().expect("possible");
         self_check(&objective.plan, text).expect("no bug")
     };
-    assert!(said("kl-dpg:max-reward=2").contains("without max-reward"));
-    assert!(!said("grpo").contains("without max-reward"));
+    assert!(report("kl-dpg:max-reward=2").contains("without max-reward"));
+    assert!(!report("grpo").contains("without max-reward"));
 }

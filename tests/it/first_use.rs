@@ -1,6 +1,6 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
-use crate::support::binary::{Folder, command, ok, refusal, said, tealight, words};
+use crate::support::binary::{Folder, command, ok, refusal, stderr_of, tealight, words};
 use crate::support::roomy::roomy_model;
 use crate::support::runs::{json, train, trained};
 
@@ -17,9 +17,9 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
         let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
         let command = command.env("TMPDIR", &temporary).current_dir(&temporary).args(arguments);
         let done = command.output().expect("runs");
-        assert!(done.status.success(), "{}", said(&done));
+        assert!(done.status.success(), "{}", stderr_of(&done));
         assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0, "{arguments:?}");
-        assert!(said(&done).contains("nothing was saved"), "{}", said(&done));
+        assert!(stderr_of(&done).contains("nothing was saved"), "{}", stderr_of(&done));
         done
     };
     let done = run(&["eval", "--max-samples", "4", "-n", "2"]);
@@ -27,8 +27,8 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
     // Of two samples, Pass@1 and Pass@2 without being asked.
     assert!(table.contains("\n 1 ") && table.contains("\n 2 "), "{table}");
     assert!(table.contains("greedy pass@1") && table.contains("0.0 % truncated"), "{table}");
-    let kept = folder.path("kept");
-    let again = tealight(&["eval", "--max-samples", "4", "-n", "2", "--output", &kept]);
+    let saved = folder.path("kept");
+    let again = tealight(&["eval", "--max-samples", "4", "-n", "2", "--output", &saved]);
     assert_eq!(table, shown(&again), "the same numbers, kept or not");
     // Other programs' samples do not say how completions ended nor how long they are.
     let lines = folder
@@ -39,12 +39,12 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
         "{table}"
     );
     assert!(table.contains("lengths unknown"), "{table}");
-    let said = refusal(&["grade", &lines, "--overwrite"]);
-    assert!(said.contains("--overwrite has no effect without --output"), "{said}");
+    let error = refusal(&["grade", &lines, "--overwrite"]);
+    assert!(error.contains("--overwrite has no effect without --output"), "{error}");
 }
 
 #[test]
-fn judged_lines_are_judged_by_their_problem_and_not_by_their_own_answer() {
+fn graded_lines_need_the_datasets_gold_answers() {
     let folder = Folder::new();
     let line = |id: usize| {
         format!(
@@ -52,18 +52,18 @@ fn judged_lines_are_judged_by_their_problem_and_not_by_their_own_answer() {
         )
     };
     let file = folder.write("own.jsonl", (0..5).map(line).collect::<String>());
-    let said = refusal(&["grade", &file]);
-    assert!(said.contains("own.jsonl:1") && said.contains("--dataset"), "{said}");
+    let error = refusal(&["grade", &file]);
+    assert!(error.contains("own.jsonl:1") && error.contains("--dataset"), "{error}");
     // With their problems, they are what they were.
     let output = folder.path("eval");
     ok(&["eval", "--max-samples", "6", "-n", "4", "--no-greedy", "--output", &output]);
     let graded = folder.path("graded");
     let samples = format!("{output}/samples/countdown-train.jsonl");
     ok(&["grade", &samples, "--dataset", "countdown/train", "-k", "1,4", "--output", &graded]);
-    let of = |folder: &str| {
+    let pass_at_k = |folder: &str| {
         json(format!("{folder}/results.json"))["sets"][0]["summary"]["pass@k"].clone()
     };
-    assert_eq!(of(&output), of(&graded));
+    assert_eq!(pass_at_k(&output), pass_at_k(&graded));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn show_says_which_completions_were_cut_off() {
 }
 
 #[test]
-fn names_from_elsewhere_get_the_name_that_is_meant() {
+fn mistaken_names_get_a_suggestion() {
     let folder = Folder::new();
     let text = refusal(&["eval", "--dataset", "gsm8k"]);
     assert!(text.contains("--suite gsm8k") && text.contains("hub:openai/gsm8k:"), "{text}");
@@ -115,7 +115,7 @@ fn names_from_elsewhere_get_the_name_that_is_meant() {
         (&["eval", "-n", "-1"], "n must be a whole number, at least 1"),
         (&["train", "--objective", "gpro"], "did you mean `grpo`?"),
     ] {
-        let text = said(&tealight(line));
+        let text = stderr_of(&tealight(line));
         assert!(text.contains(hint) && !text.contains("similar argument"), "{line:?}: {text}");
     }
     let text = refusal(&["train", "--objective", "grpo", "--beta", ".04", "--dry-run"]);
@@ -177,7 +177,8 @@ fn show_prints_the_samples_of_an_evaluation() {
 
 #[test]
 fn generate_says_what_the_embedded_model_can_do() {
-    let ask = |prompt: &str| said(&tealight(&["generate", prompt, "--max-completion-length", "4"]));
+    let ask =
+        |prompt: &str| stderr_of(&tealight(&["generate", prompt, "--max-completion-length", "4"]));
     let words = "the embedded model `countdown` only plays Countdown";
     let answer = ask("What is 12 * 7?");
     assert!(answer.contains(words) && answer.contains("--model"), "{answer}");
@@ -211,7 +212,7 @@ fn verify_explains_itself_and_fails_on_request() {
     let pairs = "{\"gold\":1,\"answer\":1}\n{\"gold\":1,\"answer\":2}\n";
     let done = tealight(&["verify", "--check", "--jsonl", &folder.write("p.jsonl", pairs)]);
     assert_eq!(done.status.code(), Some(1));
-    assert!(said(&done).contains("1 of 2 answers are not correct"), "{}", said(&done));
+    assert!(stderr_of(&done).contains("1 of 2 answers are not correct"), "{}", stderr_of(&done));
     assert_eq!(shown(&done).lines().count(), 2, "every verdict is printed first");
 }
 
@@ -232,7 +233,7 @@ fn a_run_is_continued_by_its_directory_alone() {
     let settings = words("--max-samples 8 --save-steps 1 --objective js:0.4 --num-presamples 4");
     let done = trained(&short, &[&settings[..], &["--max-steps", "1"]].concat());
     let command = format!("tealight train --resume '{short}' --max-steps 2");
-    assert!(said(&done).contains(&command), "{}", said(&done));
+    assert!(stderr_of(&done).contains(&command), "{}", stderr_of(&done));
     let text = ok(&["train", "--resume", &short, "--max-steps", "2", "--device", "cpu"]);
     assert!(text.contains("resumed from") && text.contains("checkpoint-1"), "{text}");
     trained(&whole, &[&settings[..], &["--max-steps", "2"]].concat());
@@ -256,5 +257,9 @@ fn a_run_is_continued_by_its_directory_alone() {
         &falling,
         &["--max-steps", "1", "--save-steps", "1", "--lr-scheduler-type", "linear"],
     );
-    assert!(done.status.success() && !said(&done).contains("--resume"), "{}", said(&done));
+    assert!(
+        done.status.success() && !stderr_of(&done).contains("--resume"),
+        "{}",
+        stderr_of(&done)
+    );
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
 use crate::support::metrics::rows;
 use crate::support::server::serve;
 use crate::support::vllm::Vllm;
@@ -43,7 +43,7 @@ fn servers_sample_from_the_adapter_of_every_step_and_nothing_is_left_behind() {
     for server in [&one, &other] {
         assert!(server.is_clean(), "an adapter is left on a server");
         assert_eq!(server.names(), 3, "one a step");
-        assert!(server.drawn.load(Ordering::SeqCst) >= 3, "both sample");
+        assert!(server.num_requests.load(Ordering::SeqCst) >= 3, "both sample");
     }
     assert!(!Path::new(&output).join("engine").exists(), "an adapter is left on the disk");
     let config = std::fs::read_to_string(Path::new(&output).join("config.toml")).expect("settings");
@@ -65,11 +65,11 @@ fn all_weights_are_read_again_before_every_step() {
     // A base that stays what it is falls behind, which shows and is corrected.
     server.restart();
     let stale = folder.path("stale");
-    let said = ok(&arguments(&engine, &stale, &["--engine-weights", "none"]));
+    let stderr = ok(&arguments(&engine, &stale, &["--engine-weights", "none"]));
     let last = rows(Path::new(&stale)).pop().expect("rows");
     assert!(number(&last, "sampling/sampling_logp_difference/mean") > 0.01, "{last}");
     assert!(number(&last, "sampling/effective_sample_size") < 0.999, "{last}");
-    assert!(said.contains("has not taken all weights"), "{said}");
+    assert!(stderr.contains("has not taken all weights"), "{stderr}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn the_next_step_is_sampled_while_this_one_trains() {
     alone.lasts.store(6, Ordering::SeqCst);
     let more = [&ADAPTER[..], &["--max-staleness", "2"]].concat();
     let done = tealight(&arguments(&engine, &output, &more));
-    assert!(said(&done).contains("no server is left"), "{}", said(&done));
+    assert!(stderr_of(&done).contains("no server is left"), "{}", stderr_of(&done));
     let (_, engine) = Vllm::start(false);
     ok(&arguments(&engine, &output, &[&more[..], &["--resume"]].concat()));
     let found = rows(Path::new(&output));
@@ -101,13 +101,13 @@ fn the_next_step_is_sampled_while_this_one_trains() {
 }
 
 #[test]
-fn a_server_that_dies_is_left_out_and_one_that_is_left_alone_ends_the_run_whole() {
+fn a_dead_server_is_dropped_and_losing_all_stops_the_run_cleanly() {
     let folder = Folder::new();
     let ((one, first), (other, second)) = (Vllm::start(false), Vllm::start(false));
     one.lasts.store(3, Ordering::SeqCst);
     let (engines, output) = (format!("{first},{second}"), folder.path("run"));
-    let said_of = ok(&arguments(&engines, &output, &ADAPTER));
-    assert!(said_of.contains("is left out"), "{said_of}");
+    let stderr = ok(&arguments(&engines, &output, &ADAPTER));
+    assert!(stderr.contains("is left out"), "{stderr}");
     assert_eq!(rows(Path::new(&output)).len(), 3);
     assert!(other.is_clean());
 
@@ -116,8 +116,8 @@ fn a_server_that_dies_is_left_out_and_one_that_is_left_alone_ends_the_run_whole(
     back.lasts.store(1, Ordering::SeqCst);
     back.returns.store(true, Ordering::SeqCst);
     let (engines, output) = (format!("{first},{second}"), folder.path("back"));
-    let said_of = ok(&arguments(&engines, &output, &ADAPTER));
-    assert!(said_of.contains("is left out") && said_of.contains("answers again"), "{said_of}");
+    let stderr = ok(&arguments(&engines, &output, &ADAPTER));
+    assert!(stderr.contains("is left out") && stderr.contains("answers again"), "{stderr}");
     for row in rows(Path::new(&output)) {
         assert!(number(&row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
     }
@@ -129,7 +129,7 @@ fn a_server_that_dies_is_left_out_and_one_that_is_left_alone_ends_the_run_whole(
     alone.lasts.store(6, Ordering::SeqCst);
     let done = tealight(&arguments(&engine, &output, &ADAPTER));
     assert!(!done.status.success());
-    let why = said(&done);
+    let why = stderr_of(&done);
     assert!(why.contains("no server is left") && why.contains("--resume"), "{why}");
     assert!(!Path::new(&output).join("engine").exists());
     let before = rows(Path::new(&output)).len();
@@ -151,28 +151,28 @@ fn a_server_with_another_distribution_is_seen_at_once() {
     let output = folder.path("run");
     let done =
         tealight(&arguments(&engine, &output, &[&ADAPTER[..], &["--temperature", "0.3"]].concat()));
-    let why = said(&done);
+    let why = stderr_of(&done);
     assert!(!done.status.success() && why.contains("processed_logprobs"), "{why}");
     assert!(!Path::new(&output).join("engine").exists());
     // A rank that it was not started with: its words.
     let output = folder.path("rank");
-    let why = said(&tealight(&arguments(&engine, &output, &["--use-peft", "--lora-r", "16"])));
+    let why = stderr_of(&tealight(&arguments(&engine, &output, &["--use-peft", "--lora-r", "16"])));
     assert!(why.contains("max_lora_rank") && why.contains("no server is left"), "{why}");
 }
 
 #[test]
-fn what_makes_no_sense_with_servers_is_refused() {
+fn invalid_server_options_are_refused() {
     let folder = Folder::new();
     let output = folder.path("run");
     let refused = |engine: &str, more: &[&str]| refusal(&arguments(engine, &output, more));
     let nowhere = "http://127.0.0.1:9";
     assert!(refused(nowhere, &[]).contains("no server answers there"));
-    let said = refused(nowhere, &["--engine-weights", "adapter"]);
-    assert!(said.contains("no adapter is trained"), "{said}");
-    let said = refused(nowhere, &["--use-peft", "--engine-weights", "full"]);
-    assert!(said.contains("take `adapter`"), "{said}");
-    let said = refused("nonsense", &[]);
-    assert!(said.contains("is no address"), "{said}");
+    let error = refused(nowhere, &["--engine-weights", "adapter"]);
+    assert!(error.contains("no adapter is trained"), "{error}");
+    let error = refused(nowhere, &["--use-peft", "--engine-weights", "full"]);
+    assert!(error.contains("take `adapter`"), "{error}");
+    let error = refused("nonsense", &[]);
+    assert!(error.contains("is no address"), "{error}");
     let llama = serve(|asked| match asked.path.as_str() {
         "/v1/models" => {
             (200, String::new(), br#"{"data":[{"id":"x","owned_by":"llamacpp"}]}"#.to_vec())

@@ -31,8 +31,9 @@ fn shards_in_half_precision_load_as_the_values_they_hold() {
         std::fs::write(folder.path().join(weights::INDEX), index).expect("written");
         let loaded = weights::load(folder.path(), architecture, Placement::F32);
         for (name, tensor) in loaded.expect("loads") {
-            let kept = policy.tensors()[&name].to_dtype(dtype).and_then(|x| x.to_dtype(DType::F32));
-            assert_eq!(flat(&tensor), flat(&kept.expect("converted")), "{name}");
+            let converted =
+                policy.tensors()[&name].to_dtype(dtype).and_then(|x| x.to_dtype(DType::F32));
+            assert_eq!(flat(&tensor), flat(&converted.expect("converted")), "{name}");
         }
         std::fs::remove_file(folder.path().join("model-1-of-2.safetensors")).expect("removed");
         let missing = weights::load(folder.path(), architecture, Placement::F32);

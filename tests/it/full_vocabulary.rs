@@ -75,17 +75,18 @@ fn exact(
     };
     let policy = next(graph::tracked(&variables));
     let base = next(graph::tracked(&graph::variables(weights[1]))).detach();
-    let of = |tokens: &Tensor| policy.gather(tokens, 1).unwrap();
+    let gather = |tokens: &Tensor| policy.gather(tokens, 1).unwrap();
     let targets: Vec<u32> = rows().into_iter().flat_map(|row| row.completion).collect();
     let targets = Tensor::new(targets, &Device::Cpu).unwrap().unsqueeze(1).unwrap();
     let largest = policy.detach().arg_sort_last_dim(false).unwrap();
-    let largest = of(&largest.narrow(1, 0, LIKELIEST).unwrap().contiguous().unwrap());
+    let largest = gather(&largest.narrow(1, 0, LIKELIEST).unwrap().contiguous().unwrap());
     let entropy = vocabulary::entropy(&policy).unwrap();
     let apart = vocabulary::divergence(divergence, &policy, &base).unwrap();
-    let total = loss([&of(&targets).squeeze(1).unwrap(), &entropy, &apart, &largest]);
+    let total = loss([&gather(&targets).squeeze(1).unwrap(), &entropy, &apart, &largest]);
     let found = total.backward().unwrap();
-    let of = |(name, var): (&String, &Var)| (name.clone(), found.get(var).unwrap().clone());
-    ([entropy, apart, largest], variables.iter().map(of).collect())
+    let named_gradient =
+        |(name, var): (&String, &Var)| (name.clone(), found.get(var).unwrap().clone());
+    ([entropy, apart, largest], variables.iter().map(named_gradient).collect())
 }
 
 #[test]
@@ -98,8 +99,8 @@ fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradie
         for backend in backends() {
             let policy = backend.policy(&architecture, &own);
             let base = backend.policy(&architecture, &other);
-            let said = token_logp(base.decoder(), &rows(), TEMPERATURE).expect("a pass");
-            let distributions = said.distributions;
+            let result = token_logp(base.decoder(), &rows(), TEMPERATURE).expect("a pass");
+            let distributions = result.distributions;
             let base = Base { decoder: base.decoder(), distributions, divergence };
             let whole = FullVocabulary { likeliest: LIKELIEST, base: Some(base) };
             let forward =
@@ -125,15 +126,15 @@ fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradie
 }
 
 #[test]
-fn a_model_is_at_no_distance_from_itself_and_pulls_nowhere() {
+fn self_divergence_and_its_gradient_are_zero() {
     let architecture = architecture();
     let own = weights::random(&architecture, 1, &Device::Cpu).expect("memory");
     for (backend, divergence) in
         backends().into_iter().flat_map(|backend| Divergence::ALL.map(|d| (backend.clone(), d)))
     {
         let policy = backend.policy(&architecture, &own);
-        let said = token_logp(policy.decoder(), &rows(), TEMPERATURE).expect("a pass");
-        let parts = said.distributions.split([3, 1, 2].into_iter()).expect("six places");
+        let result = token_logp(policy.decoder(), &rows(), TEMPERATURE).expect("a pass");
+        let parts = result.distributions.split([3, 1, 2].into_iter()).expect("six places");
         let parts: Vec<_> = parts.iter().collect();
         let distributions = tealight::nn::policy::Distributions::joined(&parts).expect("memory");
         let base = Base { decoder: policy.decoder(), distributions, divergence };

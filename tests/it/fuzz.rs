@@ -76,7 +76,7 @@ fn mutated(seed: &[u8], rng: &mut ChaCha8Rng) -> Vec<u8> {
 }
 
 #[test]
-fn no_reader_of_strangers_bytes_panics_or_hangs() {
+fn readers_of_untrusted_bytes_never_panic_or_hang() {
     tealight::system::budget::quiet_panics();
     let seconds = std::env::var("TEALIGHT_FUZZ_SECONDS")
         .ok()

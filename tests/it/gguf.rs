@@ -41,8 +41,8 @@ fn a_model_that_is_written_and_read_is_the_same_model() {
         let back =
             Pretrained::load(&path.display().to_string(), Precision::default(), &Device::Cpu);
         if name == "micro-llama-rope3" {
-            let said = format!("{:#}", back.err().expect("stretched its own way"));
-            assert!(said.contains("stretched in a way"), "{said}");
+            let error = format!("{:#}", back.err().expect("stretched its own way"));
+            assert!(error.contains("stretched in a way"), "{error}");
             continue;
         }
         let back = back.expect(name);
@@ -213,9 +213,9 @@ fn gemma_is_written_and_read_with_its_pieces_windows_and_norms() {
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let model = gemma(folder.path(), &more);
-        let said = model.save_gguf(&model.weights, GgufType::F32, folder.path());
-        let said = format!("{:#}", said.expect_err("another model"));
-        assert!(said.contains(reason), "{said}");
+        let result = model.save_gguf(&model.weights, GgufType::F32, folder.path());
+        let error = format!("{:#}", result.expect_err("another model"));
+        assert!(error.contains(reason), "{error}");
     }
 }
 
@@ -245,7 +245,7 @@ fn smaller_types_round_as_they_should() {
 }
 
 #[test]
-fn what_files_cannot_say_is_not_written() {
+fn unrepresentable_models_are_not_written_as_gguf() {
     let text = std::fs::read(fixture("micro-qwen2").join("config.json")).expect("a config");
     let yarn = serde_json::json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64});
     let windows = [("use_sliding_window", true.into()), ("max_window_layers", 0.into())];
@@ -266,8 +266,8 @@ fn what_files_cannot_say_is_not_written() {
         let model = Pretrained::from_scratch(&path, &like, 0, precision, &Device::Cpu);
         let model = model.expect("a model");
         let written = model.save_gguf(&model.weights, GgufType::F32, folder.path());
-        let said = format!("{:#}", written.expect_err("another model"));
-        assert!(said.contains(reason), "{said}");
+        let error = format!("{:#}", written.expect_err("another model"));
+        assert!(error.contains(reason), "{error}");
         assert!(!folder.path().join("model-f32.gguf").exists());
     }
 }
@@ -293,11 +293,11 @@ fn a_file_is_evaluated_and_exported_like_any_model() {
     ];
     let out = folder.path("eval");
     ok(&[&["eval", "--model", &file, "--output", &out], &more[..]].concat());
-    let said = refusal(&["eval", "--model", &folder.path("none.gguf"), "--output", &out]);
-    assert!(said.contains("none.gguf") && said.contains("no such file"), "{said}");
+    let error = refusal(&["eval", "--model", &folder.path("none.gguf"), "--output", &out]);
+    assert!(error.contains("none.gguf") && error.contains("no such file"), "{error}");
     // Words, not bytes: a tokenizer that files have no name for.
-    let said = refusal(&["export", "--gguf", "f16", "--output", &folder.path("countdown")]);
-    assert!(said.contains("its tokenizer has no name in GGUF"), "{said}");
+    let error = refusal(&["export", "--gguf", "f16", "--output", &folder.path("countdown")]);
+    assert!(error.contains("its tokenizer has no name in GGUF"), "{error}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tealight::nn::model::{Architecture, BackendKind, PackedSequences, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_gpu::counts::{Counts, counted};
 
-use crate::support::binary::{Folder, said, words};
+use crate::support::binary::{Folder, stderr_of, words};
 use crate::support::{self, TestBackend};
 
 /// Runs the binary with variables set, with a cache of its own.
@@ -43,15 +43,15 @@ fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
     let pieces =
         [PackedSequences::from_start([20, 20, 20]), PackedSequences::from_start([50, 5, 5])];
     for packed in &pieces {
-        let of = |cache| decoder.hidden(&ids, packed, Some(cache)).expect("a pass");
-        let (one, other) = (of(&mut grown), of(&mut whole));
+        let hidden = |cache| decoder.hidden(&ids, packed, Some(cache)).expect("a pass");
+        let (one, other) = (hidden(&mut grown), hidden(&mut whole));
         assert_eq!(one.to_vec2::<f32>().expect("values"), other.to_vec2::<f32>().expect("values"));
     }
     for past in [73, 74, 150] {
         // The rows between were never written: zeros, in both.
         let packed = PackedSequences::after([past, 5, past]);
-        let of = |cache| decoder.hidden(&[1, 2, 3], &packed, Some(cache)).expect("a pass");
-        let (one, other) = (of(&mut grown), of(&mut whole));
+        let hidden = |cache| decoder.hidden(&[1, 2, 3], &packed, Some(cache)).expect("a pass");
+        let (one, other) = (hidden(&mut grown), hidden(&mut whole));
         assert_eq!(one.to_vec2::<f32>().expect("values"), other.to_vec2::<f32>().expect("values"));
         assert_eq!(
             grown.slots(),
@@ -75,7 +75,7 @@ fn a_dry_run_plans_the_memory_of_a_gpu() {
     let dry = |more: &[&str]| {
         let fixed = words("train --dry-run --device emulated --max-samples 8 --max-steps 1");
         let done = run(&folder, &[&fixed[..], more].concat(), &[]);
-        assert!(done.status.success(), "{}", said(&done));
+        assert!(done.status.success(), "{}", stderr_of(&done));
         String::from_utf8(done.stdout).expect("text")
     };
     let wide = dry(&[]);
@@ -104,7 +104,7 @@ fn a_gpu_without_room_for_one_sequence_is_refused_before_it_samples() {
     let arguments = [&words(EVALUATION)[..], &[output.as_str()]].concat();
     let done = run(&folder, &arguments, &[("TEALIGHT_EMULATED_MEMORY", "1000")]);
     assert!(!done.status.success());
-    assert!(said(&done).contains("lower --max-completion-length"), "{}", said(&done));
+    assert!(stderr_of(&done).contains("lower --max-completion-length"), "{}", stderr_of(&done));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_device_is_checked_once_and_refused_where_a_kernel_is_wrong() {
     let arguments = [&words(EVALUATION)[..], &[output.as_str()]].concat();
     let wrong = run(&folder, &arguments, &[("TEALIGHT_EMULATED_FAULT", "rope_f32")]);
     assert!(!wrong.status.success(), "a wrong kernel is no device");
-    let text = said(&wrong);
+    let text = stderr_of(&wrong);
     assert!(text.contains("kernel rope_f32 is off by") && text.contains("--device cpu"), "{text}");
     assert_eq!(verdicts(), 0, "no verdict is kept of what is wrong");
 
@@ -128,7 +128,7 @@ fn a_device_is_checked_once_and_refused_where_a_kernel_is_wrong() {
     let arguments = [&words(EVALUATION)[..], &[output.as_str(), "--overwrite"]].concat();
     for _ in 0..2 {
         let well = run(&folder, &arguments, &[]);
-        assert!(well.status.success(), "{}", said(&well));
+        assert!(well.status.success(), "{}", stderr_of(&well));
         assert_eq!(verdicts(), 1, "one verdict on one device at one model's sizes");
     }
 }
@@ -138,7 +138,7 @@ fn doctor_runs_every_kernel_of_a_gpu() {
     let folder = Folder::new();
     let well = run(&folder, &["doctor", "--device", "emulated"], &[]);
     let text = String::from_utf8(well.stdout.clone()).expect("text");
-    assert!(well.status.success(), "{text}{}", said(&well));
+    assert!(well.status.success(), "{text}{}", stderr_of(&well));
     assert!(text.contains("compute what they do on the CPU"), "{text}");
     let variables = [("TEALIGHT_EMULATED_FAULT", "attention_keys_bf16")];
     let wrong = run(&folder, &["doctor", "--device", "emulated"], &variables);
@@ -186,21 +186,21 @@ fn sampled(policy: &Policy, max_new_tokens: usize) -> Counts {
 }
 
 /// The difference of two runs, which is that of the steps that the longer one has more.
-fn more(long: &Counts, short: &Counts, of: impl Fn(&Counts) -> usize) -> usize {
-    of(long) - of(short)
+fn more(long: &Counts, short: &Counts, count: impl Fn(&Counts) -> usize) -> usize {
+    count(long) - count(short)
 }
 
 #[test]
-fn a_decoding_step_asks_a_device_for_so_much() {
+fn a_decoding_step_has_known_launch_and_allocation_counts() {
     // The first token, and 8 at a time between which the host does not look: 33 times and 32.
     let (long, short) = (of_sampling(3, 265), of_sampling(3, 257));
     // By itself, or as one of a graph.
-    let of = |counts: &Counts, name: &str| {
+    let launches_of = |counts: &Counts, name: &str| {
         let all = [&counts.launches, &counts.replayed];
         all.into_iter().filter_map(|launches| launches.get(name)).sum::<usize>()
     };
-    let launches = |name: &str| more(&long, &short, |counts| of(counts, name));
-    for (name, of_layer, beside) in [
+    let launches = |name: &str| more(&long, &short, |counts| launches_of(counts, name));
+    for (name, of_layer, once) in [
         ("add_norm_f32", 2, 1),
         ("add_biases_f32", 1, 0),
         ("rope_store_f32", 1, 0),
@@ -211,7 +211,7 @@ fn a_decoding_step_asks_a_device_for_so_much() {
         // Seven products a layer; the logits.
         ("candle", 7, 1),
     ] {
-        assert_eq!(launches(name), 8 * (3 * of_layer + beside), "{name}");
+        assert_eq!(launches(name), 8 * (3 * of_layer + once), "{name}");
     }
     // Every step is a graph but for the embedding, the logits and the token that is drawn from them.
     let of_graphs = |counts: &Counts| counts.replayed.values().sum::<usize>();
@@ -235,7 +235,7 @@ fn a_decoding_step_asks_a_device_for_so_much() {
 }
 
 #[test]
-fn decoding_with_an_adapter_allocates_nothing_either() {
+fn decoding_with_an_adapter_allocates_nothing() {
     let base = counted_policy(2);
     let architecture = base.decoder().architecture();
     let half = |tensor: &Tensor| tensor.to_dtype(DType::BF16).expect("rounded");
@@ -253,7 +253,7 @@ fn decoding_with_an_adapter_allocates_nothing_either() {
 }
 
 #[test]
-fn decoding_of_every_family_allocates_nothing_either() {
+fn decoding_of_every_family_allocates_nothing() {
     let windows = serde_json::json!({"sliding_window": 4, "sliding_window_pattern": 2});
     let scales = serde_json::json!({"embedding_multiplier": 3.0, "attention_multiplier": 0.1,
         "residual_multiplier": 0.4, "logits_scaling": 2.0});
@@ -318,14 +318,14 @@ fn graphs_sample_what_the_cpu_does_while_rows_end_and_the_cache_grows() {
 }
 
 #[test]
-fn a_graph_that_computes_something_else_is_found_out() {
+fn a_wrong_cuda_graph_is_detected() {
     let folder = Folder::new();
     let samples = |name: &str, more: &[&str], variables: &[(&str, &str)]| {
         let output = folder.path(name);
         let arguments = [&words(EVALUATION)[..], &[output.as_str()], more].concat();
         let done = run(&folder, &arguments, variables);
-        assert!(done.status.success(), "{}", said(&done));
-        let is_warned = said(&done).contains("CUDA graph computes other bits");
+        assert!(done.status.success(), "{}", stderr_of(&done));
+        let is_warned = stderr_of(&done).contains("CUDA graph computes other bits");
         let results = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
         (results.expect("samples"), is_warned)
     };
@@ -349,8 +349,8 @@ fn train_on(policy: &Policy, grads: &mut GradAccumulator) -> anyhow::Result<()> 
 }
 
 #[test]
-fn a_training_pass_asks_a_device_for_so_much() {
-    let of = |layers: usize| {
+fn a_training_pass_has_known_launch_and_allocation_counts() {
+    let counted_pass = |layers: usize| {
         let (policy, mut grads) = (counted_policy(layers), GradAccumulator::default());
         let mut pass = || {
             let (done, counts) = counted(|| train_on(&policy, &mut grads));
@@ -359,8 +359,9 @@ fn a_training_pass_asks_a_device_for_so_much() {
         };
         [pass(), pass()]
     };
-    let (deep, shallow) = (of(3), of(2));
-    let of_layer = |pass: usize, of: fn(&Counts) -> usize| more(&deep[pass], &shallow[pass], of);
+    let (deep, shallow) = (counted_pass(3), counted_pass(2));
+    let of_layer =
+        |pass: usize, count: fn(&Counts) -> usize| more(&deep[pass], &shallow[pass], count);
     // Products: 7 forward, 14 backward. Zeros for the gradients of 3 biases and 2 norms, once a step.
     let candle = |counts: &Counts| counts.launches["candle"];
     assert_eq!([0, 1].map(|pass| of_layer(pass, candle)), [21 + 5, 21]);

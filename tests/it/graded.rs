@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight};
 use crate::support::runs::SHORT;
 
 /// A program that gives `reward` to completions with a plus sign and 0.25 to others.
@@ -76,10 +76,10 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
     ] {
         let arguments =
             [&["train", "--objective", objective, "--dry-run"], &SHORT[..], &both].concat();
-        let said = refusal(&arguments);
+        let error = refusal(&arguments);
         let words =
             [objective.split(':').next().unwrap_or_default(), "--correct-threshold", "rloo"];
-        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
     }
     for objective in ["grpo", "dr-grpo", "rloo", "reinforce", "kl-full:0.1", "remax", "gpg"] {
         let arguments =
@@ -87,8 +87,8 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
         assert!(tealight(&arguments).status.success(), "{objective}");
     }
     let target = ["--objective", "kl-reward", "--target-validity", "0.5", "--dry-run"];
-    let said = refusal(&[&["train"], &target[..], &SHORT, &both].concat());
-    assert!(said.contains("--correct-threshold"), "{said}");
+    let error = refusal(&[&["train"], &target[..], &SHORT, &both].concat());
+    assert!(error.contains("--correct-threshold"), "{error}");
     let limit = ["--correct-threshold", "0.1", "--objective", "maxrl"];
     for row in train(&folder, "binary", &[&limit[..], &both].concat()) {
         assert_eq!(row["reward"], row["correct_ratio"], "verdicts are rewards: {row}");
@@ -97,8 +97,8 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
     // One program may grade or not: a run finds out when it does.
     let output = folder.path("late");
     let one = ["train", "--objective", "maxrl", "--verifier", &program, "--output", &output];
-    let said = refusal(&[&one[..], &SHORT].concat());
-    assert!(said.contains("--correct-threshold") && said.contains("problem `"), "{said}");
+    let error = refusal(&[&one[..], &SHORT].concat());
+    assert!(error.contains("--correct-threshold") && error.contains("problem `"), "{error}");
 }
 
 #[cfg(unix)]
@@ -110,8 +110,8 @@ fn stored_samples_of_the_base_refuse_graded_rewards_or_take_the_threshold() {
     for objective in ["bolt", "rft"] {
         let output = folder.path(objective);
         let run = ["train", "--objective", objective, "--output", &output];
-        let said = refusal(&[&run[..], &SHORT, &by].concat());
-        assert!(said.contains("problem `") && said.contains("--correct-threshold"), "{said}");
+        let error = refusal(&[&run[..], &SHORT, &by].concat());
+        assert!(error.contains("problem `") && error.contains("--correct-threshold"), "{error}");
         let rows = train(
             &folder,
             &format!("{objective}-limit"),
@@ -122,16 +122,16 @@ fn stored_samples_of_the_base_refuse_graded_rewards_or_take_the_threshold() {
     let output = folder.path("base");
     let base = ["presample", "--output", &output, "--max-samples", "4", "--num-presamples", "4"];
     let base = [&base[..], &["--max-completion-length", "20", "--device", "cpu"], &by].concat();
-    let said = refusal(&base);
-    assert!(said.contains("problem `") && said.contains("--correct-threshold"), "{said}");
-    let said = refusal(&[&base[..], &["--verifier", "countdown"]].concat());
-    assert!(said.contains("--correct-threshold") && !said.contains("problem `"), "{said}");
+    let error = refusal(&base);
+    assert!(error.contains("problem `") && error.contains("--correct-threshold"), "{error}");
+    let error = refusal(&[&base[..], &["--verifier", "countdown"]].concat());
+    assert!(error.contains("--correct-threshold") && !error.contains("problem `"), "{error}");
     ok(&[&base[..], &["--correct-threshold", "0.5"]].concat());
 }
 
 #[cfg(unix)]
 #[test]
-fn rewards_that_are_none_stop_a_run_and_name_the_verifier() {
+fn invalid_rewards_stop_the_run_and_name_the_verifier() {
     let folder = Folder::new();
     for (index, reward) in
         ["2", "-0.5", "NaN", "1e999", "\\\"1\\\"", "null", "[1]"].into_iter().enumerate()
@@ -145,8 +145,11 @@ fn rewards_that_are_none_stop_a_run_and_name_the_verifier() {
         let output = folder.path(&format!("run{index}"));
         let options =
             ["train", "--verifier", "countdown", "--verifier", &program, "--output", &output];
-        let said = refusal(&[&options[..], &SHORT].concat());
-        assert!(said.contains("judge") && said.contains("could not be judged"), "{reward}: {said}");
+        let error = refusal(&[&options[..], &SHORT].concat());
+        assert!(
+            error.contains("judge") && error.contains("could not be judged"),
+            "{reward}: {error}"
+        );
     }
 }
 
@@ -163,7 +166,7 @@ fn the_threshold_decides_what_an_evaluation_counts() {
         let done = tealight(&[&fixed[..], options].concat());
         let table = String::from_utf8_lossy(&done.stdout).into_owned();
         let is_graded = !options.contains(&"countdown");
-        assert_eq!(table.contains("\nmean reward 0."), is_graded, "{table}{}", said(&done));
+        assert_eq!(table.contains("\nmean reward 0."), is_graded, "{table}{}", stderr_of(&done));
         let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
         let results: Value = serde_json::from_str(&text).expect("JSON");
         results["sets"][0]["summary"].clone()
@@ -185,13 +188,17 @@ fn the_threshold_decides_what_an_evaluation_counts() {
     assert_eq!(binary["mean_reward"], Value::Null);
     let (strict, half) = (folder.path("strict"), folder.path("half"));
     let done = tealight(&["compare", &strict, &half]);
-    assert!(!done.status.success() && said(&done).contains("correct_threshold"), "{}", said(&done));
+    assert!(
+        !done.status.success() && stderr_of(&done).contains("correct_threshold"),
+        "{}",
+        stderr_of(&done)
+    );
     let graded =
         folder.write("c.jsonl", "{\"id\": \"a\", \"completion\": \"1+1\", \"gold\": \"2\"}\n");
     let output = folder.path("graded");
     let options = ["--verifier", "math", "--correct-threshold", "0.5"];
-    let said = refusal(&[&["grade", &graded, "--output", &output], &options[..]].concat());
-    assert!(said.contains("no effect"), "{said}");
-    let said = refusal(&["eval", "--reward-weights", "1,2", "--output", &folder.path("x")]);
-    assert!(said.contains("give --verifier twice"), "{said}");
+    let error = refusal(&[&["grade", &graded, "--output", &output], &options[..]].concat());
+    assert!(error.contains("no effect"), "{error}");
+    let error = refusal(&["eval", "--reward-weights", "1,2", "--output", &folder.path("x")]);
+    assert!(error.contains("give --verifier twice"), "{error}");
 }

@@ -35,13 +35,16 @@ fn mara_ends_at_the_uniform_policy_over_correct_answers() {
     for q in correct("mara:0.2") {
         assert!((q - exact).abs() < 1e-3 * exact, "{q}, not {exact}");
     }
-    let kept = correct("kl-reward:0.2");
-    assert!(kept.iter().any(|q| (q - exact).abs() > 0.1 * exact), "p_beta is uniform: {kept:?}");
+    let probabilities = correct("kl-reward:0.2");
+    assert!(
+        probabilities.iter().any(|q| (q - exact).abs() > 0.1 * exact),
+        "p_beta is uniform: {probabilities:?}"
+    );
 }
 
 /// Trained on samples of the base alone, again and again, trajectory balance still ends at p_beta: it needs no ratio.
 #[test]
-fn trajectory_balance_ends_at_the_tilted_model_from_anyones_samples() {
+fn trajectory_balance_converges_to_the_tilted_model_off_policy() {
     let world = World::ends(2);
     let (beta, length) = (0.5, world.length());
     let plan = plan("trajectory-balance:0.5:baseline=none");
@@ -104,19 +107,20 @@ fn rarity_lifts_the_answers_that_few_samples_of_a_group_have() {
         classes: classes.into(),
         ..GroupStats::default()
     };
-    let of = |text: &str| advantages(&plan(text), std::slice::from_ref(&stats)).remove(0);
-    let (grpo, rarity) = (of("grpo"), of("rarity"));
+    let advantages_of =
+        |text: &str| advantages(&plan(text), std::slice::from_ref(&stats)).remove(0);
+    let (grpo, rarity) = (advantages_of("grpo"), advantages_of("rarity"));
     for i in 0..8 {
         let members = [3.0, 3.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0][i];
         assert!((rarity[i] - grpo[i] / members).abs() < 1e-12, "{i}: {} {}", rarity[i], grpo[i]);
     }
-    assert_eq!(of("rarity:0"), grpo);
-    let root = of("rarity:0.5");
+    assert_eq!(advantages_of("rarity:0"), grpo);
+    let root = advantages_of("rarity:0.5");
     assert!((root[0] - grpo[0] / 3.0_f64.sqrt()).abs() < 1e-12);
 }
 
 #[test]
-fn exploration_earns_by_what_the_run_has_seen_and_repeats_cost() {
+fn outcome_exploration_rewards_new_outcomes_and_penalizes_repeats() {
     let stats = GroupStats {
         rewards: vec![0.0; 4],
         classes: vec![None; 4],
@@ -124,16 +128,17 @@ fn exploration_earns_by_what_the_run_has_seen_and_repeats_cost() {
         seen: vec![16, 16, 0, 0],
         ..GroupStats::default()
     };
-    let of = |text: &str| advantages(&plan(text), std::slice::from_ref(&stats)).remove(0);
+    let advantages_of =
+        |text: &str| advantages(&plan(text), std::slice::from_ref(&stats)).remove(0);
     // Bonuses of 1/4, 1/4, 1 and none, each less the mean of the others.
-    let bonus = of("outcome-exploration:0.3");
+    let bonus = advantages_of("outcome-exploration:0.3");
     for (ours, exact) in
         bonus.iter().zip([0.25 - 1.25 / 3.0, 0.25 - 1.25 / 3.0, 1.0 - 0.5 / 3.0, -0.5])
     {
         assert!((ours - 0.3 * exact).abs() < 1e-12, "{ours} {exact}");
     }
     // One of three others has the answer of the first; of the pairs of others of the third, one of three is alike.
-    let cost = of("outcome-exploration:0:0.3");
+    let cost = advantages_of("outcome-exploration:0:0.3");
     for (ours, exact) in cost.iter().zip([1.0 / 3.0, 1.0 / 3.0, -1.0 / 3.0, -1.0 / 3.0]) {
         assert!((ours + 0.3 * exact).abs() < 1e-12, "{ours} {exact}");
     }
@@ -141,7 +146,7 @@ fn exploration_earns_by_what_the_run_has_seen_and_repeats_cost() {
 
 /// Claims of rules that the enumeration of pairs does not reach, by drawn groups of another size.
 #[test]
-fn larger_groups_agree_with_their_claims_up_to_chance() {
+fn sampled_group_gradients_match_their_expected_values() {
     let world = World::ends(3);
     let table = off_base(&world, Class::Bigram).expect("memory");
     let draws = Draws { group: 5, groups: 6000, seed: 7 };
@@ -168,7 +173,7 @@ fn larger_groups_agree_with_their_claims_up_to_chance() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_the_reason() {
+fn impossible_objectives_are_refused_with_the_reason() {
     for (text, reason) in [
         ("mara:divergence=js", "reverse-kl"),
         ("grpo:rule=mara", "reverse-kl"),

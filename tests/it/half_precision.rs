@@ -96,8 +96,8 @@ fn weights_stay_f32_and_steps_too_small_for_bf16_add_up() {
             policy.restore(&moved).expect("restored");
         }
         assert_ne!(value(), before, "the decoder sees the sum of the steps");
-        let kept = policy.tensors();
-        let apart = (&kept[name] - &moved[name]).and_then(|x| x.abs()?.max_all());
+        let tensors = policy.tensors();
+        let apart = (&tensors[name] - &moved[name]).and_then(|x| x.abs()?.max_all());
         let apart = apart.and_then(|x| x.to_scalar::<f32>()).expect("difference");
         assert_eq!(apart, 0.0);
     }

@@ -33,10 +33,10 @@ pub(crate) fn eval(endpoint: &str, home: &Path, set: &[(&str, &str)]) -> (bool, 
     command.args(["eval", "--model", "evil/model", "--max-samples", "2", "-n", "2", "-k", "1"]);
     command.args(["--max-completion-length", "4", "--device", "cpu", "--output"]);
     let done = command.arg(home.join("out")).timeout(2 * IN_TIME).output().expect("runs");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(started.elapsed() < IN_TIME, "{:?}: {said}", started.elapsed());
-    assert!(!said.contains("panicked"), "{said}");
-    (done.status.success(), said)
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(started.elapsed() < IN_TIME, "{:?}: {stderr}", started.elapsed());
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    (done.status.success(), stderr)
 }
 
 /// The names of all files below a folder.
@@ -259,9 +259,9 @@ fn meet(cases: Vec<(&'static str, Writer, &'static str)>, silence: &str) {
                 let hub = FakeHub::with_writer(vec![model], writer);
                 let home = tempfile::tempdir().expect("a folder");
                 let set = [("HF_HUB_DOWNLOAD_TIMEOUT", silence)];
-                let (is_ok, said) = eval(&hub.endpoint, home.path(), &set);
-                let errors = said.lines().filter(|line| line.starts_with("error: ")).count();
-                assert!(!is_ok && errors == 1 && said.contains(expected), "{name}: {said}");
+                let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &set);
+                let errors = stderr.lines().filter(|line| line.starts_with("error: ")).count();
+                assert!(!is_ok && errors == 1 && stderr.contains(expected), "{name}: {stderr}");
                 let left = below(home.path());
                 assert!(!left.iter().any(|path| path.contains("escaped")), "{name}: {left:?}");
             });
@@ -270,12 +270,12 @@ fn meet(cases: Vec<(&'static str, Writer, &'static str)>, silence: &str) {
 }
 
 #[test]
-fn lies_are_refused() {
+fn inconsistent_hub_metadata_is_refused() {
     meet(lies(), "20");
 }
 
 #[test]
-fn silence_drips_and_endless_answers_have_an_end() {
+fn silent_slow_and_endless_servers_time_out() {
     meet(stalls(), "1");
     meet(floods(), "20");
 }
@@ -297,8 +297,8 @@ fn the_token_stays_with_the_hub_wherever_it_redirects() {
         let writer = changed(part, move |_| (307, to.clone(), Vec::new()));
         let hub = FakeHub::with_writer(vec![model], writer);
         let home = tempfile::tempdir().expect("a folder");
-        let (is_ok, said) = eval(&hub.endpoint, home.path(), &[]);
-        assert!(!is_ok, "{said}");
+        let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &[]);
+        assert!(!is_ok, "{stderr}");
         let log = hub.shelf.lock().expect("shelf").log.clone();
         let bearer = format!("Bearer {TOKEN}");
         assert!(log.iter().all(|request| request.header("authorization") == Some(bearer.as_str())));

@@ -71,15 +71,15 @@ impl Shell {
 fn a_first_use_downloads_and_the_next_makes_no_call() {
     let hub = hub();
     let shell = Shell::new(&hub);
-    let (is_ok, said) = shell.eval("team/model", &[]);
-    assert!(is_ok, "{said}");
-    assert!(said.contains("downloading team/model/model.safetensors"), "{said}");
+    let (is_ok, stderr) = shell.eval("team/model", &[]);
+    assert!(is_ok, "{stderr}");
+    assert!(stderr.contains("downloading team/model/model.safetensors"), "{stderr}");
     let after_first = hub.log().len();
     assert!(after_first > 0);
-    let (is_ok, said) = shell.eval("team/model", &[]);
-    assert!(is_ok, "{said}");
-    let (is_ok, said) = shell.eval("team/model", &[("HF_HUB_OFFLINE", "1")]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = shell.eval("team/model", &[]);
+    assert!(is_ok, "{stderr}");
+    let (is_ok, stderr) = shell.eval("team/model", &[("HF_HUB_OFFLINE", "1")]);
+    assert!(is_ok, "{stderr}");
     assert_eq!(hub.log().len(), after_first, "{:?}", hub.log());
 }
 
@@ -88,44 +88,44 @@ fn a_dataset_is_fetched_once_and_a_missing_file_named() {
     let hub = hub();
     let shell = Shell::new(&hub);
     let spec = "hub:team/data:test.jsonl";
-    let (is_ok, said) = shell.eval_on("countdown", spec, &[]);
-    assert!(is_ok && said.contains("1 problem, checked by `math`"), "{said}");
+    let (is_ok, stderr) = shell.eval_on("countdown", spec, &[]);
+    assert!(is_ok && stderr.contains("1 problem, checked by `math`"), "{stderr}");
     let after_first = hub.log().len();
     assert!(after_first > 0);
-    let (is_ok, said) = shell.eval_on("countdown", spec, &[("HF_HUB_OFFLINE", "1")]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = shell.eval_on("countdown", spec, &[("HF_HUB_OFFLINE", "1")]);
+    assert!(is_ok, "{stderr}");
     assert_eq!(hub.log().len(), after_first);
-    let (is_ok, said) = shell.eval_on("countdown", "hub:team/data:train.jsonl", &[]);
-    assert!(!is_ok && said.contains("no such file"), "{said}");
-    let (is_ok, said) = shell.eval_on("countdown", "hub:team", &[]);
-    assert!(!is_ok && said.contains("hub:OWNER/NAME"), "{said}");
+    let (is_ok, stderr) = shell.eval_on("countdown", "hub:team/data:train.jsonl", &[]);
+    assert!(!is_ok && stderr.contains("no such file"), "{stderr}");
+    let (is_ok, stderr) = shell.eval_on("countdown", "hub:team", &[]);
+    assert!(!is_ok && stderr.contains("hub:OWNER/NAME"), "{stderr}");
 }
 
 #[test]
 fn a_named_revision_is_fetched_and_an_unknown_one_refused() {
     let hub = hub();
     let shell = Shell::new(&hub);
-    let (is_ok, said) = shell.eval("team/model@v1", &[]);
-    assert!(is_ok, "{said}");
-    let (is_ok, said) = shell.eval("team/model@v9", &[]);
-    assert!(!is_ok && said.contains("v9") && said.contains("revision"), "{said}");
+    let (is_ok, stderr) = shell.eval("team/model@v1", &[]);
+    assert!(is_ok, "{stderr}");
+    let (is_ok, stderr) = shell.eval("team/model@v9", &[]);
+    assert!(!is_ok && stderr.contains("v9") && stderr.contains("revision"), "{stderr}");
 }
 
 #[test]
 fn offline_without_a_cached_copy_makes_no_call_and_says_so() {
     let hub = hub();
-    let (is_ok, said) = Shell::new(&hub).eval("team/model", &[("HF_HUB_OFFLINE", "1")]);
-    assert!(!is_ok && said.contains("HF_HUB_OFFLINE"), "{said}");
+    let (is_ok, stderr) = Shell::new(&hub).eval("team/model", &[("HF_HUB_OFFLINE", "1")]);
+    assert!(!is_ok && stderr.contains("HF_HUB_OFFLINE"), "{stderr}");
     assert_eq!(hub.log().len(), 0);
 }
 
 #[test]
 fn an_unknown_repository_is_named() {
     let hub = hub();
-    let (is_ok, said) = Shell::new(&hub).eval("team/nothing", &[]);
+    let (is_ok, stderr) = Shell::new(&hub).eval("team/nothing", &[]);
     assert!(
-        !is_ok && said.contains("team/nothing") && said.contains("no such repository"),
-        "{said}"
+        !is_ok && stderr.contains("team/nothing") && stderr.contains("no such repository"),
+        "{stderr}"
     );
 }
 
@@ -135,11 +135,11 @@ fn a_gated_repository_asks_for_a_token_and_opens_with_it() {
     gated.is_gated = true;
     let hub = FakeHub::new(vec![gated]);
     let shell = Shell::new(&hub);
-    let (is_ok, said) = shell.eval("team/model", &[]);
+    let (is_ok, stderr) = shell.eval("team/model", &[]);
     let words = ["HF_TOKEN", "401", "Access to model team/model is restricted."];
-    assert!(!is_ok && words.iter().all(|word| said.contains(word)), "{said}");
-    let (is_ok, said) = shell.eval("team/model", &[("HF_TOKEN", TOKEN)]);
-    assert!(is_ok, "{said}");
+    assert!(!is_ok && words.iter().all(|word| stderr.contains(word)), "{stderr}");
+    let (is_ok, stderr) = shell.eval("team/model", &[("HF_TOKEN", TOKEN)]);
+    assert!(is_ok, "{stderr}");
     let shelf = hub.shelf.lock().expect("shelf");
     assert!(!shelf.cdn_log.is_empty() && !shelf.log.is_empty());
     let has_token = |request: &crate::support::server::ReceivedRequest| {
@@ -161,10 +161,10 @@ fn a_refused_account_is_sent_to_the_page_of_the_repository() {
             false => answer,
         }
     });
-    let (is_ok, said) = Shell::new(&hub).eval("team/model", &[("HF_TOKEN", TOKEN)]);
+    let (is_ok, stderr) = Shell::new(&hub).eval("team/model", &[("HF_TOKEN", TOKEN)]);
     assert!(
-        !is_ok && said.contains("ask for access") && said.contains("awaiting a review"),
-        "{said}"
+        !is_ok && stderr.contains("ask for access") && stderr.contains("awaiting a review"),
+        "{stderr}"
     );
 }
 
@@ -173,8 +173,8 @@ fn a_renamed_repository_is_found() {
     let hub = hub();
     let renamed = ("old/name".to_owned(), "team/model".to_owned());
     hub.shelf.lock().expect("shelf").renamed.extend([renamed]);
-    let (is_ok, said) = Shell::new(&hub).eval("old/name", &[]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = Shell::new(&hub).eval("old/name", &[]);
+    assert!(is_ok, "{stderr}");
     assert!(hub.log().contains(&"GET /api/models/old/name/revision/main".to_owned()));
 }
 
@@ -182,8 +182,8 @@ fn a_renamed_repository_is_found() {
 fn the_cache_is_laid_out_as_the_python_clients() {
     let hub = hub();
     let shell = Shell::new(&hub);
-    let (is_ok, said) = shell.eval("team/model", &[]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = shell.eval("team/model", &[]);
+    assert!(is_ok, "{stderr}");
     let place = shell.home.path().join("hub/models--team--model");
     assert_eq!(std::fs::read_to_string(place.join("refs/main")).expect("a ref"), COMMIT);
     for (name, bytes) in model().iter().filter(|(name, _)| !name.ends_with(".md")) {
@@ -204,7 +204,7 @@ fn the_cache_is_laid_out_as_the_python_clients() {
 }
 
 #[test]
-fn a_content_that_is_here_is_not_fetched_for_another_commit() {
+fn unchanged_content_is_not_fetched_for_a_new_commit() {
     let hub = hub();
     let shell = Shell::new(&hub);
     assert!(shell.eval("team/model", &[]).0);
@@ -215,8 +215,8 @@ fn a_content_that_is_here_is_not_fetched_for_another_commit() {
         let repository = shelf.repositories.remove(0).with("next", &commit, model());
         shelf.repositories.push(repository);
     }
-    let (is_ok, said) = shell.eval("team/model@next", &[]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = shell.eval("team/model@next", &[]);
+    assert!(is_ok, "{stderr}");
     assert_eq!(hub.shelf.lock().expect("shelf").cdn_log.len(), transfers);
     assert!(shell.home.path().join("hub/models--team--model/snapshots").join(commit).is_dir());
 }
@@ -232,8 +232,8 @@ fn a_connection_cut_in_the_middle_goes_on_where_it_ended() {
         let length = format!("{headers}Content-Length: {}\r\n", body.len());
         (status, length, body[..body.len() / 2].to_vec())
     });
-    let (is_ok, said) = Shell::new(&hub).eval("team/model", &[]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = Shell::new(&hub).eval("team/model", &[]);
+    assert!(is_ok, "{stderr}");
     let shelf = hub.shelf.lock().expect("shelf");
     let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
     let ranges: Vec<_> = gets.map(|request| request.header("range")).collect();
@@ -246,18 +246,18 @@ fn a_connection_cut_in_the_middle_goes_on_where_it_ended() {
 fn without_xet_one_request_brings_a_file() {
     let hub = hub();
     let shell = Shell::new(&hub);
-    let (is_ok, said) = shell.eval("team/model", &[("HF_HUB_DISABLE_XET", "1")]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = shell.eval("team/model", &[("HF_HUB_DISABLE_XET", "1")]);
+    assert!(is_ok, "{stderr}");
     // hf-hub asks for headers first, to learn whether a file is on Xet.
     assert!(!hub.log().iter().any(|line| line.starts_with("HEAD")), "{:?}", hub.log());
 }
 
 #[test]
-fn a_machine_without_certificates_is_told_the_mend() {
+fn missing_certificates_give_an_error_with_the_fix() {
     let hub = hub();
     let missing = [("SSL_CERT_FILE", "/nonexistent"), ("SSL_CERT_DIR", "/nonexistent")];
-    let (is_ok, said) = Shell::new(&hub).eval("team/model", &missing);
-    assert!(!is_ok && said.contains("SSL_CERT_FILE"), "{said}");
+    let (is_ok, stderr) = Shell::new(&hub).eval("team/model", &missing);
+    assert!(!is_ok && stderr.contains("SSL_CERT_FILE"), "{stderr}");
 }
 
 #[test]
@@ -265,9 +265,9 @@ fn no_server_at_all_is_one_clear_line() {
     let hub = hub();
     let mut shell = Shell::new(&hub);
     shell.endpoint = "http://127.0.0.1:9".into();
-    let (is_ok, said) = shell.eval("team/model", &[]);
+    let (is_ok, stderr) = shell.eval("team/model", &[]);
     assert!(
-        !is_ok && said.contains("the network failed") && said.contains("127.0.0.1:9"),
-        "{said}"
+        !is_ok && stderr.contains("the network failed") && stderr.contains("127.0.0.1:9"),
+        "{stderr}"
     );
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use serde_json::json;
 
-use crate::support::binary::{Folder, command, said};
+use crate::support::binary::{Folder, command, stderr_of};
 use crate::support::hub::{COMMIT, FakeHub, Repository, files};
 use crate::support::server::{ReceivedRequest, serve};
 
@@ -42,15 +42,15 @@ fn evaluate(hub: &str, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> Ou
 /// The messages about a dataset that opens.
 fn loaded(hub: &FakeHub, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> String {
     let done = evaluate(&hub.endpoint, home, dataset, set);
-    let text = said(&done);
+    let text = stderr_of(&done);
     assert!(text.contains(&format!("dataset {dataset}: ")), "{text}");
     text
 }
 
 fn refused(hub: &FakeHub, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> String {
     let done = evaluate(&hub.endpoint, home, dataset, set);
-    assert_eq!(done.status.code(), Some(1), "{dataset}: {}", said(&done));
-    let text = said(&done);
+    assert_eq!(done.status.code(), Some(1), "{dataset}: {}", stderr_of(&done));
+    let text = stderr_of(&done);
     let last = text.lines().last().unwrap_or_default();
     assert!(last.starts_with("error: "), "{text}");
     last.to_owned()
@@ -177,7 +177,7 @@ fn the_conversion_to_parquet_comes_first() {
 }
 
 #[test]
-fn names_of_files_are_not_guessed_at() {
+fn undeclared_splits_are_not_guessed_from_file_names() {
     let (train, script) = (row(1), files(&[("script.py", b"import os"), ("train.jsonl", b"raw")]));
     let names = files(&[("train.jsonl", train.as_bytes()), ("dev.jsonl", b"x")]);
     let converted = files(&[("a/test/0000.parquet", PARQUET), ("b/test/0000.parquet", PARQUET)]);
@@ -263,7 +263,7 @@ fn a_hostile_dataset_writes_nowhere_and_ends_soon() {
         });
         let home = Folder::new();
         let done = evaluate(&hub, &home, "team/data", &[]);
-        let message = said(&done);
+        let message = stderr_of(&done);
         assert!(done.status.code() == Some(1) && message.contains(what), "{what}: {message}");
         assert!(
             !home.0.path().join("escaped").exists() && !home.0.path().join("escaped.json").exists()

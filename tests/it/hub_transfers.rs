@@ -67,7 +67,7 @@ fn leave(home: &Path, content: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn a_transfer_that_is_cut_is_taken_up_begun_anew_or_given_up() {
+fn interrupted_transfers_resume_restart_or_fail() {
     let home = || tempfile::tempdir().expect("a folder");
     let ranges = |hub: &FakeHub| -> Vec<bool> {
         let shelf = hub.shelf.lock().expect("shelf");
@@ -80,8 +80,8 @@ fn a_transfer_that_is_cut_is_taken_up_begun_anew_or_given_up() {
         // What it sends from there on is another content, and so all of it is fetched again.
         (cutting(1, true, false), &[false, true, false]),
     ] {
-        let (is_ok, said) = eval(&hub.endpoint, home().path(), &[]);
-        assert!(is_ok, "{said}");
+        let (is_ok, stderr) = eval(&hub.endpoint, home().path(), &[]);
+        assert!(is_ok, "{stderr}");
         assert_eq!(ranges(&hub), expected);
     }
     // A server that refuses every range.
@@ -94,16 +94,16 @@ fn a_transfer_that_is_cut_is_taken_up_begun_anew_or_given_up() {
     );
     let folder = home();
     leave(folder.path(), &model()["model.safetensors"][..1000]);
-    let (is_ok, said) = eval(&refusing.endpoint, folder.path(), &[]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = eval(&refusing.endpoint, folder.path(), &[]);
+    assert!(is_ok, "{stderr}");
     assert_eq!(ranges(&refusing), [true, false]);
     let hub = cutting(usize::MAX, true, true);
-    let (is_ok, said) = eval(&hub.endpoint, home().path(), &[]);
-    assert!(!is_ok && said.contains("end of file before message length"), "{said}");
+    let (is_ok, stderr) = eval(&hub.endpoint, home().path(), &[]);
+    assert!(!is_ok && stderr.contains("end of file before message length"), "{stderr}");
 }
 
 #[test]
-fn what_another_process_left_is_taken_up_and_checked() {
+fn partial_downloads_of_other_processes_are_resumed_and_checked() {
     let content = model()["model.safetensors"].clone();
     let half = content[..content.len() / 2].to_vec();
     let wrong: Vec<u8> = half.iter().rev().copied().collect();
@@ -112,8 +112,8 @@ fn what_another_process_left_is_taken_up_and_checked() {
         let hub = FakeHub::new(vec![Repository::new("models", "evil/model", model())]);
         let home = tempfile::tempdir().expect("a folder");
         let part = leave(home.path(), &left);
-        let (is_ok, said) = eval(&hub.endpoint, home.path(), &[]);
-        assert!(is_ok, "{said}");
+        let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &[]);
+        assert!(is_ok, "{stderr}");
         let shelf = hub.shelf.lock().expect("shelf");
         let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
         let ranges: Vec<bool> = gets.map(|request| request.header("range").is_some()).collect();
@@ -133,12 +133,12 @@ fn four_processes_that_want_one_model_fetch_it_once() {
                 // A folder for results each, and one cache.
                 let cache = home.path().join("cache").display().to_string();
                 let own = home.path().join(number.to_string());
-                let (is_ok, said) = eval(
+                let (is_ok, stderr) = eval(
                     &hub.endpoint,
                     &own,
                     &[("HF_HUB_CACHE", &cache), ("HF_HUB_DOWNLOAD_TIMEOUT", "20")],
                 );
-                assert!(is_ok, "{said}");
+                assert!(is_ok, "{stderr}");
             });
         }
     });
@@ -160,8 +160,8 @@ fn xet_is_bounded_as_well_and_can_be_left_out() {
                 let model = Repository::new("models", "evil/model", model());
                 let hub = FakeHub::with_writer(vec![model], on_xet(storage));
                 let home = tempfile::tempdir().expect("a folder");
-                let (is_ok, said) = eval(&hub.endpoint, home.path(), &[]);
-                assert!(!is_ok && said.contains("model.safetensors"), "{said}");
+                let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &[]);
+                assert!(!is_ok && stderr.contains("model.safetensors"), "{stderr}");
                 let shelf = hub.shelf.lock().expect("shelf");
                 let asked =
                     shelf.log.iter().filter(|r| r.path.contains("/xet-read-token/")).count();
@@ -172,7 +172,7 @@ fn xet_is_bounded_as_well_and_can_be_left_out() {
     let repository = Repository::new("models", "evil/model", model());
     let hub = FakeHub::with_writer(vec![repository], on_xet(missing));
     let home = tempfile::tempdir().expect("a folder");
-    let (is_ok, said) = eval(&hub.endpoint, home.path(), &[("HF_HUB_DISABLE_XET", "1")]);
-    assert!(is_ok, "{said}");
+    let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &[("HF_HUB_DISABLE_XET", "1")]);
+    assert!(is_ok, "{stderr}");
     assert!(!hub.log().iter().any(|line| line.contains("xet")), "{:?}", hub.log());
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 #[cfg(target_os = "linux")]
-use crate::support::binary::said;
+use crate::support::binary::stderr_of;
 use crate::support::binary::{Folder, refusal, tealight};
 
 #[test]
-fn a_request_of_a_batch_that_means_nothing_is_an_error_of_its_line() {
+fn an_invalid_batch_request_is_an_error_of_its_line() {
     let folder = Folder::new();
     let chat = |role: &str| {
         format!(
@@ -74,8 +74,8 @@ fn a_full_disk_is_named_with_the_file_that_it_stopped() {
     for line in [&["objectives"][..], &["verify", "--gold", "1", "--answer", "1"], &["schema"]] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tealight"));
         let done = command.args(line).stdout(full()).output().expect("runs");
-        let said = said(&done);
-        assert!(said.contains("standard output: No space left on device"), "{line:?}: {said}");
+        let stderr = stderr_of(&done);
+        assert!(stderr.contains("standard output: No space left on device"), "{line:?}: {stderr}");
         assert_eq!(done.status.code(), Some(1));
     }
 }

@@ -146,24 +146,24 @@ fn blocks_of_a_file_are_kept_as_they_are() {
 fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
     let folder = Folder::new();
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
-    let said = refusal(&["train", "--base-dtype", "int8", "--output", &whole]);
-    assert!(said.contains("--use-peft"), "{said}");
-    let said = refusal(&["sft", "--base-dtype", "int8", "--output", &whole]);
-    assert!(said.contains("--use-peft"), "{said}");
+    let error = refusal(&["train", "--base-dtype", "int8", "--output", &whole]);
+    assert!(error.contains("--use-peft"), "{error}");
+    let error = refusal(&["sft", "--base-dtype", "int8", "--output", &whole]);
+    assert!(error.contains("--use-peft"), "{error}");
     let model = fixture("micro-llama").display().to_string();
     let config = format!("{model}/config.json");
     let fresh = ["sft", "--from-scratch", &config, "--tokenizer", &model, "--device", "cpu"];
-    let said = refusal(&[&fresh[..], &["--dtype", "bfloat16", "--output", &whole]].concat());
-    assert!(said.contains("for GPUs"), "{said}");
-    let said = refusal(&["bench", "--base-dtype", "int8"]);
-    assert!(said.contains("--rollout-only"), "{said}");
+    let error = refusal(&[&fresh[..], &["--dtype", "bfloat16", "--output", &whole]].concat());
+    assert!(error.contains("for GPUs"), "{error}");
+    let error = refusal(&["bench", "--base-dtype", "int8"]);
+    assert!(error.contains("--rollout-only"), "{error}");
     let settings = ["--base-dtype", "int8", "--use-peft", "--lora-r", "4", "--max-samples", "8"];
     let run = |output: &str, more: &[&str]| {
         let done = trained(output, &[&settings[..], more].concat());
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
-    let said = run(&whole, &["--max-steps", "4"]);
-    assert!(said.contains("weights in int8, the rest in float32"), "{said}");
+    let stderr = run(&whole, &["--max-steps", "4"]);
+    assert!(stderr.contains("weights in int8, the rest in float32"), "{stderr}");
     run(&parts, &["--max-steps", "2"]);
     run(&parts, &["--max-steps", "4", "--resume"]);
     let matrices = |run: &str| {
@@ -171,10 +171,10 @@ fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
     };
     assert_eq!(matrices(&whole), matrices(&parts));
     // The base without blocks is another base.
-    let said = refusal(command!(
+    let error = refusal(command!(
         "train --use-peft --lora-r 4 --max-samples 8 --max-steps 6 --resume --output {parts}"
     ));
-    assert!(said.contains("precision"), "{said}");
+    assert!(error.contains("precision"), "{error}");
     let adapter = format!("{whole}/final");
     let evaluate = |model: &[&str], name: &str| {
         let output = folder.path(name);
@@ -197,7 +197,7 @@ fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
         let done = tealight(&[&done[..], more, &["--output", &output]].concat());
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
-    let said = draw(&[], "other");
-    assert!(said.contains("trained on a base of int8"), "{said}");
+    let stderr = draw(&[], "other");
+    assert!(stderr.contains("trained on a base of int8"), "{stderr}");
     assert!(!draw(&["--base-dtype", "int8"], "same").contains("trained on a base"));
 }

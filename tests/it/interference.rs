@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, refusal, said, tealight};
+use crate::support::binary::{Folder, refusal, stderr_of, tealight};
 use crate::support::metrics::rows;
 use crate::support::processes::weights;
 use crate::support::runs::train;
@@ -10,7 +10,7 @@ use crate::support::runs::train;
 #[test]
 fn the_laboratory_prints_pairs_and_pass_at_k() {
     let done = tealight(&["lab", "strategies", "--table", "interference", "--json"]);
-    assert!(done.status.success(), "{}", said(&done));
+    assert!(done.status.success(), "{}", stderr_of(&done));
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     let rows: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -19,8 +19,8 @@ fn the_laboratory_prints_pairs_and_pass_at_k() {
         row["inner_product"].as_f64().expect("a number")
     };
     assert!(product("Pass@2") > 0.0 && product("Pass@64") < 0.0, "{text}");
-    let said = refusal(&["lab", "ends", "--table", "interference"]);
-    assert!(said.contains("walk or strategies"), "{said}");
+    let error = refusal(&["lab", "ends", "--table", "interference"]);
+    assert!(error.contains("walk or strategies"), "{error}");
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn runs_log_it_where_asked_and_train_as_without() {
     let run = |name: &str, more: &[&str]| {
         let output = folder.path(name);
         let done = train(&output, &[&objective[..], more].concat());
-        assert!(done.status.success(), "{}", said(&done));
+        assert!(done.status.success(), "{}", stderr_of(&done));
         (rows(Path::new(&output)), weights(&output))
     };
     let (plain, without) = run("plain", &[]);
@@ -50,7 +50,8 @@ fn runs_log_it_where_asked_and_train_as_without() {
     }
     // Micro-batches of single completions give the same sums.
     let (small, _) = run("small", &["--log-interference", "2", "--micro-batch-tokens", "32"]);
-    let of = |row: &serde_json::Value| row["interference/inner_product"].as_f64().expect("one");
-    let (a, b) = (of(&logged[0]), of(&small[0]));
+    let inner_product =
+        |row: &serde_json::Value| row["interference/inner_product"].as_f64().expect("one");
+    let (a, b) = (inner_product(&logged[0]), inner_product(&small[0]));
     assert!((a - b).abs() < 1e-3 * a.abs(), "{a} {b}");
 }

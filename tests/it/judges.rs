@@ -1,7 +1,7 @@
 //! Judges that fail and commands that end: what could not be judged is counted apart, programs end with us, signals
 //! are heard.
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
 use serde_json::{Value, json};
 
 /// Four problems, briefly.
@@ -12,7 +12,7 @@ fn json_file(path: &str) -> Value {
 }
 
 #[test]
-fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
+fn unjudged_completions_are_counted_with_reasons() {
     let folder = Folder::new();
     // One gold in three cannot be read.
     let lines = [("a", "2"), ("b", "2"), ("c", "\\frac{{{")].map(|(id, gold)| {
@@ -21,7 +21,7 @@ fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
     let file = folder.write("c.jsonl", lines.concat());
     let output = folder.path("graded");
     let done = tealight(&["grade", &file, "--output", &output]);
-    let text = said(&done);
+    let text = stderr_of(&done);
     assert_eq!(done.status.code(), Some(3), "{text}");
     assert!(text.contains("problem `c`: the gold") && text.contains("--max-unjudged"), "{text}");
     let results = json_file(&format!("{output}/results.json"));
@@ -42,7 +42,7 @@ fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
     let arguments = format!("eval --output {output} -n 16 -k 1,16 --no-greedy");
     let arguments = [&words(&arguments)[..], &["--verifier", &program]].concat();
     let done = tealight(&[&arguments[..], &SHORT, &["--max-unjudged", "1"]].concat());
-    let text = said(&done);
+    let text = stderr_of(&done);
     assert!(done.status.success(), "{text}");
     assert!(text.contains("the verifier failed") && text.contains("repeats no"), "{text}");
     let summary = json_file(&format!("{output}/results.json"))["sets"][0]["summary"].clone();
@@ -51,7 +51,7 @@ fn what_cannot_be_judged_is_counted_apart_with_its_reasons() {
 
 #[cfg(unix)]
 #[test]
-fn a_program_ends_with_us_however_we_end() {
+fn verifier_programs_end_with_their_parent() {
     let folder = Folder::new();
     let mark = format!("{}", 70_000 + std::process::id() % 9_000);
     let script = folder.write("judge.sh", format!("sleep {mark} & while :; do :; done\n"));

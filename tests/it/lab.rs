@@ -265,7 +265,7 @@ fn sampled_gradients_agree_with_their_claims() {
 }
 
 #[test]
-fn k1_k2_and_k3_are_what_the_notes_say() {
+fn k1_k2_and_k3_match_the_documented_gradients() {
     let rows = kl_estimators(&world("ends"), Class::Bigram).expect("memory");
     let [k1, k2, k3, reward] = rows.as_slice() else { panic!("four rows") };
     assert!(k1.gradient < 1e-12 && (k1.value - k1.reverse_kl).abs() < 1e-12);
@@ -333,7 +333,7 @@ fn the_presets_of_the_control_theory_end_at_the_tilted_model() {
     }
     // One prompt with validity .22, groups of eight, exactly: where the two forms end.
     let one =
-        World::of("one", 1, &[0.22, 0.78], &[vec![0.5; 2], vec![0.5; 2]], 1, |_, y| y[0] == 0);
+        World::new("one", 1, &[0.22, 0.78], &[vec![0.5; 2], vec![0.5; 2]], 1, |_, y| y[0] == 0);
     let ends_at = |objective: &str| {
         let plan = objective.parse::<Objective>().expect("possible").plan;
         let table = Table::base(&one, Class::Full).expect("memory");

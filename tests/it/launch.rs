@@ -23,9 +23,9 @@ fn launch(ranks: &str, output: &str, steps: &str) -> Command {
 /// The messages of a launch that must succeed.
 fn ok(ranks: &str, output: &str) -> String {
     let done = launch(ranks, output, "4").output().expect("runs");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{said}");
-    said
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{stderr}");
+    stderr
 }
 
 #[test]
@@ -33,8 +33,8 @@ fn launched_processes_agree_with_one_and_with_themselves() {
     let folder = Folder::new();
     let [one, two, again, three] = ["one", "two", "again", "three"].map(|name| folder.path(name));
     ok("1", &one);
-    let said = ok("2", &two);
-    assert_eq!(said.matches("2 ranks, 2 on this machine").count(), 1, "{said}");
+    let stderr = ok("2", &two);
+    assert_eq!(stderr.matches("2 ranks, 2 on this machine").count(), 1, "{stderr}");
     ok("2", &again);
     ok("3", &three);
     assert!(weights(&two) == weights(&again), "other bits in another run");
@@ -43,14 +43,14 @@ fn launched_processes_agree_with_one_and_with_themselves() {
 }
 
 #[test]
-fn what_one_process_does_is_not_launched() {
+fn single_process_commands_are_not_launched() {
     assert!(refusal(&["launch", "-n", "2", "doctor"]).contains("`doctor` is not one of"));
     let done = tealight(&["launch", "--nnodes", "2", "train"]);
     assert!(!done.status.success(), "several machines are for MPI");
     let done = tealight(&["launch", "-n", "2", "train", "--max-stepz", "2"]);
     assert!(!done.status.success(), "the command's own options are checked first");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(said.matches("--max-stepz").count(), 1, "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(stderr.matches("--max-stepz").count(), 1, "{stderr}");
 }
 
 #[cfg(target_os = "linux")]
@@ -67,11 +67,11 @@ fn a_rank_that_dies_ends_all_and_a_stop_saves() {
         signal(name, process);
         let begun = Instant::now();
         let done = child.wait_with_output().expect("ends");
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(begun.elapsed() < Duration::from_secs(60), "{said}");
-        assert_eq!(done.status.code(), Some(code), "{name}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(begun.elapsed() < Duration::from_secs(60), "{stderr}");
+        assert_eq!(done.status.code(), Some(code), "{name}: {stderr}");
         assert!(!ranks.into_iter().any(is_there), "one goes on");
-        assert_eq!(Path::new(&output).join("latest").exists(), name == "-TERM", "{said}");
+        assert_eq!(Path::new(&output).join("latest").exists(), name == "-TERM", "{stderr}");
     }
 }
 

@@ -129,9 +129,9 @@ fn layers_agree_with_the_graph_in_f64() {
         let (exact, exact_grads) =
             graph::gradients(architecture, &tracked, &variables, (&rows, 0.8), loss);
         for backend in backends() {
-            let kept = backend.policy(architecture, &weights);
+            let policy = backend.policy(architecture, &weights);
             let again = backend.policy(architecture, &weights).recomputing();
-            let (ours, found) = gradients(&kept, (&rows, 0.8), None, loss);
+            let (ours, found) = gradients(&policy, (&rows, 0.8), None, loss);
             close(&wide(&ours), &exact, "log-probabilities");
             assert_eq!(found.len(), weights.len());
             for (name, exact) in &exact_grads {
@@ -144,8 +144,8 @@ fn layers_agree_with_the_graph_in_f64() {
                 assert!(flat(gradient) == flat(&twice[name]), "{name} is not the same");
             }
             // And so does a pass without a gradient.
-            let said = token_logp(kept.decoder(), &rows, 0.8).expect("a pass").logp;
-            assert_eq!(ours, said.to_vec1::<f32>().expect("values"));
+            let computed = token_logp(policy.decoder(), &rows, 0.8).expect("a pass").logp;
+            assert_eq!(ours, computed.to_vec1::<f32>().expect("values"));
         }
     }
 }
@@ -185,7 +185,7 @@ fn hidden_states_agree_with_the_graph_and_what_a_cache_continues_with_both() {
 }
 
 #[test]
-fn what_a_window_no_longer_sees_is_let_go_of_and_nothing_else_changes() {
+fn sliding_windows_free_old_keys_without_changing_outputs() {
     let count = 230;
     let ids: Vec<u32> = (0..count as u32).map(|i| i * 7 % 50).collect();
     for mut architecture in architectures() {
@@ -247,8 +247,9 @@ fn rows_that_continue_one_prompt_decode_as_if_each_had_its_own() {
     let prompts: [usize; 3] = [37, 5, 32];
     let of_rows = [0, 2, 1, 0, 2, 0, 1];
     let ids = |prompt: usize, sample: usize| -> Vec<u32> {
-        let of = |t: usize| t * 7 + prompt * 11 + if t < prompts[prompt] { 0 } else { sample * 3 };
-        (0..prompts[prompt] + 20).map(|t| of(t) as u32 % 50).collect()
+        let token_id =
+            |t: usize| t * 7 + prompt * 11 + if t < prompts[prompt] { 0 } else { sample * 3 };
+        (0..prompts[prompt] + 20).map(|t| token_id(t) as u32 % 50).collect()
     };
     for (architecture, backend) in
         architectures().iter().flat_map(|a| backends().into_iter().map(move |p| (a, p)))
@@ -338,7 +339,7 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
 
 /// The same bits alone and in company, where the processor has our products.
 #[test]
-fn a_sequence_is_worth_the_same_bits_in_every_batch() {
+fn a_sequence_has_the_same_bits_in_every_batch() {
     let rows: Vec<Sequence> = (0..9_u32)
         .map(|i| Sequence {
             prompt: vec![i, 1, 2],
@@ -350,8 +351,8 @@ fn a_sequence_is_worth_the_same_bits_in_every_batch() {
     {
         let policy = backend.policy(architecture, &random(architecture));
         let logp = |rows: &[Sequence]| {
-            let said = token_logp(policy.decoder(), rows, 1.0).expect("logp");
-            by_row(&said.logp, rows).expect("rows")
+            let result = token_logp(policy.decoder(), rows, 1.0).expect("logp");
+            by_row(&result.logp, rows).expect("rows")
         };
         let all = logp(&rows);
         for (row, all) in rows.iter().zip(&all) {
@@ -363,33 +364,34 @@ fn a_sequence_is_worth_the_same_bits_in_every_batch() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_model_inputs_are_refused() {
     let architecture = &architectures()[0];
     let weights = random(architecture);
     let policy = Policy::new(architecture, &weights).expect("policy");
     let hidden = |packed| policy.decoder().hidden(&[1, 50], &packed, None);
-    let said = hidden(PackedSequences::from_start([3])).expect_err("too few").to_string();
-    assert!(said.contains("2 tokens where the segments have 3"), "{said}");
-    let said = hidden(PackedSequences::from_start([2])).expect_err("beyond").to_string();
-    assert!(said.contains("token 50 is beyond the vocabulary of 50"), "{said}");
+    let error = hidden(PackedSequences::from_start([3])).expect_err("too few").to_string();
+    assert!(error.contains("2 tokens where the segments have 3"), "{error}");
+    let error = hidden(PackedSequences::from_start([2])).expect_err("beyond").to_string();
+    assert!(error.contains("token 50 is beyond the vocabulary of 50"), "{error}");
     let row = [Sequence { prompt: vec![1], completion: vec![50] }];
-    let said = token_logp(policy.decoder(), &row, 1.0).err().expect("beyond").to_string();
-    assert!(said.contains("token 50"), "{said}");
+    let error = token_logp(policy.decoder(), &row, 1.0).err().expect("beyond").to_string();
+    assert!(error.contains("token 50"), "{error}");
     let mut cache = policy.decoder().cache(1, 2).expect("a cache");
     let packed = PackedSequences::from_start([3]);
-    let said =
+    let error =
         policy.decoder().hidden(&[1, 2, 3], &packed, Some(&mut cache)).expect_err("too long");
-    assert!(said.to_string().contains("3 tokens do not fit a cache of 2 slots"), "{said}");
+    assert!(error.to_string().contains("3 tokens do not fit a cache of 2 slots"), "{error}");
     let mut cache = policy.decoder().decoding_cache(1, 64, 1).expect("a cache");
-    let said =
+    let result =
         policy.decoder().hidden(&[1; 40], &PackedSequences::from_start([40]), Some(&mut cache));
-    assert!(said.expect_err("no room").to_string().contains("has no room for what is added"));
+    assert!(result.expect_err("no room").to_string().contains("has no room for what is added"));
     let mut fewer = weights.clone();
     fewer.remove("model.norm.weight");
-    let said = policy::frozen_decoder(architecture, &fewer).expect_err("missing").to_string();
-    assert!(said.contains("there is no weight `model.norm.weight`"), "{said}");
+    let error = policy::frozen_decoder(architecture, &fewer).expect_err("missing").to_string();
+    assert!(error.contains("there is no weight `model.norm.weight`"), "{error}");
     let half =
         weights.iter().map(|(name, x)| (name.clone(), x.to_dtype(DType::BF16).expect("bf16")));
-    let said = policy::frozen_decoder(architecture, &half.collect()).expect_err("bf16").to_string();
-    assert!(said.contains("float32, not BF16"), "{said}");
+    let error =
+        policy::frozen_decoder(architecture, &half.collect()).expect_err("bf16").to_string();
+    assert!(error.contains("float32, not BF16"), "{error}");
 }

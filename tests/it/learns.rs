@@ -203,7 +203,7 @@ fn a_target_validity_sets_beta_from_the_measured_base() {
 }
 
 #[test]
-fn a_strong_divergence_holds_what_it_measures() {
+fn a_strong_divergence_penalty_keeps_the_divergence_small() {
     let last = |objective: &str| train(&config(objective, 40)).history[39].clone();
     let kl = |objective: &str| last(objective).kl.expect("logged");
     let free = kl("none");
@@ -215,8 +215,8 @@ fn a_strong_divergence_holds_what_it_measures() {
         "none:divergence=js:beta=20",
         "kl-full:3:divergence=forward-kl",
     ] {
-        let held = kl(objective);
-        assert!(held < free / 2.0, "{objective}: KL {held} against {free} without");
+        let penalized = kl(objective);
+        assert!(penalized < free / 2.0, "{objective}: KL {penalized} against {free} without");
     }
     // Rehearsal holds the base's correct answers, not the whole of the base.
     let forgotten = |objective: &str| last(objective).rehearsal_divergence.expect("rehearsed");
@@ -227,7 +227,7 @@ fn a_strong_divergence_holds_what_it_measures() {
 }
 
 #[test]
-fn entropy_and_token_rules_do_what_they_are_for() {
+fn entropy_and_covariance_rules_have_their_effects() {
     let last = |objective: &str| train(&config(objective, 40)).history;
     let entropy = |history: &[Metrics]| mean(&history[30..], |metrics| metrics.entropy);
     let free = entropy(&last("none"));
@@ -239,9 +239,9 @@ fn entropy_and_token_rules_do_what_they_are_for() {
     let learned = reward(&last("none"));
     let all = "clip-cov:1:covariance-low=-1000:covariance-high=1000";
     assert!(reward(&last(all)) < learned / 2.0, "no token has a gradient left");
-    let held = last("kl-cov:1:covariance-coefficient=100");
+    let penalized = last("kl-cov:1:covariance-coefficient=100");
     let kl = |history: &[Metrics]| history[39].kl.expect("logged");
-    assert!(kl(&held) < kl(&last("none:num-iterations=2")), "moving has a price");
+    assert!(kl(&penalized) < kl(&last("none:num-iterations=2")), "moving has a price");
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn coefficients_are_annealed() {
 }
 
 #[test]
-fn one_sample_a_prompt_is_a_choice() {
+fn rehearsal_can_use_one_sample_a_prompt() {
     let base = support::policy(6, 7);
     let problems = problems();
     let encoded = Encoded::all(&problems, &Letters, 64, 4).expect("fits");

@@ -161,8 +161,8 @@ fn resumes_and_refuses_another(output: &str) {
     let text = std::fs::read_to_string(&of_base).expect("lines");
     std::fs::write(&of_base, text.replacen("\"spellings\":", "\"spellings\":1", 1)).expect("room");
     let arguments = study(output, &resumed);
-    let said = refusal(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(said.contains("ledger-countdown-test.jsonl:1") && said.contains("remove"), "{said}");
+    let error = refusal(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(error.contains("ledger-countdown-test.jsonl:1") && error.contains("remove"), "{error}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn without_checkpoints_base_and_ends_are_scored() {
 }
 
 #[test]
-fn what_cannot_be_listed_is_refused_before_anything_runs() {
+fn unlistable_ledger_sets_are_refused_before_training() {
     let folder = Folder::new();
     let output = folder.path("study");
     let file = folder.path("data.jsonl");
@@ -191,14 +191,14 @@ fn what_cannot_be_listed_is_refused_before_anything_runs() {
         ];
         refusal(&words.concat())
     };
-    let said = refused(&file, &[]);
+    let error = refused(&file, &[]);
     assert!(
-        said.contains("cannot be listed") && said.contains("countdown, chain and walk"),
-        "{said}"
+        error.contains("cannot be listed") && error.contains("countdown, chain and walk"),
+        "{error}"
     );
-    let said = refused("chain/longer", &[]);
-    assert!(said.contains("too many"), "{said}");
-    let said = refused("countdown/test", &["--max-completion-length", "6"]);
-    assert!(said.contains("--max-completion-length is 6"), "{said}");
+    let error = refused("chain/longer", &[]);
+    assert!(error.contains("too many"), "{error}");
+    let error = refused("countdown/test", &["--max-completion-length", "6"]);
+    assert!(error.contains("--max-completion-length is 6"), "{error}");
     assert!(!Path::new(&output).join("base").exists());
 }

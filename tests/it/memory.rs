@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, said, succeeded};
+use crate::support::binary::{Folder, ok, stderr_of, succeeded};
 use crate::support::runs::{SMALL, json, trained};
 
 /// Trains for as long as `more` says, and returns what was said, the final weights, and metrics without times and KL.
@@ -18,7 +18,7 @@ fn run(output: &str, more: &[&str]) -> (String, Vec<u8>, Vec<Value>) {
         fields.retain(|name, _| !name.contains("time") && !name.starts_with("kl"));
         row
     });
-    (said(&done), weights, rows.collect())
+    (stderr_of(&done), weights, rows.collect())
 }
 
 #[test]
@@ -33,14 +33,14 @@ fn a_run_that_does_not_hold_the_base_has_the_bits_of_one_that_does() {
         let with = |steps: &'static str, kl: &'static str| {
             [&["--objective", objective, "--max-steps", steps, "--log-kl", kl], more].concat()
         };
-        let held = run(&at("held"), &with("4", "all"));
+        let with_base = run(&at("held"), &with("4", "all"));
         let alone = run(&at("alone"), &with("4", "off"));
         // Of supervised objectives no KL is logged, so that nothing ever reads the base.
-        let is_held = |said: &str| !said.contains("held once");
-        assert_eq!(is_held(&held.0), objective != "rft", "{}", held.0);
-        assert!(!is_held(&alone.0), "{}", alone.0);
-        assert!(held.1 == alone.1, "{objective}: the same final weights");
-        assert_eq!(held.2, alone.2, "{objective}: the same metrics");
+        let holds_base = |stderr: &str| !stderr.contains("held once");
+        assert_eq!(holds_base(&with_base.0), objective != "rft", "{}", with_base.0);
+        assert!(!holds_base(&alone.0), "{}", alone.0);
+        assert!(with_base.1 == alone.1, "{objective}: the same final weights");
+        assert_eq!(with_base.2, alone.2, "{objective}: the same metrics");
         assert_eq!(alone.2.len(), 4);
         if objective.starts_with("dph") {
             // Stopped halfway and continued.

@@ -175,8 +175,8 @@ fn a_stored_output_layer_that_differs_from_tied_embeddings_is_used_and_saved() {
     };
     assert_eq!(apart(&untied.weights["lm_head.weight"], &head), 0.0);
     let out = folder.path("out");
-    let said = ok(command!("export --model {} --device cpu --output {out}", model.path));
-    assert!(said.contains("differs from the embedding"), "{said}");
+    let stderr = ok(command!("export --model {} --device cpu --output {out}", model.path));
+    assert!(stderr.contains("differs from the embedding"), "{stderr}");
     assert_eq!(json(format!("{out}/config.json"))["tie_word_embeddings"], json!(false));
     assert_eq!(apart(&load(&out).weights["lm_head.weight"], &head), 0.0);
 }
@@ -276,16 +276,16 @@ fn rows_that_are_too_long_are_left_out_where_that_is_asked_for() {
         let message = refusal(command!("{line}"));
         assert!(message.contains("do not fit the model's context of 512"), "{name}: {message}");
         assert!(message.contains("--filter-overlong-prompts"), "{name}: {message}");
-        let said = ok(command!("{line} --filter-overlong-prompts"));
-        assert!(said.contains("2 of 4 rows are left out"), "{name}: {said}");
+        let stderr = ok(command!("{line} --filter-overlong-prompts"));
+        assert!(stderr.contains("2 of 4 rows are left out"), "{name}: {stderr}");
     }
     let study = folder.path("study");
-    let said = ok(command!(
+    let stderr = ok(command!(
         "study {base} --test-dataset {} --objectives grpo --max-steps 1 --prompts-per-step 2 --num-generations 2 -n 2 \
          -k 1 --max-completion-length 8 --filter-overlong-prompts --output {study}",
         folder.write("test.jsonl", [row("3 + 1"), row(&(long.clone() + "9"))].join("\n"))
     ));
-    assert!(said.contains("2 of 4 rows") && said.contains("1 of 2 rows"), "{said}");
+    assert!(stderr.contains("2 of 4 rows") && stderr.contains("1 of 2 rows"), "{stderr}");
     let all = folder.write("all.jsonl", row(&long));
     let message = refusal(command!(
         "eval --model {} --dataset {all} -n 1 -k 1 --device cpu --filter-overlong-prompts",

@@ -38,9 +38,9 @@ fn train<'a>(output: &'a str, steps: &'a str) -> Vec<&'a str> {
 fn ok(command: Command) -> String {
     let mut command = command;
     let done = command.output().expect("mpirun");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{said}");
-    said
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{stderr}");
+    stderr
 }
 
 /// The messages of a run that has ended, within a minute.
@@ -48,9 +48,9 @@ fn ended(mut child: Child) -> (bool, String) {
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait().expect("known") {
-            let mut said = String::new();
-            child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-            return (status.success(), said);
+            let mut stderr = String::new();
+            child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("text");
+            return (status.success(), stderr);
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
         std::thread::sleep(Duration::from_millis(50));
@@ -66,8 +66,8 @@ fn processes_agree_with_one_and_with_themselves() {
         (ok(mpirun(ranks, &train(&output, "4"))), output)
     };
     let (_, one) = run(1, "one");
-    let (said, two) = run(2, "two");
-    assert_eq!(said.matches("2 ranks, 2 on this machine").count(), 1, "{said}");
+    let (stderr, two) = run(2, "two");
+    assert_eq!(stderr.matches("2 ranks, 2 on this machine").count(), 1, "{stderr}");
     let (_, again) = run(2, "again");
     let (_, four) = run(4, "four");
     assert!(weights(&two) == weights(&again), "other bits in another run");
@@ -89,25 +89,25 @@ fn a_rank_that_dies_ends_all_and_a_stop_saves() {
         let ranks = children(child.id());
         assert_eq!(ranks.len(), 2);
         signal(name, rank.map_or(child.id(), |rank| ranks[rank]));
-        let (is_fine, said) = ended(child);
-        assert!(!is_fine, "{said}");
-        assert_eq!(Path::new(&output).join("latest").exists(), rank.is_none(), "{said}");
+        let (is_fine, stderr) = ended(child);
+        assert!(!is_fine, "{stderr}");
+        assert_eq!(Path::new(&output).join("latest").exists(), rank.is_none(), "{stderr}");
         assert!(!ranks.into_iter().any(is_there), "a rank lives on");
     }
 }
 
 #[test]
 #[ignore = "needs mpirun and TEALIGHT_MPI"]
-fn what_all_ranks_refuse_is_said_once() {
+fn an_error_on_all_ranks_is_reported_once() {
     for (arguments, words) in [
         (&["train", "--output", "/dev/null/x"][..], "/dev/null/x"),
         (&["sft", "--output", "x"], "`sft` runs in one: start it without mpirun"),
         (&["grade", "-", "--output", "x"], "standard input goes to one process"),
     ] {
         let done = mpirun(2, arguments).output().expect("mpirun");
-        let said = String::from_utf8_lossy(&done.stderr);
+        let stderr = String::from_utf8_lossy(&done.stderr);
         assert!(!done.status.success());
-        assert_eq!(said.matches("error: ").count(), 1, "{said}");
-        assert!(said.contains(words), "{said}");
+        assert_eq!(stderr.matches("error: ").count(), 1, "{stderr}");
+        assert!(stderr.contains(words), "{stderr}");
     }
 }

@@ -12,7 +12,7 @@ fn plan(text: &str) -> Plan {
 
 /// Every group of n samples, by its classes: three correct answers and incorrect ones.
 #[test]
-fn gradients_of_sets_of_any_size_are_what_they_claim() {
+fn gradients_of_set_objectives_match_their_closed_forms() {
     let world = World::ends(2);
     let table = off_base(&world, Class::Bigram).expect("memory");
     let sets = ["pass", "unique", "coverage", "polychromic"].into_iter().flat_map(|function| {
@@ -35,7 +35,7 @@ fn gradients_of_sets_of_any_size_are_what_they_claim() {
 }
 
 #[test]
-fn a_set_of_pass_is_pkpo() {
+fn set_objective_of_pass_equals_pkpo() {
     let classes = [Some(0), None, None, Some(3), Some(0), None, None, None];
     let stats = GroupStats {
         rewards: classes.iter().map(|class| f64::from(u8::from(class.is_some()))).collect(),
@@ -43,10 +43,10 @@ fn a_set_of_pass_is_pkpo() {
         ..GroupStats::default()
     };
     for k in [1, 3, 7] {
-        let of = |name: &str| {
+        let advantages_of = |name: &str| {
             advantages(&plan(&format!("{name}:{k}")), std::slice::from_ref(&stats)).remove(0)
         };
-        for (set, pkpo) in of("set:pass").into_iter().zip(of("pkpo")) {
+        for (set, pkpo) in advantages_of("set:pass").into_iter().zip(advantages_of("pkpo")) {
             assert!((set - pkpo).abs() < 1e-11, "k {k}: {set} {pkpo}");
         }
     }
@@ -83,7 +83,7 @@ fn counting_distinct_answers_has_the_uniform_policy_as_its_optimum() {
 
 /// The sets without a sample are the baseline with the least noise; docs/objectives.md has the table.
 #[test]
-fn leaving_a_sample_out_takes_most_of_the_noise() {
+fn leave_one_out_baseline_reduces_most_of_the_variance() {
     let world = World::ends(5);
     let table = off_base(&world, Class::Bigram).expect("memory");
     let draws = Draws { group: 8, groups: 4000, seed: 1 };

@@ -177,9 +177,9 @@ fn a_token_beyond_the_embeddings_is_refused_where_it_occurs() {
     let error = loaded.tokenizer.encode_prompt(&Prompt::Text("see <image_soft_token>".into()));
     let message = format!("{:#}", error.expect_err("refused"));
     assert!(message.contains("`<image_soft_token>` (128)") && message.contains("128"), "{message}");
-    let said =
+    let stderr =
         ok(command!("generate --model {} --device cpu --max-completion-length 2 1+1", model.path));
-    assert!(said.contains("ids up to 128, the model embeddings up to 127"), "{said}");
+    assert!(stderr.contains("ids up to 128, the model embeddings up to 127"), "{stderr}");
     let message =
         refusal(&["generate", "--model", &model.path, "--device", "cpu", "a <image_soft_token>"]);
     assert!(message.contains("beyond the model's vocabulary"), "{message}");

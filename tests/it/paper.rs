@@ -52,7 +52,7 @@ fn maximisers_differ_and_pstar_is_the_nearest_to_the_base() {
     assert_eq!(outcomes(&found.verdicts), [true, true]);
     // Where one output alone is correct there is one maximiser, and no policy is farther than it.
     let only =
-        World::of("only", 1, &[0.2, 0.8], &[vec![0.5; 2], vec![0.5; 2]], 1, |_, y| y[0] == 0);
+        World::new("only", 1, &[0.2, 0.8], &[vec![0.5; 2], vec![0.5; 2]], 1, |_, y| y[0] == 0);
     assert_eq!(outcomes(&checked(&only, Class::Full).degeneracy.verdicts), [false, false]);
 }
 
@@ -220,11 +220,11 @@ fn the_page_has_pictures_of_six_claims_and_runs_nothing_of_the_world_s() {
 }
 
 #[test]
-fn papers_that_are_not_known_and_options_without_effect_are_refused() {
+fn unknown_papers_and_options_without_effect_are_refused() {
     let folder = Folder::new();
-    let said = refusal(&["lab", "--paper", "1706.03762"]);
-    assert!(said.contains("--paper `1706.03762` is not known"), "{said}");
-    assert!(said.contains("2605.02375, Binary Rewards"), "the known ones are listed: {said}");
+    let error = refusal(&["lab", "--paper", "1706.03762"]);
+    assert!(error.contains("--paper `1706.03762` is not known"), "{error}");
+    assert!(error.contains("2605.02375, Binary Rewards"), "the known ones are listed: {error}");
     let paper = ["lab", "--paper", "2605.02375"];
     for (more, message) in [
         (&["strategies"][..], "about one prompt"),
@@ -233,16 +233,16 @@ fn papers_that_are_not_known_and_options_without_effect_are_refused() {
         (&["--table", "fixed-mu"], "--table has no effect with --paper"),
         (&["--class", "pentagram"], "--class"),
     ] {
-        let said = refusal(&[&paper[..], more].concat());
-        assert!(said.contains(message), "{more:?}: {said}");
+        let error = refusal(&[&paper[..], more].concat());
+        assert!(error.contains(message), "{more:?}: {error}");
     }
     let file = folder.write("lab.toml", "paper = \"2605.02375\"\nstart = \"collapsed\"\n");
-    let said = refusal(&["lab", "--config", &file]);
-    assert!(said.contains("--start has no effect with --paper"), "{said}");
+    let error = refusal(&["lab", "--config", &file]);
+    assert!(error.contains("--start has no effect with --paper"), "{error}");
     // A study's results stay.
     std::fs::create_dir(folder.path("study")).expect("made");
     let results = folder.write("study/results.json", "{\"datasets\": []}");
-    let said = refusal(&[&paper[..], &["--output", &folder.path("study")]].concat());
-    assert!(said.contains("results.json of another command"), "{said}");
+    let error = refusal(&[&paper[..], &["--output", &folder.path("study")]].concat());
+    assert!(error.contains("results.json of another command"), "{error}");
     assert_eq!(std::fs::read_to_string(results).expect("there"), "{\"datasets\": []}");
 }

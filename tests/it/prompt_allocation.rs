@@ -57,8 +57,8 @@ fn pass_rates_are_logged_and_a_rule_moves_them() {
 }
 
 #[test]
-fn a_rule_that_is_none_is_refused() {
+fn unknown_allocation_rules_are_refused() {
     let done = tealight(&["train", "--prompt-allocation", "hard"]);
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(!done.status.success() && said.contains("thompson:TARGET"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && stderr.contains("thompson:TARGET"), "{stderr}");
 }

@@ -84,11 +84,11 @@ fn every_part_of_the_prompt_reaches_every_command() {
         let done = tealight(
             &[&[command, "--output", &output, "--device", "cpu"][..], length, more].concat(),
         );
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{command}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{command}: {stderr}");
         assert!(
-            said.contains("a template of your own") && said.contains("system prompt `(9)`"),
-            "{said}"
+            stderr.contains("a template of your own") && stderr.contains("system prompt `(9)`"),
+            "{stderr}"
         );
     }
     // The prompts' settings are recorded, and decide what may be resumed.
@@ -107,8 +107,8 @@ fn every_part_of_the_prompt_reaches_every_command() {
          --max-completion-length 4",
         folder.path("study")
     ));
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success() && said.contains("instruction `=`"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success() && stderr.contains("instruction `=`"), "{stderr}");
     let request = json!({"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "1+1", "max_tokens": 2}});
     let (input, output) = (folder.write("i.jsonl", format!("{request}\n")), folder.path("o.jsonl"));
     let plain = folder.path("plain.jsonl");
@@ -131,8 +131,8 @@ fn generate(arguments: &[&str], stdin: &str) -> (String, String) {
 fn generate_takes_a_prompt_from_anywhere_and_streams_what_is_sampled() {
     let folder = Folder::new();
     let prompt = "3,7,8,9=24:";
-    let (from_argument, said) = generate(&[prompt], "");
-    assert!(said.contains("model countdown"), "{said}");
+    let (from_argument, stderr) = generate(&[prompt], "");
+    assert!(stderr.contains("model countdown"), "{stderr}");
     assert!(!from_argument.trim().is_empty() && from_argument.ends_with('\n'));
     let (from_stdin, _) = generate(&[], prompt);
     let file = folder.write("p.txt", prompt);

@@ -50,9 +50,9 @@ impl Scene {
     fn evidence(&self, uniform: &mut dyn FnMut() -> f64) -> Evidence {
         let rollouts = (0..self.group).map(|_| self.scored(pick(&self.policy, uniform())));
         let rollouts = rollouts.collect();
-        let drawn: Vec<ScoredCompletion> =
+        let stored: Vec<ScoredCompletion> =
             (0..self.stored).map(|_| self.scored(pick(&self.world.base, uniform()))).collect();
-        let (first, others) = drawn.split_at(self.stored / 2);
+        let (first, others) = stored.split_at(self.stored / 2);
         let correct = |part: &[ScoredCompletion]| -> Vec<ScoredCompletion> {
             part.iter().copied().filter(|one| one.is_correct).collect()
         };
@@ -79,8 +79,8 @@ impl Scene {
     fn exact(&self) -> [f64; 10] {
         let (pi, base) = (&self.policy, &self.world.base);
         let (target, is_right) = (self.world.filtered(0), &self.world.is_right[0]);
-        let measures = Measures::of(&self.world, std::slice::from_ref(pi));
-        let sum = |of: &dyn Fn(usize) -> f64| (0..pi.len()).map(of).sum::<f64>();
+        let measures = Measures::new(&self.world, std::slice::from_ref(pi));
+        let sum = |term: &dyn Fn(usize) -> f64| (0..pi.len()).map(term).sum::<f64>();
         let relative = |p: f64, q: f64| if p > 0.0 { p * (p / q).ln() } else { 0.0 };
         let mean = |y: usize| 0.5 * (pi[y] + target[y]);
         let js = sum(&|y| 0.5 * (relative(pi[y], mean(y)) + relative(target[y], mean(y))));
@@ -141,11 +141,11 @@ fn policies(world: &World) -> [(&'static str, Vec<f64>); 2] {
     let table = sampled::off_base(world, Class::Full).expect("memory");
     let near = table.distributions(world).expect("memory").remove(0);
     let target = world.filtered(0);
-    let mut kept = target.clone();
-    let right = (0..kept.len()).filter(|y| target[*y] > 0.0);
-    right.skip(1).step_by(2).for_each(|y| kept[y] = 0.0);
-    let mass: f64 = kept.iter().sum();
-    let lost = kept.iter().zip(&world.base).map(|(p, a)| 0.97 * p / mass + 0.03 * a);
+    let mut thinned = target.clone();
+    let right = (0..thinned.len()).filter(|y| target[*y] > 0.0);
+    right.skip(1).step_by(2).for_each(|y| thinned[y] = 0.0);
+    let mass: f64 = thinned.iter().sum();
+    let lost = thinned.iter().zip(&world.base).map(|(p, a)| 0.97 * p / mass + 0.03 * a);
     [("near", near), ("lost", lost.collect())]
 }
 
@@ -297,6 +297,6 @@ fn samples_of_another_model_are_refused() {
     let folder = Folder::new();
     let output = folder.path("run");
     let asked = ["train", "--output", &output, "--log-divergences", "1", "--rollout-dtype", "int8"];
-    let said = refusal(&asked);
-    assert!(said.contains("--log-divergences") && said.contains("leave"), "{said}");
+    let error = refusal(&asked);
+    assert!(error.contains("--log-divergences") && error.contains("leave"), "{error}");
 }

@@ -187,9 +187,9 @@ fn a_run_is_pushed_with_its_card_through_a_network_that_breaks() {
     let hub = Hub::start(4);
     let arguments = [run.as_str(), "--repo", "me/run", "--private"];
     let failed = hub.push("secret", &arguments);
-    let said = String::from_utf8_lossy(&failed.stderr);
-    assert_eq!(failed.status.code(), Some(1), "{said}");
-    assert!(said.contains("the same command goes on from there"), "{said}");
+    let stderr = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("the same command goes on from there"), "{stderr}");
     assert!(hub.shelf.lock().expect("shelf").files.is_empty(), "no commit without its files");
     let pushed = hub.push("secret", &arguments);
     assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
@@ -216,7 +216,7 @@ fn a_run_is_pushed_with_its_card_through_a_network_that_breaks() {
 }
 
 #[test]
-fn what_cannot_be_pushed_is_refused_with_the_mend() {
+fn unpushable_runs_are_refused_with_the_fix() {
     assert!(refusal(&["push"]).contains("name a run's directory"));
     let hub = Hub::start(0);
     let folder = Folder::new();

@@ -137,7 +137,7 @@ fn training_on_ranks_is_that_of_one_process_to_rounding() {
 }
 
 #[test]
-fn a_checkpoint_does_not_know_how_many_ranks_wrote_it() {
+fn a_checkpoint_resumes_on_any_number_of_ranks() {
     let folder = tempfile::tempdir().expect("a folder");
     let (whole, moved) = (folder.path().join("whole"), folder.path().join("moved"));
     train(&whole, 1, "--objective grpo --max-steps 6", Start::New);
@@ -224,7 +224,7 @@ fn evaluations_samples_and_grades_of_ranks_are_those_of_one_process() {
 }
 
 #[test]
-fn the_runs_of_a_study_are_divided_and_reported_once() {
+fn study_runs_are_divided_among_ranks_and_reported_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |size: usize| folder.path().join(format!("study-{size}"));
     for size in [1, 3] {
@@ -246,7 +246,7 @@ fn the_runs_of_a_study_are_divided_and_reported_once() {
 }
 
 #[test]
-fn the_first_rank_samples_from_servers_for_all_and_their_end_ends_all() {
+fn first_rank_samples_from_servers_and_their_failure_ends_all() {
     let folder = tempfile::tempdir().expect("a folder");
     for (ahead, requests) in [(0, usize::MAX), (1, usize::MAX), (1, 20)] {
         let (server, engine) = Vllm::start(false);

@@ -6,7 +6,7 @@ use tealight::learn::objective::{GroupStats, Objective, advantages};
 
 /// Rules that claim no scalar, against their papers' formulas written out over all triples.
 #[test]
-fn rarity_rules_expect_what_their_formulas_say() {
+fn rarity_rules_match_their_formulas() {
     let small = World::ends(3);
     let table = off_base(&small, Class::Bigram).expect("memory");
     let q = table.distributions(&small).expect("memory").remove(0);
@@ -59,9 +59,9 @@ fn rarity(q: &[f64; 3], right: &[bool; 3], is_ucpo: bool) -> [f64; 3] {
         let chance = |i: usize| q[i].powf(1.0 / 3.0);
         let total: f64 = (0..3).filter(|i| right[*i]).map(chance).sum();
         let inverse: f64 = (0..3).filter(|i| right[*i]).map(|i| total / chance(i)).sum();
-        let kept = right.iter().filter(|right| **right).count() as f64;
+        let num_correct = right.iter().filter(|right| **right).count() as f64;
         for i in (0..3).filter(|i| right[*i]) {
-            advantage[i] *= kept * (0.8 / kept + 0.2 * (total / chance(i)) / inverse);
+            advantage[i] *= num_correct * (0.8 / num_correct + 0.2 * (total / chance(i)) / inverse);
         }
     }
     advantage

@@ -37,8 +37,8 @@ fn every_recipe_runs_dry_with_every_objective() {
             ];
             let files = ["train", "--dry-run", "--config", &base, "--config", &objective];
             let done = tealight(&[&files[..], &flags].concat());
-            let said = String::from_utf8_lossy(&done.stderr);
-            assert!(done.status.success(), "{base} {objective}: {said}");
+            let stderr = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{base} {objective}: {stderr}");
             let shown = String::from_utf8_lossy(&done.stdout);
             for words in ["learning_rate = ", "prompt (", "memory, planned"] {
                 assert!(shown.contains(words), "{base} {objective}: {shown}");
@@ -60,8 +60,8 @@ fn every_paper_s_whole_setting_runs_dry() {
         let own = ["--model", "countdown", "--dataset", "countdown/train"];
         let files = ["train", "--dry-run", "--max-completion-length", "20", "--config", &paper];
         let done = tealight(&[&files[..], &own].concat());
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{paper}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{paper}: {stderr}");
         let shown = String::from_utf8_lossy(&done.stdout);
         for words in ["learning_rate = ", "num_generations = ", "memory, planned"] {
             assert!(shown.contains(words), "{paper}: {shown}");
@@ -114,17 +114,17 @@ fn names_that_trl_users_type_are_understood_in_flags_and_files() {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let wrong = folder.write("wrong.toml", "num_generation = 4\n");
-    let said = refusal(&["train", "--dry-run", "--config", &wrong]);
-    assert!(said.contains("did you mean `num_generations`?"), "{said}");
+    let error = refusal(&["train", "--dry-run", "--config", &wrong]);
+    assert!(error.contains("did you mean `num_generations`?"), "{error}");
 }
 
 #[test]
 fn the_manual_is_what_the_binary_says() {
     let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
     let written = std::fs::read_to_string(written).expect("docs/reference.md");
-    let said = tealight(&["man", "--markdown"]).stdout;
-    let said = String::from_utf8(said).expect("text");
-    assert!(written == said, "write it again: tealight man --markdown > docs/reference.md");
+    let stdout = tealight(&["man", "--markdown"]).stdout;
+    let stdout = String::from_utf8(stdout).expect("text");
+    assert!(written == stdout, "write it again: tealight man --markdown > docs/reference.md");
 
     let folder = Folder::new();
     let output = folder.path("man");
@@ -145,11 +145,11 @@ fn the_doctor_finds_this_machine_well() {
     let findings: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let findings = findings.as_array().expect("a list");
     assert!(findings.iter().all(|finding| finding["is_well"] == true), "{findings:?}");
-    let said = |name: &str| {
+    let detail = |name: &str| {
         let found = findings.iter().find(|finding| finding["name"] == name).expect("a finding");
         found["said"].as_str().expect("text").to_owned()
     };
-    assert!(said("self-test").contains("gradients"));
+    assert!(detail("self-test").contains("gradients"));
 }
 
 /// Writes a program for a stand-in to `folder`.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::fleet::{arguments, number};
-use crate::support::binary::{Folder, ok, refusal, said, tealight};
+use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight};
 use crate::support::metrics::rows;
 use crate::support::vllm::{Quirks, Vllm};
 
@@ -16,7 +16,7 @@ fn failure(quirks: Quirks) -> String {
     let done = tealight(&arguments(&engine, &output, &[]));
     assert!(!done.status.success());
     assert!(!Path::new(&output).join("engine").exists(), "weights are left behind");
-    said(&done)
+    stderr_of(&done)
 }
 
 #[test]
@@ -37,10 +37,10 @@ fn a_server_that_keeps_its_output_layer_ends_the_run_before_it_samples() {
         Vllm::start(false),
     );
     let (engines, output) = (format!("{first},{second}"), folder.path("run"));
-    let said = ok(&arguments(&engines, &output, &[]));
-    assert!(said.contains("is left out"), "{said}");
+    let stderr = ok(&arguments(&engines, &output, &[]));
+    assert!(stderr.contains("is left out"), "{stderr}");
     assert_eq!(stale.reloads.load(Ordering::SeqCst), 2, "under other ids, and under its own");
-    assert_eq!(stale.drawn.load(Ordering::SeqCst), 0);
+    assert_eq!(stale.num_requests.load(Ordering::SeqCst), 0);
     // Twice to begin with, and once before each of three steps.
     assert_eq!(fresh.reloads.load(Ordering::SeqCst), 5);
     for row in rows(Path::new(&output)) {
@@ -63,20 +63,20 @@ fn a_server_without_the_calls_is_refused_at_the_start() {
         let folder = Folder::new();
         let (server, engine) =
             Vllm::start_with(Quirks { announces: Some(announces), ..Quirks::default() });
-        let said = refusal(&arguments(&engine, &folder.path("run"), more));
+        let error = refusal(&arguments(&engine, &folder.path("run"), more));
         assert_eq!(server.reloads.load(Ordering::SeqCst), 0);
-        said
+        error
     };
-    let said = refused(vec!["/v1/completions"], &[]);
-    assert!(said.contains("vLLM 0.33.0") && said.contains("VLLM_SERVER_DEV_MODE=1"), "{said}");
-    let said = refused(vec!["/pause", "/start_weight_update", "/update_weights"], &[]);
-    assert!(said.contains("NCCL") && said.contains("--use-peft"), "{said}");
-    let said = refused(vec!["/v1/completions"], &["--use-peft", "--lora-r", "8"]);
-    assert!(said.contains("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"), "{said}");
+    let error = refused(vec!["/v1/completions"], &[]);
+    assert!(error.contains("vLLM 0.33.0") && error.contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
+    let error = refused(vec!["/pause", "/start_weight_update", "/update_weights"], &[]);
+    assert!(error.contains("NCCL") && error.contains("--use-peft"), "{error}");
+    let error = refused(vec!["/v1/completions"], &["--use-peft", "--lora-r", "8"]);
+    assert!(error.contains("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"), "{error}");
 }
 
 #[test]
-fn versions_show_a_server_that_was_started_anew() {
+fn restarted_servers_are_detected_by_weight_version() {
     let calls = vec!["/collective_rpc", "/pause", "/update_weight_version"];
     let marked = || Quirks { announces: Some(calls.clone()), ..Quirks::default() };
     let folder = Folder::new();
@@ -89,8 +89,8 @@ fn versions_show_a_server_that_was_started_anew() {
     let ((anew, first), (_, second)) = (Vllm::start_with(marked()), Vllm::start_with(marked()));
     anew.restarts.store(3, Ordering::SeqCst);
     let (engines, output) = (format!("{first},{second}"), folder.path("anew"));
-    let said = ok(&arguments(&engines, &output, &[]));
-    assert!(said.contains("version `default`") && said.contains("answers again"), "{said}");
+    let stderr = ok(&arguments(&engines, &output, &[]));
+    assert!(stderr.contains("version `default`") && stderr.contains("answers again"), "{stderr}");
     for row in rows(Path::new(&output)) {
         assert!(number(&row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
     }

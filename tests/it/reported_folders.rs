@@ -44,8 +44,8 @@ fn no_link_out_of_a_reported_folder_is_followed() {
             vec!["report", &output],
             vec!["compare", &other, &output, "--output", &folder.path("compared")],
         ] {
-            let said = refusal(&line);
-            assert!(said.contains(file) && said.contains("a link out of the folder"), "{said}");
+            let error = refusal(&line);
+            assert!(error.contains(file) && error.contains("a link out of the folder"), "{error}");
         }
     }
     // Settings and metrics of a training run.
@@ -112,8 +112,8 @@ fn bomb(path: &str, bytes: usize, rows: usize) {
 fn parquet_files_that_panic_or_unpack_to_gigabytes_are_refused() {
     let folder = Folder::new();
     let panics = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/panics.parquet");
-    let said = refusal(&["grade", panics, "--verifier", "math"]);
-    assert!(said.contains("does not survive"), "{said}");
+    let error = refusal(&["grade", panics, "--verifier", "math"]);
+    assert!(error.contains("does not survive"), "{error}");
     std::fs::create_dir_all(folder.path("run/completions")).expect("made");
     folder.write("run/metrics.jsonl", ROWS);
     let run = folder.path("run");
@@ -138,6 +138,6 @@ fn a_metrics_file_without_lines_takes_no_memory() {
     let path = folder.write("run/metrics.jsonl", ROWS);
     let file = std::fs::OpenOptions::new().append(true).open(path).expect("opened");
     file.set_len(100 << 30).expect("a sparse file");
-    let said = refusal(&["report", &folder.path("run")]);
-    assert!(said.contains("metrics.jsonl") && said.contains("a line of more than"), "{said}");
+    let error = refusal(&["report", &folder.path("run")]);
+    assert!(error.contains("metrics.jsonl") && error.contains("a line of more than"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
-use crate::support::binary::{Folder, refusal, said, tealight};
+use crate::support::binary::{Folder, refusal, stderr_of, tealight};
 use crate::support::runs::SHORT;
 
 /// A stand-in for the package, which writes what it is told to `told.txt`.
@@ -56,17 +56,17 @@ fn rows_reach_the_package_and_its_failures_stop_no_step() {
     std::fs::create_dir(folder.path("packages")).expect("a folder");
     folder.write("packages/wandb.py", WANDB);
     let done = train(&folder, "told", &["--report-to", "tensorboard,wandb"], &[]);
-    assert!(done.status.success(), "{}", said(&done));
+    assert!(done.status.success(), "{}", stderr_of(&done));
     let told = std::fs::read_to_string(folder.path("told.txt")).expect("told");
     assert_eq!(told, "init tealight 2\nstep 1 reward True\nstep 2 reward True\nfinish\n");
     assert!(std::fs::read_dir(folder.path("told/tensorboard")).expect("events").count() > 0);
     let broken = train(&folder, "broken", &["--report-to", "wandb"], &[("BREAK", "1")]);
-    assert!(broken.status.success(), "{}", said(&broken));
-    assert!(said(&broken).contains("did not end in order"), "{}", said(&broken));
+    assert!(broken.status.success(), "{}", stderr_of(&broken));
+    assert!(stderr_of(&broken).contains("did not end in order"), "{}", stderr_of(&broken));
     // A run without the package does not begin.
     let missing = train(&folder, "missing", &["--report-to", "wandb"], &[("PYTHONPATH", "")]);
     if !missing.status.success() {
-        assert!(said(&missing).contains("pip install wandb"), "{}", said(&missing));
+        assert!(stderr_of(&missing).contains("pip install wandb"), "{}", stderr_of(&missing));
     }
     let nobody = train(
         &folder,
@@ -74,27 +74,27 @@ fn rows_reach_the_package_and_its_failures_stop_no_step() {
         &["--report-to", "trackio"],
         &[("TEALIGHT_PYTHON", "/nowhere/python")],
     );
-    assert!(said(&nobody).contains("does not start"), "{}", said(&nobody));
+    assert!(stderr_of(&nobody).contains("does not start"), "{}", stderr_of(&nobody));
     // Continuing an untrusted run needs a flag that says so.
     let config = std::fs::read_to_string(folder.path("told/config.toml")).expect("settings");
     assert!(config.contains("report_to = [\"tensorboard\", \"wandb\"]"), "{config}");
-    let said = refusal(&["train", "--resume", &folder.path("told"), "--max-steps", "3"]);
-    assert!(said.contains("repeat them: --report-to tensorboard --report-to wandb"), "{said}");
+    let error = refusal(&["train", "--resume", &folder.path("told"), "--max-steps", "3"]);
+    assert!(error.contains("repeat them: --report-to tensorboard --report-to wandb"), "{error}");
 }
 
 #[test]
-fn none_goes_alone_and_what_there_is_not_is_refused() {
+fn report_to_none_excludes_others_and_unknown_reporters_are_refused() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let said = refusal(&["train", "--output", &output, "--report-to", "none,tensorboard"]);
-    assert!(said.contains("none alone"), "{said}");
+    let error = refusal(&["train", "--output", &output, "--report-to", "none,tensorboard"]);
+    assert!(error.contains("none alone"), "{error}");
     let file = folder.write("a.toml", "report_to = [\"tensorboard\", \"mlflow\"]\n");
-    let said = refusal(&["train", "--output", &output, "--config", &file]);
-    assert!(said.contains("a.toml") && said.contains("--help names"), "{said}");
+    let error = refusal(&["train", "--output", &output, "--config", &file]);
+    assert!(error.contains("a.toml") && error.contains("--help names"), "{error}");
     for text in ["[]", "[\"wandb\", \"wandb\"]"] {
         let file = folder.write("b.toml", format!("report_to = {text}\n"));
-        let said = refusal(&["train", "--output", &output, "--config", &file]);
-        assert!(said.contains("tensorboard, wandb and trackio, each once"), "{said}");
+        let error = refusal(&["train", "--output", &output, "--config", &file]);
+        assert!(error.contains("tensorboard, wandb and trackio, each once"), "{error}");
     }
     let shown =
         tealight(&["train", "--dry-run", "--report-to", "none", "--max-completion-length", "20"]);
@@ -147,9 +147,10 @@ fn no_child_interpreter_imports_from_the_current_folder() {
             command.timeout(std::time::Duration::from_secs(240));
             let done = command.args(line).output().expect("runs");
             // Without the folder of packages there is no wandb.
-            let is_missing =
-                path.is_empty() && line[0] == "train" && said(&done).contains("pip install wandb");
-            assert!(done.status.success() || is_missing, "{path}: {}", said(&done));
+            let is_missing = path.is_empty()
+                && line[0] == "train"
+                && stderr_of(&done).contains("pip install wandb");
+            assert!(done.status.success() || is_missing, "{path}: {}", stderr_of(&done));
             let owned = std::fs::read_to_string(folder.path("owned.txt")).unwrap_or_default();
             assert!(owned.is_empty(), "{line:?} with PYTHONPATH={path} ran {owned}");
         }

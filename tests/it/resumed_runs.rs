@@ -28,14 +28,14 @@ fn a_resumed_run_starts_a_program_only_where_the_command_line_says_so() {
     let owned = folder.path("owned");
     let program = format!("program:touch {owned}");
     rewrite(&run, "verifier", &format!("verifier = \"{program}\""));
-    let said = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
+    let error = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
     let flag = format!("--verifier '{program}'");
-    assert!(said.contains("config.toml") && said.contains(&flag), "{said}");
+    assert!(error.contains("config.toml") && error.contains(&flag), "{error}");
     assert!(!Path::new(&owned).exists(), "the program was started");
 }
 
 #[test]
-fn whatever_a_resumed_run_names_outside_is_repeated_by_the_user() {
+fn outside_paths_of_a_resumed_run_must_be_given_again() {
     let folder = Folder::new();
     let run = folder.path("run");
     train(&run, &["--save-steps", "1"]);
@@ -67,8 +67,8 @@ fn whatever_a_resumed_run_names_outside_is_repeated_by_the_user() {
     ] {
         std::fs::write(format!("{run}/config.toml"), &config).expect("written");
         rewrite(&run, option, line);
-        let said = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
-        assert!(said.contains("repeat them:") && said.contains(flag), "{line}: {said}");
+        let error = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
+        assert!(error.contains("repeat them:") && error.contains(flag), "{line}: {error}");
         // So is a file of the folder that --config names.
         let file = format!("{run}/config.toml");
         let line = ["train", "--config", &file, "--output", &run, "--resume", "--max-steps", "3"];
@@ -77,8 +77,8 @@ fn whatever_a_resumed_run_names_outside_is_repeated_by_the_user() {
     // Two names of one option do not hide one another.
     std::fs::write(format!("{run}/config.toml"), &config).expect("written");
     rewrite(&run, "nothing", "report-to = \"wandb\"");
-    let said = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
-    assert!(said.contains("is given twice"), "{said}");
+    let error = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
+    assert!(error.contains("is given twice"), "{error}");
     for nested in ["report.to = \"wandb\"", "[report_to]\nx = 1"] {
         std::fs::write(format!("{run}/config.toml"), nested).expect("written");
         assert!(refusal(&["train", "--resume", &run]).contains("config.toml"), "{nested}");
@@ -102,8 +102,8 @@ fn a_resumed_study_starts_no_program_of_its_folder() {
     let resume = ["study", "--config", &config, "--output", &study, "--resume"];
     assert!(refusal(&resume).contains("unknown key `Verifier`"));
     folder.write("study/config.toml", format!("verifier = \"program:touch {owned}\"\n"));
-    let said = refusal(&resume);
-    assert!(said.contains("repeat them: --verifier"), "{said}");
+    let error = refusal(&resume);
+    assert!(error.contains("repeat them: --verifier"), "{error}");
     assert!(!Path::new(&owned).exists(), "the program was started");
 }
 
@@ -118,18 +118,18 @@ fn a_settings_file_decides_neither_by_a_link_nor_by_its_output_what_is_trusted()
     let config = folder.path("study/config.toml");
     std::os::unix::fs::symlink("../other.toml", &config).expect("a link");
     for command in ["study", "train", "sft"] {
-        let said = refusal(&[command, "--config", &config, "--output", &study, "--resume"]);
-        assert!(said.contains("a link out of the folder"), "{command}: {said}");
+        let error = refusal(&[command, "--config", &config, "--output", &study, "--resume"]);
+        assert!(error.contains("a link out of the folder"), "{command}: {error}");
     }
-    let said = refusal(&["train", "--resume", &study]);
-    assert!(said.contains("a link out of the folder"), "{said}");
+    let error = refusal(&["train", "--resume", &study]);
+    assert!(error.contains("a link out of the folder"), "{error}");
     std::fs::remove_file(&config).expect("removed");
     // Another folder, which is not there, and each spelling of the option.
     for (command, output) in [("study", "output"), ("train", "output"), ("train", "output-dir")] {
         let nowhere = folder.path("nowhere");
         folder.write("study/config.toml", format!("{output} = \"{nowhere}\"\n{program}"));
-        let said = refusal(&[command, "--config", &config, "--resume"]);
-        assert!(said.contains("repeat them: --verifier"), "{command}: {said}");
+        let error = refusal(&[command, "--config", &config, "--resume"]);
+        assert!(error.contains("repeat them: --verifier"), "{command}: {error}");
     }
     // The run that the command line names is the one that is resumed.
     let run = folder.path("run");
@@ -149,10 +149,10 @@ fn the_model_of_a_run_is_not_written_through_a_link() {
     std::fs::write(format!("{victim}/model.safetensors"), "precious").expect("written");
     std::fs::remove_dir_all(format!("{run}/final")).expect("removed");
     std::os::unix::fs::symlink(&victim, format!("{run}/final")).expect("a link");
-    let said = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
-    assert!(said.contains("final"), "{said}");
-    let kept = std::fs::read_to_string(format!("{victim}/model.safetensors")).expect("there");
-    assert_eq!(kept, "precious");
+    let error = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
+    assert!(error.contains("final"), "{error}");
+    let content = std::fs::read_to_string(format!("{victim}/model.safetensors")).expect("there");
+    assert_eq!(content, "precious");
 }
 
 #[test]
@@ -162,13 +162,13 @@ fn a_finished_run_without_checkpoints_is_not_begun_anew() {
     train(&run, &["--save-steps", "0"]);
     let model = format!("{run}/final/model.safetensors");
     let before = std::fs::read(&model).expect("a model");
-    let said = refusal(&["train", "--resume", &run, "--max-steps", "3", "--seed", "5"]);
-    assert!(said.contains("has ended") && said.contains("--overwrite"), "{said}");
+    let error = refusal(&["train", "--resume", &run, "--max-steps", "3", "--seed", "5"]);
+    assert!(error.contains("has ended") && error.contains("--overwrite"), "{error}");
     assert_eq!(std::fs::read(&model).expect("a model"), before);
 }
 
 #[test]
-fn the_answer_of_a_judged_line_is_no_gold() {
+fn a_graded_lines_answer_is_not_used_as_gold() {
     let folder = Folder::new();
     for judged in [
         "\"verdict\":false",
@@ -178,8 +178,8 @@ fn the_answer_of_a_judged_line_is_no_gold() {
     ] {
         let line = format!("{{\"id\":\"a\",\"completion\":\"8\",{judged},\"answer\":\"8\"}}\n");
         let file = folder.write("judged.jsonl", &line);
-        let said = refusal(&["grade", &file]);
-        assert!(said.contains("no gold answer"), "{judged}: {said}");
+        let error = refusal(&["grade", &file]);
+        assert!(error.contains("no gold answer"), "{judged}: {error}");
     }
 }
 
@@ -192,15 +192,15 @@ fn a_file_joined_with_itself_counts_once_and_an_empty_one_is_no_success() {
     let samples = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
     let samples = samples.expect("samples");
     let twice = folder.write("twice.jsonl", format!("{samples}{samples}"));
-    let said = ok(&["grade", &twice, "--dataset", "countdown"]);
-    assert!(said.contains("4 samples stand twice and count once"), "{said}");
-    assert!(said.contains("4 completions of 2 problems"), "{said}");
+    let stderr = ok(&["grade", &twice, "--dataset", "countdown"]);
+    assert!(stderr.contains("4 samples stand twice and count once"), "{stderr}");
+    assert!(stderr.contains("4 completions of 2 problems"), "{stderr}");
     let empty = folder.write("empty.jsonl", "\n");
-    let said = refusal(&["verify", "--jsonl", &empty, "--check"]);
-    assert!(said.contains("nothing to judge"), "{said}");
+    let error = refusal(&["verify", "--jsonl", &empty, "--check"]);
+    assert!(error.contains("nothing to judge"), "{error}");
     let long = format!("{{\"gold\":\"1\",\"answer\":\"{}\"}}\n", "1".repeat(17 << 20));
-    let said = refusal(&["verify", "--jsonl", &folder.write("long.jsonl", &long)]);
-    assert!(said.contains("long.jsonl:1") || said.contains("long.jsonl: 1"), "{said}");
+    let error = refusal(&["verify", "--jsonl", &folder.write("long.jsonl", &long)]);
+    assert!(error.contains("long.jsonl:1") || error.contains("long.jsonl: 1"), "{error}");
     let rank = ["lab", "ends", "--table", "decompose", "--rank", "18446744073709551615"];
     assert!(refusal(&rank).contains("at most 256"));
 }
@@ -231,14 +231,14 @@ fn files_outside_a_run_come_into_no_checkpoint_card_or_model() {
     train(&run, &["--save-steps", "1"]);
     let replaced = |file: &str, line: &[&str]| {
         let place = format!("{run}/{file}");
-        let kept = std::fs::read(&place).ok();
+        let original = std::fs::read(&place).ok();
         drop(std::fs::remove_file(&place));
         symlink(&secret, &place).expect("a link");
-        let said = refusal(line);
+        let error = refusal(line);
         let name = file.trim_start_matches("../");
-        assert!(said.contains("a link out of the folder") && said.contains(name), "{said}");
+        assert!(error.contains("a link out of the folder") && error.contains(name), "{error}");
         std::fs::remove_file(&place).expect("removed");
-        if let Some(bytes) = kept {
+        if let Some(bytes) = original {
             std::fs::write(&place, bytes).expect("written");
         }
     };
@@ -273,8 +273,8 @@ fn files_outside_a_run_come_into_no_checkpoint_card_or_model() {
     // The whole model of somebody else.
     std::fs::rename(&model, folder.path("mine")).expect("moved");
     symlink(folder.path("mine"), &model).expect("a link");
-    let said = refusal(&["push", &run, "--repo", "me/run", "--dry-run"]);
-    assert!(said.contains("a link out of the folder"), "{said}");
+    let error = refusal(&["push", &run, "--repo", "me/run", "--dry-run"]);
+    assert!(error.contains("a link out of the folder"), "{error}");
 }
 
 #[cfg(unix)]
@@ -297,8 +297,8 @@ fn weights_outside_a_folder_are_not_copied() {
     let copy = folder.path("copy");
     let refused = |options: &[&str], name: &str| {
         let line = [&["export", "--output", &copy, "--overwrite"][..], options].concat();
-        let said = refusal(&line);
-        assert!(said.contains("a link out of the folder") && said.contains(name), "{said}");
+        let error = refusal(&line);
+        assert!(error.contains("a link out of the folder") && error.contains(name), "{error}");
     };
     refused(&["--model", &model], "model.safetensors");
     refused(&["--model", "countdown", "--average", &model], "model.safetensors");

@@ -130,7 +130,7 @@ fn prompts_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_decoder_that_samples_alone_says_what_the_model_says_and_has_its_weights_once() {
+fn sampling_only_decoder_equals_the_model_and_stores_weights_once() {
     let rows: Vec<Sequence> = [(5, 9), (2, 1), (7, 30)]
         .map(|(prompt, completion)| Sequence {
             prompt: (1..=prompt).collect(),
@@ -144,14 +144,14 @@ fn a_decoder_that_samples_alone_says_what_the_model_says_and_has_its_weights_onc
         let both = model.decoder().expect("a decoder").prepacked(rollout_dtype).expect("packed");
         let alone = model.take_sampling_decoder().expect("a decoder");
         assert!(model.weights.is_empty());
-        let said = |decoder| -> Vec<f32> {
+        let values = |decoder| -> Vec<f32> {
             let found = token_logp(decoder, &rows, 0.7).expect("log-probabilities");
             [found.logp, found.entropy].map(|x| x.to_vec1().expect("values")).concat()
         };
-        assert_eq!(said(&alone), said(&both), "{rollout_dtype:?}");
+        assert_eq!(values(&alone), values(&both), "{rollout_dtype:?}");
         if rollout_dtype.is_none() {
-            let said = alone.prepacked(Some(RolloutDtype::Int8)).expect_err("no values to round");
-            assert!(said.to_string().contains("the copy for sampling alone is kept"), "{said}");
+            let error = alone.prepacked(Some(RolloutDtype::Int8)).expect_err("no values to round");
+            assert!(error.to_string().contains("the copy for sampling alone is kept"), "{error}");
         }
     }
 }

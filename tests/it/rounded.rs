@@ -59,8 +59,9 @@ fn rounded_samples_are_near_and_the_same_in_every_batch() {
     let sequences: Vec<Sequence> = all.iter().map(|found| sequence(&found.tokens)).collect();
     let own = token_logp(policy.decoder(), &sequences, 1.0).expect("log-probabilities");
     let own = by_row(&own.logp, &sequences).expect("rows").concat();
-    let drawn: Vec<f32> = all.iter().flat_map(|found| found.logp.clone()).collect();
-    let mean = own.iter().zip(&drawn).map(|(a, b)| (a - b).abs()).sum::<f32>() / own.len() as f32;
+    let sampled_logp: Vec<f32> = all.iter().flat_map(|found| found.logp.clone()).collect();
+    let mean =
+        own.iter().zip(&sampled_logp).map(|(a, b)| (a - b).abs()).sum::<f32>() / own.len() as f32;
     assert!(mean > 1e-4 && mean < 0.03, "{mean} nats a token");
 }
 
@@ -95,12 +96,12 @@ fn samples_weighted_by_the_pass_are_those_weighted_before_it() {
 }
 
 #[test]
-fn it_is_said_in_results_and_refused_where_it_means_nothing() {
+fn rollout_dtype_is_recorded_and_refused_where_without_effect() {
     let folder = Folder::new();
     let output = folder.path("eval");
     let small = ["--max-samples", "2", "-n", "2", "-k", "1", "--output", &output];
-    let said = ok(&[&["eval", "--rollout-dtype", "int8"][..], &small].concat());
-    assert!(said.contains("sampled from in int8 (another model)"), "{said}");
+    let stderr = ok(&[&["eval", "--rollout-dtype", "int8"][..], &small].concat());
+    assert!(stderr.contains("sampled from in int8 (another model)"), "{stderr}");
     assert_eq!(json(format!("{output}/results.json"))["model"], "countdown (int8)");
     let out = folder.path("out");
     for (command, why) in [
@@ -114,11 +115,11 @@ fn it_is_said_in_results_and_refused_where_it_means_nothing() {
         ),
         (vec!["eval", "--presamples", "x", "--output", &out], "own log-probabilities"),
     ] {
-        let said = refusal(&[&command[..], &["--rollout-dtype", "int8"]].concat());
-        assert!(said.contains(why), "{command:?}: {said}");
+        let error = refusal(&[&command[..], &["--rollout-dtype", "int8"]].concat());
+        assert!(error.contains(why), "{command:?}: {error}");
     }
-    let said = refusal(&["train", "--importance-correction", "none", "--output", &out]);
-    assert!(said.contains("--rollout-dtype"), "{said}");
+    let error = refusal(&["train", "--importance-correction", "none", "--output", &out]);
+    assert!(error.contains("--rollout-dtype"), "{error}");
     // A run goes on as it began.
     let run = folder.path("run");
     let train =
@@ -130,6 +131,6 @@ fn it_is_said_in_results_and_refused_where_it_means_nothing() {
     let arguments = steps(&["--max-steps", "2", "--save-steps", "1", "--rollout-dtype", "int8"]);
     ok(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     let arguments = steps(&["--max-steps", "3", "--save-steps", "1", "--resume"]);
-    let said = refusal(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(said.contains("precision"), "{said}");
+    let error = refusal(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(error.contains("precision"), "{error}");
 }

@@ -29,9 +29,9 @@ fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    let said = refusal(&[&["train", "--output", &output, "--resume"], &SMALL[..]].concat());
+    let error = refusal(&[&["train", "--output", &output, "--resume"], &SMALL[..]].concat());
     let owner = format!("another run is writing here (process {})", child.id());
-    assert!(said.contains(&owner), "{said}");
+    assert!(error.contains(&owner), "{error}");
     let id = child.id().to_string();
     let signal = |name: &str| {
         assert!(Command::new("kill").args(["-s", name, &id]).status().expect("kill").success());
@@ -77,8 +77,9 @@ fn an_evaluation_that_keeps_nothing_leaves_nothing_when_it_is_interrupted() {
         }
         signal("-INT", child.id());
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let is_said = |line: std::io::Result<String>| line.expect("text").contains("again to stop");
-        assert!(lines.any(is_said), "the first signal is answered");
+        let is_answer =
+            |line: std::io::Result<String>| line.expect("text").contains("again to stop");
+        assert!(lines.any(is_answer), "the first signal is answered");
         if signals == 2 {
             // The run may have ended between the two.
             let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
@@ -101,13 +102,13 @@ fn gradients_that_are_not_finite_are_left_out_counted_and_end_the_run_whole() {
     let small: Vec<&str> =
         SMALL.iter().filter(|x| !["--learning-rate", "3e-4"].contains(x)).copied().collect();
     let done = tealight(&[&["train", "--output", &output], &small[..], &more].concat());
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("not finite 2 times in a row; lower --learning-rate"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("not finite 2 times in a row; lower --learning-rate"), "{stderr}");
     let overflowed = folder.path("overflowed");
     let more = ["--learning-rate", "1e30", "--max-steps", "50"];
-    let said = refusal(&[&["train", "--output", &overflowed], &small[..], &more].concat());
-    assert!(said.contains("logits are not finite"), "{said}");
+    let error = refusal(&[&["train", "--output", &overflowed], &small[..], &more].concat());
+    assert!(error.contains("logits are not finite"), "{error}");
     let rows = rows(Path::new(&output));
     let last = rows.last().expect("a row");
     assert!(last["skipped_steps"].as_u64() >= Some(2), "{last}");
@@ -116,7 +117,7 @@ fn gradients_that_are_not_finite_are_left_out_counted_and_end_the_run_whole() {
 }
 
 #[test]
-fn a_strict_run_stops_where_others_warn() {
+fn strict_runs_fail_where_others_warn() {
     let folder = Folder::new();
     let (lenient, strict) = (folder.path("lenient"), folder.path("strict"));
     let short = ["--max-samples", "8", "--max-steps", "2"];
@@ -125,13 +126,13 @@ fn a_strict_run_stops_where_others_warn() {
         tealight(&[&["train", "--output", output], &cut[..], &short, more].concat())
     };
     let done = run(&lenient, &[]);
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
-    assert!(said.contains("warning: step 1: 100 % of completions were truncated"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{stderr}");
+    assert!(stderr.contains("warning: step 1: 100 % of completions were truncated"), "{stderr}");
     let done = run(&strict, &["--strict"]);
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("error: --strict: step 1"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("error: --strict: step 1"), "{stderr}");
     assert!(Path::new(&strict).join("checkpoint-1/model.safetensors").exists());
 }
 
@@ -163,12 +164,12 @@ fn every_step_is_logged_for_machines_dashboards_and_people() {
     }
     // The name of the first versions is an alias.
     let wrong = text.lines().filter(|line| line.contains("\"verdict\":\"wrong\"")).count();
-    let of = |verdict: &str| {
+    let show = |verdict: &str| {
         let shown = tealight(&["show", &output, "--verdict", verdict, "--limit", "1000"]);
         String::from_utf8_lossy(&shown.stdout).into_owned()
     };
-    let incorrect = of("incorrect");
-    assert_eq!(incorrect, of("wrong"));
+    let incorrect = show("incorrect");
+    assert_eq!(incorrect, show("wrong"));
     assert!(wrong > 0 && incorrect.contains(&format!("{wrong} of 32 completions")), "{incorrect}");
     assert_eq!(incorrect.matches(" incorrect (").count(), wrong, "{incorrect}");
     let missing = refusal(&["show", &output, "--step", "7"]);
@@ -184,8 +185,8 @@ fn a_dataset_that_vanished_is_named_and_the_run_stays_as_it_was() {
     std::fs::remove_file(&gone).expect("removed");
     let before = std::fs::read(Path::new(&output).join("config.toml")).expect("settings");
     let resume = ["--max-steps", "2", "--resume", "--dataset", &gone];
-    let said = refusal(&[&["train", "--output", &output], &SMALL[..], &resume].concat());
-    assert!(said.contains("gone.jsonl"), "{said}");
+    let error = refusal(&[&["train", "--output", &output], &SMALL[..], &resume].concat());
+    assert!(error.contains("gone.jsonl"), "{error}");
     assert_eq!(before, std::fs::read(Path::new(&output).join("config.toml")).expect("settings"));
     assert_eq!(rows(Path::new(&output)).len(), 1);
     let more = ["--max-samples", "8", "--max-steps", "2", "--resume"];
@@ -203,7 +204,7 @@ fn a_run_that_cannot_fit_says_so_before_it_begins() {
         .filter(|x| !["--prompts-per-step", "4", "--num-generations", "8"].contains(x))
         .copied()
         .collect();
-    let said = refusal(&[&["train", "--output", &output], &small[..], &huge].concat());
-    assert!(said.contains("GB of memory, and"), "{said}");
-    assert!(said.contains("--dry-run shows the parts"), "{said}");
+    let error = refusal(&[&["train", "--output", &output], &small[..], &huge].concat());
+    assert!(error.contains("GB of memory, and"), "{error}");
+    assert!(error.contains("--dry-run shows the parts"), "{error}");
 }

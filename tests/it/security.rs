@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, ok, refusal, said, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
 use crate::support::hub::{FakeHub, Files, Repository};
 use crate::support::server::{Answer, ReceivedRequest, serve};
 
@@ -26,9 +26,9 @@ fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> Output {
 /// A server that keeps everything that it is sent, and takes all of it.
 fn foreigner() -> (String, Arc<Mutex<String>>) {
     let traffic = Arc::new(Mutex::new(String::new()));
-    let kept = traffic.clone();
+    let shared = traffic.clone();
     let address = serve(move |asked: &ReceivedRequest| {
-        let mut traffic = kept.lock().expect("traffic");
+        let mut traffic = shared.lock().expect("traffic");
         traffic.push_str(&asked.head);
         traffic.push_str(&String::from_utf8_lossy(&asked.body));
         (200, String::new(), b"{}".to_vec())
@@ -75,7 +75,7 @@ fn a_hub_that_names_other_hosts_does_not_give_them_the_token() {
     let folder = Folder::new();
     ok(&["export", "--output", &folder.path("model")]);
     let pushed = with_hub(&hub, &folder, &["push", &folder.path("model"), "--repo", "me/run"]);
-    assert!(pushed.status.success(), "{}", said(&pushed));
+    assert!(pushed.status.success(), "{}", stderr_of(&pushed));
     let pulled = with_hub(
         &hub,
         &folder,
@@ -93,7 +93,7 @@ fn a_hub_that_names_other_hosts_does_not_give_them_the_token() {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
     command.env("HF_HUB_OFFLINE", "1").env("HF_TOKEN", TOKEN).env("HF_ENDPOINT", &hub);
     let offline = command.args(["push", &folder.path("model"), "--repo", "me/run"]).output();
-    assert!(said(&offline.expect("runs")).contains("HF_HUB_OFFLINE forbids pushing"));
+    assert!(stderr_of(&offline.expect("runs")).contains("HF_HUB_OFFLINE forbids pushing"));
 }
 
 /// A server's disturbance of a transfer: it cuts it, sends another version or another range, or announces nothing.
@@ -149,7 +149,7 @@ fn a_disturbed_download_is_right_or_refused_and_never_cached_wrong() {
             );
             let line = words(&line);
             let done = with_hub(&hub.endpoint, &home, &line);
-            finished += usize::from(said(&done).contains("test.jsonl: 1 problem,"));
+            finished += usize::from(stderr_of(&done).contains("test.jsonl: 1 problem,"));
             for file in walk(home.0.path()).into_iter().filter(|file| file.ends_with("test.jsonl"))
             {
                 let bytes = std::fs::read(&file).expect("a cached file");
@@ -247,14 +247,14 @@ fn links_in_an_output_folder_are_not_followed() {
         assert_eq!(std::fs::read(&victim).expect("the victim"), b"precious", "{link}");
     }
     // A folder inside the output that became a link to another one.
-    let (output, elsewhere) = (folder.path("evaluated"), folder.path("elsewhere"));
+    let (output, other_folder) = (folder.path("evaluated"), folder.path("elsewhere"));
     let eval = |n| ["eval", "--output", &output, "-n", n, "-k", "1", "--max-samples", "2"];
     ok(&eval("1"));
-    std::fs::create_dir(&elsewhere).expect("made");
+    std::fs::create_dir(&other_folder).expect("made");
     std::fs::remove_dir_all(format!("{output}/samples")).expect("removed");
-    std::os::unix::fs::symlink(&elsewhere, format!("{output}/samples")).expect("a link");
+    std::os::unix::fs::symlink(&other_folder, format!("{output}/samples")).expect("a link");
     assert!(refusal(&eval("2")).contains("a link stands in the place of this folder"));
-    assert_eq!(std::fs::read_dir(&elsewhere).expect("a folder").count(), 0);
+    assert_eq!(std::fs::read_dir(&other_folder).expect("a folder").count(), 0);
 }
 
 #[cfg(unix)]
@@ -273,7 +273,7 @@ fn pipes_in_an_output_folder_are_refused_at_once() {
         let mut command = Command::cargo_bin("tealight").expect("the binary");
         command.env("RUST_BACKTRACE", "0").timeout(std::time::Duration::from_secs(60));
         let output = command.args(arguments).output().expect("runs");
-        (output.status.code().expect("no hang"), said(&output))
+        (output.status.code().expect("no hang"), stderr_of(&output))
     };
     for place in [".lock", "report.html.part", "samples/f.jsonl"] {
         let output = folder.path(&place.replace('/', "-"));
@@ -283,29 +283,29 @@ fn pipes_in_an_output_folder_are_refused_at_once() {
             vec!["grade", &file, "--output", &output, "--overwrite"],
             vec!["eval", "-n", "1", "-k", "1", "--max-samples", "1", "--output", &output],
         ] {
-            let (code, said) = status(&line);
-            let is_refused = said.contains("regular file") || said.contains("--output");
-            assert!(code == 0 || is_refused, "{line:?}: {said}");
+            let (code, stderr) = status(&line);
+            let is_refused = stderr.contains("regular file") || stderr.contains("--output");
+            assert!(code == 0 || is_refused, "{line:?}: {stderr}");
         }
     }
     let output = folder.path("graded");
     for name in ["results.json", "samples/f.jsonl"] {
         ok(&["grade", &file, "--output", &output, "--overwrite"]);
         pipe(&Path::new(&output).join(name));
-        let (code, said) = status(&["report", &output]);
-        assert!(code == 1 && said.contains(name) && said.contains("regular file"), "{said}");
-        let (_, said) = status(&["grade", &file, "--output", &output, "--overwrite"]);
-        assert!(name == "results.json" || !said.contains("error"), "{said}");
+        let (code, stderr) = status(&["report", &output]);
+        assert!(code == 1 && stderr.contains(name) && stderr.contains("regular file"), "{stderr}");
+        let (_, stderr) = status(&["grade", &file, "--output", &output, "--overwrite"]);
+        assert!(name == "results.json" || !stderr.contains("error"), "{stderr}");
     }
     // A pipe, which never ends.
     drop(std::fs::remove_file(format!("{output}/results.json")));
     std::os::unix::fs::symlink("/dev/zero", format!("{output}/results.json")).expect("a link");
-    let (code, said) = status(&["report", &output]);
-    assert!(code == 1 && said.contains("a link out of the folder"), "{said}");
+    let (code, stderr) = status(&["report", &output]);
+    assert!(code == 1 && stderr.contains("a link out of the folder"), "{stderr}");
 }
 
 #[test]
-fn what_a_killed_command_left_is_no_obstacle() {
+fn leftovers_of_a_killed_command_do_not_block() {
     let folder = Folder::new();
     let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
     let output = folder.path("graded");
@@ -323,7 +323,7 @@ fn what_a_killed_command_left_is_no_obstacle() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_broken_standard_error_ends_nothing() {
+fn closed_stderr_does_not_end_the_command() {
     let folder = Folder::new();
     let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
@@ -350,7 +350,7 @@ fn odd_environments_are_refused_in_a_line() {
         command.env(name, value).args(["doctor"]).output().expect("runs")
     };
     let output = run("RAYON_NUM_THREADS", "100000");
-    assert!(!output.status.success() && said(&output).contains("RAYON_NUM_THREADS=100000"));
+    assert!(!output.status.success() && stderr_of(&output).contains("RAYON_NUM_THREADS=100000"));
     assert!(refusal(&["eval", "--device", "cpu:5", "--output", "x"]).contains("one CPU device"));
 }
 
@@ -363,11 +363,11 @@ fn a_suite_starts_no_program_and_is_read_up_to_a_limit() {
     let suite = folder.write("s.toml", set);
     let study = ["study", "--model", "countdown", "--dataset", "countdown", "--test-suite"];
     for line in [&["eval", "--suite"][..], &study] {
-        let said = refusal(&[line, &[&suite, "--output", &output]].concat());
-        assert!(said.contains("repeat it: --verifier 'program:touch"), "{said}");
+        let error = refusal(&[line, &[&suite, "--output", &output]].concat());
+        assert!(error.contains("repeat it: --verifier 'program:touch"), "{error}");
         if cfg!(unix) {
-            let said = refusal(&[line, &["/dev/zero", "--output", &output]].concat());
-            assert!(said.contains("not a regular file"), "{said}");
+            let error = refusal(&[line, &["/dev/zero", "--output", &output]].concat());
+            assert!(error.contains("not a regular file"), "{error}");
         }
     }
     assert!(!Path::new(&owned).exists(), "the program was started");

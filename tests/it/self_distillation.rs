@@ -9,7 +9,7 @@ use tealight::lab::sweep::{Point, Start, sweep};
 use tealight::lab::{COPIED, Class, Descent, Measures, Setting, Table, World};
 use tealight::learn::objective::Objective;
 
-use crate::support::binary::{Folder, ok, refusal, said};
+use crate::support::binary::{Folder, ok, refusal, stderr_of};
 use crate::support::metrics::rows;
 use crate::support::processes::weights;
 use crate::support::runs::train;
@@ -31,7 +31,7 @@ fn relative_error(ours: &[f64], claim: &[f64]) -> f64 {
 
 /// The expected gradient of groups of two, and the mean over drawn groups, are what the textbook says.
 #[test]
-fn gradients_are_what_is_claimed() {
+fn self_distillation_gradients_match_enumeration() {
     let mut worst = 0.0_f64;
     for world in [World::ends(3), World::named("walk").expect("known")] {
         let table = off_base(&world, Class::Bigram).expect("memory");
@@ -85,7 +85,7 @@ fn optimum(world: &World, class: Class, objective: &Objective) -> Vec<Vec<f64>> 
 #[test]
 fn reverse_kl_to_demonstrations_makes_frequent_answers_more_frequent() {
     let rows = vec![vec![1.0 / 3.0; 3]; 3];
-    let world = World::of("two answers", 1, &[0.3, 0.05, 0.65], &rows, 1, |_, y| y[0] < 2);
+    let world = World::new("two answers", 1, &[0.3, 0.05, 0.65], &rows, 1, |_, y| y[0] < 2);
     let target = world.filtered(0);
     let shown = |output: usize| world.shown(&world.base, output);
     let ratio = |q: &[f64]| q[0] / q[1];
@@ -131,12 +131,12 @@ fn reverse_kl_to_demonstrations_makes_frequent_answers_more_frequent() {
 #[test]
 fn sequences_lose_answers_under_reverse_kl_more_than_under_forward_kl() {
     let world = World::ends(3);
-    let of = |divergence: &str, shown: &str| {
+    let measures_of = |divergence: &str, shown: &str| {
         let q = optimum(&world, Class::Full, &named(divergence, shown));
-        Measures::of(&world, &q)
+        Measures::new(&world, &q)
     };
-    let base = Measures::of(&world, std::slice::from_ref(&world.base));
-    let (forward, reverse) = (of("forward-kl", "base"), of("reverse-kl", "base"));
+    let base = Measures::new(&world, std::slice::from_ref(&world.base));
+    let (forward, reverse) = (measures_of("forward-kl", "base"), measures_of("reverse-kl", "base"));
     println!(
         "ends: accuracy and effective answers: base {:.3} {:.2}, forward KL {:.3} {:.2}, reverse KL {:.3} {:.2}",
         base.validity,
@@ -151,11 +151,11 @@ fn sequences_lose_answers_under_reverse_kl_more_than_under_forward_kl() {
     assert!(answers(&reverse) < 0.95 * answers(&forward), "{reverse:?}");
     assert!(answers(&forward) < 0.95 * answers(&base), "{forward:?}");
     let strategies = World::named("strategies").expect("known");
-    let of = |divergence: &str| {
+    let measures_of = |divergence: &str| {
         let q = optimum(&strategies, Class::Unigram, &named(divergence, "base"));
-        Measures::of(&strategies, &q)
+        Measures::new(&strategies, &q)
     };
-    let (forward, reverse) = (of("forward-kl"), of("reverse-kl"));
+    let (forward, reverse) = (measures_of("forward-kl"), measures_of("reverse-kl"));
     let kl = |beta: f64| {
         let found = sweep(
             &strategies,
@@ -190,7 +190,7 @@ const FEW: [&str; 4] = ["--max-samples", "8", "--max-steps", "6"];
 
 fn run(output: &str, more: &[&str]) -> Vec<Value> {
     let done = train(output, &[&FEW[..], more].concat());
-    assert!(done.status.success(), "{}", said(&done));
+    assert!(done.status.success(), "{}", stderr_of(&done));
     rows(Path::new(output))
 }
 
@@ -199,10 +199,10 @@ fn run(output: &str, more: &[&str]) -> Vec<Value> {
 fn a_teacher_with_the_same_prompt_is_the_base() {
     let folder = Folder::new();
     let [plain, shown] = ["plain", "shown"].map(|name| folder.path(name));
-    let held = "rloo:divergence=reverse-kl:estimator=held:beta=0.3";
+    let objective = "rloo:divergence=reverse-kl:estimator=held:beta=0.3";
     let template = ["--demonstration-template", "{{ prompt }}"];
-    let dataset = format!("{held}:demonstration=dataset");
-    let without = run(&plain, &["--objective", held]);
+    let dataset = format!("{objective}:demonstration=dataset");
+    let without = run(&plain, &["--objective", objective]);
     let with = run(&shown, &[&["--objective", &dataset], &template[..]].concat());
     assert!(weights(&plain) == weights(&shown), "the same losses, the same weights");
     for (a, b) in without.iter().zip(&with) {
@@ -221,22 +221,22 @@ fn runs_move_toward_the_teacher() {
     let divergence = |row: &Value| row["teacher_divergence"].as_f64().expect("a number");
     let few = ["--max-samples", "4", "--prompts-per-step", "4", "--num-generations", "8"];
     let fast = ["--learning-rate", "1e-3", "--max-completion-length", "20", "--device", "cpu"];
-    let of = |text: &str, steps: &str| {
+    let train = |text: &str, steps: &str| {
         let output = folder.path(&text.replace(':', " "));
         let this = ["train", "--objective", text, "--max-steps", steps, "--output", &output];
         ok(&[&this[..], &few, &fast].concat());
         rows(Path::new(&output))
     };
     for text in ["self-distillation", "self-distillation:js:base"] {
-        let rows = of(text, "12");
+        let rows = train(text, "12");
         let (first, last) = (divergence(&rows[0]), divergence(&rows[11]));
         println!("{text}: divergence from the teacher {first:.3} to {last:.3} nats a token");
         assert!(last < 0.8 * first, "{text}: {first} to {last}");
     }
     // A teacher that moves with the policy begins as the base.
-    let moving = of("self-distillation:teacher=policy", "2");
+    let moving = train("self-distillation:teacher=policy", "2");
     assert!(
-        (divergence(&moving[0]) - divergence(&of("self-distillation:forward-kl", "1")[0])).abs()
+        (divergence(&moving[0]) - divergence(&train("self-distillation:forward-kl", "1")[0])).abs()
             < 1e-5
     );
     let [alone, ranks] = ["alone", "ranks"].map(|name| folder.path(name));
@@ -244,12 +244,13 @@ fn runs_move_toward_the_teacher() {
         ["train", "--objective", "self-distillation:js:rollout", "--num-generations", "4"];
     let few =
         ["--max-samples", "6", "--max-steps", "3", "--prompts-per-step", "3", "--device", "cpu"];
-    let of = |launch: &[&str], output: &str| {
+    let launched_rows = |launch: &[&str], output: &str| {
         ok(&[launch, &rollout, &few, &["--max-completion-length", "20", "--output", output]]
             .concat());
         rows(Path::new(output))
     };
-    let (alone, ranks) = (of(&[], &alone), of(&["launch", "-n", "2"], &ranks));
+    let (alone, ranks) =
+        (launched_rows(&[], &alone), launched_rows(&["launch", "-n", "2"], &ranks));
     for (one, two) in alone.iter().zip(&ranks) {
         // One of four samples is never shown itself: not all have another correct one.
         assert!(one["demonstrated"].as_f64().expect("a share") < 1.0);
@@ -262,7 +263,7 @@ fn runs_move_toward_the_teacher() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_refused() {
+fn invalid_demonstrations_are_refused() {
     let folder = Folder::new();
     let refused = |more: &[&str]| {
         let own = Folder::new();
@@ -271,16 +272,16 @@ fn what_cannot_be_shown_is_refused() {
     };
     let file = folder.write("hard.jsonl", "{\"question\": \"1+1?\", \"answer\": \"2\"}\n");
     let hard = ["--dataset", &file, "--verifier", "exact", "--max-completion-length", "8"];
-    let said = refused(&[&["--objective", "self-distillation:js:base"], &hard[..]].concat());
+    let error = refused(&[&["--objective", "self-distillation:js:base"], &hard[..]].concat());
     assert!(
-        said.contains("no problem has a correct solution") && said.contains("presamples"),
-        "{said}"
+        error.contains("no problem has a correct solution") && error.contains("presamples"),
+        "{error}"
     );
-    let said = refused(&["--objective", "grpo", "--demonstration-template", "{{ prompt }}"]);
-    assert!(said.contains("--demonstration-template has no effect"), "{said}");
-    let said =
+    let error = refused(&["--objective", "grpo", "--demonstration-template", "{{ prompt }}"]);
+    assert!(error.contains("--demonstration-template has no effect"), "{error}");
+    let error =
         refused(&["--objective", "self-distillation", "--demonstration-template", "{{ x }}"]);
-    assert!(said.contains("--demonstration-template"), "{said}");
+    assert!(error.contains("--demonstration-template"), "{error}");
     let parsed = |text: &str| text.parse::<Objective>().expect_err("impossible").to_string();
     assert!(parsed("grpo:rule=none:baseline=none").contains("rule=none"));
     assert!(parsed("kl-full:demonstration=dataset").contains("has no effect"));

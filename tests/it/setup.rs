@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 
-use crate::support::binary::{Folder, refusal, said, succeeded, tealight};
+use crate::support::binary::{Folder, refusal, stderr_of, succeeded, tealight};
 
 fn init(folder: &Folder, arguments: &[&str]) -> std::process::Output {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
@@ -13,7 +13,7 @@ fn init(folder: &Folder, arguments: &[&str]) -> std::process::Output {
 fn init_writes_a_file_that_runs_and_writes_over_none() {
     let folder = Folder::new();
     let done = init(&folder, &[]);
-    assert!(done.status.success(), "{}", said(&done));
+    assert!(done.status.success(), "{}", stderr_of(&done));
     let file = folder.path("countdown.toml");
     let text = std::fs::read_to_string(&file).expect("a file");
     assert!(text.starts_with("# Run this file: tealight train --config countdown.toml"), "{text}");
@@ -25,7 +25,7 @@ fn init_writes_a_file_that_runs_and_writes_over_none() {
     std::fs::write(&file, "mine").expect("written");
     let again = init(&folder, &[]);
     assert_eq!(again.status.code(), Some(1));
-    assert!(said(&again).contains("countdown.toml: exists already"), "{}", said(&again));
+    assert!(stderr_of(&again).contains("countdown.toml: exists already"), "{}", stderr_of(&again));
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "mine");
     assert!(init(&folder, &["papers/maxrl"]).status.success());
     assert!(std::path::Path::new(&folder.path("maxrl.toml")).exists());
@@ -34,7 +34,7 @@ fn init_writes_a_file_that_runs_and_writes_over_none() {
         std::os::unix::fs::symlink(folder.path("elsewhere"), folder.path("nsr.toml"))
             .expect("a link");
         let linked = init(&folder, &["papers/nsr"]);
-        assert_eq!(linked.status.code(), Some(1), "{}", said(&linked));
+        assert_eq!(linked.status.code(), Some(1), "{}", stderr_of(&linked));
         assert!(!std::path::Path::new(&folder.path("elsewhere")).exists());
     }
 }
@@ -53,14 +53,14 @@ fn hostile_names_of_recipes_are_names_and_no_paths() {
         "a\u{1b}[31m\nb",
         &"x".repeat(100_000),
     ] {
-        for said in [
+        for error in [
             refusal(&["train", "--dry-run", "--config", &format!("recipe:{name}")]),
             refusal(&["recipes", name]),
         ] {
-            assert!(said.contains("no recipe `") && !said.contains('\u{1b}'), "{said}");
+            assert!(error.contains("no recipe `") && !error.contains('\u{1b}'), "{error}");
         }
         let done = init(&folder, &[name]);
-        assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+        assert_eq!(done.status.code(), Some(1), "{}", stderr_of(&done));
     }
     assert_eq!(
         std::fs::read_dir(folder.0.path()).expect("readable").count(),

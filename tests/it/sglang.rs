@@ -20,11 +20,11 @@ fn answer(server: &Vllm, asked: &ReceivedRequest) -> Answer {
             head: String::new(),
             body: body.to_string().into_bytes(),
         };
-        let (status, head, said) = server.answer(&asked);
-        (status, head, serde_json::from_slice::<Value>(&said).expect("JSON"))
+        let (status, head, reply) = server.answer(&asked);
+        (status, head, serde_json::from_slice::<Value>(&reply).expect("JSON"))
     };
     let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
-    let (status, head, said) = match asked.path.as_str() {
+    let (status, head, reply) = match asked.path.as_str() {
         "/health" => pass("/health", &body),
         "/v1/models" => {
             let (status, head, mut models) = pass("/v1/models", &body);
@@ -62,16 +62,16 @@ fn answer(server: &Vllm, asked: &ReceivedRequest) -> Answer {
             own["model"] = body.get("lora_path").cloned().unwrap_or(json!("served"));
             own["prompt"] = body["input_ids"].clone();
             own["return_token_ids"] = json!(true);
-            let (status, head, drawn) = pass("/v1/completions", &own);
-            let choices = drawn["choices"].as_array().cloned().unwrap_or_default();
+            let (status, head, completed) = pass("/v1/completions", &own);
+            let choices = completed["choices"].as_array().cloned().unwrap_or_default();
             let all: Vec<Value> = choices.iter().map(native).collect();
             // Of one completion, no list.
-            let said = if all.len() == 1 { all[0].clone() } else { json!(all) };
-            (status, head, said)
+            let reply = if all.len() == 1 { all[0].clone() } else { json!(all) };
+            (status, head, reply)
         }
         other => panic!("SGLang has no {other}"),
     };
-    (status, head, said.to_string().into_bytes())
+    (status, head, reply.to_string().into_bytes())
 }
 
 /// A completion in SGLang's form.

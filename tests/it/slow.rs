@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, command, ok, refusal, said};
+use crate::support::binary::{Folder, command, ok, refusal, stderr_of};
 
 /// A server that sends each connection `head`, then a byte every tenth of a second for ever.
 fn trickle(head: &'static str) -> String {
@@ -58,21 +58,21 @@ fn a_hub_that_sends_a_byte_now_and_then_is_given_up() {
     );
     for hub in [endless, slow] {
         let (done, took) = evaluated(&hub, "1");
-        assert_eq!(done.status.code(), Some(1), "{}", said(&done));
-        let last = said(&done).lines().last().unwrap_or_default().to_owned();
+        assert_eq!(done.status.code(), Some(1), "{}", stderr_of(&done));
+        let last = stderr_of(&done).lines().last().unwrap_or_default().to_owned();
         assert!(last.starts_with("error: ") && last.contains("test.jsonl"), "{last}");
         assert!(took < Duration::from_secs(60), "{took:?}");
     }
     let (done, _) = evaluated("http://127.0.0.1:9", "soon");
     assert!(
-        said(&done).contains("HF_HUB_DOWNLOAD_TIMEOUT=soon: give whole seconds"),
+        stderr_of(&done).contains("HF_HUB_DOWNLOAD_TIMEOUT=soon: give whole seconds"),
         "{}",
-        said(&done)
+        stderr_of(&done)
     );
 }
 
 #[test]
-fn of_several_batches_on_one_output_one_writes() {
+fn concurrent_batches_on_one_output_have_one_writer() {
     let folder = Folder::new();
     let request = |id: usize| {
         format!(
@@ -93,9 +93,9 @@ fn of_several_batches_on_one_output_one_writes() {
     assert!(done.iter().any(|done| done.status.success()));
     for refused in done.iter().filter(|done| !done.status.success()) {
         assert!(
-            said(refused).contains("out.jsonl") && said(refused).contains("another"),
+            stderr_of(refused).contains("out.jsonl") && stderr_of(refused).contains("another"),
             "{}",
-            said(refused)
+            stderr_of(refused)
         );
     }
     let text = std::fs::read_to_string(&output).expect("responses");
@@ -114,7 +114,7 @@ fn of_several_batches_on_one_output_one_writes() {
 }
 
 #[test]
-fn what_killed_presample_and_export_left_is_removed() {
+fn leftovers_of_killed_presample_and_export_are_removed() {
     let folder = Folder::new();
     let (samples, exported) = (folder.path("samples"), folder.path("exported"));
     let presample =

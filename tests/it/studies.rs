@@ -75,8 +75,8 @@ fn forgetting_is_the_mean_change_over_the_sets_out_of_the_domain() {
         .filter(|set| set["domain"] == "out")
         .collect();
     for (place, k) in [1, 8].into_iter().enumerate() {
-        let pass = |of: &Value| {
-            of["summary"]["pass@k"][k.to_string()]["value"].as_f64().expect("a number")
+        let pass = |run: &Value| {
+            run["summary"]["pass@k"][k.to_string()]["value"].as_f64().expect("a number")
         };
         let change = |set: &&Value| {
             let tuned = set["tuned"].as_array().expect("runs");
@@ -108,7 +108,7 @@ fn perplexity_under_the_base_is_that_of_the_correct_completions() {
     assert!(printed.contains("perplexity"), "{printed}");
     let results = json(format!("{output}/results.json"));
     let set = &results["datasets"][0];
-    let nll = |of: &Value| of["summary"]["base_nll"]["value"].as_f64().expect("a number");
+    let nll = |run: &Value| run["summary"]["base_nll"]["value"].as_f64().expect("a number");
     // By the log-probabilities that samples were drawn with, problem by problem; those of a tuned model are its own.
     let own = |folder: &str| -> f64 {
         let mut problems = std::collections::BTreeMap::<String, Vec<f64>>::new();
@@ -125,16 +125,17 @@ fn perplexity_under_the_base_is_that_of_the_correct_completions() {
     let base = nll(&set["base"]);
     assert!((base - own("base")).abs() < 1e-5 && base > 0.0, "{base} {}", own("base"));
     // The table averages over the problems that both have solved, and says how many these are.
-    let of = |run: &Value| -> Vec<Option<f64>> {
+    let base_nlls = |run: &Value| -> Vec<Option<f64>> {
         let problems = run["problems"].as_array().expect("problems");
         problems.iter().map(|problem| problem["base_nll"].as_f64()).collect()
     };
-    let both: Vec<(f64, f64)> = of(&set["base"])
+    let both: Vec<(f64, f64)> = base_nlls(&set["base"])
         .into_iter()
-        .zip(of(&set["tuned"][0]))
+        .zip(base_nlls(&set["tuned"][0]))
         .filter_map(|(base, tuned)| Some((base?, tuned?)))
         .collect();
-    let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
+    let mean =
+        |value: fn(&(f64, f64)) -> f64| both.iter().map(value).sum::<f64>() / both.len() as f64;
     let table = std::fs::read_to_string(format!("{output}/results.md")).expect("readable");
     let title = format!("base perplexity ({} problems)", both.len());
     assert!(table.contains(&title) && !both.is_empty(), "{title}: {table}");

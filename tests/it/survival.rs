@@ -124,29 +124,29 @@ fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
     // The last two, and the best.
     let best = json(output.join("checkpoint-6/trainer_state.json"))["best"][0].clone();
     for step in 1..=6_u64 {
-        let is_kept = output.join(format!("checkpoint-{step}")).exists();
-        assert_eq!(is_kept, step > 4 || best == step, "checkpoint-{step}, best {best}");
+        let exists = output.join(format!("checkpoint-{step}")).exists();
+        assert_eq!(exists, step > 4 || best == step, "checkpoint-{step}, best {best}");
     }
     assert_eq!(std::fs::read_to_string(output.join("latest")).expect("read"), "checkpoint-6\n");
-    let said = refused(&["checkpoint-77"]);
-    assert!(said.contains("no checkpoint `checkpoint-77`; there are checkpoint-6"), "{said}");
-    let said = refused(&["checkpoint-6", "--seed", "9", "--rehearsal-batch-size", "3"]);
-    assert!(said.contains("rehearsal_batch_size was 64, is 3, seed was 0, is 9"), "{said}");
-    let said = refused(&["checkpoint-6", "--dataset", "countdown/test"]);
-    assert!(said.contains("dataset_checksum was"), "{said}");
+    let error = refused(&["checkpoint-77"]);
+    assert!(error.contains("no checkpoint `checkpoint-77`; there are checkpoint-6"), "{error}");
+    let error = refused(&["checkpoint-6", "--seed", "9", "--rehearsal-batch-size", "3"]);
+    assert!(error.contains("rehearsal_batch_size was 64, is 3, seed was 0, is 9"), "{error}");
+    let error = refused(&["checkpoint-6", "--dataset", "countdown/test"]);
+    assert!(error.contains("dataset_checksum was"), "{error}");
 
     let moments = output.join("checkpoint-6/optimizer.safetensors");
     let mut bytes = std::fs::read(&moments).expect("moments");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&moments, &bytes).expect("written");
-    let said = refused(&[]);
-    assert!(said.contains("checksum differs"), "{said}");
-    assert!(said.contains("checkpoint-5 is whole: --resume checkpoint-5"), "{said}");
+    let error = refused(&[]);
+    assert!(error.contains("checksum differs"), "{error}");
+    assert!(error.contains("checkpoint-5 is whole: --resume checkpoint-5"), "{error}");
     bytes.truncate(middle);
     std::fs::write(&moments, &bytes).expect("written");
-    let said = refused(&[]);
-    assert!(said.contains("bytes of the"), "{said}");
+    let error = refused(&[]);
+    assert!(error.contains("bytes of the"), "{error}");
     std::fs::remove_file(&moments).expect("removed");
     assert!(refused(&[]).contains("missing"));
 
@@ -175,10 +175,10 @@ fn a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room() {
         .env("RUST_BACKTRACE", "0")
         .output()
         .expect("runs");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("checkpoint-1 cannot be written; there is no earlier one"), "{said}");
-    assert!(said.contains("make room, then continue with --resume"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("checkpoint-1 cannot be written; there is no earlier one"), "{stderr}");
+    assert!(stderr.contains("make room, then continue with --resume"), "{stderr}");
     assert_eq!(half_written(Path::new(&output)), None);
     ok(&arguments);
     assert_eq!(weights(Path::new(&output)), weights(&expected));
@@ -234,6 +234,6 @@ fn a_study_that_was_killed_goes_on_to_the_same_results() {
     assert_eq!(results(&whole), results(&output));
     let mut changed = study(&output);
     changed.extend(["--seeds".into(), "3".into()]);
-    let said = refusal(&changed.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(said.contains("seeds was [0], is [0, 3]"), "{said}");
+    let error = refusal(&changed.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(error.contains("seeds was [0], is [0, 3]"), "{error}");
 }

@@ -74,8 +74,8 @@ fn tasks_are_studied_alike_and_compared() {
     let resumed = ["study", "--quiet", "--config", &config, "--output", &output, "--resume"];
     let again = run(&resumed.map(str::to_owned));
     assert_eq!((again, time()), (shown, before));
-    let said = refusal_of(&study(&output, &["--resume", "--learning-rate", "1e-3"]));
-    assert!(said.contains("begun with other settings"), "{said}");
+    let error = refusal_of(&study(&output, &["--resume", "--learning-rate", "1e-3"]));
+    assert!(error.contains("begun with other settings"), "{error}");
     assert!(refusal_of(&study(&output, &[])).contains("holds files already"));
 }
 
@@ -96,8 +96,8 @@ fn one_page(output: &str, conclusion: &str) {
         .iter()
         .map(|chart| chart["title"].as_str().expect("a title"))
         .collect();
-    let of = |task: &str| format!("{task}: Curves: pass@8 at equal pass@1");
-    assert_eq!(titles, [of("countdown"), of("paths")]);
+    let title = |task: &str| format!("{task}: Curves: pass@8 at equal pass@1");
+    assert_eq!(titles, [title("countdown"), title("paths")]);
     let sections = document["sections"].as_array().expect("sections");
     for heading in ["Tasks", "countdown: countdown/test (12", "paths: paths/test (12"] {
         let found = sections.iter().find(|section| {
@@ -156,29 +156,29 @@ fn refusal_of(arguments: &[String]) -> String {
 fn tasks_that_do_not_exist_or_do_not_fit_are_refused_before_anything_runs() {
     let folder = Folder::new();
     let output = folder.path("study");
-    let said = |more: &[&str]| refusal(&[&["study", "--output", &output][..], more].concat());
-    assert!(said(&["--tasks", "countdown,hanoi"]).contains("--tasks hanoi: no such task"));
-    assert!(said(&["--tasks", "paths,sat,paths"]).contains("names paths twice"));
-    assert!(said(&["--tasks", "paths"]).contains("use --task paths"));
-    let other = said(&["--tasks", "paths,sat", "--eval-dataset", "sat/test"]);
+    let error_of = |more: &[&str]| refusal(&[&["study", "--output", &output][..], more].concat());
+    assert!(error_of(&["--tasks", "countdown,hanoi"]).contains("--tasks hanoi: no such task"));
+    assert!(error_of(&["--tasks", "paths,sat,paths"]).contains("names paths twice"));
+    assert!(error_of(&["--tasks", "paths"]).contains("use --task paths"));
+    let other = error_of(&["--tasks", "paths,sat", "--eval-dataset", "sat/test"]);
     assert!(other.contains("--test-suite and --eval-dataset out"), "{other}");
     let file = folder.write("suite.toml", "test_suite = \"tasks\"\n");
-    let other = said(&["--tasks", "paths,sat", "--config", &file]);
+    let other = error_of(&["--tasks", "paths,sat", "--config", &file]);
     assert!(other.contains("in --config files"), "{other}");
     for line in ["dataset = \"sat/train\"", "test_dataset = [\"sat/test\"]"] {
         let file = folder.write("dataset.toml", line);
-        let other = said(&["--tasks", "paths,sat", "--config", &file]);
+        let other = error_of(&["--tasks", "paths,sat", "--config", &file]);
         assert!(other.contains("leave --task, --dataset, --test-dataset"), "{other}");
     }
     // The last task's settings are looked at before the first is studied: its test set stands there twice.
-    let late = said(&["--tasks", "paths,sat", "--ood-dataset", "sat/test"]);
+    let late = error_of(&["--tasks", "paths,sat", "--ood-dataset", "sat/test"]);
     assert!(late.contains("sat-test"), "{late}");
-    let one_task = said(&["--tasks", "paths,sat", "--model", "countdown"]);
+    let one_task = error_of(&["--tasks", "paths,sat", "--model", "countdown"]);
     assert!(one_task.contains("trained on countdown only; use --model tasks"), "{one_task}");
-    let alone = said(&["--tasks", "paths,chain"]);
+    let alone = error_of(&["--tasks", "paths,chain"]);
     assert!(alone.contains("study it alone, with --task chain"), "{alone}");
-    assert!(said(&["--task", "hanoi"]).contains("--task hanoi: no such task"));
-    assert!(said(&["--task", "walk"]).contains("--config recipe:walk-base"));
-    assert!(said(&["--task", "sql"]).contains("name one that is, with --model"));
+    assert!(error_of(&["--task", "hanoi"]).contains("--task hanoi: no such task"));
+    assert!(error_of(&["--task", "walk"]).contains("--config recipe:walk-base"));
+    assert!(error_of(&["--task", "sql"]).contains("name one that is, with --model"));
     assert!(!Path::new(&output).join("paths").exists());
 }

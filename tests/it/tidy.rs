@@ -88,29 +88,49 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
     ("models/src", &["tealight_"]),
 ];
 
+/// Folders in which no function, field, parameter, variable or module has a name of [`VAGUE`]. Methods and fields of
+/// other packages may be used there.
+const NAMED: [&str; 7] = ["src", "tests", "lab/src", "python/src", "examples", "benches", "fuzz"];
+
+/// Names that do not say what a value is: `of` is what a function computes (`mean_reward`, `new`), `said` is a message,
+/// an error or standard error, `room` a capacity, `kept` what is saved or cached.
+const VAGUE: &str = "of|room|said|beside|among|elsewhere|drawn|held|kept|pulls";
+
+/// Files that name a field of another package in a struct expression.
+const FOREIGN: [(&str, &str); 1] = [("tests/it/base_validity.rs", "drawn")];
+
+/// Comments, strings and characters.
+const TEXT: &str = r###"(?s)//[^\n]*|/\*.*?\*/|\bb?r"[^"]*"|\bb?r#".*?"#|\bb?r##".*?"##|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^\\'])'"###;
+
 const BANNED: [&str; 4] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!("];
 
 fn sources() -> Vec<(String, String)> {
+    let files = sources_in(&FOLDERS);
+    assert!(files.len() > 40, "the sources were found");
+    files
+}
+
+/// Name and text of every source below some folders; what Cargo builds there is left out.
+fn sources_in(folders: &[&str]) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders: Vec<PathBuf> = FOLDERS.map(|folder| root.join(folder)).into();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of sources") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                folders.push(path);
+                folders.extend((!path.ends_with("target")).then_some(path));
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let name = path.strip_prefix(root).expect("below the root").display().to_string();
                 files.push((name, std::fs::read_to_string(&path).expect("readable")));
             }
         }
     }
-    assert!(files.len() > 40, "the sources were found");
     files
 }
 
 #[test]
-fn files_say_what_they_are_and_stay_short() {
+fn files_have_a_header_and_at_most_400_lines() {
     for (name, text) in sources() {
         assert!(text.starts_with("//! "), "{name}: starts without a `//!` line");
         let lines = text.lines().count();
@@ -149,7 +169,7 @@ fn functions(text: &str) -> Vec<(usize, &str, usize)> {
 }
 
 #[test]
-fn functions_are_stages_with_names() {
+fn functions_have_at_most_80_lines() {
     let mut count = 0;
     for (name, text) in sources().iter().filter(|(name, _)| !name.contains("tests/")) {
         for (line, function, lines) in functions(text) {
@@ -169,7 +189,7 @@ fn functions_are_stages_with_names() {
 }
 
 #[test]
-fn the_viewer_says_what_it_is_and_stays_short() {
+fn viewer_files_have_a_header_and_a_length_limit() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/src");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("the viewer's sources") {
@@ -213,6 +233,36 @@ fn nothing_banned_is_used() {
     }
 }
 
+/// Lines and names of [`VAGUE`] in a source, but for methods, fields and paths that it uses.
+fn vague_names(source: &str) -> Vec<(usize, String)> {
+    let text = regex::Regex::new(TEXT).expect("a pattern");
+    let name = regex::Regex::new(&format!(r"(?:^|[^.:\w])({VAGUE})\b")).expect("a pattern");
+    let code = text.replace_all(source, |text: &regex::Captures<'_>| {
+        "\n".repeat(text[0].matches('\n').count())
+    });
+    let numbered = code.lines().enumerate();
+    let names = numbered.flat_map(|(index, line)| {
+        name.captures_iter(line).map(move |found| (index + 1, found[1].to_owned()))
+    });
+    names.collect()
+}
+
+#[test]
+fn names_say_what_a_value_is() {
+    for (file, text) in sources_in(&NAMED) {
+        for (line, name) in vague_names(&text) {
+            let is_foreign = FOREIGN.contains(&(&*file, &*name));
+            assert!(is_foreign, "{file}:{line}: `{name}` does not say what the value is");
+        }
+    }
+    let refused =
+        "let said = 1;\nfn of(kept: u8) {}\nSome((_, held)) => |room| f(drawn)\nmod among;";
+    assert_eq!(vague_names(refused).len(), 7);
+    let allowed =
+        "x.of(\"of {room}\"); // kept\nWorld::of(y.held, 'x', r#\"drawn \" of\"#); let of_x = 1;";
+    assert!(vague_names(allowed).is_empty());
+}
+
 /// Words that users read are spelled as in PyTorch and TRL.
 #[test]
 fn the_optimizer_is_spelled_with_a_z() {
@@ -241,7 +291,7 @@ fn the_optimizer_is_spelled_with_a_z() {
 
 /// Settings derive `Args` and `ValueEnum` where they are declared; only the command line parses.
 #[test]
-fn nothing_but_the_command_line_parses() {
+fn only_the_cli_parses_options() {
     for (name, text) in sources() {
         // One parser of names that settings declare.
         let is_allowed = name.starts_with("src/cli/")
@@ -328,14 +378,14 @@ fn the_lock_file_of_the_python_package_has_the_dependencies_of_its_packages() {
         let locked: BTreeSet<&str> =
             dependencies.iter().filter_map(|one| one.as_str()?.split_whitespace().next()).collect();
         let manifest = manifest(folder);
-        let of = |table: &toml::Value| -> Vec<String> {
+        let dependencies_of = |table: &toml::Value| -> Vec<String> {
             let all = table.get("dependencies").and_then(toml::Value::as_table);
             all.into_iter().flatten().map(|(name, _)| name.clone()).collect()
         };
         let targets = manifest.get("target").and_then(toml::Value::as_table);
         let mut needed: BTreeSet<String> =
-            targets.into_iter().flatten().flat_map(|(_, table)| of(table)).collect();
-        needed.extend(of(&toml::Value::Table(manifest.clone())));
+            targets.into_iter().flatten().flat_map(|(_, table)| dependencies_of(table)).collect();
+        needed.extend(dependencies_of(&toml::Value::Table(manifest.clone())));
         let needed: BTreeSet<&str> = needed.iter().map(String::as_str).collect();
         assert_eq!(locked, needed, "{name}: cargo metadata --manifest-path python/Cargo.toml");
     }

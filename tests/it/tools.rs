@@ -47,18 +47,18 @@ fn the_lab_prints_an_object_for_scripts_and_writes_a_page() {
 fn the_lab_shows_estimators_beside_their_claims() {
     let few = ["--sampled", "--groups", "300", "--objectives", "rloo,kl-full,ucpo", "--json"];
     let done = tealight(&[&["lab", "ends"], &few[..]].concat());
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
     let rows: Vec<Value> =
-        said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(rows.len(), 3);
     assert!(rows[0]["bias"].as_f64().expect("claimed") < 1.0 && rows[2]["claim"].is_null());
     let done = tealight(&["lab", "ends", "--table", "kl-estimators"]);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(said.contains("k3 in the loss") && done.status.success(), "{said}");
+    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(stdout.contains("k3 in the loss") && done.status.success(), "{stdout}");
 }
 
 #[test]
-fn beta_is_what_validity_makes_it() {
+fn beta_command_computes_beta_from_validity() {
     let done = tealight(&["beta", "--validity", "0.1", "--target", "0.5,0.9,0.99", "--json"]);
     let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     for (row, (beta, cost)) in rows.as_array().expect("rows").iter().zip([
@@ -69,8 +69,8 @@ fn beta_is_what_validity_makes_it() {
         assert!((row["beta"].as_f64().expect("number") - beta).abs() < 1e-4);
         assert!((row["kl_cost"].as_f64().expect("number") - cost).abs() < 1e-4);
     }
-    let said = refusal(&["beta", "--validity", "0.5", "--target", "0.4"]);
-    assert!(said.contains("not above"), "{said}");
+    let error = refusal(&["beta", "--validity", "0.5", "--target", "0.4"]);
+    assert!(error.contains("not above"), "{error}");
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn the_closed_form_of_beta_is_written_without_a_model() {
     assert!(page.contains("Base validity 0.1000") && page.contains("0.2276"), "the table");
     assert!(!page.contains("95 % interval."), "a validity that is given has no interval");
     // Samples still need a model.
-    let said = refusal(&["beta", "--validity", "0.1", "--target", "0.5", "--seed", "1"]);
-    assert!(said.contains("--seed has no effect without --measure"), "{said}");
+    let error = refusal(&["beta", "--validity", "0.1", "--target", "0.5", "--seed", "1"]);
+    assert!(error.contains("--seed has no effect without --measure"), "{error}");
 }
 
 #[test]
 fn presamples_are_drawn_once_continued_and_used() {
     let folder = Folder::new();
-    let (drawn, cut) = (folder.path("drawn"), folder.path("cut"));
+    let (sampled, cut) = (folder.path("drawn"), folder.path("cut"));
     let settings = ["--max-samples", "8", "-n", "8", "-k", "1,8", "--max-completion-length", "20"];
     let draw = |output: &str| {
         let done =
@@ -101,15 +101,15 @@ fn presamples_are_drawn_once_continued_and_used() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         serde_json::from_slice::<Value>(&done.stdout).expect("JSON")
     };
-    let summary = draw(&drawn);
+    let summary = draw(&sampled);
     assert_eq!(summary["prompts"], 8);
     assert_eq!(summary["validity"].as_array().expect("one a prompt").len(), 8);
     let file = |output: &str| Path::new(output).join("presamples.jsonl");
-    let whole = std::fs::read_to_string(file(&drawn)).expect("samples");
+    let whole = std::fs::read_to_string(file(&sampled)).expect("samples");
     // As if it had been killed in the middle of the fourth prompt.
     std::fs::create_dir(&cut).expect("made");
     std::fs::copy(
-        Path::new(&drawn).join("presamples.json"),
+        Path::new(&sampled).join("presamples.json"),
         Path::new(&cut).join("presamples.json"),
     )
     .expect("copied");
@@ -124,22 +124,22 @@ fn presamples_are_drawn_once_continued_and_used() {
     assert_eq!(sorted(&std::fs::read_to_string(file(&cut)).expect("samples")), sorted(&whole));
 
     let output = folder.path("run");
-    let uses = ["--presamples", &drawn, "--max-samples", "8", "--max-steps", "2"];
+    let uses = ["--presamples", &sampled, "--max-samples", "8", "--max-steps", "2"];
     trained(&output, &[&["--objective", "alpha-dpg:0.5"], &uses[..]].concat());
     assert!(!folder.0.path().join("run/presamples").exists(), "nothing was drawn again");
     let hotter = [&["train", "--objective", "rft", "--temperature", "0.5"], &uses[..]].concat();
-    let said = refusal(&[&hotter[..], &SMALL[..], &["--output", &folder.path("hot")]].concat());
-    assert!(said.contains("temperature was 1.0, is 0.5"), "{said}");
+    let error = refusal(&[&hotter[..], &SMALL[..], &["--output", &folder.path("hot")]].concat());
+    assert!(error.contains("temperature was 1.0, is 0.5"), "{error}");
 
     let unused = [&["train", "--objective", "grpo"], &uses[..], &SMALL[..]].concat();
-    let said = refusal(&[&unused[..], &["--output", &folder.path("unused")]].concat());
-    assert!(said.contains("leave --presamples out"), "{said}");
-    let cut = ["eval", "--reject", "--top-p", "0.9", "--presamples", &drawn];
-    let said = refusal(&[&cut[..], &["--output", &folder.path("cut-off")]].concat());
-    assert!(said.contains("--top-p"), "{said}");
+    let error = refusal(&[&unused[..], &["--output", &folder.path("unused")]].concat());
+    assert!(error.contains("leave --presamples out"), "{error}");
+    let cut = ["eval", "--reject", "--top-p", "0.9", "--presamples", &sampled];
+    let error = refusal(&[&cut[..], &["--output", &folder.path("cut-off")]].concat());
+    assert!(error.contains("--top-p"), "{error}");
 
     let done = tealight(command!(
-        "eval --reject --max-samples 8 -n 2 --max-completion-length 20 --presamples {drawn} \
+        "eval --reject --max-samples 8 -n 2 --max-completion-length 20 --presamples {sampled} \
          --json --output {}",
         folder.path("guard")
     ));
@@ -195,8 +195,8 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
         (&"correct".into(), &"0.5".into(), &"box".into())
     );
     let done = tealight(&["verify", "--gold", "-3", "--answer", "3", "--explain"]);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(said.contains("incorrect") && said.contains("whole"), "{said}");
+    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(stdout.contains("incorrect") && stdout.contains("whole"), "{stdout}");
     let folder = Folder::new();
     let lines: String = (0..20_000)
         .map(|i| {
@@ -215,8 +215,8 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("bad.jsonl:2"));
     assert_eq!(String::from_utf8_lossy(&failed.stdout).lines().count(), 1, "the first was judged");
-    let said = refusal(&["verify", "--gold", "1"]);
-    assert!(said.contains("--jsonl"), "{said}");
+    let error = refusal(&["verify", "--gold", "1"]);
+    assert!(error.contains("--jsonl"), "{error}");
 }
 
 #[test]
@@ -239,24 +239,24 @@ fn a_benchmark_measures_every_part_and_a_dry_run_plans_without_writing() {
     for part in ["reference", "forward", "backward", "optimizer"] {
         assert!(positive(&found["step_parts"][part]), "{part}: {found}");
     }
-    for of in ["rollout", "step"] {
-        let share = found["fraction_of_limit"][of].as_f64().expect("a share");
-        assert!(share > 0.0 && share < 1.0, "{of}: {share}");
+    for part in ["rollout", "step"] {
+        let share = found["fraction_of_limit"][part].as_f64().expect("a share");
+        assert!(share > 0.0 && share < 1.0, "{part}: {share}");
     }
-    let said = refusal(&["bench", "--model", &config, "--new-tokens", "61"]);
-    assert!(said.contains("do not fit the model's context of 64"), "{said}");
+    let error = refusal(&["bench", "--model", &config, "--new-tokens", "61"]);
+    assert!(error.contains("do not fit the model's context of 64"), "{error}");
     let half = ["--dtype", "bfloat16", "--device", "cpu"];
-    let said = refusal(&[&["bench", "--model", &config], &half[..]].concat());
-    assert!(said.contains("the CPU computes in float32"), "{said}");
+    let error = refusal(&[&["bench", "--model", &config], &half[..]].concat());
+    assert!(error.contains("the CPU computes in float32"), "{error}");
 
     let output = folder.path("run");
     let done =
         tealight(&["train", "--dry-run", "--output", &output, "--max-completion-length", "20"]);
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
     for part in
         ["objective = \"grpo\"", "prompt (", "weights of the policy", "at most, at one time"]
     {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stdout.contains(part), "{part}: {stdout}");
     }
     assert!(!std::path::Path::new(&output).exists(), "nothing was written");
 }

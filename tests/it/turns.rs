@@ -27,7 +27,7 @@ fn chat(turns: &[(&str, &str)]) -> Prompt {
 }
 
 #[test]
-fn a_model_stops_at_what_any_of_its_files_names() {
+fn stop_tokens_come_from_all_model_files() {
     let folder = Folder::new();
     let model = ChatModel::new(&folder, "model");
     assert_eq!(tokenizer(&model).eos(), [END_OF_TEXT, END_OF_TURN]);
@@ -126,7 +126,7 @@ fn an_example_is_the_whole_chat_cut_where_the_answer_begins() {
 }
 
 #[test]
-fn a_blank_before_every_text_is_not_learned_as_part_of_an_answer() {
+fn tokenizer_prefix_space_is_not_trained_on() {
     let folder = Folder::new();
     let model = ChatModel::new(&folder, "model");
     // SentencePiece's: a blank before every text, and pieces that begin with one.
@@ -244,15 +244,16 @@ fn a_warning_names_an_end_of_turn_that_nothing_stops_at() {
     ));
     // Cut before the end of sequence, after the end of turn.
     let short = "--instruction= --max-completion-length 3 --device cpu --temperature 0.1";
-    let said =
+    let stderr =
         ok(command!("eval --model {tuned}/final --dataset {data} -n 4 -k 1 --no-greedy {short}"));
     assert!(
-        said.contains("went on after an end of turn, `<|im_end|>`: add the token to eos_token_id"),
-        "{said}"
+        stderr
+            .contains("went on after an end of turn, `<|im_end|>`: add the token to eos_token_id"),
+        "{stderr}"
     );
-    let said = ok(command!(
+    let stderr = ok(command!(
         "train --model {tuned}/final --dataset {data} --max-steps 1 --num-generations 4 {short} --output {}",
         folder.path("run")
     ));
-    assert!(said.contains("went on after an end of turn, `<|im_end|>`"), "{said}");
+    assert!(stderr.contains("went on after an end of turn, `<|im_end|>`"), "{stderr}");
 }

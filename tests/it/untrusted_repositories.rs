@@ -86,8 +86,11 @@ fn a_repository_overwrites_no_file_whatever_its_index_names() {
             &["train", "--model", "evil/model", "--dry-run"],
             &["eval", "--model", "evil/adapter", "--output", &output],
         ] {
-            let (is_ok, said) = with_hub(&hub.endpoint, &folder, arguments);
-            assert!(!is_ok && said.contains("is not a plain relative file name"), "{name}: {said}");
+            let (is_ok, stderr) = with_hub(&hub.endpoint, &folder, arguments);
+            assert!(
+                !is_ok && stderr.contains("is not a plain relative file name"),
+                "{name}: {stderr}"
+            );
             assert_eq!(std::fs::read(&victim).expect("there"), b"precious");
             let is_link = std::fs::symlink_metadata(&victim).expect("there").is_symlink();
             assert!(!is_link);
@@ -111,8 +114,8 @@ fn a_repository_overwrites_no_file_whatever_its_index_names() {
         json!({"weight_map": {"x": victim}}).to_string(),
     )
     .expect("written");
-    let said = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(said.contains("plain relative"), "{said}");
+    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+    assert!(error.contains("plain relative"), "{error}");
 }
 
 #[test]
@@ -129,12 +132,12 @@ fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
     };
     let hub = hub(vec![("evil/local", adapter(&inside)), ("evil/self", adapter("evil/self"))]);
     let output = folder.path("out");
-    let (is_ok, said) =
+    let (is_ok, stderr) =
         with_hub(&hub.endpoint, &folder, &["eval", "--model", "evil/local", "--output", &output]);
-    assert!(!is_ok && said.contains("no model of the Hub's"), "{said}");
-    let (is_ok, said) =
+    assert!(!is_ok && stderr.contains("no model of the Hub's"), "{stderr}");
+    let (is_ok, stderr) =
         with_hub(&hub.endpoint, &folder, &["eval", "--model", "evil/self", "--output", &output]);
-    assert!(!is_ok && said.contains("names itself"), "{said}");
+    assert!(!is_ok && stderr.contains("names itself"), "{stderr}");
     // On disk: itself by another spelling, and two that name each other.
     let (one, two) = (folder.path("one"), folder.path("two"));
     for (own, base) in [(&one, format!("{two}/../two")), (&two, one.clone())] {
@@ -143,18 +146,18 @@ fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
             json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
         std::fs::write(format!("{own}/adapter_config.json"), config.to_string()).expect("written");
     }
-    let said = refusal(&["eval", "--model", &one, "--output", &output]);
-    assert!(said.contains("is an adapter itself"), "{said}");
+    let error = refusal(&["eval", "--model", &one, "--output", &output]);
+    assert!(error.contains("is an adapter itself"), "{error}");
 }
 
 #[test]
-fn declared_sizes_are_held_against_the_files_before_anything_is_made() {
+fn declared_sizes_are_checked_before_allocation() {
     let folder = Folder::new();
     let mut config: Value = serde_json::from_slice(&embedded("config.json")).expect("JSON");
     config["num_hidden_layers"] = json!(1u64 << 40);
     let place = model(&folder, "layers", &[("config.json", config.to_string().into_bytes())]);
-    let said = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(said.contains("num_hidden_layers") && said.contains("1024"), "{said}");
+    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+    assert!(error.contains("num_hidden_layers") && error.contains("1024"), "{error}");
     // A header that promises more than the file holds, and one that is too long itself.
     let tensor = json!({"model.embed_tokens.weight": {"dtype": "F32", "shape": [1u64 << 40, 1u64 << 20], "data_offsets": [0, 1u64 << 62]}});
     let header = tensor.to_string();
@@ -163,13 +166,13 @@ fn declared_sizes_are_held_against_the_files_before_anything_is_made() {
     let place = model(&folder, "header", &[("model.safetensors", bytes)]);
     refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
     let place = model(&folder, "long", &[("model.safetensors", u64::MAX.to_le_bytes().to_vec())]);
-    let said = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(said.contains("safetensors"), "{said}");
+    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+    assert!(error.contains("safetensors"), "{error}");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_a_model_folder_is_no_file() {
+fn a_pipe_in_a_model_folder_is_refused() {
     let folder = Folder::new();
     for name in [
         "config.json",
@@ -184,8 +187,8 @@ fn a_pipe_in_a_model_folder_is_no_file() {
         let made = std::process::Command::new("mkfifo").arg(&file).status();
         assert!(made.expect("mkfifo").success());
         let started = Instant::now();
-        let said = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-        assert!(said.contains("not a regular file") && said.contains(name), "{said}");
+        let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
+        assert!(error.contains("not a regular file") && error.contains(name), "{error}");
         assert!(started.elapsed() < Duration::from_secs(20));
     }
 }
@@ -214,11 +217,11 @@ fn a_chat_template_neither_eats_memory_nor_goes_on_for_ever() {
         let place =
             model(&folder, "template", &[("chat_template.jinja", source.clone().into_bytes())]);
         let started = Instant::now();
-        let said = refusal(command!(
+        let error = refusal(command!(
             "eval --model {place} --dataset {question} --output {}",
             folder.path("o")
         ));
-        assert!(said.contains("chat template"), "{source}: {said}");
+        assert!(error.contains("chat template"), "{source}: {error}");
         assert!(started.elapsed() < Duration::from_secs(60), "{source}");
     }
 }
@@ -231,17 +234,17 @@ fn an_engines_answer_has_a_limit() {
         "/v1/models" => (200, String::new(), b"{\"data\":[]}".to_vec()),
         _ => (200, String::new(), vec![b'x'; 64 << 20]),
     });
-    let said = refusal(command!(
+    let error = refusal(command!(
         "eval --engine {endless} --model m -n 1 -k 1 --max-samples 1 --retries 0 \
          --max-completion-length 16 --output {}",
         folder.path("o")
     ));
-    assert!(said.contains("larger than") && said.contains("the limit"), "{said}");
+    assert!(error.contains("larger than") && error.contains("the limit"), "{error}");
     // A redirect is not followed to wherever it leads.
-    let elsewhere = serve(|_| (307, "Location: http://169.254.169.254/\r\n".into(), vec![]));
-    let said = refusal(command!(
-        "eval --engine {elsewhere} --model m -n 1 -k 1 --max-samples 1 --output {}",
+    let redirecting = serve(|_| (307, "Location: http://169.254.169.254/\r\n".into(), vec![]));
+    let error = refusal(command!(
+        "eval --engine {redirecting} --model m -n 1 -k 1 --max-samples 1 --output {}",
         folder.path("o")
     ));
-    assert!(said.contains("307"), "{said}");
+    assert!(error.contains("307"), "{error}");
 }

@@ -12,7 +12,7 @@ fn is_raw(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn nothing_of_a_stranger_reaches_the_terminal_raw() {
+fn untrusted_text_is_escaped_on_the_terminal() {
     let folder = Folder::new();
     let evil = "\u{1b}]0;owned\u{7}\u{9b}31m\0\u{202e}";
     let row = json!({"question": format!("1+1 {evil}?"), "answer": "2", "id": format!("p{evil}")});
@@ -38,14 +38,14 @@ fn nothing_of_a_stranger_reaches_the_terminal_raw() {
     let rude =
         serve(|_| (400, String::new(), "{\"error\":{\"message\":\"\u{1b}[31mno\u{9b}\"}}".into()));
     let output = folder.path("o");
-    let said =
+    let done =
         tealight(command!("eval --engine {rude} --model m --max-samples 1 --output {output}"));
     assert!(
-        !said.status.success() && !is_raw(&said.stderr),
+        !done.status.success() && !is_raw(&done.stderr),
         "{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&done.stderr)
     );
-    assert!(String::from_utf8_lossy(&said.stderr).contains("\\u001b[31mno"));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("\\u001b[31mno"));
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn completions_that_training_logged_are_shown_escaped() {
     ));
     let shown = tealight(&["show", &output]);
     assert!(shown.status.success() && !is_raw(&shown.stdout));
-    let said = refusal(&["show", &folder.path("NOWHERE")]);
-    assert!(said.contains("no such directory or file"), "{said}");
+    let error = refusal(&["show", &folder.path("NOWHERE")]);
+    assert!(error.contains("no such directory or file"), "{error}");
 }
 
 #[test]
@@ -85,13 +85,13 @@ fn a_db_id_stays_in_its_folder() {
     for id in ["../x", "/etc/passwd", "a/b", "..", "c:x"] {
         let row = json!([{"db_id": id, "question": "?", "query": "SELECT 1"}]);
         let data = folder.write("data/dev.json", row.to_string());
-        let said = refusal(&["train", "--dataset", &data, "--dry-run"]);
-        assert!(said.contains("dev.json:1") && said.contains("name"), "{id}: {said}");
+        let error = refusal(&["train", "--dataset", &data, "--dry-run"]);
+        assert!(error.contains("dev.json:1") && error.contains("name"), "{id}: {error}");
     }
 }
 
 #[test]
-fn a_date_that_no_calendar_has_is_an_error_of_every_command() {
+fn invalid_dates_are_refused_by_every_command() {
     use std::sync::Arc;
 
     use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
@@ -122,8 +122,8 @@ fn a_date_that_no_calendar_has_is_an_error_of_every_command() {
     writer.close().expect("closed");
     let output = folder.path("out");
     for command in [&["show", &path][..], &["eval", "--dataset", &path, "--output", &output]] {
-        let said = refusal(command);
-        assert!(said.contains("dates.parquet"), "{said}");
-        assert!(!said.contains("panicked"), "{said}");
+        let error = refusal(command);
+        assert!(error.contains("dates.parquet"), "{error}");
+        assert!(!error.contains("panicked"), "{error}");
     }
 }

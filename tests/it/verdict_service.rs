@@ -117,8 +117,8 @@ fn batches_are_judged_in_order_and_counted() {
     let (status, body) =
         service.request("POST", "/verify", "application/x-ndjson", lines.as_bytes());
     assert_eq!(status, 200);
-    for said in ["\"correct\"", "\"error\":\"not a JSON object", "\"wrong\""] {
-        assert!(body.contains(said), "{body}");
+    for part in ["\"correct\"", "\"error\":\"not a JSON object", "\"wrong\""] {
+        assert!(body.contains(part), "{body}");
     }
     assert_eq!(service.metric("tealight_verify_pairs_total{verdict=\"correct\"}"), 3.0);
     assert_eq!(service.metric("tealight_verify_pairs_total{verdict=\"wrong\"}"), 2.0);
@@ -140,10 +140,10 @@ fn lines_are_answered_while_more_are_sent() {
     for round in 0..5 {
         let line = format!("{{\"gold\":\"{round}\",\"answer\":\"{round}\"}}\n");
         stream.write_all(format!("{:x}\r\n{line}\r\n", line.len()).as_bytes()).expect("sent");
-        let mut said = String::new();
-        while !said.contains("\"verdict\":\"correct\"") {
-            said.clear();
-            assert!(reader.read_line(&mut said).expect("an answer") > 0, "the connection ended");
+        let mut reply = String::new();
+        while !reply.contains("\"verdict\":\"correct\"") {
+            reply.clear();
+            assert!(reader.read_line(&mut reply).expect("an answer") > 0, "the connection ended");
         }
         answered += 1;
     }
@@ -164,16 +164,16 @@ fn hostile_requests_are_refused_and_the_service_goes_on() {
         ("text/plain", b"[]", 415),
         ("", b"[]", 415),
     ] {
-        let (found, said) = post(kind, body);
+        let (found, reply) = post(kind, body);
         assert_eq!(
             found,
             status,
-            "{kind} {:?}: {said}",
+            "{kind} {:?}: {reply}",
             String::from_utf8_lossy(&body[..body.len().min(40)])
         );
     }
-    let (_, said) = post("application/json", b"[{\"gold\": 1}]");
-    assert!(said.contains("missing field `answer`") && said.contains("send ["), "{said}");
+    let (_, reply) = post("application/json", b"[{\"gold\": 1}]");
+    assert!(reply.contains("missing field `answer`") && reply.contains("send ["), "{reply}");
     assert_eq!(service.request("GET", "/verify", "", b"").0, 405);
     assert_eq!(service.request("GET", "/../../etc/passwd", "", b"").0, 404);
     // Longer than it may be: by what it says, and by what it sends.
@@ -190,8 +190,8 @@ fn hostile_requests_are_refused_and_the_service_goes_on() {
     }
     assert!(service.raw(&sends).contains(" 413 "));
     let line = [b"{\"gold\":\"1\",\"answer\":\"1\"}\n".to_vec(), vec![b'x'; 3 << 20]].concat();
-    let (_, said) = post("application/x-ndjson", &line);
-    assert!(said.contains("\"correct\"") && said.contains("line 2 has more than"), "{said}");
+    let (_, reply) = post("application/x-ndjson", &line);
+    assert!(reply.contains("\"correct\"") && reply.contains("line 2 has more than"), "{reply}");
     assert!(
         service
             .raw(&[&b"GET / HTTP/1.1\r\nX: "[..], &vec![b'a'; 1 << 20]].concat())
@@ -306,7 +306,7 @@ fn slow_bodies_take_no_memory_ahead_and_end() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_address_of_this_machine_has_its_own_name_and_no_other() {
+fn loopback_service_checks_the_host_header() {
     for address in ["127.0.0.2:0", "[::ffff:127.0.0.1]:0"] {
         if std::net::TcpListener::bind(address).is_err() {
             eprintln!("{address}: no such address here, not tested");
@@ -326,7 +326,7 @@ fn an_address_of_this_machine_has_its_own_name_and_no_other() {
 }
 
 #[test]
-fn what_has_begun_is_finished_before_the_end() {
+fn shutdown_finishes_requests_in_progress() {
     let grader = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}; sleep 1; echo "{\"request\":$n,\"verdict\":\"correct\"}"; done"#;
     let mut service = Service::start(&["--verifier", &format!("program:{grader}")]);
     let answered = std::thread::scope(|scope| {
@@ -342,7 +342,7 @@ fn what_has_begun_is_finished_before_the_end() {
 }
 
 #[test]
-fn addresses_that_are_none_are_refused() {
+fn invalid_addresses_are_refused() {
     for address in ["nowhere", "127.0.0.1", "127.0.0.1:99999"] {
         let refusal = crate::support::binary::refusal(&["verify", "--serve", address]);
         assert!(refusal.contains("such as 127.0.0.1:8080"), "{refusal}");

@@ -19,7 +19,7 @@ fn train(output: &Path, more: &str) {
 }
 
 #[test]
-fn what_has_no_gradient_is_left_out_and_nothing_changes() {
+fn zero_gradient_completions_are_skipped_without_effect() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: String| folder.path().join(name);
     // With one prompt a step whole steps have none, in which Adam still moves.
@@ -35,10 +35,15 @@ fn what_has_no_gradient_is_left_out_and_nothing_changes() {
                 "--objective grpo:entropy=1e-30 --num-generations 2 --prompts-per-step {prompts}"
             ),
         );
-        let of = |run: &Path| {
+        let num_gradients = |run: &Path| {
             rows(run).last().expect("a row")["num_gradients"].as_u64().expect("a count")
         };
-        assert!(of(&few) < of(&all) / 2 + of(&all) / 4, "{} of {}", of(&few), of(&all));
+        assert!(
+            num_gradients(&few) < num_gradients(&all) / 2 + num_gradients(&all) / 4,
+            "{} of {}",
+            num_gradients(&few),
+            num_gradients(&all)
+        );
         assert_same_course(&few, &all, &["num_gradients"]);
         let difference = apart(&few, &all, "model.safetensors");
         assert!(difference < 5e-5, "{prompts}: {difference:e}");
@@ -48,7 +53,7 @@ fn what_has_no_gradient_is_left_out_and_nothing_changes() {
 }
 
 #[test]
-fn the_kl_to_the_base_is_estimated_from_a_few_completions_now_and_then() {
+fn log_kl_samples_few_completions_at_intervals() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |how: &str| {
         let output = folder.path().join(how);

@@ -22,23 +22,10 @@ function dot(context: CanvasRenderingContext2D, at: Point, radius: number): void
   context.fill();
 }
 
-/**
- * The lines whose bands are drawn: the one that is pointed at, else the two highest. More bands over each other are grey
- * on grey; hiding lines in the legend brings the bands of those that stay.
- */
+/** The lines whose bands are drawn: the one that is pointed at, or the only one. Bands over each other are grey on grey. */
 export function banded(shown: Series[], strong: string | null): Series[] {
   const all = shown.filter((one) => one.band.length > 1);
-  const pointed = all.filter((one) => key(one.name) === strong);
-  if (pointed.length) return pointed;
-  // Compared where all of them are: a line that goes further is not higher for that.
-  const counts = new Map<number, number>();
-  for (const one of all) for (const [x] of one.points) counts.set(x, (counts.get(x) ?? 0) + 1);
-  const height = (one: Series): number => {
-    const common = one.points.filter(([x]) => counts.get(x) === all.length);
-    const points = common.length ? common : one.points;
-    return points.reduce((sum, at) => sum + at[1], 0) / points.length;
-  };
-  return [...all].sort((a, b) => height(b) - height(a)).slice(0, 2);
+  return all.length === 1 ? all : all.filter((one) => key(one.name) === strong);
 }
 
 export function draw(plot: uPlot, chart: Chart, shown: Series[], strong: string | null): void {

@@ -39,6 +39,7 @@ export const SORTS: [value: string, text: string][] = [
   ["rate", "pass rate, lowest first"],
   ["rate-down", "pass rate, highest first"],
   ["fall", "largest fall from base first"],
+  ["solutions", "most distinct solutions lost first"],
   ["rise", "largest rise from base first"],
   ["truncated", "most truncated first"],
   ["silent", "most without an answer first"],
@@ -102,12 +103,20 @@ export function ordered(data: Problems, query: Query, items: Item[]): Item[] {
     "rate-down": (item) => -own(item),
     fall: change,
     rise: (item) => -change(item),
+    solutions: (item) => (counts(item)[query.model]?.[5] ?? 0) - (counts(item)[0]?.[5] ?? 0),
     truncated: (item) => -share(item, 2),
     silent: (item) => -share(item, 3),
   };
   const key = keys[query.sort];
   const inOrder = (a: Item, b: Item): number => a.set - b.set || a.problem - b.problem;
   return items.sort((a, b) => (key ? key(a) - key(b) : 0) || inOrder(a, b));
+}
+
+/** The problem that a reader sees first: one that the model lost, else the one of which it lost most solutions. */
+export function telling(data: Problems, query: Query, items: Item[]): Item | undefined {
+  const counts = (item: Item): Counts[] => data.sets[item.set]?.problems[item.problem]?.[3] ?? [];
+  const lost = items.find((item) => keeps("lost", counts(item), query.model));
+  return lost ?? ordered(data, { ...query, sort: "solutions" }, [...items])[0];
 }
 
 export function says(problem: Problem, words: string): boolean {

@@ -2,7 +2,7 @@
 
 import { read, replace } from "./address";
 import { button, h, select } from "./dom";
-import { chosen, ordered, rate, says, SHOWN, SORTS, type Item, type Query } from "./filters";
+import { chosen, ordered, rate, says, SHOWN, SORTS, telling, type Item, type Query } from "./filters";
 import { Detail } from "./problem";
 import { chunk } from "./store";
 import { paint } from "./theme";
@@ -46,6 +46,15 @@ export class ProblemsView {
     const set = Number(of.in ?? 0);
     const problem = this.data.sets[set]?.problems.findIndex(([id]) => id === of.id) ?? -1;
     if (of.id !== undefined && problem >= 0) this.choose({ set, problem }, true);
+    else if (!this.open && this.isWide()) {
+      const item = telling(this.data, this.query, this.shown);
+      if (item) this.choose(item, true);
+    }
+  }
+
+  /** Whether list and problem stand side by side; on a phone the list comes first. */
+  private isWide(): boolean {
+    return matchMedia("(min-width: 901px)").matches;
   }
 
   private start(): Query {

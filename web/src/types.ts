@@ -67,7 +67,7 @@ export interface Page {
 }
 
 /** Correct samples, all of them, truncated, without an answer, not judged. */
-export type Counts = [correct: number, all: number, truncated: number, silent: number, unjudged: number];
+export type Counts = [correct: number, all: number, truncated: number, silent: number, unjudged: number, distinct: number];
 
 export type Problem = [
   id: string,

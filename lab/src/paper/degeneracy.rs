@@ -97,8 +97,8 @@ impl Degeneracy {
     /// The verdicts that the rules draw from the numbers.
     pub fn judge(&self, rules: &Rules) -> Vec<Verdict> {
         let least = self.maximisers.iter().map(|one| one.validity).fold(1.0, f64::min);
-        let numbers = |of: fn(&Maximiser) -> f64| {
-            let values = || self.maximisers.iter().map(of);
+        let numbers = |value: fn(&Maximiser) -> f64| {
+            let values = || self.maximisers.iter().map(value);
             (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
         };
         let (fewest, most) = numbers(|one| one.effective_valid);

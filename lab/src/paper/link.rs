@@ -69,7 +69,7 @@ impl Link {
 
     /// The verdict that the rules draw from the numbers.
     pub fn judge(&self, rules: &Rules) -> Verdict {
-        let largest = |of: fn(&LinkRow) -> f64| self.rows.iter().map(of).fold(0.0, f64::max);
+        let largest = |value: fn(&LinkRow) -> f64| self.rows.iter().map(value).fold(0.0, f64::max);
         let validity = largest(|row| (row.validity - row.target).abs());
         let cost = largest(|row| (row.kl_cost - row.kl_cost_closed).abs());
         let slope = largest(|row| (row.slope * row.beta - 1.0).abs());

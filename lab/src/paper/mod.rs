@@ -149,7 +149,7 @@ fn total_variation(p: &[f64], q: &[f64]) -> f64 {
 }
 
 fn measures(world: &World, q: &[f64]) -> Measures {
-    Measures::of(world, &[q.to_vec()])
+    Measures::new(world, &[q.to_vec()])
 }
 
 /// A number in a sentence.

@@ -67,8 +67,8 @@ pub fn run(options: &BatchOptions, input: &Path, output: &Path, stop: &Stop) -> 
         let columns = Columns { prompting: prompting.clone(), ..Columns::default() };
         Ok(data_file::open(spec, &columns, None)?.problems)
     })?;
-    if let Some(said) = prompting.described(None) {
-        tracing::info!("{}", said);
+    if let Some(description) = prompting.described(None) {
+        tracing::info!("{}", description);
     }
     let ids = custom_ids(input)?;
     let (mut lines, text) = JsonLines::continue_alone(output)?;
@@ -160,17 +160,17 @@ fn custom_ids(input: &Path) -> Result<Vec<String>> {
 
 /// The ids in an earlier output, whose text this is; a line that a crash cut off is taken away.
 fn answered(output: &Path, lines: &mut JsonLines, text: &[u8]) -> Result<HashSet<String>> {
-    let (mut ids, mut kept) = (HashSet::new(), 0);
+    let (mut ids, mut valid_bytes) = (HashSet::new(), 0);
     for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         match serde_json::from_slice::<Value>(line) {
             Ok(value) if line.ends_with(b"\n") && is_response(&value) => {
                 ids.extend(value["custom_id"].as_str().map(str::to_owned));
-                kept += line.len();
+                valid_bytes += line.len();
             }
-            _ if kept + line.len() == text.len() && !line.ends_with(b"\n") => {
+            _ if valid_bytes + line.len() == text.len() && !line.ends_with(b"\n") => {
                 let number = index + 1;
                 tracing::warn!("{}:{number}: cut off by a crash, answered again", output.display());
-                lines.cut(kept)?;
+                lines.cut(valid_bytes)?;
             }
             _ => {
                 bail!("{}:{}: not a response; choose another --output", output.display(), index + 1)

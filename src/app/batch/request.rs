@@ -170,10 +170,10 @@ impl BatchRequest {
                 .is_some_and(|asked| !matches!(asked, Value::Null | Value::Bool(false))),
             model: body.model.unwrap_or_else(|| json!(options.model.model)),
         };
-        let room = asked.params.max_new_tokens;
-        if tokens == 0 || tokens.saturating_add(room) > context {
+        let max_new_tokens = asked.params.max_new_tokens;
+        if tokens == 0 || tokens.saturating_add(max_new_tokens) > context {
             bail!(
-                "a prompt of {tokens} tokens and {room} new ones do not fit the context of {context}"
+                "a prompt of {tokens} tokens and {max_new_tokens} new ones do not fit the context of {context}"
             );
         }
         Ok(asked)

@@ -57,7 +57,7 @@ impl Engine {
 
     /// The tokenizer; a server has its own.
     pub(super) fn tokenizer(&self) -> Option<&HubTokenizer> {
-        self.room().map(|(tokenizer, _)| tokenizer)
+        self.tokenizer_and_context().map(|(tokenizer, _)| tokenizer)
     }
 
     /// The solver with these sampling settings.
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// The tokenizer that writes prompts, and the most tokens of a sequence; none of a server's.
-    fn room(&self) -> Option<(&HubTokenizer, usize)> {
+    fn tokenizer_and_context(&self) -> Option<(&HubTokenizer, usize)> {
         match self {
             Engine::Server(_) => None,
             Engine::Candle(model) => Some((&model.tokenizer, model.context)),
@@ -102,15 +102,15 @@ impl Engine {
         length: Option<usize>,
         dataset: &mut Dataset,
     ) -> Result<()> {
-        match self.room() {
-            Some(room) => data.filter(dataset, length, room),
+        match self.tokenizer_and_context() {
+            Some(limits) => data.filter(dataset, length, limits),
             None => Ok(()),
         }
     }
 
     /// The date that the chat template writes into prompts, where it writes one.
     pub(super) fn date_in_prompts(&self) -> Option<TemplateDate> {
-        self.room().and_then(|(tokenizer, _)| tokenizer.date_in_prompts())
+        self.tokenizer_and_context().and_then(|(tokenizer, _)| tokenizer.date_in_prompts())
     }
 
     /// Most tokens of a completion, unless `requested`.
@@ -119,9 +119,9 @@ impl Engine {
         requested: Option<usize>,
         problems: impl IntoIterator<Item = &'a Problem>,
     ) -> Result<usize> {
-        match self.room() {
+        match self.tokenizer_and_context() {
             None => Ok(requested.unwrap_or(LENGTH)),
-            Some(room) => lengths::completion_length(requested, problems, room),
+            Some(limits) => lengths::completion_length(requested, problems, limits),
         }
     }
 
@@ -167,8 +167,8 @@ impl Engine {
         let scorer = Scorer { decoder, tokenizer: &base.tokenizer };
         probes::enumerated(&scorer, decoder, dataset, temperature, tallies)?;
         if let Some(directory) = presamples {
-            let room = params.max_new_tokens;
-            probes::stored(&scorer, dataset, temperature, room, directory, tallies)?;
+            let max_new_tokens = params.max_new_tokens;
+            probes::stored(&scorer, dataset, temperature, max_new_tokens, directory, tallies)?;
         }
         Ok(())
     }

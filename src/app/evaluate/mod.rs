@@ -187,14 +187,14 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
         true => sets.iter().map(rendered).collect::<Result<_>>()?,
         false => Vec::new(),
     };
-    let destination = Destination::of(options.output.as_deref(), &process.stop)?;
+    let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
     let output = destination.path();
     let mut claim = None;
     let is_continued = ranks.first(|| {
         claim = Some(Claim::take(output)?);
         let is_continued =
             prepare(output, options.request(&sets, length, engine.date_in_prompts())?, existing)?;
-        if destination.is_kept() {
+        if destination.is_saved() {
             settings::record_config(&options, output)?;
         }
         Ok(is_continued)
@@ -211,8 +211,8 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
         seconds: started.elapsed().as_secs_f64(),
         sets: of_sets,
     };
-    let beside = outcome::Beside { prompts, indices: None };
-    ranks.first(|| outcome::write(&results, beside, &destination, options.log_format))?;
+    let extras = outcome::Extras { prompts, indices: None };
+    ranks.first(|| outcome::write(&results, extras, &destination, options.log_format))?;
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
     let doubt = outcome::doubt(&results, verifiers, options.max_unjudged);
     Ok(Judged { results, doubt })
@@ -271,7 +271,7 @@ impl EvalOptions {
         date: Option<TemplateDate>,
     ) -> Result<EvaluationSpec> {
         let spec =
-            |set: &EvalSet<'_>| Ok((set.file.clone(), SetSpec::of(set.dataset, set.temperature)?));
+            |set: &EvalSet<'_>| Ok((set.file.clone(), SetSpec::new(set.dataset, set.temperature)?));
         Ok(EvaluationSpec {
             model: self.model.shown(),
             engine: self.remote.engine.clone(),
@@ -377,11 +377,11 @@ pub fn rejecting(
     let session = Session::sampling(&mut base, device, stop)?;
     let params = options.decoding.params(*temperature, length, session.eos());
     params.check()?;
-    let destination = Destination::of(options.output.as_deref(), stop)?;
+    let destination = Destination::resolve(options.output.as_deref(), stop)?;
     let output = destination.path();
     let _claim = directory::fresh(output, existing)?;
     directory::clear(output, existing)?;
-    if destination.is_kept() {
+    if destination.is_saved() {
         settings::record_config(options, output)?;
     }
     stop.saves();

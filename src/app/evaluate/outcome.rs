@@ -32,8 +32,8 @@ pub enum LogFormat {
 
 impl LogFormat {
     /// Refuses a form of samples where none are kept.
-    pub(crate) fn check(form: Option<Self>, is_kept: bool) -> Result<()> {
-        if form.is_some() && !is_kept {
+    pub(crate) fn check(form: Option<Self>, is_saved: bool) -> Result<()> {
+        if form.is_some() && !is_saved {
             bail!(
                 "--log-format writes the samples to --output DIR, which is needed (without --no-samples)"
             );
@@ -53,9 +53,9 @@ pub struct Judged {
 /// Problems whose samples are brought into another form at once.
 const TOGETHER: usize = 512;
 
-/// What the results of an evaluation do not hold.
+/// Prompts and sample indices of an evaluation, which its results do not hold.
 #[derive(Default)]
-pub(crate) struct Beside {
+pub(crate) struct Extras {
     /// Of each set, every prompt as the model was given it; without them the problems' own are written.
     pub prompts: Vec<Vec<String>>,
     /// Where the samples of each set are that keeps them; without it the files are read to find out.
@@ -66,17 +66,17 @@ pub(crate) struct Beside {
 /// warns.
 pub(crate) fn write(
     results: &Results,
-    beside: Beside,
+    extras: Extras,
     destination: &Destination,
     log_format: Option<LogFormat>,
 ) -> Result<()> {
     let output = destination.path();
     let open = |set: &SetResult| -> Result<Option<Arc<Index>>> {
-        let is_read = destination.is_kept() || set.summary.unjudged > 0;
+        let is_read = destination.is_saved() || set.summary.unjudged > 0;
         let Some(samples) = set.samples.as_ref().filter(|_| is_read) else { return Ok(None) };
         Ok(Some(Arc::new(Index::open(&names::inside(output, samples)?)?)))
     };
-    let indices = match beside.indices {
+    let indices = match extras.indices {
         Some(indices) => indices,
         None => results.sets.iter().map(open).collect::<Result<_>>()?,
     };
@@ -86,7 +86,7 @@ pub(crate) fn write(
         }
         Ok(())
     };
-    if !destination.is_kept() {
+    if !destination.is_saved() {
         warn()?;
         tracing::info!(
             "nothing was saved; --output DIR saves the results, a report and the samples"
@@ -100,7 +100,7 @@ pub(crate) fn write(
     })?;
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
-    lm_eval(results, &beside.prompts, &indices, output)?;
+    lm_eval(results, &extras.prompts, &indices, output)?;
     match log_format {
         Some(LogFormat::Inspect) => inspect_logs(results, &indices, output)?,
         None => {}
@@ -208,14 +208,14 @@ pub(crate) fn doubt<'a>(
     verifiers: impl Iterator<Item = &'a dyn Verifier>,
     most: f64,
 ) -> Option<Doubtful> {
-    let mut said = HashSet::new();
+    let mut warned = HashSet::new();
     for complaint in verifiers.filter_map(|verifier| verifier.complaint()) {
-        if said.insert(complaint.clone()) {
+        if warned.insert(complaint.clone()) {
             tracing::warn!("the verifier failed: {complaint}");
         }
     }
-    let count = |of: fn(&Tally) -> usize| -> usize {
-        results.sets.iter().flat_map(|set| &set.problems).map(of).sum()
+    let count = |value: fn(&Tally) -> usize| -> usize {
+        results.sets.iter().flat_map(|set| &set.problems).map(value).sum()
     };
     let (unjudged, all) =
         (count(|tally| tally.unjudged), count(|tally| tally.samples + tally.unjudged));

@@ -99,9 +99,9 @@ pub(crate) fn under_base(
     let known = store::read(samples)?.problems;
     let tokenizer = base.tokenizer;
     for (problem, tally) in dataset.problems.iter().zip(tallies) {
-        let drawn = known.get(&problem.id).into_iter().flatten();
+        let stored = known.get(&problem.id).into_iter().flatten();
         let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-        for sample in drawn.filter(|sample| sample.is_correct()) {
+        for sample in stored.filter(|sample| sample.is_correct()) {
             *times.entry(&sample.completion).or_default() += 1;
         }
         if times.is_empty() {
@@ -129,9 +129,9 @@ pub(crate) fn mean_gap(
         .iter()
         .map(|sample| Sequence { prompt: prompt.prompt.clone(), completion: sample.tokens.clone() })
         .collect();
-    let said = logps(model.decoder, &rows, temperature)?;
+    let model_logps = logps(model.decoder, &rows, temperature)?;
     let stored = right.iter().map(|sample| sample.logp.iter().map(|x| f64::from(*x)).sum::<f64>());
-    Ok(stored.zip(said).map(|(a, model)| a - model).sum::<f64>() / right.len() as f64)
+    Ok(stored.zip(model_logps).map(|(a, model)| a - model).sum::<f64>() / right.len() as f64)
 }
 
 /// Completions as texts: each is a sequence for every end-of-sequence token, and its probability is their sum.

@@ -37,8 +37,9 @@ pub struct Rejection {
     pub acceptance_rate: f64,
     /// Right answers kept.
     pub accepted: usize,
-    /// Answers drawn.
-    pub drawn: usize,
+    /// Answers sampled.
+    #[serde(rename = "drawn")]
+    pub num_samples: usize,
     /// Problems without a single correct answer.
     pub never_right: usize,
     /// Distinct correct answers a problem among those kept.
@@ -89,7 +90,7 @@ pub(crate) fn run(
         wanted: draw.n,
         acceptance_rate: per_problem.iter().map(|r| r.acceptance_rate).sum::<f64>() / count,
         accepted: per_problem.iter().map(|r| r.accepted).sum(),
-        drawn: per_problem.iter().map(|r| r.num_samples).sum(),
+        num_samples: per_problem.iter().map(|r| r.num_samples).sum(),
         never_right: per_problem.iter().filter(|r| r.accepted == 0).count(),
         distinct: per_problem
             .iter()

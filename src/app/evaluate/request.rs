@@ -47,7 +47,7 @@ pub(crate) struct SetSpec {
 }
 
 impl SetSpec {
-    pub(crate) fn of(dataset: &Dataset, temperature: f64) -> Result<Self> {
+    pub(crate) fn new(dataset: &Dataset, temperature: f64) -> Result<Self> {
         let prompt = |problem: &Problem| -> Result<(String, u64)> {
             let text = serde_json::to_string(&problem.prompt)?;
             Ok((problem.id.clone(), fnv(text.bytes())))

@@ -74,7 +74,7 @@ pub(crate) fn decomposition(options: &LabOptions, world: &World) -> Result<Print
             "--steps, --groups-per-step and --runs must be at least 1, --num-generations at least 2"
         );
     }
-    let families = families(options, Family::of(world))?;
+    let families = families(options, Family::all(world))?;
     let or = |given: &[f64], usual: &[f64]| match given {
         [] => usual.to_vec(),
         given => given.to_vec(),

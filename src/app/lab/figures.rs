@@ -64,7 +64,7 @@ fn beta_chart(
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let prompts = world.is_right.len() as f64;
     let closed = |beta: f64| {
-        let of = |prompt: usize| match y {
+        let value_at = |prompt: usize| match y {
             "validity" => validity_of(world.solve_rate(prompt), beta),
             _ => {
                 let entropy: f64 =
@@ -72,7 +72,7 @@ fn beta_chart(
                 entropy.exp()
             }
         };
-        (0..world.is_right.len()).map(of).sum::<f64>() / prompts
+        (0..world.is_right.len()).map(value_at).sum::<f64>() / prompts
     };
     let reference = points.iter().map(|(beta, _)| (*beta, closed(*beta))).collect();
     let lines = vec![Line::new("closed form", reference), Line::new("optimum", points)];
@@ -97,13 +97,13 @@ pub(super) fn mass_bars(title: &str, world: &World, policies: Vec<(String, &[f64
     let mut order: Vec<usize> = (0..target.len()).filter(|y| world.is_right[0][*y]).collect();
     order.sort_by(|a, b| target[*b].total_cmp(&target[*a]));
     order.truncate(OUTPUTS);
-    let of = |(name, q): (String, &[f64])| (name, order.iter().map(|y| q[*y]).collect());
-    let series = policies.into_iter().map(of).collect();
+    let to_series = |(name, q): (String, &[f64])| (name, order.iter().map(|y| q[*y]).collect());
+    let series = policies.into_iter().map(to_series).collect();
     Chart::bars(title, ("correct outputs, by p*", "probability"), series)
 }
 
 fn frontier(points: &[Point], rows: &[Optimum]) -> Chart {
-    let of = |wanted: &dyn Fn(&Point) -> bool| -> Vec<(f64, f64)> {
+    let points_where = |wanted: &dyn Fn(&Point) -> bool| -> Vec<(f64, f64)> {
         let mut at: Vec<(f64, f64)> = points
             .iter()
             .zip(rows)
@@ -114,9 +114,9 @@ fn frontier(points: &[Point], rows: &[Optimum]) -> Chart {
         at
     };
     let families = [
-        ("reverse KL (beta)", of(&|point| matches!(point, Point::Beta(_)))),
-        ("divergences to p*", of(&|point| matches!(point, Point::Filtered(_)))),
-        ("divergences to p_beta", of(&|point| matches!(point, Point::Tilted(..)))),
+        ("reverse KL (beta)", points_where(&|point| matches!(point, Point::Beta(_)))),
+        ("divergences to p*", points_where(&|point| matches!(point, Point::Filtered(_)))),
+        ("divergences to p_beta", points_where(&|point| matches!(point, Point::Tilted(..)))),
     ];
     let line = |(name, points): (&str, Vec<(f64, f64)>)| Line {
         mark: points.last().copied(),

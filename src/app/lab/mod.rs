@@ -208,9 +208,9 @@ fn optima(options: &LabOptions, world: &World, class: Class) -> Result<(Printed,
     let descent = Descent { iterations: options.iterations, learning_rate: options.learning_rate };
     let rows = sweep(world, class, &points, start, descent)?;
     let prompts = world.is_right.len();
-    let base = Measures::of(world, &vec![world.base.clone(); prompts]);
+    let base = Measures::new(world, &vec![world.base.clone(); prompts]);
     let filtered: Vec<Vec<f64>> = (0..prompts).map(|prompt| world.filtered(prompt)).collect();
-    let target = Measures::of(world, &filtered);
+    let target = Measures::new(world, &filtered);
     let header = [
         "",
         "validity",
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn impossible_points_are_refused_before_any_work() {
-        let said = Point::Filtered(Divergence::ReverseKl).objective().unwrap_err();
-        assert!(format!("{said:#}").contains("infinite"));
+        let error = Point::Filtered(Divergence::ReverseKl).objective().unwrap_err();
+        assert!(format!("{error:#}").contains("infinite"));
         assert!(Point::Tilted(Divergence::ReverseKl, 0.1).objective().is_ok());
         assert!(Point::Beta(-1.0).objective().is_err());
         assert!(choice::<Class>("class", "bigrams").is_err());

@@ -123,12 +123,12 @@ fn verdicts(claims: &Claims) -> [(&'static str, &[Verdict]); 6] {
 
 fn summary(claims: &Claims, world: &World) -> String {
     let all: Vec<&Verdict> = verdicts(claims).iter().flat_map(|(_, verdicts)| *verdicts).collect();
-    let held = all.iter().filter(|verdict| verdict.holds).count();
+    let confirmed = all.iter().filter(|verdict| verdict.holds).count();
     format!(
-        "{held} of {} claims hold on the world {}, {} do not.",
+        "{confirmed} of {} claims hold on the world {}, {} do not.",
         all.len(),
         world.name,
-        all.len() - held
+        all.len() - confirmed
     )
 }
 

@@ -32,8 +32,8 @@ fn degeneracy(claims: &Claims, world: &World) -> Vec<Chart> {
 
 fn limit(claims: &Claims) -> Vec<Chart> {
     let rows = &claims.limit.rows;
-    let line = |name: &str, of: &dyn Fn(usize) -> f64| {
-        let points = (0..rows.len()).rev().map(|place| (rows[place].beta, of(place)));
+    let line = |name: &str, value: &dyn Fn(usize) -> f64| {
+        let points = (0..rows.len()).rev().map(|place| (rows[place].beta, value(place)));
         Line::new(name, points.collect())
     };
     let forward = vec![
@@ -96,8 +96,8 @@ fn fixed_target(claims: &Claims) -> Vec<Chart> {
     for (series, name) in [(Series::SameTarget, "same p*"), (Series::RarerAnswers, "rarer answers")]
     {
         let rows = || fixed.rows.iter().filter(|row| row.series == series);
-        let line = |of: &dyn Fn(&FixedMu) -> Option<f64>| -> Vec<(f64, f64)> {
-            rows().rev().filter_map(|row| Some((row.base_validity, of(row)?))).collect()
+        let line = |value: &dyn Fn(&FixedMu) -> Option<f64>| -> Vec<(f64, f64)> {
+            rows().rev().filter_map(|row| Some((row.base_validity, value(row)?))).collect()
         };
         let full = line(&|row| Some(row.share(row.effective_valid[0])));
         let class = line(&|row| Some(row.share(row.effective_valid[1])));
@@ -125,9 +125,9 @@ fn fixed_target(claims: &Claims) -> Vec<Chart> {
 
 fn collapse(claims: &Claims, world: &World) -> Vec<Chart> {
     let collapse = &claims.collapse;
-    let along_beta = |of: &dyn Fn(f64, &Row) -> f64| -> Vec<(f64, f64)> {
+    let along_beta = |value: &dyn Fn(f64, &Row) -> f64| -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> =
-            collapse.along_beta().map(|(beta, row)| (beta, of(beta, row))).collect();
+            collapse.along_beta().map(|(beta, row)| (beta, value(beta, row))).collect();
         points.reverse();
         points
     };
@@ -151,11 +151,11 @@ fn collapse(claims: &Claims, world: &World) -> Vec<Chart> {
     ];
     let pstar = world.filtered(0);
     let mut series = vec![("p*".to_owned(), pstar.as_slice())];
-    let drawn = collapse
+    let selected = collapse
         .rows
         .iter()
         .filter(|row| row.alpha == Some(0.0) || row.beta.is_some_and(|beta| DRAWN.contains(&beta)));
-    series.extend(drawn.map(|row| (row.objective.clone(), row.distribution.as_slice())));
+    series.extend(selected.map(|row| (row.objective.clone(), row.distribution.as_slice())));
     vec![
         Chart::new("Correct outputs against beta", ("beta", "effective correct outputs"), effective)
             .log()

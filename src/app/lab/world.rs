@@ -107,7 +107,7 @@ fn world(written: WorldFile, stem: String) -> Result<World> {
     let spell = |y: &[usize]| y.iter().map(|token| symbols[*token]).collect::<String>();
     let name = name.unwrap_or(stem);
     let is_right = |prompt: usize, y: &[usize]| tests[prompt].holds(&spell(y));
-    let world = World::of(&name, length, &initial, &rows, tests.len(), is_right);
+    let world = World::new(&name, length, &initial, &rows, tests.len(), is_right);
     for (number, is_right) in world.is_right.iter().enumerate() {
         let right = is_right.iter().filter(|right| **right).count();
         if right == 0 || right == is_right.len() {
@@ -156,20 +156,20 @@ impl Test {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<World> {
+    fn parse(text: &str) -> Result<World> {
         world(toml::from_str(text)?, "file".into())
     }
 
     #[test]
     fn a_written_world_is_the_one_that_comes_with_the_program() {
-        let written = of(
+        let written = parse(
             "symbols = [\"0\", \"1\", \"2\"]\nlength = 5\nright = \"0...0|1...1|2...2\"\ninitial = [0.5, 0.3, 0.2]\n\
              transitions = [[0.5, 0.3, 0.2], [0.25, 0.45, 0.3], [0.3, 0.3, 0.4]]\n",
         )
         .unwrap();
         let built_in = World::named("ends").unwrap();
         assert_eq!((written.base, written.is_right), (built_in.base, built_in.is_right));
-        let listed = of(
+        let listed = parse(
             "symbols = [\"a\", \"b\"]\nlength = 2\n[[prompts]]\nright = [\"ab\"]\n[[prompts]]\nright = \"b.\"\n",
         );
         let listed = listed.unwrap();
@@ -194,8 +194,8 @@ mod tests {
             ),
             ("symbols = [\"a\", \"b\"]\nlength = 2\nright = \"a.\"\nbase = 1", "base"),
         ] {
-            let said = format!("{:#}", of(text).expect_err(text));
-            assert!(said.contains(reason), "{text}: {said}");
+            let message = format!("{:#}", parse(text).expect_err(text));
+            assert!(message.contains(reason), "{text}: {message}");
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// An objective as it is.
-    pub(crate) fn of(objective: &Objective) -> Self {
+    pub(crate) fn new(objective: &Objective) -> Self {
         Self {
             family: objective.to_string(),
             objective: objective.clone(),

@@ -139,9 +139,9 @@ mod tests {
         let listed = |mass: f64| ListedProblem { logp: vec![mass.ln()], total: Some(1) };
         let tally = |correct: usize| Tally { samples: 32, correct, ..Tally::default() };
         let problems: Vec<ListedProblem> = (0..80).map(|_| listed(0.25)).collect();
-        let of = |correct: usize| (0..80).map(|_| tally(correct)).collect::<Vec<_>>();
-        assert!(is_whole(&problems, &of(8)), "as many as listed");
-        assert!(is_whole(&problems, &of(7)), "fewer are noise, or are never more than that");
-        assert!(!is_whole(&problems, &of(10)), "a quarter more");
+        let tallies = |correct: usize| (0..80).map(|_| tally(correct)).collect::<Vec<_>>();
+        assert!(is_whole(&problems, &tallies(8)), "as many as listed");
+        assert!(is_whole(&problems, &tallies(7)), "fewer are noise, or are never more than that");
+        assert!(!is_whole(&problems, &tallies(10)), "a quarter more");
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn report(
 
 impl Checkpoint {
     /// The same as one of a run.
-    pub(crate) fn of(self, objective: &str, seed: Option<u64>) -> Scored {
+    pub(crate) fn into_scored(self, objective: &str, seed: Option<u64>) -> Scored {
         let Self { step, updates, sampled, logp } = self;
         Scored { objective: objective.to_owned(), seed, step, updates, sampled, logp }
     }

@@ -187,8 +187,8 @@ impl<'a> PathSets<'a> {
                 problems.into_iter().map(Answers::Listed).collect()
             }
             (None, sampled) => {
-                let of = |tally: &Tally| Answers::Sampled(tally.into());
-                sampled.iter().flatten().map(of).collect()
+                let to_answers = |tally: &Tally| Answers::Sampled(tally.into());
+                sampled.iter().flatten().map(to_answers).collect()
             }
         };
         Ok(Evaluation { answers, sampled })

@@ -283,8 +283,9 @@ impl Prepared {
         session.fine_tune(&self.train, &config, &setup)?;
         session.stop.check()?;
         let times = tealight_datasets::read::table(&folder.path().join("metrics.jsonl"))?;
-        let of = |row: &serde_json::Map<String, serde_json::Value>| row.get("step_time")?.as_f64();
-        let times: Vec<f64> = times.iter().filter_map(of).skip(1).collect();
+        let step_time =
+            |row: &serde_json::Map<String, serde_json::Value>| row.get("step_time")?.as_f64();
+        let times: Vec<f64> = times.iter().filter_map(step_time).skip(1).collect();
         Ok((!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64))
     }
 }
@@ -334,8 +335,9 @@ fn variances(
     if variances.is_empty() {
         bail!("{}: no objective is tested there on {task} over several seeds", at());
     }
-    let mean =
-        |of: fn(&Variances) -> f64| variances.iter().map(of).sum::<f64>() / variances.len() as f64;
+    let mean = |component: fn(&Variances) -> f64| {
+        variances.iter().map(component).sum::<f64>() / variances.len() as f64
+    };
     let variances =
         Variances { seed: mean(|v| v.seed), problem: mean(|v| v.problem), rest: mean(|v| v.rest) };
     Ok((variances, format!("mean variances of {}", at())))

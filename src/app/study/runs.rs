@@ -122,7 +122,7 @@ impl StudyOptions {
         let objective = tuning.objective();
         let tuned = self.tuned.iter().find(|tuned| tuned.name() == objective.name());
         let mut configurations = match tuned.filter(|_| tuning.is_bare()) {
-            Some(chosen) => vec![Configuration::of(chosen)],
+            Some(chosen) => vec![Configuration::new(chosen)],
             None => tuning.configurations()?,
         };
         let is_alone = configurations.len() == 1;

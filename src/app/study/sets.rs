@@ -183,7 +183,7 @@ impl SetOptions {
         let sets: Vec<SuiteSet> = match &self.test_suite {
             Some(suite) => data.rewards.open_suite(suite)?,
             None => {
-                let of = |names: &[String], domain: Domain| -> Vec<SuiteSet> {
+                let suite_sets = |names: &[String], domain: Domain| -> Vec<SuiteSet> {
                     let set = |name: &String| SuiteSet {
                         domain: Some(domain),
                         ..SuiteSet::new(name.trim())
@@ -191,7 +191,8 @@ impl SetOptions {
                     names.iter().map(set).collect()
                 };
                 let tests = self.tests(&data.dataset);
-                [of(&tests, Domain::In), of(&self.ood_dataset, Domain::Out)].concat()
+                [suite_sets(&tests, Domain::In), suite_sets(&self.ood_dataset, Domain::Out)]
+                    .concat()
             }
         };
         let temperatures = match self.eval_temperature.as_slice() {

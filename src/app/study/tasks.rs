@@ -145,13 +145,13 @@ pub fn run(
         let Some(finished) = finished? else { continue };
         let study = &finished.study;
         // Pass@k first, then distinct answers.
-        let of = |place: usize| TaskCurves {
+        let task_curves = |place: usize| TaskCurves {
             task: task.clone(),
             curves: study.curves.get(place).cloned(),
             without_curves: study.without_curves.clone(),
         };
-        curves.push(of(0));
-        distinct.push(of(1));
+        curves.push(task_curves(0));
+        distinct.push(task_curves(1));
         done.push(finished);
     }
     if !ranks.is_first() {

@@ -51,7 +51,7 @@ impl Tuning {
 
     /// Every configuration, in the order of the values.
     pub(crate) fn configurations(&self) -> Result<Vec<Configuration>> {
-        let mut all = vec![Configuration::of(&self.objective)];
+        let mut all = vec![Configuration::new(&self.objective)];
         for settings in &self.settings {
             if all.len() * settings.len() > MOST {
                 bail!("`{self}`: more than {MOST} configurations of one objective");
@@ -300,8 +300,8 @@ mod tests {
         assert_eq!(names, ["forward-kl@{0.1,1}", "grpo@{learning-rate=3e-5,7e-5}", "rft"]);
         let list = "objectives = [\"js@{1,2}\", \"grpo\"]";
         assert_eq!(read(list).unwrap(), ["js@{1,2}", "grpo"]);
-        let said = read("[objectives]\ngrpo = [1]\n").unwrap_err().to_string();
-        assert!(said.contains("no coefficient of its own"), "{said}");
+        let message = read("[objectives]\ngrpo = [1]\n").unwrap_err().to_string();
+        assert!(message.contains("no coefficient of its own"), "{message}");
     }
 
     #[test]
@@ -320,11 +320,11 @@ mod tests {
             ("grpo@{max-steps=3}@{max-steps=4}", "two pairs"),
             ("grpo@{tau=1}", "no effect"),
         ] {
-            let said = match text.parse::<Objectives>() {
+            let message = match text.parse::<Objectives>() {
                 Ok(found) => panic!("{text}: {found:?}"),
                 Err(error) => format!("{error:#}"),
             };
-            assert!(said.contains(reason), "{text}: {said}");
+            assert!(message.contains(reason), "{text}: {message}");
         }
     }
 }

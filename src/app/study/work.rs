@@ -136,14 +136,14 @@ impl<'a> Work<'a> {
         let one = |set: &StudySet| -> Result<Evaluated> {
             let base = (&self.session.reference, "base");
             let second = (&self.session.reference, "base, second draw");
-            let beside = self.output.join(directory::SECOND_DRAW);
+            let second_draw = self.output.join(directory::SECOND_DRAW);
             Ok(Evaluated {
                 name: set.dataset.name.clone(),
                 domain: set.domain.to_owned(),
                 temperature: set.temperature,
                 questions: Question::all(&set.dataset),
                 base: self.measured(set, base, &folder)?,
-                second: Some(set.tallies(&self.session, second, &again, false, &beside)?),
+                second: Some(set.tallies(&self.session, second, &again, false, &second_draw)?),
                 tuned: Vec::new(),
                 contrasts: Vec::new(),
             })
@@ -188,7 +188,7 @@ impl<'a> Work<'a> {
             in_ledger.push(ledger::Checkpoint { step, updates, sampled, logp });
         }
         let label = configuration.label();
-        let ledger = in_ledger.into_iter().map(|one| one.of(&label, Some(seed))).collect();
+        let ledger = in_ledger.into_iter().map(|one| one.into_scored(&label, Some(seed))).collect();
         Ok(FinishedRun { measured, training, paths, merit, ledger })
     }
 
@@ -204,7 +204,7 @@ impl<'a> Work<'a> {
         let measured: Vec<Measured> = datasets.iter().map(|set| set.base.clone()).collect();
         let sampled = self.sampled(&measured);
         let base = ledger::Checkpoint { step: 0, updates: 0, sampled, logp };
-        Ok(Some(base.of("base", None)))
+        Ok(Some(base.into_scored("base", None)))
     }
 
     /// Pass@1 on the ledger's problems of a model whose counts on every set are given.
@@ -266,13 +266,13 @@ impl<'a> Work<'a> {
     fn named(&self, chosen: &[&Configuration]) -> Vec<(String, String)> {
         let options = &self.study.options;
         let metric = &options.held_out.metric_for_best_model;
-        let of = |one: &&Configuration| {
+        let labels = |one: &&Configuration| {
             let label = one.label();
             let run = (label.clone(), one.about());
             let variants = options.variants.iter().map(|v| (v.label(&label), v.about(metric)));
             std::iter::once(run).chain(variants).collect::<Vec<_>>()
         };
-        chosen.iter().flat_map(of).collect()
+        chosen.iter().flat_map(labels).collect()
     }
 }
 

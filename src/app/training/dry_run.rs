@@ -43,8 +43,8 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
     let (base, device) = options.model.load_to_train()?;
     let options = &options.with_length(&mut dataset, held_out.as_mut(), &base)?;
     let settings = &options.rlvr.settings;
-    let (context, room) = (base.architecture.max_positions, settings.length());
-    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
+    let (context, length) = (base.architecture.max_positions, settings.length());
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
     let shown = problems.iter().take(SHOWN).map(|problem| {
         let text = base.tokenizer.decode_all(&problem.prompt)?;
         Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
@@ -55,8 +55,8 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
         prompts: shown.collect::<Result<_>>()?,
         stops: base.tokenizer.stops().iter().map(ToString::to_string).collect(),
         completions: settings.prompts_per_step.min(problems.len()) * settings.num_generations,
-        completion_length: room,
-        prompt_length: sizes.longest - room,
+        completion_length: length,
+        prompt_length: sizes.longest - length,
         memory: MemoryPlan::at(
             &base.architecture,
             sizes,

@@ -107,9 +107,9 @@ impl Journal<'_> {
         if let Some(events) = &mut self.events {
             events.scalars(point.step, &numbers)?;
         }
-        let said: Vec<String> =
+        let scores: Vec<String> =
             numbers.iter().map(|(name, value)| format!("{} {value:.3}", &name[5..])).collect();
-        self.progress.note(format!("held out, step {}: {}", point.step, said.join(", ")));
+        self.progress.note(format!("held out, step {}: {}", point.step, scores.join(", ")));
         Ok(())
     }
 }

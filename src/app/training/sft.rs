@@ -278,8 +278,9 @@ fn mixed(streams: &[&Source], seed: u64, step: usize, count: usize) -> Vec<Probl
         let source = streams[place(index)];
         shares.entry(source.name).or_insert((source, 0)).1 += 1;
     }
-    let drawn = shares.values().map(|(source, share)| (source.examples)(seed, step as u64, *share));
-    drawn.flatten().collect()
+    let examples =
+        shares.values().map(|(source, share)| (source.examples)(seed, step as u64, *share));
+    examples.flatten().collect()
 }
 
 /// The tokens of the prompt and its solution.
@@ -313,9 +314,9 @@ mod tests {
         let source = |name: &str| SOURCES.iter().find(|source| source.name == name).unwrap();
         let streams = [source("paths"), source("sat"), source("paths")];
         let all: Vec<Problem> = (0..3).flat_map(|step| mixed(&streams, 7, step, 4)).collect();
-        let of = |tag: &str| all.iter().filter(|problem| problem.id.starts_with(tag)).count();
+        let count = |tag: &str| all.iter().filter(|problem| problem.id.starts_with(tag)).count();
         // Named twice, `paths` has twice the share, over steps too small to have every stream alike.
-        assert_eq!((of("p"), of("t")), (8, 4));
+        assert_eq!((count("p"), count("t")), (8, 4));
         let statements: BTreeSet<_> = all.iter().map(|problem| &problem.id).collect();
         assert_eq!(statements.len(), all.len());
     }

@@ -72,11 +72,11 @@ impl Session<'_> {
         let Some(free) = machine::free_space(checkpoints.output) else { return };
         let trained: usize = policy.weights().values().map(|var| var.elem_count()).sum();
         // Weights and two moments; one more while it is written, and the result.
-        let kept = checkpoints.limit.max(1) as u64 + 2;
-        let need = trained as u64 * (12 * kept + 4);
+        let num_checkpoints = checkpoints.limit.max(1) as u64 + 2;
+        let need = trained as u64 * (12 * num_checkpoints + 4);
         if need > free {
             tracing::warn!(
-                "{}: {:.1} GB are free, and {kept} checkpoints with the result take {:.1} GB; lower \
+                "{}: {:.1} GB are free, and {num_checkpoints} checkpoints with the result take {:.1} GB; lower \
                  --save-total-limit or make room",
                 checkpoints.output.display(),
                 free as f64 / 1e9,
@@ -94,8 +94,8 @@ pub(crate) fn planned_peak(
     base: &Pretrained,
 ) -> Result<u64> {
     let silent = RlvrConfig { settings: config.settings.unlogged(), ..config.clone() };
-    let (context, room) = (base.architecture.max_positions, silent.settings.length());
-    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, room)?;
+    let (context, length) = (base.architecture.max_positions, silent.settings.length());
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
     Ok(MemoryPlan::on_cpu(&base.architecture, sizes(&silent, &problems, base)?).peak())
 }
 
@@ -106,24 +106,24 @@ pub(crate) fn sizes(
     base: &Pretrained,
 ) -> Result<Sizes> {
     let settings = &config.settings;
-    let room = settings.length();
+    let length = settings.length();
     let prompt = problems.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
-    let (longest, prompts) = (prompt + room, settings.prompts_per_step.min(problems.len()));
+    let (longest, prompts) = (prompt + length, settings.prompts_per_step.min(problems.len()));
     let step = prompts * settings.num_generations;
     // Completions of a prompt share it.
-    let tokens = prompts * prompt + step * room;
+    let tokens = prompts * prompt + step * length;
     let plan = config.plan()?;
     let compares = plan.vocabulary_regulariser().is_some();
     Ok(Sizes {
         rows: settings.max_num_seqs.min(step),
         prompts,
         longest,
-        completion: room,
+        completion: length,
         micro_batch: settings.micro_batch_tokens.min(tokens).max(longest),
         recomputes: settings.gradient_checkpointing,
         trained: settings.lora.parameters(&base.architecture),
         is_int8: base.precision.base_dtype.is_some(),
         holds_base: reads_base(config, &plan),
-        compared: if compares { step * room } else { 0 },
+        compared: if compares { step * length } else { 0 },
     })
 }

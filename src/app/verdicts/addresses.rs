@@ -60,17 +60,17 @@ mod tests {
     fn an_address_has_a_limit_and_others_are_not_affected() {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let all = Addresses::default();
-        let mut held: Vec<_> =
+        let mut guards: Vec<_> =
             (0..3).map(|_| all.enter(address("10.0.0.1"), 3).expect("room")).collect();
         assert!(all.enter(address("10.0.0.1"), 3).is_none());
         assert!(all.enter(address("::ffff:10.0.0.1"), 3).is_none(), "the same address");
         assert!(all.enter(address("10.0.0.2"), 3).is_some());
-        held.pop();
+        guards.pop();
         assert!(all.enter(address("10.0.0.1"), 3).is_some());
         let network = all.enter(address("2001:db8::1"), 1);
         assert!(all.enter(address("2001:db8::2"), 1).is_none(), "one network");
         assert!(all.enter(address("2001:db8:0:1::1"), 1).is_some());
-        drop((held, network));
+        drop((guards, network));
         assert!(all.counts().is_empty());
     }
 }

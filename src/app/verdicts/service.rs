@@ -91,12 +91,12 @@ impl Service {
         Some(Memory { all: self.bytes.clone(), own })
     }
 
-    /// Judges `work` where it blocks nobody, a batch for each processor at a time. What is `held` is given back with
+    /// Judges `work` where it blocks nobody, a batch for each processor at a time. The `permit` is given back with
     /// the verdicts: work goes on where its client is gone, and so does what it takes.
     pub(super) async fn judge<T: Send + 'static, H: Send + 'static>(
         self: &Arc<Self>,
         work: Vec<T>,
-        held: H,
+        permit: H,
         one: fn(&Judge, T) -> Result<Option<Judged>>,
     ) -> Result<(Vec<Option<Judged>>, H), String> {
         let core = self.cores.clone().acquire_owned().await.map_err(|error| error.to_string())?;
@@ -107,7 +107,7 @@ impl Service {
                 work.into_par_iter().map(|item| service.judged(item, one)).collect();
             service.metrics.took(started.elapsed());
             drop(core);
-            (judged, held)
+            (judged, permit)
         });
         judged.await.map_err(|error| error.to_string())
     }
@@ -115,7 +115,8 @@ impl Service {
     /// One verdict, counted. Verifiers are total; should one fail all the same, only its pair is unjudged.
     fn judged<T>(&self, item: T, one: fn(&Judge, T) -> Result<Option<Judged>>) -> Option<Judged> {
         let judged = catch_unwind(AssertUnwindSafe(|| one(&self.judge, item)));
-        let said = |key: &str, what: &str| json!({"verdict": "unjudged", key: what}).to_string();
+        let unjudged =
+            |key: &str, what: &str| json!({"verdict": "unjudged", key: what}).to_string();
         match judged {
             Ok(Ok(judged)) => {
                 if let Some(judged) = &judged {
@@ -125,12 +126,12 @@ impl Service {
             }
             Ok(Err(error)) => {
                 self.metrics.bad_line();
-                let json = said("error", &format!("{error:#}"));
+                let json = unjudged("error", &format!("{error:#}"));
                 Some(Judged { json, kind: Kind::Unjudged })
             }
             Err(_) => {
                 self.metrics.judged(Kind::Unjudged);
-                let json = said("why", "the verifier panicked: please report this pair");
+                let json = unjudged("why", "the verifier panicked: please report this pair");
                 Some(Judged { json, kind: Kind::Unjudged })
             }
         }

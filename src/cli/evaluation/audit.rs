@@ -72,7 +72,7 @@ fn rates(audit: &Audit) -> Result<()> {
             missing.join("; ")
         ))?);
     };
-    let said = |estimate: &Estimate| match estimate.value.is_nan() {
+    let formatted = |estimate: &Estimate| match estimate.value.is_nan() {
         true => "not defined".to_owned(),
         false => {
             format!(
@@ -86,9 +86,9 @@ fn rates(audit: &Audit) -> Result<()> {
          false-positive rate (accepted among incorrect)  {}\n\
          false-negative rate (rejected among correct)    {}\n\
          share of correct answers                        {}",
-        said(&rates.false_positive),
-        said(&rates.false_negative),
-        said(&rates.correct)
+        formatted(&rates.false_positive),
+        formatted(&rates.false_negative),
+        formatted(&rates.correct)
     ))?;
     let (positive, negative) = (rates.false_positive.value, rates.false_negative.value);
     let signal = 1.0 - positive - negative;

@@ -96,7 +96,7 @@ fn rejection(result: &Rejection) -> String {
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
     row("acceptance rate", format!("{:.4}", result.acceptance_rate));
     row("correct answers kept", result.accepted.to_string());
-    row("answers drawn", result.drawn.to_string());
+    row("answers drawn", result.num_samples.to_string());
     row("distinct correct answers a problem", format!("{:.2}", result.distinct));
     row("problems never correct", result.never_right.to_string());
     match result.kl_pstar_guard {

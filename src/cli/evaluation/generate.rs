@@ -132,8 +132,8 @@ impl GenerateRequest<'_> {
         let tokenizer = &self.model.tokenizer;
         let ids = tokenizer.encode_prompt(prompt)?;
         let context = self.model.context;
-        let room = context.saturating_sub(ids.len());
-        if room == 0 {
+        let context_left = context.saturating_sub(ids.len());
+        if context_left == 0 {
             bail!(
                 "a prompt of {} tokens leaves no room in the model's context of {context}",
                 ids.len()
@@ -143,7 +143,7 @@ impl GenerateRequest<'_> {
         let params = SamplingParams {
             temperature: o.temperature,
             filters: Filters { top_k: o.top_k, top_p: o.top_p, min_p: o.min_p },
-            max_new_tokens: o.max_completion_length.unwrap_or(LENGTH.min(room)),
+            max_new_tokens: o.max_completion_length.unwrap_or(LENGTH.min(context_left)),
             eos: tokenizer.eos().to_vec(),
         };
         Ok((ids, params))
@@ -217,7 +217,7 @@ impl GenerateRequest<'_> {
                 false => "No chat template: every line is continued as it stands. Ctrl-D ends it.",
             }
         );
-        let mut said: Vec<Message> = Vec::new();
+        let mut history: Vec<Message> = Vec::new();
         for turn in 0.. {
             drop(write!(std::io::stderr(), "> "));
             let mut line = String::new();
@@ -231,19 +231,19 @@ impl GenerateRequest<'_> {
             let prompt = match self.messages(line.to_owned()) {
                 Prompt::Chat(messages) => {
                     // The system message once, at the start.
-                    let fresh = if said.is_empty() { 0 } else { messages.len() - 1 };
-                    said.extend_from_slice(&messages[fresh..]);
-                    Prompt::Chat(said.clone())
+                    let fresh = if history.is_empty() { 0 } else { messages.len() - 1 };
+                    history.extend_from_slice(&messages[fresh..]);
+                    Prompt::Chat(history.clone())
                 }
                 text => text,
             };
             let rng_key = RngKey { step: turn, ..self.rng_key() };
             match self.streamed(&prompt, rng_key) {
-                Ok((answer, _)) => said.push(Message::new("assistant", answer)),
+                Ok((answer, _)) => history.push(Message::new("assistant", answer)),
                 // A chat that has grown too long is no reason to lose it.
                 Err(error) => {
                     tracing::error!("error: {error:#}");
-                    said.pop();
+                    history.pop();
                 }
             }
         }

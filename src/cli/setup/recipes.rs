@@ -167,8 +167,8 @@ mod tests {
         ] {
             assert!(named(&format!("recipe:{name}")).is_err(), "{name}");
         }
-        let said = named("recipe:countdwn").err().map(|error| error.to_string());
-        assert!(said.is_some_and(|said| said.contains("did you mean `countdown`?")));
+        let message = named("recipe:countdwn").err().map(|error| error.to_string());
+        assert!(message.is_some_and(|message| message.contains("did you mean `countdown`?")));
         assert!(named("recipes/countdown.toml").is_ok_and(|text| text.is_none()));
     }
 }

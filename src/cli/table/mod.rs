@@ -100,15 +100,15 @@ fn lines(summary: &Summary) -> Vec<String> {
             100.0 * richness.unseen.value,
         ));
     }
-    lines.extend(summary.features.iter().map(|(kind, of)| {
+    lines.extend(summary.features.iter().map(|(kind, features)| {
         // A verifier's own program names the kinds.
         let kind = kind.split_whitespace().collect::<Vec<_>>().join(" ");
         format!(
             "features of {}, {kind}: Shannon {:.2} nats, Gini-Simpson {:.2} ({})",
-            counted(of.correct, "correct answer"),
-            of.shannon.value,
-            of.gini_simpson.value,
-            counted(of.problems, "problem")
+            counted(features.correct, "correct answer"),
+            features.shannon.value,
+            features.gini_simpson.value,
+            counted(features.problems, "problem")
         )
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
@@ -205,12 +205,12 @@ fn column_width(rows: &[Vec<String>], column: usize) -> usize {
 
 /// Some columns of a table.
 fn block(rows: &[Vec<String>], columns: &[usize], widths: &[usize]) -> String {
-    let of = |row: &Vec<String>| -> Vec<String> {
+    let to_cells = |row: &Vec<String>| -> Vec<String> {
         columns.iter().map(|&column| row.get(column).cloned().unwrap_or_default()).collect()
     };
-    let mut table = right_aligned(&of(&rows[0]));
+    let mut table = right_aligned(&to_cells(&rows[0]));
     rows[1..].iter().for_each(|row| {
-        table.add_row(of(row));
+        table.add_row(to_cells(row));
     });
     for (column, &index) in table.column_iter_mut().zip(columns) {
         let width = u16::try_from(widths[index] + PADDING).unwrap_or(u16::MAX);

@@ -28,12 +28,12 @@ pub(in crate::cli) fn study(study: &Study) -> String {
         text.push_str(&format!("\n{}\n{}\n", forgetting.title(), plain(&forgetting.rows())));
     }
     if let Some(evaluated) = study.reported() {
-        let said = match study.seeds().len() {
+        let scope = match study.seeds().len() {
             1 => "one seed: runs are compared and not objectives, and nothing is starred",
             _ => "over seeds and problems; * p < .05 after Holm's adjustment over the table",
         };
         text.push_str(&format!(
-            "\n{}: change from base with 95 % intervals, {said}\n{}\n",
+            "\n{}: change from base with 95 % intervals, {scope}\n{}\n",
             evaluated.title(study),
             plain(&tables::to_base(study, evaluated))
         ));
@@ -67,7 +67,7 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
             text.push_str(&format!("\n{} ({problems})\n", set.title(study)));
             text.push_str(&format!("{}\n", plain(&tables::with_header(study, set))));
         }
-        let said = match curves {
+        let conclusion = match curves {
             Some(curves) => {
                 format!(
                     "{task} by itself, with p-values for its own tests: {}",
@@ -79,7 +79,7 @@ pub(in crate::cli) fn tasks(done: &FinishedTasks) -> String {
                 format!("No curves on {task}: {reason}")
             }
         };
-        text.push_str(&format!("{said}\n"));
+        text.push_str(&format!("{conclusion}\n"));
         for warning in greedy_warnings(study) {
             text.push_str(&format!("warning: {warning}\n"));
         }

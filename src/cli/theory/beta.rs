@@ -49,7 +49,7 @@ fn rows(rows: &[BetaMeaning], base: &BaseValidity) -> String {
         );
         cells.push(line);
     }
-    let meaning = BetaMeaning::of(base, 1.0);
+    let meaning = BetaMeaning::new(base, 1.0);
     let over = match base.prompts() {
         1 => String::new(),
         count => format!(", the mean over {count} prompts"),

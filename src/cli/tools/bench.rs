@@ -17,7 +17,7 @@ fn table(report: &Value) -> String {
         Some(value) => format!("{value:.digits$}"),
         None => "-".into(),
     };
-    let share = |of: &str| match report["fraction_of_limit"][of].as_f64() {
+    let share = |key: &str| match report["fraction_of_limit"][key].as_f64() {
         Some(share) => format!("{:.0} % of the limit", 100.0 * share),
         None => "not measured".into(),
     };
@@ -25,7 +25,7 @@ fn table(report: &Value) -> String {
         Some(bytes) => format!("{:.0}", bytes / 1e6),
         None => "-".into(),
     };
-    let limit = |of: &str| report["limits"][of].as_f64().unwrap_or(f64::NAN) / 1e9;
+    let limit = |key: &str| report["limits"][key].as_f64().unwrap_or(f64::NAN) / 1e9;
     let parts = &report["step_parts"];
     format!(
         "device    {}\n\

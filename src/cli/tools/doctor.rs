@@ -24,11 +24,11 @@ pub(in crate::cli) fn run(options: &DoctorOptions) -> Result<()> {
     } else {
         for finding in &findings {
             let mark = if finding.is_well { "ok  " } else { "FAIL" };
-            print(format_args!("{mark} {:<10} {}", finding.name, finding.said))?;
+            print(format_args!("{mark} {:<10} {}", finding.name, finding.detail))?;
         }
     }
     match findings.iter().find(|finding| !finding.is_well) {
         None => Ok(()),
-        Some(finding) => bail!("{}: {}", finding.name, finding.said),
+        Some(finding) => bail!("{}: {}", finding.name, finding.detail),
     }
 }

@@ -21,31 +21,31 @@ pub(crate) fn tealight(arguments: &[&str]) -> Output {
 }
 
 /// Its standard error.
-pub(crate) fn said(output: &Output) -> String {
+pub(crate) fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The output of a command that must succeed.
 pub(crate) fn succeeded(arguments: &[&str]) -> Output {
     let done = tealight(arguments);
-    assert!(done.status.success(), "{arguments:?}: {}", said(&done));
+    assert!(done.status.success(), "{arguments:?}: {}", stderr_of(&done));
     done
 }
 
 /// The messages of a command that must succeed.
 pub(crate) fn ok(arguments: &[&str]) -> String {
-    said(&succeeded(arguments))
+    stderr_of(&succeeded(arguments))
 }
 
 /// The message of a command that must fail: one line that starts with `error:` besides announcements.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = tealight(arguments);
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = stderr_of(&output);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(output.stdout.is_empty());
-    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert_eq!(errors.len(), 1, "{said}");
-    assert_eq!(said.lines().last(), Some(errors[0]), "{said}");
+    let errors: Vec<&str> = stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{stderr}");
+    assert_eq!(stderr.lines().last(), Some(errors[0]), "{stderr}");
     errors[0].to_owned()
 }
 

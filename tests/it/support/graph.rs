@@ -32,8 +32,9 @@ pub(crate) fn gradients(
 ) -> (Vec<f64>, BTreeMap<String, Tensor>) {
     let logp = token_logp(architecture, weights, rows, temperature).expect("a graph");
     let found = loss(&logp).and_then(|loss| loss.backward()).expect("gradients");
-    let of = |(name, var): (&String, &Var)| Some((name.clone(), found.get(var)?.clone()));
-    (logp.to_vec1().expect("values"), variables.iter().filter_map(of).collect())
+    let named_gradient =
+        |(name, var): (&String, &Var)| Some((name.clone(), found.get(var)?.clone()));
+    (logp.to_vec1().expect("values"), variables.iter().filter_map(named_gradient).collect())
 }
 
 /// Log-probabilities `[N]` of all completion tokens.
@@ -253,11 +254,12 @@ impl Layer<'_> {
         let mut state = Tensor::zeros((heads, key_dim, value_dim), v.dtype(), v.device())?;
         let mut found = Vec::new();
         for token in 0..tokens {
-            let of = |x: &Tensor, shape: (usize, usize, usize)| x.get(token)?.reshape(shape);
-            let (query, key) = (of(&q, (heads, 1, key_dim))?, of(&k, (heads, 1, key_dim))?);
-            let left = state.broadcast_mul(&of(&decay, (heads, 1, 1))?)?;
-            let missing = (of(&v, (heads, 1, value_dim))? - key.matmul(&left)?)?;
-            let change = missing.broadcast_mul(&of(&beta, (heads, 1, 1))?)?;
+            let at_token = |x: &Tensor, shape: (usize, usize, usize)| x.get(token)?.reshape(shape);
+            let (query, key) =
+                (at_token(&q, (heads, 1, key_dim))?, at_token(&k, (heads, 1, key_dim))?);
+            let left = state.broadcast_mul(&at_token(&decay, (heads, 1, 1))?)?;
+            let missing = (at_token(&v, (heads, 1, value_dim))? - key.matmul(&left)?)?;
+            let change = missing.broadcast_mul(&at_token(&beta, (heads, 1, 1))?)?;
             state = (left + key.t()?.contiguous()?.matmul(&change)?)?;
             found.push(query.matmul(&state)?.reshape((1, heads, value_dim))?);
         }
@@ -269,8 +271,9 @@ impl Layer<'_> {
 
 /// Every head along `axis` so many times, one after the other.
 fn repeated(x: &Tensor, axis: usize, times: usize) -> Result<Tensor> {
-    let of: Vec<u32> = (0..x.dim(axis)? * times).map(|head| (head / times) as u32).collect();
-    x.index_select(&Tensor::new(of, &Device::Cpu)?, axis)
+    let head_index: Vec<u32> =
+        (0..x.dim(axis)? * times).map(|head| (head / times) as u32).collect();
+    x.index_select(&Tensor::new(head_index, &Device::Cpu)?, axis)
 }
 
 /// Rotates the first `dim` values of the heads of `x` `[H, T, D]` by the angles of their positions.

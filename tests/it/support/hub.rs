@@ -131,7 +131,7 @@ impl FakeHub {
     }
 }
 
-pub(super) fn said(status: u16, code: &str, message: &str) -> Answer {
+pub(super) fn error_answer(status: u16, code: &str, message: &str) -> Answer {
     let headers = format!("X-Error-Code: {code}\r\nX-Error-Message: {message}\r\n");
     (status, headers, json!({"error": message}).to_string().into_bytes())
 }
@@ -238,7 +238,7 @@ impl Shelf {
             // The address that a large file is sent to carries its own permission.
             return match is_known || request.method == "PUT" {
                 true => self.write(request, &path, own),
-                false => said(401, "", "Invalid username or password."),
+                false => error_answer(401, "", "Invalid username or password."),
             };
         }
         match path.strip_prefix("/api/") {
@@ -261,8 +261,8 @@ impl Shelf {
         // The Hub tells strangers nothing of what it does not show them.
         let Some((repository, rest)) = self.find(path) else {
             return match request.header("authorization") {
-                Some(_) => said(404, "RepoNotFound", "Repository not found"),
-                None => said(401, "RepoNotFound", "Invalid username or password."),
+                Some(_) => error_answer(404, "RepoNotFound", "Repository not found"),
+                None => error_answer(401, "RepoNotFound", "Invalid username or password."),
             };
         };
         let (what, revision) = match rest.split_once('/') {
@@ -271,7 +271,7 @@ impl Shelf {
         };
         let Some(commit) = repository.commit(revision) else {
             let message = format!("Invalid rev id: {revision}");
-            return said(404, "RevisionNotFound", &message);
+            return error_answer(404, "RevisionNotFound", &message);
         };
         let files = &repository.commits[commit];
         match what {
@@ -300,11 +300,11 @@ impl Shelf {
             None => format!("models{path}"),
         };
         let Some((repository, rest)) = self.find(&path) else {
-            return said(401, "RepoNotFound", "Invalid username or password.");
+            return error_answer(401, "RepoNotFound", "Invalid username or password.");
         };
         if repository.is_gated && !is_known {
             let message = format!("Access to model {} is restricted.", repository.address.1);
-            return said(401, "GatedRepo", &message);
+            return error_answer(401, "GatedRepo", &message);
         }
         let rest = rest.trim_start_matches("resolve/");
         // A branch may have slashes of its own.
@@ -313,12 +313,12 @@ impl Shelf {
             Some((revision, rest.strip_prefix(revision.as_str())?.strip_prefix('/')?))
         });
         let Some((revision, name)) = found.next() else {
-            return said(404, "RevisionNotFound", "Invalid rev id");
+            return error_answer(404, "RevisionNotFound", "Invalid rev id");
         };
         let commit = repository.commit(revision).expect("a commit");
         let headers = format!("X-Repo-Commit: {commit}\r\n");
         let Some(bytes) = repository.commits[commit].get(name) else {
-            let (status, more, body) = said(404, "EntryNotFound", "Entry not found");
+            let (status, more, body) = error_answer(404, "EntryNotFound", "Entry not found");
             return (status, headers + &more, body);
         };
         let (size, hash, (kind, id)) = (bytes.len(), sha256(bytes), &repository.address);

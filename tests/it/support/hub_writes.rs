@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::hub::{Files, Repository, Shelf, is_large, json_answer, said, sha256};
+use super::hub::{Files, Repository, Shelf, error_answer, is_large, json_answer, sha256};
 use super::server::{Answer, ReceivedRequest};
 
 impl Shelf {
@@ -24,7 +24,7 @@ impl Shelf {
         if let Some(id) = path.strip_suffix(".git/info/lfs/objects/batch") {
             return match self.is_there(&format!("models{id}")) {
                 true => self.batch(&body, own),
-                false => said(404, "RepoNotFound", "Repository not found"),
+                false => error_answer(404, "RepoNotFound", "Repository not found"),
             };
         }
         let Some((address, what)) = path
@@ -35,7 +35,7 @@ impl Shelf {
             return (404, String::new(), b"{}".to_vec());
         };
         if !self.is_there(address) {
-            return said(404, "RepoNotFound", "Repository not found");
+            return error_answer(404, "RepoNotFound", "Repository not found");
         }
         match what {
             "preupload" => {
@@ -60,7 +60,7 @@ impl Shelf {
         let name = body["name"].as_str().expect("a name");
         // `me` is an account, not an organisation.
         if body["organization"] == "me" {
-            return said(403, "", "no such organisation");
+            return error_answer(403, "", "no such organisation");
         }
         let owner = body["organization"].as_str().unwrap_or("me");
         let id = if name.contains('/') { name.to_owned() } else { format!("{owner}/{name}") };

@@ -26,7 +26,7 @@ pub(crate) struct Vllm {
     adapters: Mutex<HashMap<String, (String, Decoder)>>,
     /// Every name that was ever loaded.
     names: Mutex<Vec<String>>,
-    pub(crate) drawn: AtomicUsize,
+    pub(crate) num_requests: AtomicUsize,
     /// Whether it answers at all.
     is_up: AtomicBool,
     /// Requests for completions after which it goes down.
@@ -70,7 +70,7 @@ impl Vllm {
             base,
             adapters: Mutex::default(),
             names: Mutex::default(),
-            drawn: AtomicUsize::new(0),
+            num_requests: AtomicUsize::new(0),
             is_up: AtomicBool::new(true),
             lasts: AtomicUsize::new(usize::MAX),
             returns: AtomicBool::new(false),
@@ -92,7 +92,7 @@ impl Vllm {
             return (503, String::new(), b"{}".to_vec());
         }
         let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
-        let (status, said) = match asked.path.as_str() {
+        let (status, reply) = match asked.path.as_str() {
             "/health" | "/pause" | "/resume" | "/reset_prefix_cache" => (200, json!({})),
             "/version" if self.quirks.announces.is_some() => (200, json!({"version": "0.33.0"})),
             "/openapi.json" if self.quirks.announces.is_some() => (200, self.description()),
@@ -127,7 +127,7 @@ impl Vllm {
             "/v1/completions" => self.complete(&body),
             other => panic!("vLLM has no {other}"),
         };
-        (status, String::new(), said.to_string().into_bytes())
+        (status, String::new(), reply.to_string().into_bytes())
     }
 
     /// Started anew: the base, and nothing else of us.
@@ -222,12 +222,12 @@ impl Vllm {
     }
 
     fn complete(&self, body: &Value) -> (u16, Value) {
-        let drawn = self.drawn.fetch_add(1, Ordering::SeqCst);
-        if drawn >= self.lasts.load(Ordering::SeqCst) {
+        let num_requests = self.num_requests.fetch_add(1, Ordering::SeqCst);
+        if num_requests >= self.lasts.load(Ordering::SeqCst) {
             self.is_up.store(false, Ordering::SeqCst);
             return (500, error("the engine is dead"));
         }
-        if drawn >= self.restarts.load(Ordering::SeqCst) {
+        if num_requests >= self.restarts.load(Ordering::SeqCst) {
             self.restarts.store(usize::MAX, Ordering::SeqCst);
             self.restart();
         }
@@ -256,7 +256,7 @@ impl Vllm {
         let request =
             SampleRequest { prompt: numbers("prompt"), first: 0, count: size("n"), key: 0 };
         let mut choices = Vec::new();
-        let rng_key = RngKey { seed: 7, step: drawn as u64 };
+        let rng_key = RngKey { seed: 7, step: num_requests as u64 };
         let sampler = LocalSampler { decoder: &decoder, max_rows: 64 };
         sampler
             .generate(&[request], &params, rng_key, &mut |_, completions| {

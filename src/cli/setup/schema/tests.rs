@@ -72,8 +72,8 @@ fn every_recipe_fits_the_schema_of_its_command_and_of_all() {
         ("verifier = [1]", "verifier"),
         ("correct_threshold = 1.5", "correct_threshold"),
     ] {
-        let said = faults(&train, text);
-        assert!(said.iter().any(|one| one.contains(fault)), "{text}: {said:?}");
+        let errors = faults(&train, text);
+        assert!(errors.iter().any(|one| one.contains(fault)), "{text}: {errors:?}");
     }
     let both = "model_name_or_path = \"a\"\nlearning-rate = 1e-5\nverifier = [\"math\", \"exact\"]\nquiet = true";
     assert_eq!(faults(&train, both), Vec::<String>::new());
@@ -102,7 +102,7 @@ fn sample(property: &Value) -> Option<Value> {
 fn commands_take_what_the_schema_allows_and_know_no_further_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.toml");
-    let said = |command: &str, key: &str, value: &Value| -> String {
+    let error_for = |command: &str, key: &str, value: &Value| -> String {
         let table = json!({ key: value });
         std::fs::write(&file, toml::to_string(&table).expect("TOML")).expect("written");
         let path = file.display().to_string();
@@ -116,22 +116,22 @@ fn commands_take_what_the_schema_allows_and_know_no_further_key() {
         let properties = schema["properties"].as_object().expect("properties");
         for (key, property) in properties {
             let value = sample(property).unwrap_or(json!("x"));
-            let said = said(name, key, &value);
-            assert!(!said.contains("unknown key"), "{name}: {key}: {said}");
+            let message = error_for(name, key, &value);
+            assert!(!message.contains("unknown key"), "{name}: {key}: {message}");
             if sample(property).is_some() {
-                let is_wrong = said.contains("wrong kind") || said.contains("must be");
-                assert!(!is_wrong, "{name}: {key} = {value}: {said}");
+                let is_wrong = message.contains("wrong kind") || message.contains("must be");
+                assert!(!is_wrong, "{name}: {key} = {value}: {message}");
                 tried += 1;
             }
         }
         for option in entry.plain().get_arguments() {
             let id = option.get_id().as_str();
             if !properties.contains_key(id) && !option.is_hide_set() {
-                let said = said(name, id, &json!(true));
+                let message = error_for(name, id, &json!(true));
                 // `launch` wants a command before it reads a file.
                 let is_refused =
-                    ["unknown key", "required arguments"].iter().any(|w| said.contains(w));
-                assert!(is_refused, "{name}: {id} is an option of files: {said}");
+                    ["unknown key", "required arguments"].iter().any(|w| message.contains(w));
+                assert!(is_refused, "{name}: {id} is an option of files: {message}");
             }
         }
     }
