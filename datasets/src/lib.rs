@@ -49,7 +49,7 @@ pub use verdict::{CompletionText, Verdict, Verifier};
 pub struct Problem {
     /// Stable name, unique within its dataset; results and samples refer to it.
     pub id: String,
-    /// The prompt.
+    /// The text, or the messages of a chat, that the model answers.
     pub prompt: Prompt,
     /// The verifier's reference: a number, an expression's target, an answer.
     pub answer: String,
@@ -245,10 +245,10 @@ impl Dataset {
     fn note_unusable(&mut self) {
         let mut by_reason: Vec<(&str, usize, &Unusable)> = Vec::new();
         for unusable in &self.unusable {
-            let has_room = by_reason.len() < MAX_REASONS;
+            let has_capacity = by_reason.len() < MAX_REASONS;
             match by_reason.iter_mut().find(|(why, ..)| *why == unusable.why) {
                 Some((_, count, _)) => *count += 1,
-                None if has_room => {
+                None if has_capacity => {
                     by_reason.push((&unusable.why, 1, unusable));
                 }
                 None => {}

@@ -17,7 +17,7 @@ const MAX_VERIFIERS: usize = 64;
 /// A verdict, and how much the completion earns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grade {
-    /// The verdict.
+    /// Whether the answer is correct, by the verifier.
     pub verdict: Verdict,
     /// The reward, between 0 and 1.
     pub reward: f64,
@@ -38,8 +38,9 @@ impl Grade {
     /// None where nothing can be said.
     pub fn graded(&self) -> Option<f64> {
         let is_judged = !matches!(self.verdict, Verdict::Unjudged { .. });
-        let is_said = self.parts.is_empty() && self.reward == f64::from(self.verdict.is_correct());
-        (is_judged && !is_said).then_some(self.reward)
+        let is_implied =
+            self.parts.is_empty() && self.reward == f64::from(self.verdict.is_correct());
+        (is_judged && !is_implied).then_some(self.reward)
     }
 }
 

@@ -39,7 +39,7 @@ pub enum Verdict {
     /// Nothing can be said: the gold answer cannot be read, or the verifier failed. Counted apart, never
     /// as wrong.
     Unjudged {
-        /// Why.
+        /// The reason, for the reader.
         why: String,
         /// Whether it is the answer's own doing: comparing it would take more work than a verdict may cost.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -90,7 +90,7 @@ fn hostile_text_gets_a_verdict() {
 
 /// Random mathematics, most of it nonsense: nothing may panic, and what parses equals itself.
 #[test]
-fn soup_never_panics() {
+fn random_bytes_never_panic() {
     const PIECES: &str = "1 2 10 0.5 x y n \\pi e i + - * / ^ _ ! ( ) [ ] { } \\{ \\} \\frac \\sqrt \
          \\sqrt[3] , ; = < \\le \\pm \\cup \\in \\infty % ^\\circ \\text{cm} \\begin{pmatrix} \
          \\end{pmatrix} & \\\\ \\sin \\log_2 | \\overline{3}";

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn without_labels_nothing_is_said() {
+    fn strata_without_labels_have_no_error_rates() {
         assert_eq!(rates(&[stratum(true, 5, 0, 0), stratum(false, 5, 5, 1)]), None);
         assert_eq!(rates(&[]), None);
         assert!(rates(&[stratum(true, 0, 0, 0), stratum(false, 5, 5, 1)]).is_some());

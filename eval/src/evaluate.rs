@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_counted_by_what_became_of_them_and_drawn_once() {
+    fn answers_are_sampled_once_and_counted_by_outcome() {
         let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(3)).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("samples.jsonl");

@@ -49,7 +49,7 @@ pub struct Ledger {
     pub dataset: String,
     /// Temperature of the distributions.
     pub temperature: f64,
-    /// Problems.
+    /// Number of problems whose answers are listed.
     pub problems: usize,
     /// Token sequences that were scored at every checkpoint.
     pub spellings: usize,

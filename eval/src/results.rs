@@ -24,7 +24,7 @@ pub(crate) const MAX_COUNT: usize = 1 << 48;
 /// One evaluation: a model on one or several sets of problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Version of the schema.
+    /// Version of the format of results.json.
     pub schema_version: u32,
     /// The program and revision that wrote it.
     pub tealight: String,
@@ -69,7 +69,7 @@ pub struct SetResult {
 /// A problem as a report shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// The prompt.
+    /// The prompt as text, all messages of a chat one after the other.
     pub prompt: String,
     /// The gold answer.
     pub answer: String,

@@ -27,7 +27,7 @@ const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
 /// defines each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Problems.
+    /// Number of problems with at least one judged sample.
     pub problems: usize,
     /// Samples a problem; the fewest where problems have different numbers.
     pub n: usize,

@@ -18,7 +18,7 @@ use crate::{Summary, Tally};
 pub struct Aligned<'a> {
     /// The set's name.
     pub name: String,
-    /// The questions.
+    /// The question of each problem, in the same order.
     pub questions: Cow<'a, [Question]>,
     /// The counts of each model, those of the results where all problems are there in this order.
     pub runs: Vec<Cow<'a, [Tally]>>,

@@ -32,11 +32,11 @@ pub struct Pretrained {
     pub architecture: Architecture,
     /// The precision of weights and of computing.
     pub precision: Precision,
-    /// Its weights.
+    /// The tensors of the model by name; empty once a policy has taken them.
     pub weights: Weights,
     /// The adapter on top of them.
     pub adapter: Option<Adapter>,
-    /// Its tokenizer.
+    /// The tokenizer, with the chat template and the stop tokens.
     pub tokenizer: HubTokenizer,
     config: Value,
     generation_config: Value,

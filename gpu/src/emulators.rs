@@ -145,7 +145,7 @@ impl Engine {
             },
             #[cfg(unix)]
             Self::Cuda(order) => {
-                let _held = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 // SAFETY: as for `plain`; its fibers are one process-wide set, which the lock keeps to one launch.
                 #[allow(unsafe_code)]
                 unsafe {
@@ -160,7 +160,7 @@ impl Engine {
             }
             #[cfg(feature = "opencl")]
             Self::OpenCl(text) => {
-                let _held = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 // SAFETY: as for `plain`, with the bytes that each buffer has; one launch at a time.
                 #[allow(unsafe_code)]
                 unsafe {

@@ -56,7 +56,7 @@ pub struct PresampleSpec {
 pub struct BaseCompletion {
     /// The text, without the token that ended it.
     pub completion: String,
-    /// The verdict.
+    /// Whether the answer is correct, by the verifier of the dataset.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// Whether it ended by itself; one that was cut off counts as incorrect.
@@ -116,7 +116,7 @@ impl PromptSamples {
 /// The base's completions of every prompt of a dataset, in its order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presamples {
-    /// The request.
+    /// The settings that the completions were sampled with.
     pub request: PresampleSpec,
     /// One entry a prompt.
     pub prompts: Vec<PromptSamples>,

@@ -21,7 +21,7 @@ use tealight_system::files::{MAX_CONFIG, read_json};
 
 /// A model, its tokenizer and how long its sequences may be.
 pub struct Sampled {
-    /// Its tokenizer.
+    /// The tokenizer of the model, with the chat template.
     pub tokenizer: HubTokenizer,
     /// Most tokens of a prompt and its completion together.
     pub context: usize,

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_said_to_be_none() {
+    fn values_that_are_no_answer_are_refused_with_a_reason() {
         for (value, reason) in [
             (json!(null), "no answer"),
             (json!("  "), "no answer"),

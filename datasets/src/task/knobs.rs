@@ -6,7 +6,7 @@ use crate::DataError;
 /// A parameter of a task's difficulty: a letter and a number in the dataset's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
-    /// The letter.
+    /// The letter that names the parameter in the dataset's name.
     pub letter: char,
     /// The meaning of the number.
     pub about: &'static str,

@@ -129,7 +129,7 @@ pub struct Kind {
 pub struct Answer {
     /// Canonical form.
     pub class: String,
-    /// The text.
+    /// The answer as a completion would write it.
     pub text: String,
 }
 

@@ -74,9 +74,9 @@ impl Zebra {
             let is_other_group = a / self.houses != b / self.houses;
             for relation in *b"=!>-" {
                 // Of one group two letters are never in one house; what is symmetric is said once.
-                let is_said = relation == b'>' || a < b && (is_other_group || relation == b'-');
+                let is_stated = relation == b'>' || a < b && (is_other_group || relation == b'-');
                 let clue = Clue::Two(a, relation, b);
-                if a != b && is_said && clue.holds(|letter| Some(at[letter])) {
+                if a != b && is_stated && clue.holds(|letter| Some(at[letter])) {
                     clues.push(clue);
                 }
             }

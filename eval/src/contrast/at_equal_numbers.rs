@@ -22,7 +22,7 @@ pub type Row = (String, f64, f64, Effect);
 pub struct Matched {
     /// Correct answers.
     pub right: usize,
-    /// Problems.
+    /// Number of problems that are compared.
     pub problems: usize,
     /// Each measure by its name: the base's mean, the model's mean, the difference. Measures of classes first,
     /// then, where the verifier lists features, two of each kind.

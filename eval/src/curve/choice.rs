@@ -14,7 +14,7 @@ const ROWS: usize = 6;
 /// The best of every objective at each Pass@1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choices {
-    /// The measure.
+    /// The measure that is maximised at each Pass@1.
     pub measure: Measure,
     /// Temperatures, as shares of the sampling temperature, 1 first.
     pub temperatures: Vec<f64>,
@@ -27,7 +27,7 @@ pub struct Choices {
 /// The best of one objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The objective.
+    /// The name of the objective, or `base`.
     pub objective: String,
     /// Checkpoints times temperatures, the base's included.
     pub candidates: usize,

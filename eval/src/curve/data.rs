@@ -130,7 +130,7 @@ impl std::fmt::Display for Measure {
 /// The measure of a comparison, and what is tested.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The measure.
+    /// The measure that is compared at equal Pass@1.
     pub measure: Measure,
     /// The objective that every other one is compared with; none takes the first that was trained.
     pub reference: Option<String>,

@@ -22,7 +22,7 @@ tasks. The last column is the average over the tasks that compare the objective;
 /// A study of one task among several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskCurves {
-    /// The task.
+    /// The name of the task.
     pub task: String,
     /// The task's curves; none where they could not be drawn.
     pub curves: Option<Curves>,
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_contradict_each_other_are_said() {
+    fn contradicting_tasks_are_reported() {
         let reversed = [("grpo", KEEPS), ("js", COLLAPSES), ("dapo", COLLAPSES)];
         let none = TaskCurves {
             task: "three".into(),

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_and_no_rise_are_said() {
+    fn one_seed_and_no_rise_are_reported() {
         let text = simulate(&[("grpo", world::COLLAPSES), ("js", world::KEEPS)], 1).verdict.text;
         assert!(text.starts_with(ONE_SEED) && !text.contains("significant difference"), "{text}");
         let still = Objective { gain: 0.0, collapse: 0.0, ..world::KEEPS };

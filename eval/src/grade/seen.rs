@@ -55,7 +55,7 @@ impl<'a> Seen<'a> {
     /// A file that cannot be written or read.
     pub(super) fn name(&mut self, problem: usize, name: u64, text: u64) -> Result<Named> {
         if self.samples >= self.most + self.reloaded / RELOADED {
-            self.make_room(problem)?;
+            self.spill_others(problem)?;
         }
         if !self.texts.contains_key(&problem) {
             let texts = self.stored(problem)?;
@@ -84,7 +84,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Brings the samples of all other problems into the file.
-    fn make_room(&mut self, problem: usize) -> Result<()> {
+    fn spill_others(&mut self, problem: usize) -> Result<()> {
         let Some(scratch) = &mut self.scratch else { return Ok(()) };
         let current = self.texts.remove(&problem);
         for (other, texts) in self.texts.drain() {

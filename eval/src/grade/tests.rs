@@ -247,7 +247,7 @@ fn failed_requests_and_refusals_are_counted_with_their_reason() {
 }
 
 #[test]
-fn ends_decide_by_the_rule_and_unknown_ones_are_said() {
+fn ends_decide_by_the_rule_and_unknown_ones_are_reported() {
     let line = |reason: &str| {
         format!("{{\"id\":1,\"completion\":\"7\",\"gold\":7,\"finish_reason\":{reason}}}\n")
     };

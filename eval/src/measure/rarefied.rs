@@ -64,12 +64,12 @@ mod tests {
             counts.iter().enumerate().flat_map(|(class, count)| vec![class; *count]).collect();
         let (mut sum, mut all) = (0.0, 0);
         for set in (0_u32..1 << answers.len()).filter(|set| set.count_ones() as usize == r) {
-            let mut drawn_counts = vec![0; counts.len()];
+            let mut subset_counts = vec![0; counts.len()];
             (0..answers.len())
                 .filter(|i| set & (1 << i) != 0)
-                .for_each(|i| drawn_counts[answers[i]] += 1);
-            drawn_counts.retain(|count| *count > 0);
-            sum += statistic(&drawn_counts);
+                .for_each(|i| subset_counts[answers[i]] += 1);
+            subset_counts.retain(|count| *count > 0);
+            sum += statistic(&subset_counts);
             all += 1;
         }
         sum / f64::from(all)

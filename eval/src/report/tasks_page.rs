@@ -150,8 +150,8 @@ fn document(
     for (task, study) in studies {
         warnings.extend(greedy_warnings(study).into_iter().map(|text| format!("{task}, {text}")));
     }
-    let is_said = verdict.iter().any(|text| text.contains(ONE_SEED));
-    if !is_said && studies.iter().any(|(_, study)| study.seeds().len() == 1) {
+    let names_one_seed = verdict.iter().any(|text| text.contains(ONE_SEED));
+    if !names_one_seed && studies.iter().any(|(_, study)| study.seeds().len() == 1) {
         warnings.push(ONE_SEED.to_owned());
     }
     let model = studies.first().map_or("", |(_, study)| &study.model);

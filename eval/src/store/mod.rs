@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_is_read_and_said() {
+    fn a_line_cut_off_by_a_crash_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.jsonl");
         let samples = [sample("a", 0), sample("a", 1), sample("b", 0)];

@@ -153,7 +153,7 @@ fn spoil(whole: &Tensor) -> Result<()> {
 /// Where an array is made: on a device, and in a workspace where there is one.
 #[derive(Debug, Clone, Copy)]
 pub struct Destination<'a> {
-    /// The device.
+    /// The device that holds the array.
     pub device: &'a Device,
     /// A workspace on it.
     pub workspace: Option<&'a Arc<Workspace>>,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_is_held_is_never_written_to() {
+    fn a_live_array_is_never_overwritten() {
         let workspace = workspace(2);
         let live = made(&workspace, 1.0, (2, 3));
         let clone = made(&workspace, 2.0, (2, 3)).clone();

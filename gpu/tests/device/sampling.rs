@@ -156,7 +156,7 @@ fn filters_of_a_real_vocabulary() {
 }
 
 #[test]
-fn rows_are_drawn_from_in_any_order_and_what_is_not_finite_is_said() {
+fn rows_are_sampled_in_any_order_and_infinite_logits_are_reported() {
     let logits = Tensor::new(&[[0f32, 30.0, 0.0], [30.0, 0.0, 0.0], [0.0, 0.0, 30.0]], &device());
     let logits = logits.expect("rows");
     let sampled =

@@ -276,8 +276,8 @@ mod tests {
 
     /// `d/dp` of what a rule optimises: advantages depend on rewards alone, so the expected gradient is
     /// that number times the gradient of the chance p of being correct.
-    fn pull(rule: AdvantageEstimator, group: usize, p: f64) -> f64 {
-        let mut pull = 0.0;
+    fn expected_gradient(rule: AdvantageEstimator, group: usize, p: f64) -> f64 {
+        let mut expected_gradient = 0.0;
         for set in 0_u32..1 << group {
             let correct: Vec<bool> = (0..group).map(|i| set & (1 << i) != 0).collect();
             let chance: f64 =
@@ -287,16 +287,16 @@ mod tests {
             let score = |right: bool| (f64::from(right) - p) / (p * (1.0 - p));
             let gradient: f64 =
                 advantages.iter().zip(&correct).map(|(a, right)| a * score(*right)).sum();
-            pull += chance * gradient / group as f64;
+            expected_gradient += chance * gradient / group as f64;
         }
-        pull
+        expected_gradient
     }
 
     #[test]
     fn pkpo_is_the_gradient_of_pass_at_k() {
         for (k, p) in [(1, 0.3), (2, 0.3), (3, 0.6), (4, 0.1)] {
             let exact = k as f64 * (1.0_f64 - p).powi(k as i32 - 1);
-            let ours = pull(AdvantageEstimator::Pkpo { k }, 6, p);
+            let ours = expected_gradient(AdvantageEstimator::Pkpo { k }, 6, p);
             assert!((ours - exact).abs() < 1e-12, "k {k}: {ours} {exact}");
         }
     }
@@ -306,7 +306,7 @@ mod tests {
         // d/dp of -sum_{j=1}^{G-1} (1-p)^j / j: the term j = G has no sample to show it.
         for p in [0.1_f64, 0.5, 0.9] {
             let exact: f64 = (0..5 - 1).map(|j| (1.0 - p).powi(j)).sum();
-            let ours = pull(AdvantageEstimator::MaxRl, 5, p);
+            let ours = expected_gradient(AdvantageEstimator::MaxRl, 5, p);
             assert!((ours - exact).abs() < 1e-4 * exact, "{ours} {exact}");
         }
     }
@@ -327,20 +327,24 @@ mod tests {
             (0..n).map(|c| chance(c) * gain(c)).sum()
         };
         for n in [2, 6, 12] {
-            let ours = pull(AdvantageEstimator::Risk { risk }, n, p);
+            let ours = expected_gradient(AdvantageEstimator::Risk { risk }, n, p);
             assert!((ours - finite(n)).abs() < 1e-12, "{n}: {ours} {}", finite(n));
         }
         assert!((finite(200) - exact).abs() < 0.01 * exact && (finite(4) - exact).abs() > 0.02);
         // A small risk is the mean reward's gradient, a large one does not overflow.
-        assert!((pull(AdvantageEstimator::Risk { risk: 1e-4 }, 4, p) - 0.75).abs() < 1e-3);
-        assert!(pull(AdvantageEstimator::Risk { risk: 900.0 }, 4, p).is_finite());
+        assert!(
+            (expected_gradient(AdvantageEstimator::Risk { risk: 1e-4 }, 4, p) - 0.75).abs() < 1e-3
+        );
+        assert!(expected_gradient(AdvantageEstimator::Risk { risk: 900.0 }, 4, p).is_finite());
     }
 
     #[test]
     fn negative_reinforcement_expects_reinforces_gradient() {
         for (positive, exact) in [(0.0, 1.0), (0.1, 1.1)] {
             assert!(
-                (pull(AdvantageEstimator::Negative { positive }, 4, 0.3) - exact).abs() < 1e-12
+                (expected_gradient(AdvantageEstimator::Negative { positive }, 4, 0.3) - exact)
+                    .abs()
+                    < 1e-12
             );
         }
     }

@@ -40,11 +40,11 @@ pub enum SetBaseline {
 /// The quantity that a set objective maximises, and the estimator of its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetObjective {
-    /// The function.
+    /// The function of a set of samples whose expectation is maximised.
     pub function: SetFunction,
     /// Samples of a set.
     pub k: usize,
-    /// The baseline.
+    /// The control variate of the gradient estimator.
     pub baseline: SetBaseline,
 }
 

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_takes_what_it_says() {
+    fn allocation_rules_select_expected_prompts() {
         let rates = [0.0, 0.0, 0.1, 0.4, 0.5, 0.9, 1.0, 1.0];
         assert_eq!(counts("uniform", &rates, 1e4), [100; 8], "every prompt once an epoch");
         let band = counts("band:0.3:0.6", &rates, 1e4);

@@ -75,7 +75,7 @@ impl LocalSampler<'_> {
         let sampler = LocalSampler { decoder: &decoder, max_rows: self.max_rows };
         let total: usize = requests.iter().map(|request| request.count).sum();
         let longest = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
-        params.check_room(longest, self.decoder.architecture().max_positions)?;
+        params.check_context(longest, self.decoder.architecture().max_positions)?;
         let slots = longest + params.max_new_tokens;
         let in_pass = requests.iter().map(|request| request.prompt.len()).sum::<usize>();
         let in_pass = in_pass.min(strides.prefill_tokens.max(longest));

@@ -78,7 +78,7 @@ impl SamplingParams {
     }
 
     /// Refuses a prompt of so many tokens that leaves no room for its completion in a context.
-    pub(super) fn check_room(&self, prompt: usize, context: usize) -> Result<()> {
+    pub(super) fn check_context(&self, prompt: usize, context: usize) -> Result<()> {
         if prompt + self.max_new_tokens > context {
             bail!(
                 "a prompt of {prompt} tokens and {} new ones do not fit the model's context of {context}; lower \

@@ -21,7 +21,7 @@ pub fn stream(
     if prompt.is_empty() {
         bail!("a prompt must have at least one token");
     }
-    params.check_room(prompt.len(), decoder.architecture().max_positions)?;
+    params.check_context(prompt.len(), decoder.architecture().max_positions)?;
     let slots = prompt.len() + params.max_new_tokens;
     let decoder = decoder.prepacked(None)?;
     let mut cache = decoder.cache(1, slots)?;

@@ -89,7 +89,7 @@ impl Decoder {
             }
             LastTokens::Sampled(ids) => {
                 self.check(ids.elem_count(), packed)?;
-                gpu.embed_drawn(&self.embedding, ids, scale)?
+                gpu.embed_on_device(&self.embedding, ids, scale)?
             }
         };
         let hidden = match &gpu.workspace {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_in_one_memory_are_the_same_and_write_over_nothing_that_is_held() {
+    fn steps_in_one_workspace_agree_and_overwrite_no_live_array() {
         for (family, dtype) in
             [("qwen2", DType::F32), ("qwen2", DType::BF16), ("qwen3", DType::F32)]
         {

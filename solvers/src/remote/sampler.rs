@@ -24,11 +24,11 @@ const ROWS: usize = 64;
 pub struct RemoteSampler<'a> {
     /// The server.
     pub remote: &'a Remote,
-    /// The problems.
+    /// The problems, each at the index that is the key of its requests.
     pub problems: &'a [Encoded<'a>],
     /// The base here.
     pub decoder: &'a Decoder,
-    /// Its tokenizer.
+    /// The tokenizer of the base, for answers that come without token ids.
     pub tokenizer: &'a dyn Tokenizer,
 }
 

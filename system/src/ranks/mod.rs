@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_first_does_all_know_and_its_failure_too() {
+    fn first_ranks_result_or_error_reaches_all() {
         let results = on_each(3, |ranks| ranks.first(|| Ok(ranks.rank() + 7)).unwrap());
         assert_eq!(results, [7, 7, 7]);
         let failed = on_each(3, |ranks| {

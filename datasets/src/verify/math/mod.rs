@@ -86,7 +86,7 @@ pub enum Outcome {
 /// An outcome with what it was reached from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked<'a> {
-    /// The outcome.
+    /// The result of comparing the answer with the gold answer.
     pub outcome: Outcome,
     /// The answer that was found.
     pub found: Option<Found<'a>>,
@@ -136,9 +136,9 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let bare = super::tail(&bare, MAX_GOLD);
     // Words with digits among them, `June 20`, would be taken apart by the rules for completions.
     let is_short = completion.len() <= 100;
-    let is_said = completion.trim() == bare && !bare.is_empty()
+    let is_gold_verbatim = completion.trim() == bare && !bare.is_empty()
         || is_worded(bare) && text::same_words(bare, completion);
-    if is_short && (is_said || text::same_choice(bare, completion)) {
+    if is_short && (is_gold_verbatim || text::same_choice(bare, completion)) {
         let whole = completion.trim();
         let start = completion.len() - completion.trim_start().len();
         let found = Some(Found {

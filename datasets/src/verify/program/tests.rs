@@ -58,7 +58,7 @@ fn a_program_lists_features_and_not_too_many() {
 }
 
 #[test]
-fn a_line_too_many_shifts_no_verdict_and_is_said() {
+fn extra_output_lines_are_reported() {
     let program = Program::new(GRADER).unwrap();
     for _ in 0..5 {
         assert!(!program.verify(&problem(), "twice").is_correct());

@@ -149,7 +149,7 @@ pub struct PassRates {
     /// More, but not all.
     #[serde(rename = "pass_rate/67-100")]
     pub most: Option<f64>,
-    /// All.
+    /// Every completion is correct.
     #[serde(rename = "pass_rate/100")]
     pub all: Option<f64>,
 }

@@ -30,7 +30,7 @@ const ENTROPY_STEP: f64 = 0.005;
 
 /// The results of a step, to log and to save.
 pub struct Step<'a> {
-    /// Its metrics.
+    /// The numbers to log: loss, rewards, lengths, times.
     pub metrics: &'a Metrics,
     /// The state of the run after it.
     pub state: &'a mut State,

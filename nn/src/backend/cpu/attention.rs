@@ -110,7 +110,7 @@ impl Keys {
 
     /// Their blocks among those of all keys, and the first slot of these.
     #[inline(always)]
-    fn held_in<'a>(&self, blocks: &'a [f32]) -> (&'a [f32], usize) {
+    fn within_blocks<'a>(&self, blocks: &'a [f32]) -> (&'a [f32], usize) {
         let slots = self.blocks();
         (&blocks[slots.start * self.dim..slots.end * self.dim], slots.start)
     }
@@ -172,7 +172,7 @@ impl AttendGrads<'_> {
             scratch: [weights, score_grads],
             gradients: [dq, dk, dv],
         } = self;
-        let [of_keys, of_values] = blocks.each_ref().map(|blocks| keys.held_in(blocks));
+        let [of_keys, of_values] = blocks.each_ref().map(|blocks| keys.within_blocks(blocks));
         keys.clear::<H>(weights);
         products::<S, H>(simd, keys, q, of_keys, weights);
         softmax(keys, weights);

@@ -81,9 +81,9 @@ impl KeyLayout {
         if self.holds_all() { shared } else { self.first(count) }
     }
 
-    /// Makes room in a row for the token after `count` others.
+    /// Evicts the tokens before the window from a row, so that the token after `count` others fits.
     #[inline(always)]
-    pub(crate) fn make_room(&self, count: usize, keys: &mut [f32], values: &mut [f32]) {
+    pub(crate) fn evict(&self, count: usize, keys: &mut [f32], values: &mut [f32]) {
         let gone = self.first(count + 1) - self.first(count);
         if gone > 0 {
             // Whole blocks of keys.

@@ -135,7 +135,7 @@ mod tests {
     use crate::backend::cpu::vocabulary::Layer;
 
     #[test]
-    fn blocks_come_to_what_whole_rows_do() {
+    fn blockwise_logp_equals_full_logp() {
         let (rows, width, vocabulary) = (3, 8, 2 * BLOCK + 77);
         let wave = |count: usize, by: f32| -> Vec<f32> {
             (0..count).map(|i| 2.0 * (i as f32 * by).sin()).collect()

@@ -112,7 +112,7 @@ impl Pass {
         let fill = |index: usize, keys: &mut [f32], values: &mut [f32]| {
             let row = &self.rows[index];
             if row.tokens.len() == 1 {
-                layout.make_room(row.past, keys, values);
+                layout.evict(row.past, keys, values);
             }
             let mut put = |slot: usize, token: usize| {
                 let range = token * width..(token + 1) * width;

@@ -85,7 +85,7 @@ impl Backend for Gpu {
 
     fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<ResidualStream> {
         check_tokens(ids, table.dims2()?.0)?;
-        self.embed_drawn(table, &self.table(ids)?, scale)
+        self.embed_on_device(table, &self.table(ids)?, scale)
     }
 
     fn embed_backward(

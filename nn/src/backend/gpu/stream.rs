@@ -15,7 +15,7 @@ pub(crate) struct ResidualStream {
 
 impl Gpu {
     /// The rows `ids` of the embedding, times `scale`, of ids on the device: each must be a row of it.
-    pub(crate) fn embed_drawn(
+    pub(crate) fn embed_on_device(
         &self,
         table: &Parameter,
         ids: &Array,

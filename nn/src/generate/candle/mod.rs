@@ -137,7 +137,7 @@ impl CandleModel {
         params: &SamplingParams,
         each: &mut dyn FnMut(u32, f32) -> Result<()>,
     ) -> Result<Vec<Completion>> {
-        params.check_room(prompt.len(), self.max_positions)?;
+        params.check_context(prompt.len(), self.max_positions)?;
         let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
         network.reset()?;
         let empty = Completion { tokens: Vec::new(), logp: Vec::new(), finish: Finish::Length };
@@ -194,7 +194,7 @@ impl CandleModel {
 
 /// Samples from a model of candle-transformers.
 pub struct CandleSampler<'a> {
-    /// The model.
+    /// The model of candle-transformers, which computes one prompt at a time.
     pub model: &'a CandleModel,
     /// Maximum number of sequences in one decoding batch.
     pub max_rows: usize,
