@@ -127,7 +127,7 @@ pub(super) fn try_changed(data: &[u8]) {
     if let Ok(results) = Results::load(&output) {
         drop(report::write(
             &[(&output, &results)],
-            &[results.model.clone()],
+            std::slice::from_ref(&results.model),
             None,
             &[],
             folder.path(),

@@ -98,7 +98,13 @@ fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
         return report::write_study(&study, directory);
     }
     let results = Results::load(directory)?;
-    report::write(&[(directory, &results)], &[results.model.clone()], None, trained, directory)
+    report::write(
+        &[(directory, &results)],
+        std::slice::from_ref(&results.model),
+        None,
+        trained,
+        directory,
+    )
 }
 
 /// The state of the server: a directory and its results so far.
