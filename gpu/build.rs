@@ -41,7 +41,8 @@ fn others() {
         ordered.std("c11");
     }
     ordered.define("ORDERED", None).file("kernels/emulated.c").compile("tealight_kernels_ordered");
-    if std::env::var_os("CARGO_CFG_UNIX").is_some() {
+    // Apple deprecates the contexts that fibers are made of.
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
         let mut build = twin();
         build.cpp(true).cpp_link_stdlib(None).flag_if_supported("-fno-exceptions");
         build.flag_if_supported("-fno-rtti").flag_if_supported("-fno-threadsafe-statics");

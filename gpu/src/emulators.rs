@@ -10,7 +10,7 @@
 //! leaves the first launch of every graph out.
 
 use std::ffi::c_int;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 use std::sync::Mutex;
 use std::sync::OnceLock;
 
@@ -30,7 +30,7 @@ unsafe extern "C" {
         params: *const Params,
         groups: c_int,
     ) -> c_int;
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     fn tealight_emulate_cuda(
         order: *const c_int,
         name: *const std::ffi::c_char,
@@ -62,9 +62,9 @@ pub(crate) fn is_faulty(name: &str) -> bool {
 
 /// Whether it is CUDA's text that runs.
 pub(crate) fn is_of_cuda() -> bool {
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     return settings().is_ok_and(|settings| matches!(settings.engine, Engine::Cuda(_)));
-    #[cfg(not(unix))]
+    #[cfg(not(target_os = "linux"))]
     false
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum Engine {
     /// The threads of a group in this order.
     Ordered(Box<[c_int; BLOCK]>),
     /// CUDA's text, the threads of a block in this order.
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     Cuda(Box<[c_int; BLOCK]>),
     #[cfg(feature = "opencl")]
     OpenCl(std::ffi::CString),
@@ -111,11 +111,11 @@ impl Engine {
             "" | "plain" => Self::Plain,
             "backward" => Self::Ordered(backward()),
             "shuffled" => Self::Ordered(shuffled()),
-            #[cfg(unix)]
+            #[cfg(target_os = "linux")]
             "cuda" => Self::Cuda(backward()),
-            #[cfg(unix)]
+            #[cfg(target_os = "linux")]
             "cuda-forward" => Self::Cuda(order(|thread| thread)),
-            #[cfg(unix)]
+            #[cfg(target_os = "linux")]
             "cuda-shuffled" => Self::Cuda(shuffled()),
             #[cfg(feature = "opencl")]
             "opencl" => Self::OpenCl(opencl_text()?),
@@ -127,7 +127,7 @@ impl Engine {
     }
 
     pub(crate) fn launch(&self, launch: &Launch<'_>) -> c_int {
-        #[cfg(unix)]
+        #[cfg(target_os = "linux")]
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let Launch { name, buffers, params, groups, .. } = launch;
         match self {
@@ -143,7 +143,7 @@ impl Engine {
                     *groups,
                 )
             },
-            #[cfg(unix)]
+            #[cfg(target_os = "linux")]
             Self::Cuda(order) => {
                 let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 // SAFETY: as for `plain`; its fibers are one process-wide set, which the lock keeps to one launch.

@@ -159,7 +159,7 @@ fn attention_of_every_head_size_of_tensor_cores() {
 
 /// The tests above by CUDA's text, which has the kernels on tensor cores, the threads of a block in three orders. In
 /// processes of their own: what the environment asks for is read once.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn attention_on_tensor_cores_is_what_it_is_without_them() {
     if tealight_gpu::has_tensor_cores(&device()) {
