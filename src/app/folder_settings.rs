@@ -59,7 +59,6 @@ pub(crate) const FREE: &[&str] = &[
     "ledger",
     "log_completions",
     "log_divergences",
-    "log_interference",
     "log_kl",
     "lora_alpha",
     "lora_dropout",

@@ -105,7 +105,7 @@ const GROUPS: [(&str, &str); 8] = [
     (
         "Output",
         "output dry_run plan config overwrite json log_completions log_kl log_divergences \
-         log_interference report_to plan_rate plan_from quiet",
+         report_to plan_rate plan_from quiet",
     ),
 ];
 

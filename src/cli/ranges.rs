@@ -57,7 +57,6 @@ const RANGES: &[(&str, Bound, Bound)] = &[
     ("limit", At(0.0), At(MAX_UNBOUNDED)),
     ("log_completions", At(0.0), At(MAX_UNBOUNDED)),
     ("log_divergences", At(0.0), At(MAX_UNBOUNDED)),
-    ("log_interference", At(0.0), At(MAX_UNBOUNDED)),
     ("lora_alpha", Beyond(0.0), At(1e6)),
     ("lora_dropout", At(0.0), Beyond(1.0)),
     ("lora_r", At(1.0), At(65_536.0)),

@@ -23,7 +23,6 @@ impl RlvrConfig {
         settings.gradient_checkpointing = false;
         settings.log_completions = 0;
         (settings.log_kl, settings.log_divergences) = (LogKl::Off, 0);
-        settings.log_interference = 0;
         settings.max_skipped_steps = 0;
         settings.presamples = None;
         settings.report_to = vec![ReportTo::Tensorboard];

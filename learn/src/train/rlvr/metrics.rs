@@ -6,7 +6,6 @@ use serde::Serialize;
 use tealight_datasets::Verdict;
 use tealight_datasets::turns::end_of_turn;
 
-use super::interference::PromptInterference;
 use super::rewarding::Rewarding;
 use super::update::{Update, UpdateStats};
 use crate::objective::Mismatch;
@@ -97,9 +96,6 @@ pub struct Metrics {
     /// How far the policy is from p*, of steps that log it.
     #[serde(flatten)]
     pub pstar: Option<PstarDistances>,
-    /// Whether steps for single prompts help or hurt each other, of steps that log it.
-    #[serde(flatten)]
-    pub interference: Option<PromptInterference>,
     /// Steps skipped so far because the gradient was not finite.
     pub skipped_steps: usize,
     /// Tokens sampled so far.

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `source`, `rollouts`, `ahead` | prompts | `Rollouts`: judged groups |
 //! | `scored` (with `scorer`, `kl`, `pstar`, `history`) | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
-//! | (and `demonstrations`, `interference`) | `Rollouts` | what a teacher sees, what the log says of prompts |
+//! | (and `demonstrations`) | `Rollouts` | what a teacher sees |
 //! | `batch` | `ScoredGroups` | `TokenBatch`: flat columns of advantages and weights |
 //! | `deferred` | `TokenBatch` and the outputs of a pass | `MicroBatch`: what the loss reads |
 //! | `gradients` (with `loss_tensors`, `rehearsal`) | `MicroBatch` | the gradient of one update |
@@ -23,7 +23,6 @@ mod gradients;
 mod health;
 mod history;
 mod identity;
-mod interference;
 mod kl;
 mod loss_tensors;
 mod metrics;

@@ -9,7 +9,6 @@ use anyhow::{Result, bail};
 use super::deferred::Deferral;
 use super::demonstrations::{self, TeacherRows};
 use super::history;
-use super::interference;
 use super::kl;
 use super::metrics::Metrics;
 use super::pstar::{self, LoggedColumns};
@@ -89,9 +88,6 @@ pub(super) fn score(
             base_logp: base_logp.as_deref(),
         };
         metrics.pstar = Some(pstar::distances(run, groups, &columns)?);
-    }
-    if interference::is_logged(run, step) {
-        metrics.interference = Some(interference::measure(run, groups, &sequences)?);
     }
     let mut stats = stats(run, groups, &offsets, (&behavior_logp, base_logp.as_deref()), step);
     if let Some(matching) = plan.matching() {

@@ -131,11 +131,6 @@ pub struct Settings {
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
     #[serde(default)]
     pub log_divergences: usize,
-    /// Steps between logged inner products of the gradients of the step's prompts (prompt interference); 0 disables
-    /// them. An estimate costs a forward and a backward pass of at most 8 groups, and 4 MB a group.
-    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
-    #[serde(default)]
-    pub log_interference: usize,
     /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
     #[arg(long, default_value_t = 4096)]
     pub micro_batch_tokens: usize,
@@ -251,7 +246,7 @@ pub enum LogKl {
 impl Settings {
     /// The same settings, of which nothing is read for the log alone.
     pub fn unlogged(&self) -> Self {
-        Self { log_kl: LogKl::Off, log_divergences: 0, log_interference: 0, ..self.clone() }
+        Self { log_kl: LogKl::Off, log_divergences: 0, ..self.clone() }
     }
 
     /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.
