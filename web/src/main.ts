@@ -92,7 +92,9 @@ function start(): void {
 }
 
 function show(page: Page, body: HTMLElement, nav: HTMLElement): void {
-  const views: View[] = [{ id: "results", title: "Results", element: results(page) }];
+  // A run that was not evaluated has a training alone.
+  const hasResults = page.verdict.length > 0 || page.top.length > 0 || page.sections.some((one) => !one.is_training);
+  const views: View[] = hasResults ? [{ id: "results", title: "Results", element: results(page) }] : [];
   if (page.samples) {
     const element = h("div");
     let list: ProblemsView | null = null;
@@ -113,7 +115,8 @@ function show(page: Page, body: HTMLElement, nav: HTMLElement): void {
   if (course.length || page.steps.length) {
     const training = new TrainingView();
     training.show(page, course);
-    views.push({ id: "training", title: "Training", element: training.element });
+    const lead = hasResults ? [] : [...page.lead, ...page.warnings].map((one) => h("p", {}, ...explained(one)));
+    views.push({ id: "training", title: "Training", element: h("div", {}, ...lead, training.element) });
   }
   if (page.reproduce.length) views.push({ id: "reproduce", title: "Reproduce", element: reproduce(page) });
   views.push({ id: "words", title: "Words", element: glossary() });

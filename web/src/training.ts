@@ -13,7 +13,7 @@ export class TrainingView {
   private readonly sections = h("div");
 
   constructor() {
-    const said = h("output", {}, "off");
+    const state = h("output", {}, "off");
     const slider = h("input", {
       type: "range",
       id: "smoothing",
@@ -23,7 +23,7 @@ export class TrainingView {
       value: 0,
       oninput: () => {
         const window = Number((slider as HTMLInputElement).value);
-        said.textContent = window ? `mean over ${window} steps, centred` : "off";
+        state.textContent = window ? `mean over ${window} steps, centred` : "off";
         this.look = { ...this.look, window };
         this.apply();
       },
@@ -37,7 +37,7 @@ export class TrainingView {
       },
     });
     this.element.append(
-      h("div.controls", {}, h("label", {}, "Smoothing ", slider, " ", said), h("label", {}, each, " every run instead of mean and range")),
+      h("div.controls", {}, h("label", {}, "Smoothing ", slider, " ", state), h("label", {}, each, " every run instead of mean and range")),
       this.sections,
     );
   }
