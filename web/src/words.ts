@@ -58,7 +58,8 @@ function position(word: Word, text: string): number {
 export function explained(text: string): (Node | string)[] {
   const used = new Set<Word>();
   const parts: (Node | string)[] = [];
-  let rest = text;
+  // A number and its sign of percent stay on one line.
+  let rest = text.replace(/(\d) %/g, "$1\u00a0%");
   while (rest) {
     let found: { word: Word; at: number; length: number } | undefined;
     for (const word of WORDS) {
