@@ -129,8 +129,8 @@ impl Delta<'_> {
     }
 }
 
-/// The table of runs, `[first, tokens, from, to, gradients from, how many]`: those that begin, and those that go on from
-/// them.
+/// The table of runs, `[first, tokens, from, to, gradients from, how many]`: those that begin, and those that go on
+/// from them.
 fn tables(runs: &[DeltaRun], tokens: usize) -> Result<[Vec<[i32; 6]>; 2]> {
     let mut tables = [vec![], vec![]];
     for (index, run) in runs.iter().enumerate() {
