@@ -185,8 +185,8 @@ impl CompareOptions {
     }
 }
 
-/// Short names of folders: without the folders that all of them lie in, and without a last `eval` or `final`, as long as
-/// they differ.
+/// Short names of folders: without the folders that all of them lie in, and without a last `eval` or `final`, as long
+/// as they differ.
 fn short_names(paths: &[PathBuf]) -> Vec<String> {
     let parts: Vec<Vec<String>> = paths
         .iter()
