@@ -1,8 +1,10 @@
-//! Reinforcement learning: objectives, judged groups of completions, the base's stored samples, and training.
+//! Reinforcement learning: objectives, judged groups of completions, the base's stored samples, training, and the exact
+//! probabilities of listed answers.
 
 #![warn(missing_docs)]
 
 pub mod base_validity;
+pub mod listed;
 pub mod objective;
 pub mod presample;
 pub mod rollout;

@@ -18,7 +18,6 @@ pub mod grade;
 pub mod lab;
 pub mod launch;
 pub(crate) mod lengths;
-mod listed;
 mod model_card;
 pub mod presample;
 pub mod prompts;

@@ -25,9 +25,10 @@ use tealight_eval::Truncated;
 use tealight_eval::results::{Results, VERSION};
 
 use crate::app::directory::{self, Destination, Existing};
+use crate::app::lengths;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::{self, DataOptions, DecodingOptions, ModelOptions};
-use crate::app::{lengths, listed};
+use crate::learn::listed;
 use crate::nn::device::Precision;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::tokenizer::{HubTokenizer, TemplateDate};

@@ -14,7 +14,7 @@ use super::EvalOptions;
 use super::engine::Engine;
 use super::eval_sets::EvalSet;
 use super::progress::EvalBar;
-use crate::app::listed::ProblemAnswers;
+use crate::learn::listed::ProblemAnswers;
 use crate::learn::train::rlvr::LENGTH;
 use crate::nn::generate::SamplingParams;
 use crate::system::process::Process;

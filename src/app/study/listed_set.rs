@@ -1,6 +1,6 @@
 //! The log-probability of every listed correct answer to some problems of a set, at the base and at checkpoints.
 //!
-//! [`crate::app::listed`] has the scored answers. Probabilities are at the temperature of an evaluation and without its
+//! [`crate::learn::listed`] has the scored answers. Probabilities are at the temperature of an evaluation and without its
 //! filters; they come from the pass that training computes log-probabilities by.
 //!
 //! A checkpoint's lines are one file in the folder of its samples, written whole; one that is there is not computed
@@ -15,8 +15,8 @@ use tealight_eval::exact::ListedProblem;
 use tealight_eval::ledger::Mode;
 
 use super::sets::{Model, StudySet};
-use crate::app::listed::{ListedAnswers, ROWS};
 use crate::app::session::Session;
+use crate::learn::listed::{ListedAnswers, ROWS};
 use crate::nn::tokenizer::Tokenizer;
 use crate::system::files::{read_limited, write_atomic};
 use crate::system::telemetry::Progress;

@@ -12,17 +12,18 @@ use anyhow::{Context, Result, bail};
 use tealight_datasets::{Dataset, Problem, Verdict};
 use tealight_eval::ledger::Mode;
 
-use crate::nn::model::Decoder;
-use crate::nn::policy::{Sequence, by_row, token_logp};
-use crate::nn::tokenizer::Tokenizer;
+use tealight_nn::model::Decoder;
+use tealight_nn::policy::{Sequence, by_row, token_logp};
+use tealight_nn::tokenizer::Tokenizer;
 
 /// Completions in one forward pass.
-pub(crate) const ROWS: usize = 128;
+pub const ROWS: usize = 128;
 
 /// Answers and their token sequences, those of a problem together.
 #[derive(Default)]
-pub(crate) struct ListedAnswers {
-    pub(crate) modes: Vec<Mode>,
+pub struct ListedAnswers {
+    /// The answers.
+    pub modes: Vec<Mode>,
     rows: Vec<Sequence>,
     /// The answer of each row.
     mode_of: Vec<usize>,
@@ -33,7 +34,7 @@ impl ListedAnswers {
     ///
     /// # Errors
     /// An answer that the verifier does not accept or that is too long to be sampled.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         dataset: &Dataset,
         problem: &Problem,
@@ -79,12 +80,15 @@ impl ListedAnswers {
     }
 
     /// Token sequences that are scored.
-    pub(crate) fn sequences(&self) -> usize {
+    pub fn sequences(&self) -> usize {
         self.rows.len()
     }
 
     /// The natural logarithm of the probability of every answer under a model; `advance` hears of every pass.
-    pub(crate) fn logp(
+    ///
+    /// # Errors
+    /// A failed pass, an error of `advance`.
+    pub fn logp(
         &self,
         decoder: &Decoder,
         temperature: f64,
@@ -115,10 +119,11 @@ impl ListedAnswers {
 }
 
 /// The listed answers to a problem, before any model has given them probabilities.
-pub(crate) struct ProblemAnswers {
-    pub(crate) answers: ListedAnswers,
+pub struct ProblemAnswers {
+    /// The answers.
+    pub answers: ListedAnswers,
     /// How many distinct correct answers there are, listed or not.
-    pub(crate) total: Option<u64>,
+    pub total: Option<u64>,
 }
 
 /// The listed answers to every problem of a dataset.
@@ -126,7 +131,7 @@ pub(crate) struct ProblemAnswers {
 /// # Errors
 /// A problem with too many answers to be listed: measures of the other problems alone would be those of another
 /// dataset. An answer that cannot be sampled.
-pub(crate) fn problems(
+pub fn problems(
     dataset: &Dataset,
     tokenizer: &dyn Tokenizer,
     longest: usize,
@@ -153,7 +158,7 @@ pub(crate) fn problems(
 ///
 /// # Errors
 /// The first of them.
-pub(crate) fn check(datasets: &[Dataset]) -> Result<()> {
+pub fn check(datasets: &[Dataset]) -> Result<()> {
     match datasets.iter().find(|dataset| dataset.spellings.is_none()) {
         None => Ok(()),
         Some(dataset) => bail!(
