@@ -33,15 +33,40 @@ extern "C" fn fmaf(a: f32, b: f32, c: f32) -> f32 {
     fused(a, b, c)
 }
 
+/// Whether a sum in f64 may become another f32 than the exact sum does: where it lies in the middle between two of them, or
+/// where they have fewer bits than elsewhere.
+#[inline(always)]
+fn may_round_twice(sum: f64) -> bool {
+    const BITS_BELOW: u64 = (1 << 29) - 1;
+    let is_middle = sum.to_bits() & BITS_BELOW == 1 << 28;
+    is_middle | (sum.abs() < f64::from(f32::MIN_POSITIVE)) & (sum != 0.0)
+}
+
+/// [`fused`] of a row: sums are rounded to f64 and then to f32, which is the same but for rare sums, and those are rounded to
+/// odd.
+#[inline(always)]
+fn add_products(a: f32, row: &[f32; COLUMNS], sums: &mut [f32; COLUMNS]) {
+    let (mut next, mut is_doubtful) = ([0f32; COLUMNS], false);
+    for ((next, b), c) in next.iter_mut().zip(row).zip(&*sums) {
+        let sum = f64::from(a) * f64::from(*b) + f64::from(*c);
+        is_doubtful |= may_round_twice(sum);
+        *next = sum as f32;
+    }
+    if is_doubtful {
+        for ((next, b), c) in next.iter_mut().zip(row).zip(&*sums) {
+            *next = fused(a, *b, *c);
+        }
+    }
+    *sums = next;
+}
+
 /// Computes, or with `adds` adds to, the tile of the result at row and column `at`.
 pub(super) fn tile(panels: Panels<'_>, adds: bool, [row, column]: [usize; 2], target: &Target<'_>) {
     let Panels { left, right, height } = panels;
     for index in 0..height {
         let mut sums = [0f32; COLUMNS];
         for (values, columns) in left.chunks_exact(height).zip(right.as_chunks::<COLUMNS>().0) {
-            for (sum, x) in sums.iter_mut().zip(columns) {
-                *sum = fused(values[index], *x, *sum);
-            }
+            add_products(values[index], columns, &mut sums);
         }
         target.put(row + index, column, &sums, adds);
     }
@@ -73,9 +98,14 @@ mod tests {
             (state >> 32) as u32
         };
         let check = |a: f32, b: f32, c: f32| {
-            let (ours, exact) = (fused(a, b, c), a.mul_add(b, c));
-            let is_same = ours.to_bits() == exact.to_bits() || (ours.is_nan() && exact.is_nan());
-            assert!(is_same, "{a:e} * {b:e} + {c:e} is {exact:e}, not {ours:e}");
+            let mut sums = [c; COLUMNS];
+            add_products(a, &[b; COLUMNS], &mut sums);
+            let exact = a.mul_add(b, c);
+            for ours in [fused(a, b, c), sums[0], sums[COLUMNS - 1]] {
+                let is_same =
+                    ours.to_bits() == exact.to_bits() || (ours.is_nan() && exact.is_nan());
+                assert!(is_same, "{a:e} * {b:e} + {c:e} is {exact:e}, not {ours:e}");
+            }
         };
         for _ in 0..2_000_000 {
             // Any bits; sums that nearly cancel; ties of the product's last places; small numbers.
