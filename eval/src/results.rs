@@ -19,7 +19,7 @@ pub const VERSION: u32 = 1;
 pub const MAX_RESULTS: u64 = 1 << 30;
 
 /// Largest count of one problem.
-pub(crate) const MAX_COUNT: usize = 1 << 48;
+pub(crate) const MAX_COUNT: usize = 1 << (usize::BITS - 16);
 
 /// One evaluation: a model on one or several sets of problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

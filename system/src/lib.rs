@@ -3,16 +3,21 @@
 #![warn(missing_docs)]
 
 #[doc(hidden)]
+#[cfg_attr(target_family = "wasm", path = "budget_absent.rs")]
 pub mod budget;
 pub mod choices;
 pub mod files;
 pub mod hf_home;
+#[cfg(not(target_family = "wasm"))]
 pub mod http;
 pub mod keys_once;
 pub mod machine;
 pub mod one_or_many;
+#[cfg(not(target_family = "wasm"))]
 pub mod process;
 pub mod ranks;
 pub mod stop;
+#[cfg_attr(target_family = "wasm", path = "stopwatch_absent.rs")]
+pub mod stopwatch;
 mod team;
 pub mod telemetry;

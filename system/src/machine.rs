@@ -1,11 +1,16 @@
 //! The peak performance of this machine, and its free memory and disk.
 
+#[cfg_attr(target_family = "wasm", path = "machine/free_absent.rs")]
+mod free;
+
 use std::time::Instant;
 
 use candle_core::{DType, Device, Result, Tensor};
 use rayon::prelude::*;
 use serde::Serialize;
 use tealight_matmul::{Matrix, Right, peak, product};
+
+pub use free::{available_memory, free_space};
 
 /// Rates that were measured here, with all threads.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -118,31 +123,10 @@ pub fn is_bound() -> bool {
     parent.is_some() && parent != processors("self")
 }
 
-/// Bytes of memory that this process may still take, and has taken: what is free, within the limit of its
-/// control group; none where the system does not say.
-pub fn available_memory() -> Option<u64> {
-    let mut system = sysinfo::System::new();
-    system.refresh_memory();
-    let used = rss().unwrap_or(0);
-    let free = Some(system.available_memory()).filter(|bytes| *bytes > 0)?;
-    let limited = system.cgroup_limits().map(|limits| limits.free_memory);
-    Some(limited.map_or(free, |limited| free.min(limited)) + used)
-}
-
 /// Bytes of memory that this process holds; none where the system does not say.
 pub(crate) fn rss() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
-}
-
-/// Free bytes of the disk that `path` is on; none where the system does not say.
-pub fn free_space(path: &std::path::Path) -> Option<u64> {
-    let path = std::fs::canonicalize(path).ok()?;
-    let disks = sysinfo::Disks::new_with_refreshed_list();
-    let holds = disks.iter().filter(|disk| path.starts_with(disk.mount_point()));
-    holds
-        .max_by_key(|disk| disk.mount_point().components().count())
-        .map(|disk| disk.available_space())
 }
 
 /// Most bytes of memory that this process has held; none where the system does not say.

@@ -3,6 +3,7 @@
 //! [`Sampler`] is the seam: [`LocalSampler`] samples from a decoder in this process. To add an engine, add a file with
 //! another implementation.
 
+#[cfg(not(target_family = "wasm"))]
 mod candle;
 mod device_tokens;
 mod local;
@@ -15,6 +16,7 @@ mod strides;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+#[cfg(not(target_family = "wasm"))]
 pub use candle::{CandleModel, CandleSampler, names as candle_families, quantized_names};
 pub use local::LocalSampler;
 pub use rng::RngKey;

@@ -8,6 +8,7 @@
 
 #[cfg(feature = "mpi")]
 mod mpi;
+#[cfg(not(target_family = "wasm"))]
 pub mod tcp;
 mod threads;
 

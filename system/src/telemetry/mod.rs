@@ -1,7 +1,9 @@
 //! The progress and log of a run: one JSON line a step, a progress bar or plain lines.
 
+#[cfg(not(target_family = "wasm"))]
 pub mod completions;
 mod log;
+#[cfg_attr(target_family = "wasm", path = "progress_absent.rs")]
 mod progress;
 pub mod reporter;
 pub mod tensorboard;
@@ -16,7 +18,9 @@ use serde::Serialize;
 use tealight_datasets::output;
 
 pub use log::{Terminal, be_quiet};
-pub use progress::{Progress, Transfer, count_tokens, phase};
+#[cfg(not(target_family = "wasm"))]
+pub use progress::{Progress, Transfer};
+pub use progress::{count_tokens, phase};
 pub use terminal::{be_silent, escaped, out, print};
 
 /// A file of one JSON object a line, each on disk as soon as it is written.

@@ -9,7 +9,7 @@ use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use tealight_datasets::lines::MAX_LINE;
 
-use super::unpack;
+use super::{unpack, zstandard};
 
 /// Most bytes of the list of members.
 const MAX_DIRECTORY: u64 = 256 << 20;
@@ -113,7 +113,7 @@ impl Archive {
         match member.method {
             0 => packed.take(limit).read_to_end(&mut bytes)?,
             8 => DeflateDecoder::new(packed).take(limit).read_to_end(&mut bytes)?,
-            93 => zstd::stream::read::Decoder::new(packed)?.take(limit).read_to_end(&mut bytes)?,
+            93 => zstandard::unpacked(packed)?.take(limit).read_to_end(&mut bytes)?,
             other => return Err(broken(&format!("its compression method {other} is not known"))),
         };
         if bytes.len() > MAX_LINE {

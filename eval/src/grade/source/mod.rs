@@ -5,6 +5,8 @@
 mod archive;
 mod document;
 mod unpack;
+#[cfg_attr(target_family = "wasm", path = "zstandard_absent.rs")]
+mod zstandard;
 
 use std::cell::Cell;
 use std::collections::HashSet;

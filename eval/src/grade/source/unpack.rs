@@ -7,6 +7,8 @@ use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 
+use super::zstandard;
+
 /// Bytes that any file may unpack to.
 const FREE: u64 = 1 << 30;
 /// Beyond that, most unpacked bytes for each packed one. Completions that repeat themselves reach fifty.
@@ -34,7 +36,7 @@ impl Packing {
         let packed = Counted { reader, count: count.clone() };
         let reader: Box<dyn Read + 'a> = match self {
             Self::Gzip => Box::new(MultiGzDecoder::new(packed)),
-            Self::Zstandard => Box::new(zstd::stream::read::Decoder::new(packed)?),
+            Self::Zstandard => zstandard::unpacked(packed)?,
         };
         Ok(Box::new(BufReader::with_capacity(
             1 << 20,

@@ -1,7 +1,5 @@
 //! The loop over optimizer steps: rollouts to scored groups to a batch of tokens to updates.
 
-use std::time::Instant;
-
 use anyhow::{Context, Result};
 
 use super::batch::{BatchSettings, TokenBatch};
@@ -21,6 +19,7 @@ use crate::train::step::DropoutCounter;
 use crate::train::{AdamW, shared};
 use tealight_nn::generate::EngineLost;
 use tealight_system::stop::Stop;
+use tealight_system::stopwatch::Stopwatch;
 use tealight_system::telemetry::phase;
 
 /// Ranks compare their weights after the first of every so many steps, and at the end.
@@ -115,7 +114,7 @@ fn step(
     source: &mut Source<'_>,
 ) -> Result<(Metrics, Vec<Group>, Vec<f64>)> {
     let settings = &run.config.settings;
-    let (started, step, tokens) = (Instant::now(), state.global_step, state.num_tokens);
+    let (started, step, tokens) = (Stopwatch::start(), state.global_step, state.num_tokens);
     let mut metrics = Metrics::supervised();
     phase("sampling");
     let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
@@ -152,7 +151,7 @@ fn step(
     state.num_rehearsed += stored;
     metrics.count(state);
     metrics.step_tokens = state.num_tokens - tokens;
-    metrics.step_time = started.elapsed().as_secs_f64();
+    metrics.step_time = started.seconds();
     Ok((metrics, groups.unwrap_or_default(), advantages))
 }
 
@@ -167,9 +166,9 @@ fn sample(
         return Ok(None);
     }
     let failed = || format!("step {}: the rollouts failed", state.global_step + 1);
-    let started = Instant::now();
+    let started = Stopwatch::start();
     let rollouts = source(state).with_context(failed)?;
-    let sampling_time = started.elapsed().as_secs_f64();
+    let sampling_time = started.seconds();
     state.rounds = rollouts.rounds;
     // Greedy completions cost as much as others.
     let sampled = rollouts.sampled.iter();
