@@ -188,9 +188,10 @@ fn functions_have_at_most_80_lines() {
 
 #[test]
 fn viewer_files_have_a_header_and_a_length_limit() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web/src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).expect("the viewer's sources") {
+    let folders = ["web/src", "web/playground"].map(|folder| root.join(folder));
+    for entry in folders.iter().flat_map(|folder| folder.read_dir().expect("sources of a page")) {
         let path = entry.expect("an entry").path();
         let text = std::fs::read_to_string(&path).expect("readable");
         let name = path.display();
