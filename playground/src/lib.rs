@@ -2,10 +2,11 @@
 //!
 //! The page writes a call as JSON into the memory of the module and reads the answer there ([`calls`]). Three functions
 //! are exported for it: `input` makes room for a call, `call` answers it, `output` is where the answer begins. Nothing
-//! is imported: no clock, no random numbers, no files.
+//! that is called is imported: no clock, no random numbers, no files.
 
 mod base;
 pub mod calls;
+mod failure;
 pub mod measure;
 #[cfg(target_family = "wasm")]
 mod random;
@@ -31,6 +32,7 @@ thread_local! {
 /// Makes room for a call of `length` bytes; where it begins.
 #[unsafe(no_mangle)]
 pub extern "C" fn input(length: usize) -> *mut u8 {
+    failure::record();
     EXCHANGE.with_borrow_mut(|exchange| {
         exchange.input.clear();
         exchange.input.resize(length, 0);

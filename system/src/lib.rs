@@ -6,6 +6,8 @@
 #[cfg_attr(target_family = "wasm", path = "budget_absent.rs")]
 pub mod budget;
 pub mod choices;
+#[cfg_attr(target_family = "wasm", path = "clock_absent.rs")]
+pub mod clock;
 pub mod files;
 pub mod hf_home;
 #[cfg(not(target_family = "wasm"))]
@@ -17,7 +19,5 @@ pub mod one_or_many;
 pub mod process;
 pub mod ranks;
 pub mod stop;
-#[cfg_attr(target_family = "wasm", path = "stopwatch_absent.rs")]
-pub mod stopwatch;
 mod team;
 pub mod telemetry;

@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Error, Result, bail};
 use serde::{Deserialize, Serialize};
+use tealight_system::clock::seconds_since_1970;
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -36,8 +36,7 @@ pub struct TemplateDate {
 impl TemplateDate {
     /// The day that it is now in UTC.
     pub fn today() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::from_days(since.as_secs() as i64 / 86_400)
+        Self::from_days(seconds_since_1970() as i64 / 86_400)
     }
 
     /// The day that is this many days after 1970-01-01. Years begin in March here, so that leap days end them.

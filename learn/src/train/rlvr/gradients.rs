@@ -15,7 +15,7 @@ use crate::train::checkpoint::State;
 use crate::train::shared;
 use crate::train::step::DropoutCounter;
 use tealight_nn::policy::{GradAccumulator, Sequence, token_logp};
-use tealight_system::stopwatch::Stopwatch;
+use tealight_system::clock::Stopwatch;
 
 /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share of the
 /// step's stored completions.

@@ -18,8 +18,8 @@ use crate::train::checkpoint::State;
 use crate::train::step::DropoutCounter;
 use crate::train::{AdamW, shared};
 use tealight_nn::generate::EngineLost;
+use tealight_system::clock::Stopwatch;
 use tealight_system::stop::Stop;
-use tealight_system::stopwatch::Stopwatch;
 use tealight_system::telemetry::phase;
 
 /// Ranks compare their weights after the first of every so many steps, and at the end.

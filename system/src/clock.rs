@@ -1,6 +1,11 @@
-//! The time that a piece of work takes.
+//! The time that it is, and the time that a piece of work takes.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Seconds since 1970 in UTC.
+pub fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
 
 /// Runs from when it was started.
 pub struct Stopwatch(Instant);
