@@ -30,7 +30,7 @@ if (/<\/script|<!--/i.test(script)) throw new Error("the script holds markup tha
 
 const hash = (source) => `'sha256-${createHash("sha256").update(source).digest("base64")}'`;
 // The worker is a blob, and has the policy of the page.
-const policy = `default-src 'none'; script-src ${hash(script)} blob: 'wasm-unsafe-eval'; worker-src blob:; style-src ${hash(style)}; base-uri 'none'; form-action 'none'`;
+const policy = `default-src 'none'; img-src data:; script-src ${hash(script)} blob: 'wasm-unsafe-eval'; worker-src blob:; style-src ${hash(style)}; base-uri 'none'; form-action 'none'`;
 const packed = gzipSync(await readFile(moduleFile), { level: 9 });
 const html = `<!doctype html>
 <html lang="en">

@@ -15,13 +15,13 @@ pub const PROBLEMS: usize = 96;
 /// Most steps of a run.
 pub const MAX_STEPS: usize = 1000;
 
-/// Options of `tealight train` that the page does not change, as in `recipes/collapse-study.toml`: nothing is read for
-/// the log alone.
+/// Options of `tealight train` that the page does not change: those of `recipes/collapse-study.toml` with half as many
+/// prompts and stored completions in a step, and nothing that is read for the log alone.
 const FIXED: [(&str, i64); 7] = [
-    ("prompts_per_step", 16),
+    ("prompts_per_step", 8),
     ("num_generations", 8),
     ("num_presamples", 4),
-    ("rehearsal_batch_size", 64),
+    ("rehearsal_batch_size", 32),
     ("max_completion_length", 32),
     ("max_num_seqs", 512),
     ("log_completions", 0),
@@ -109,7 +109,7 @@ mod tests {
         let config = settings().config().expect("a configuration");
         assert_eq!(config.seed, 3);
         assert_eq!(config.settings.schedule.learning_rate, 1e-4);
-        assert_eq!(config.settings.prompts_per_step, 16);
+        assert_eq!(config.settings.prompts_per_step, 8);
         assert!(settings().toml().contains("objective = \"divergence:forward-kl:0.1\"\n"));
     }
 

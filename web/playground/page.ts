@@ -21,8 +21,8 @@ let isRunning = false;
 let generation = 0;
 let busy: Promise<void> | null = null;
 
-const plane = curve("Pass@8 against Pass@1", ["Pass@1", "Pass@8"], [0.08, 0.04], "Exact means over 12 problems that are not trained on. Grey: earlier runs of this page.");
-const distinct = curve("Distinct solutions", ["step", "distinct in 32 samples"], [10, 1], "Expected number of distinct correct answers among 32 samples, mean over the 12 problems.");
+const plane = curve("Pass@8 against Pass@1", ["Pass@1", "Pass@8"], [0.08, 0.04], "Exact means over 8 problems that are not trained on. Grey: earlier runs of this page.");
+const distinct = curve("Distinct solutions", ["step", "distinct in 32 samples"], [10, 1], "Expected number of distinct correct answers among 32 samples, mean over the 8 problems.");
 const panelsBox = h("div.panels");
 const problemBox = h("div.problem-choice");
 const message = h("p.warning", { hidden: true, role: "alert" });
@@ -62,7 +62,7 @@ function pause(): void {
 /** One step of every run that has one left; the next call waits for it. */
 async function advance(): Promise<void> {
   const own = generation;
-  if (busy) await busy;
+  if (busy) await busy.catch(() => undefined);
   if (own !== generation) return;
   const left = runs.filter((run) => !run.isDone);
   busy = Promise.all(left.map((run) => run.advance(settings.problem))).then(() => undefined);
@@ -99,13 +99,17 @@ async function restart(): Promise<void> {
   panels = runs.map((run, index) => new Panel(`run-${index}`, run.label));
   panelsBox.replaceChildren(...panels.map((panel) => panel.element));
   for (const panel of panels) panel.say("Loading the model\u2026");
-  busy = Promise.all(runs.map((run) => run.start())).then(() => undefined);
+  busy = Promise.all(runs.map((run) => run.start(settings.problem))).then(() => undefined);
   try {
     await busy;
     if (own !== generation) return;
     chooseProblem();
     draw();
     document.body.dataset.ready = String(Math.round(performance.now()));
+    // The charts begin at the base: the first step waits for it.
+    busy = Promise.all(runs.map((run) => run.measureAll())).then(() => undefined);
+    await busy;
+    if (own === generation) draw();
   } catch (error) {
     if (own === generation) fail(error);
   } finally {

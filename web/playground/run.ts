@@ -29,9 +29,10 @@ export class Run {
     readonly settings: RunSettings,
   ) {}
 
-  async start(): Promise<void> {
+  /** Loads the model and measures the problem that is shown. */
+  async start(problem: number): Promise<void> {
     this.problems = (await this.engine.create(this.settings)).problems;
-    await this.measureAll();
+    await this.measure(Math.min(problem, this.problems.length - 1));
   }
 
   /** Does a step and measures the problem that is shown; all of them from time to time. */
@@ -52,7 +53,8 @@ export class Run {
     if (measured) this.measured[problem] = measured;
   }
 
-  private async measureAll(): Promise<void> {
+  /** Measures all problems and adds their means to the path. */
+  async measureAll(): Promise<void> {
     this.measured = (await this.engine.measure(null)).problems;
     const mean = (value: (one: Measured) => number): number =>
       this.measured.reduce((sum, one) => sum + value(one), 0) / this.measured.length;

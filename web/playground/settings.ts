@@ -69,7 +69,7 @@ export function fromAddress(hash: string): PageSettings {
     learningRate: number(given.get("lr"), 1e-6, 1e-2, DEFAULT.learningRate),
     seed: Math.round(number(given.get("seed"), 0, 1e9, DEFAULT.seed)),
     steps: Math.round(number(given.get("steps"), 1, 1000, DEFAULT.steps)),
-    problem: Math.round(number(given.get("problem"), 0, 11, DEFAULT.problem)),
+    problem: Math.round(number(given.get("problem"), 0, 7, DEFAULT.problem)),
   };
 }
 
