@@ -10,7 +10,7 @@ export interface Line {
   points: [x: number, y: number][];
 }
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [420, 260, 46, 40, 12, 14];
+const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [420, 260, 58, 40, 12, 14];
 
 /** Ticks at round numbers, about five. */
 function ticks(low: number, high: number): number[] {
@@ -24,7 +24,7 @@ function ticks(low: number, high: number): number[] {
 function range(values: number[], least: number): [number, number] {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const pad = Math.max(least - (high - low), (high - low) * 0.12) / 2;
-  return [low - pad, high + pad];
+  return [low >= 0 ? Math.max(0, low - pad) : low - pad, high + pad];
 }
 
 export interface Curve {

@@ -40,7 +40,7 @@ export const DEFAULT: PageSettings = {
     { divergence: "none", weight: null },
     { divergence: "forward-kl", weight: 0.1 },
   ],
-  learningRate: 2e-4,
+  learningRate: 1e-4,
   seed: 0,
   steps: 60,
   problem: 0,
