@@ -65,7 +65,8 @@ impl CrossingPoint {
     }
 }
 
-/// Where the base's curve overtakes: interpolated linearly in log k between the two points around it.
+/// Where the base's curve overtakes: interpolated linearly in log k between the two points around it. A base that only
+/// draws level, as where both solve everything, overtakes nowhere.
 pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> CrossingPoint {
     let gap = |i: usize| base[i] - tuned[i];
     if ks.is_empty() || gap(0) >= 0.0 {
@@ -75,7 +76,8 @@ pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> CrossingPoint {
             CrossingPoint::FromTheStart
         };
     }
-    let Some(after) = (1..ks.len()).find(|i| gap(*i) >= 0.0) else { return CrossingPoint::Never };
+    let Some(above) = (1..ks.len()).find(|i| gap(*i) > 0.0) else { return CrossingPoint::Never };
+    let after = 1 + (0..above).rev().find(|i| gap(*i) < 0.0).unwrap_or(0);
     let (before, now) = (gap(after - 1), gap(after));
     let share = before / (before - now);
     let (low, high) = ((ks[after - 1] as f64).ln(), (ks[after] as f64).ln());
@@ -149,9 +151,11 @@ mod tests {
 
     #[test]
     fn the_crossing_is_where_the_base_overtakes() {
+        let level = place(&[1, 2, 4], &[0.2, 0.5, 1.0], &[0.4, 0.8, 1.0]);
+        assert_eq!(level, CrossingPoint::Never, "level at the end is not ahead");
+        let touches = place(&[1, 2, 4], &[0.2, 0.5, 1.0], &[0.4, 0.5, 0.9]);
+        assert_eq!(touches.k().map(f64::round), Some(2.0));
         let ks = [1, 4, 16];
-        let end = place(&ks, &[0.1, 0.4, 0.9], &[0.2, 0.5, 0.9]).k().unwrap();
-        assert!((end - 16.0).abs() < 1e-9, "{end}");
         let middle = place(&ks, &[0.1, 0.4, 0.9], &[0.3, 0.5, 0.8]).k().unwrap();
         assert!((middle - 8.0).abs() < 1e-9, "{middle}");
         assert_eq!(place(&ks, &[0.1, 0.2, 0.3], &[0.2, 0.3, 0.4]), CrossingPoint::Never);

@@ -97,6 +97,14 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     if !options.training.is_empty() && options.output.is_none() {
         bail!("--training is for the report, which --output DIR writes");
     }
+    for run in &options.runs {
+        if run.join("metrics.jsonl").exists() && !run.join("results.json").exists() {
+            let shown = run.display();
+            bail!(
+                "{shown} is a training run: evaluate it first, tealight eval --model {shown}/final ... --output {shown}/eval"
+            );
+        }
+    }
     let loaded: Vec<Results> =
         options.runs.par_iter().map(|path| Results::load(path)).collect::<Result<_>>()?;
     let names = options.names(&loaded)?;

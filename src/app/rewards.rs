@@ -25,8 +25,9 @@ static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
 /// Which verifiers reward completions, and how.
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 pub struct RewardOptions {
-    /// Verifier of completions: math, exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, ... Default: the
-    /// dataset's own. Repeat the option for several verifiers: the reward is the weighted mean of their rewards.
+    /// Verifier of completions: math, exact, numeric, regex:PATTERN, python:FILE.py:FUNCTION, program:COMMAND,
+    /// sql:FOLDER, ... Default: the dataset's own. Repeat the option for several verifiers: the reward is the weighted
+    /// mean of their rewards.
     #[arg(long, long_help = VERIFIER_HELP.as_str())]
     #[serde(default, with = "one_or_many")]
     pub verifier: Vec<String>,

@@ -113,7 +113,7 @@ fn mistaken_names_get_a_suggestion() {
         (&["train", "--logging_steps", "1"], "metrics.jsonl"),
         (&["train", "--temperature", "-1"], "temperature must be at least 0 and at most 100"),
         (&["eval", "-n", "-1"], "n must be a whole number, at least 1"),
-        (&["train", "--objective", "gpro"], "did you mean `grpo`?"),
+        (&["train", "--objective", "gpro"], "did you mean `grpo`:"),
     ] {
         let text = stderr_of(&tealight(line));
         assert!(text.contains(hint) && !text.contains("similar argument"), "{line:?}: {text}");

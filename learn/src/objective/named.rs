@@ -129,13 +129,13 @@ pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == known).with_context(|| {
         let shown: String = name.chars().take(64).collect();
         format!(
-            "objective `{shown}` is not known{}; tealight objectives --all lists all",
+            "objective `{shown}` is not known{}: `tealight objectives --all` lists all",
             similar(&known)
         )
     })
 }
 
-/// `; did you mean ...?` with the names that begin or end so, or else the most similar one.
+/// `, did you mean ...` with the names that begin or end so, or else the most similar one.
 fn similar(name: &str) -> String {
     /// Jaro-Winkler similarity of a name that may be meant.
     const LEAST: f64 = 0.8;
@@ -150,7 +150,7 @@ fn similar(name: &str) -> String {
     }
     match meant.as_slice() {
         [] => String::new(),
-        names => format!("; did you mean `{}`?", names.join("`, `")),
+        names => format!(", did you mean `{}`", names.join("`, `")),
     }
 }
 
@@ -290,10 +290,10 @@ mod tests {
     #[test]
     fn the_impossible_is_refused_with_the_reason() {
         for (text, reason) in [
-            ("gpro", "did you mean `grpo`?"),
-            ("dphjs", "did you mean `dph-js`?"),
+            ("gpro", "did you mean `grpo`:"),
+            ("dphjs", "did you mean `dph-js`:"),
             ("kl", "did you mean `kl-reward`, `kl-full`,"),
-            ("quite-another", "is not known; tealight objectives --all lists all"),
+            ("quite-another", "is not known: `tealight objectives --all` lists all"),
             ("none:1", "needs a name"),
             ("js:x", "not a number"),
             ("js:0", "above 0"),
