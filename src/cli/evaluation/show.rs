@@ -152,8 +152,8 @@ fn sets(directory: &Path, step: Option<usize>) -> Result<Vec<PathBuf>> {
     files.sort();
     match (files.is_empty(), step) {
         (true, _) => bail!(
-            "{shown}: no completions here; training writes them every --log-completions steps (10), an evaluation into its \
-             --output"
+            "{shown}: no completions here: training writes them every --log-completions steps (by default 10); or name \
+             the --output of an evaluation"
         ),
         (false, Some(_)) => bail!("{shown}: an evaluation has no steps; leave --step out"),
         (false, None) => Ok(files),
