@@ -33,8 +33,8 @@ extern "C" fn fmaf(a: f32, b: f32, c: f32) -> f32 {
     fused(a, b, c)
 }
 
-/// Whether a sum in f64 may become another f32 than the exact sum does: where it lies in the middle between two of them, or
-/// where they have fewer bits than elsewhere.
+/// Whether a sum in f64 may become another f32 than the exact sum does: where it lies in the middle between two of
+/// them, or where they have fewer bits than elsewhere.
 #[inline(always)]
 fn may_round_twice(sum: f64) -> bool {
     const BITS_BELOW: u64 = (1 << 29) - 1;
@@ -42,8 +42,8 @@ fn may_round_twice(sum: f64) -> bool {
     is_middle | (sum.abs() < f64::from(f32::MIN_POSITIVE)) & (sum != 0.0)
 }
 
-/// [`fused`] of a row: sums are rounded to f64 and then to f32, which is the same but for rare sums, and those are rounded to
-/// odd.
+/// [`fused`] of a row: sums are rounded to f64 and then to f32, which is the same but for rare sums, and those are
+/// rounded to odd.
 #[inline(always)]
 fn add_products(a: f32, row: &[f32; COLUMNS], sums: &mut [f32; COLUMNS]) {
     let (mut next, mut is_doubtful) = ([0f32; COLUMNS], false);

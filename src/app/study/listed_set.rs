@@ -1,7 +1,7 @@
 //! The log-probability of every listed correct answer to some problems of a set, at the base and at checkpoints.
 //!
-//! [`crate::learn::listed`] has the scored answers. Probabilities are at the temperature of an evaluation and without its
-//! filters; they come from the pass that training computes log-probabilities by.
+//! [`crate::learn::listed`] has the scored answers. Probabilities are at the temperature of an evaluation and without
+//! its filters; they come from the pass that training computes log-probabilities by.
 //!
 //! A checkpoint's lines are one file in the folder of its samples, written whole; one that is there is not computed
 //! again.
