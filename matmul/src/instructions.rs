@@ -17,8 +17,6 @@ pub enum InstructionSet {
     Avx2,
     /// ARM's Advanced SIMD: 32 registers of 4 values.
     Neon,
-    /// WebAssembly's relaxed vectors, on machines whose multiply-adds are fused: registers of 4 values.
-    RelaxedSimd,
     /// None in particular: fused multiply-adds are emulated in f64, to the same bits and slowly.
     Portable,
 }
@@ -34,8 +32,7 @@ pub(crate) struct TileShape {
 
 impl InstructionSet {
     /// All of them, the fastest first.
-    pub const ALL: [Self; 5] =
-        [Self::Avx512, Self::Avx2, Self::Neon, Self::RelaxedSimd, Self::Portable];
+    pub const ALL: [Self; 4] = [Self::Avx512, Self::Avx2, Self::Neon, Self::Portable];
 
     /// Its name in [`VARIABLE`].
     pub fn name(self) -> &'static str {
@@ -43,7 +40,6 @@ impl InstructionSet {
             Self::Avx512 => "avx512",
             Self::Avx2 => "avx2",
             Self::Neon => "neon",
-            Self::RelaxedSimd => "relaxed-simd",
             Self::Portable => "portable",
         }
     }
@@ -101,15 +97,11 @@ impl InstructionSet {
             Self::Avx2 => pulp::x86::V3::try_new().map(Arch::V3),
             #[cfg(target_arch = "aarch64")]
             Self::Neon => pulp::aarch64::Neon::try_new().map(Arch::Neon),
-            #[cfg(target_family = "wasm")]
-            Self::RelaxedSimd => fused_relaxed(),
             Self::Portable => Some(Arch::Scalar),
             #[cfg(not(target_arch = "x86_64"))]
             Self::Avx512 | Self::Avx2 => None,
             #[cfg(not(target_arch = "aarch64"))]
             Self::Neon => None,
-            #[cfg(not(target_family = "wasm"))]
-            Self::RelaxedSimd => None,
         }
     }
 
@@ -119,23 +111,9 @@ impl InstructionSet {
             Self::Avx512 => TileShape { rows: 14, columns: 32 },
             // 12 of 16, or 24 of 32.
             Self::Avx2 | Self::Neon => TileShape { rows: 6, columns: 16 },
-            // 12 of the 16 that an x86 processor has for them.
-            Self::RelaxedSimd => TileShape { rows: 3, columns: 16 },
             Self::Portable => TileShape { rows: 4, columns: 16 },
         }
     }
-}
-
-/// WebAssembly's relaxed vectors, where a multiply-add rounds once on this machine; the standard leaves that open.
-#[cfg(target_family = "wasm")]
-fn fused_relaxed() -> Option<Arch> {
-    use pulp::Simd as _;
-    let simd = pulp::wasm::RelaxedSimd::try_new()?;
-    // (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24, which a product that is rounded by itself has lost.
-    let factor = simd.splat_f32s(std::hint::black_box(1.0 + f32::EPSILON * 2048.0));
-    let sum = simd.splat_f32s(std::hint::black_box(-1.0 - f32::EPSILON * 4096.0));
-    let result = simd.reduce_max_f32s(simd.mul_add_f32s(factor, factor, sum));
-    (result == f32::EPSILON / 2.0).then_some(Arch::RelaxedSimd(simd))
 }
 
 /// Runs `work` compiled for the instruction set in use. What `work` calls must be `#[inline(always)]` to take part, and
