@@ -63,6 +63,9 @@ pub(super) fn verdicts(contrasts: &[&Contrast], compares_models: bool) -> Vec<St
             let phrase = |name: String, place: usize| -> Option<String> {
                 let change: Effect = *row.get(place)?.as_ref()?;
                 let word = match (significant[place], change.value > 0.0) {
+                    (false, _) if !compares_models && change.seeds < 2 => {
+                        "is not tested with one seed"
+                    }
                     (false, _) => "does not change measurably",
                     (true, true) => "rises",
                     (true, false) => "falls",

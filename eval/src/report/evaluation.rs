@@ -21,9 +21,9 @@ use crate::transition::{Aligned, Change, align};
 use crate::{Level, Summary};
 
 /// Writes `report.html` into `output`: one evaluation, or several with these `names` beside each other, the first as the
-/// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples are too many
-/// for one file they go beside it, into `report-data`. The training of an evaluated model is shown where its run lies
-/// in one of these directories or is one of `trained`, which the user named.
+/// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples
+/// are too many for one file they go beside it, into `report-data`. The training of an evaluated model is shown where
+/// its run lies in one of these directories or is one of `trained`, which the user named.
 ///
 /// # Errors
 /// Evaluations that share no problems, samples that cannot be read, a directory that cannot be written.
