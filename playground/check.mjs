@@ -37,7 +37,7 @@ const folder = mkdtempSync(path.join(tmpdir(), "tealight-playground-"));
 try {
   for (const run of RUNS) {
     const settings = { ...run, learning_rate: 2e-4, seed: 7, max_steps: Number(steps) };
-    const { ask } = await open(file);
+    const { ask, isFused } = await open(file);
     const { objective } = ask({ call: "create", settings });
     const started = performance.now();
     const rows = Array.from({ length: settings.max_steps }, () => ask({ call: "step" }).metrics);
@@ -58,7 +58,7 @@ try {
       }
     });
     assert.equal(weights, hashOf(path.join(output, "final", "model.safetensors")), `${objective}: the weights differ`);
-    console.log(`${objective}: ${rows.length} steps, the same weights ${weights.slice(0, 16)}, metrics to five digits; ${(rows.length / seconds).toFixed(2)} steps a second`);
+    console.log(`${objective}: ${rows.length} steps, the same weights ${weights.slice(0, 16)}, metrics to five digits; products ${isFused ? "by relaxed multiply-adds" : "emulated"}; ${(rows.length / seconds).toFixed(2)} steps a second`);
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

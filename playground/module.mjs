@@ -1,5 +1,6 @@
 // The module in WebAssembly, called from node: JSON in, JSON out.
 import { readFile } from "node:fs/promises";
+import path from "node:path";
 
 /** What a module imports: parts of wasm-bindgen that a library brings and nothing calls. */
 function unused(module) {
@@ -12,10 +13,23 @@ function unused(module) {
   return imports;
 }
 
+/** The module of products (products.rs), on the memory of the other; none where the engine lacks the instruction. */
+async function productsOn(memory, bytes) {
+  if (!WebAssembly.validate(bytes)) return undefined;
+  const { instance } = await WebAssembly.instantiate(bytes, { env: { memory } });
+  // (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24, which a product that is rounded by itself has lost.
+  const isFused = instance.exports.square_and(1 + 2 ** -12, -(1 + 2 ** -11)) === 2 ** -24;
+  return isFused ? instance.exports.tile_of : undefined;
+}
+
+/** Opens the module, with products.wasm of the same folder. */
 export async function open(file) {
   const started = performance.now();
   const module = await WebAssembly.compile(await readFile(file));
-  const { exports } = await WebAssembly.instantiate(module, unused(module));
+  let tile;
+  const products = { is_there: () => Number(tile !== undefined), tile_of: (...values) => tile(...values) };
+  const { exports } = await WebAssembly.instantiate(module, { ...unused(module), products });
+  tile = await productsOn(exports.memory, await readFile(path.join(path.dirname(file), "products.wasm")));
   const { memory, input, call, output } = exports;
   const ask = (request) => {
     const bytes = new TextEncoder().encode(JSON.stringify(request));
@@ -32,5 +46,5 @@ export async function open(file) {
     if (answer.error) throw new Error(answer.error);
     return answer;
   };
-  return { ask, memory, seconds: (performance.now() - started) / 1000 };
+  return { ask, memory, isFused: tile !== undefined, seconds: (performance.now() - started) / 1000 };
 }

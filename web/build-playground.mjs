@@ -1,5 +1,5 @@
 // Builds the playground: one page that holds its script, its styles, its worker and the module in WebAssembly.
-//   node build-playground.mjs MODULE.wasm FOLDER
+//   node build-playground.mjs MODULE.wasm FOLDER     products.wasm lies beside the module
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -23,7 +23,11 @@ const common = {
   charset: "ascii",
 };
 const text = (result, ending) => result.outputFiles.find((file) => file.path.endsWith(ending)).text.trim();
-const worker = text(await build({ ...common, entryPoints: ["playground/worker.ts"] }), ".js");
+const products = await readFile(path.join(path.dirname(moduleFile), "products.wasm"), "base64");
+const worker = text(
+  await build({ ...common, entryPoints: ["playground/worker.ts"], define: { PRODUCTS: JSON.stringify(products) } }),
+  ".js",
+);
 const page = await build({ ...common, entryPoints: ["playground/page.ts"], define: { WORKER: JSON.stringify(worker) } });
 const [script, style] = [text(page, ".js"), text(page, ".css")];
 if (/<\/script|<!--/i.test(script)) throw new Error("the script holds markup that ends its element");

@@ -75,7 +75,9 @@ impl IntegerKernel {
             InstructionSet::Avx512 | InstructionSet::Avx2 => Self::Pairs,
             #[cfg(target_arch = "aarch64")]
             InstructionSet::Neon if std::arch::is_aarch64_feature_detected!("dotprod") => Self::Dot,
-            InstructionSet::Neon | InstructionSet::Portable => Self::Written,
+            InstructionSet::Neon | InstructionSet::RelaxedSimd | InstructionSet::Portable => {
+                Self::Written
+            }
         }
     }
 
