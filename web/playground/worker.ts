@@ -41,7 +41,10 @@ async function start(module: WebAssembly.Module): Promise<Exports> {
   let tile: Tile | undefined;
   const products = {
     is_there: () => Number(tile !== undefined),
-    tile_of: (...values: Parameters<Tile>) => tile?.(...values),
+    tile_of: (...values: Parameters<Tile>) => {
+      if (!tile) throw new Error("products were asked for where is_there said that there are none");
+      tile(...values);
+    },
   };
   const instance = await WebAssembly.instantiate(module, { ...unused(module), products });
   const found = instance.exports as unknown as Exports;
