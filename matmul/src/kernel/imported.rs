@@ -1,5 +1,5 @@
-//! Tiles that WebAssembly's relaxed multiply-adds compute, in a module of their own (`playground/products.rs`): an engine
-//! without the instruction refuses a module that names it, whether it runs or not.
+//! Tiles that WebAssembly's relaxed multiply-adds compute, in a module of their own (`playground/products.rs`): an
+//! engine without the instruction refuses a module that names it, whether it runs or not.
 
 use super::{Panels, Target};
 
