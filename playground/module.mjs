@@ -13,23 +13,28 @@ function unused(module) {
   return imports;
 }
 
-/** The module of products (products.rs), on the memory of the other; none where the engine lacks the instruction. */
-async function productsOn(memory, bytes) {
-  if (!WebAssembly.validate(bytes)) return undefined;
+/** Gives the module the functions of products.rs, on its memory; whether the engine has their instruction, rounded once. */
+async function giveMultiplyAdds({ memory, __indirect_function_table: table, multiply_adds }, bytes) {
+  if (!WebAssembly.validate(bytes)) return false;
   const { instance } = await WebAssembly.instantiate(bytes, { env: { memory } });
+  const { square_and, tile_of, add_scaled, block_products } = instance.exports;
   // (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24, which a product that is rounded by itself has lost.
-  const isFused = instance.exports.square_and(1 + 2 ** -12, -(1 + 2 ** -11)) === 2 ** -24;
-  return isFused ? instance.exports.tile_of : undefined;
+  if (square_and(1 + 2 ** -12, -(1 + 2 ** -11)) !== 2 ** -24) return false;
+  const place = (values) => {
+    const at = table.grow(1);
+    table.set(at, values);
+    return at;
+  };
+  multiply_adds(place(tile_of), place(add_scaled), place(block_products));
+  return true;
 }
 
 /** Opens the module, with products.wasm of the same folder. */
 export async function open(file) {
   const started = performance.now();
   const module = await WebAssembly.compile(await readFile(file));
-  let tile;
-  const products = { is_there: () => Number(tile !== undefined), tile_of: (...values) => tile(...values) };
-  const { exports } = await WebAssembly.instantiate(module, { ...unused(module), products });
-  tile = await productsOn(exports.memory, await readFile(path.join(path.dirname(file), "products.wasm")));
+  const { exports } = await WebAssembly.instantiate(module, unused(module));
+  const isFused = await giveMultiplyAdds(exports, await readFile(path.join(path.dirname(file), "products.wasm")));
   const { memory, input, call, output } = exports;
   const ask = (request) => {
     const bytes = new TextEncoder().encode(JSON.stringify(request));
@@ -46,5 +51,5 @@ export async function open(file) {
     if (answer.error) throw new Error(answer.error);
     return answer;
   };
-  return { ask, memory, isFused: tile !== undefined, seconds: (performance.now() - started) / 1000 };
+  return { ask, memory, isFused, seconds: (performance.now() - started) / 1000 };
 }

@@ -20,6 +20,7 @@ mod instructions;
 mod kernel;
 mod pack;
 mod quantized;
+mod vectors;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -34,6 +35,7 @@ pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
 pub use huge_pages::huge_page_zeros;
 pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};
 pub use quantized::Quantized;
+pub use vectors::{LANES, add_scaled, block_products};
 
 /// Places along k that are worked through at a time: a panel's share stays in the first-level cache.
 const DEPTH: usize = 256;

@@ -2,6 +2,8 @@
 
 interface Exports {
   memory: WebAssembly.Memory;
+  __indirect_function_table: WebAssembly.Table;
+  multiply_adds(tile: number, addScaled: number, blockProducts: number): void;
   input(length: number): number;
   call(): number;
   output(): number;
@@ -9,9 +11,7 @@ interface Exports {
   failure_text(): number;
 }
 
-type Tile = (left: number, right: number, height: number, depth: number, out: number) => void;
-
-/** The module of products (playground/products.rs), in base64. */
+/** The module of multiply-adds (playground/products.rs), in base64. */
 declare const PRODUCTS: string;
 
 let exports: Promise<Exports> | undefined;
@@ -27,28 +27,26 @@ function unused(module: WebAssembly.Module): WebAssembly.Imports {
   return imports;
 }
 
-/** The products' module on the memory of the other; none where the browser lacks the instruction. */
-async function productsOn(memory: WebAssembly.Memory): Promise<Tile | undefined> {
+/** Gives the module the functions of the other, on its memory, if the browser has their instruction and it rounds once. */
+async function giveMultiplyAdds({ memory, __indirect_function_table: table, multiply_adds }: Exports): Promise<void> {
   const bytes = Uint8Array.from(atob(PRODUCTS), (character) => character.charCodeAt(0));
-  if (!WebAssembly.validate(bytes)) return undefined;
+  if (!WebAssembly.validate(bytes)) return;
   const { instance } = await WebAssembly.instantiate(bytes, { env: { memory } });
-  const { square_and, tile_of } = instance.exports as unknown as { square_and(a: number, c: number): number; tile_of: Tile };
+  const { square_and, tile_of, add_scaled, block_products } = instance.exports as Record<string, (...values: number[]) => number>;
   // (1 + 2^-12)^2 - (1 + 2^-11) is 2^-24, which a product that is rounded by itself has lost.
-  return square_and(1 + 2 ** -12, -(1 + 2 ** -11)) === 2 ** -24 ? tile_of : undefined;
+  if (square_and?.(1 + 2 ** -12, -(1 + 2 ** -11)) !== 2 ** -24) return;
+  const place = (values: unknown) => {
+    const at = table.grow(1);
+    table.set(at, values);
+    return at;
+  };
+  multiply_adds(place(tile_of), place(add_scaled), place(block_products));
 }
 
 async function start(module: WebAssembly.Module): Promise<Exports> {
-  let tile: Tile | undefined;
-  const products = {
-    is_there: () => Number(tile !== undefined),
-    tile_of: (...values: Parameters<Tile>) => {
-      if (!tile) throw new Error("products were asked for where is_there said that there are none");
-      tile(...values);
-    },
-  };
-  const instance = await WebAssembly.instantiate(module, { ...unused(module), products });
+  const instance = await WebAssembly.instantiate(module, unused(module));
   const found = instance.exports as unknown as Exports;
-  tile = await productsOn(found.memory);
+  await giveMultiplyAdds(found);
   return found;
 }
 

@@ -7,10 +7,10 @@
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
-use tealight_matmul::arch;
+use tealight_matmul::{arch, block_products};
 
 use super::key_layout::{KeyLayout, LANES, padded_slots, put_key};
-use super::math::{dot, exp, max, sum_of};
+use super::math::{add_scaled, dot, exp, max, sum_of};
 
 /// Query heads of one key-value head that go through its keys together at most.
 const TOGETHER: usize = 4;
@@ -232,6 +232,12 @@ fn products<S: Simd, const H: usize>(
     let q: [&[f32]; H] = std::array::from_fn(|head| &q[head * dim..][..dim]);
     for (index, block) in in_blocks.chunks_exact(dim * LANES).enumerate() {
         let at = first - slots.start + index * LANES;
+        if S::IS_SCALAR {
+            for (head, q) in q.iter().enumerate() {
+                out[head * width + at..][..LANES].copy_from_slice(&block_products(q, block));
+            }
+            continue;
+        }
         let lines = S::as_simd_f32s(block).0;
         for register in 0..registers {
             let mut even = [simd.splat_f32s(0.0); H];
@@ -286,6 +292,14 @@ fn combine<S: Simd, const H: usize>(
     let (dim, blocks) = (keys.dim, keys.blocks());
     let (at, width, count) = (first - blocks.start, blocks.len(), values.len() / dim);
     let weights: [&[f32]; H] = std::array::from_fn(|head| &weights[head * width + at..][..count]);
+    if S::IS_SCALAR {
+        for (slot, row) in values.chunks_exact(dim).enumerate() {
+            for (weights, out) in weights.iter().zip(out.chunks_exact_mut(dim)) {
+                add_scaled(out, weights[slot], row);
+            }
+        }
+        return;
+    }
     let mut at = 0;
     while at + 4 * S::F32_LANES <= dim {
         combine_columns::<S, H, 4>(simd, (weights, values), (out, dim), at);
@@ -342,18 +356,25 @@ fn spread<S: Simd, const H: usize>(
     out: &mut [f32],
 ) {
     let (dim, width) = (keys.dim, keys.blocks().len());
-    let x: [_; H] = std::array::from_fn(|head| S::as_simd_f32s(&x[head * dim..][..dim]));
+    let x: [&[f32]; H] = std::array::from_fn(|head| &x[head * dim..][..dim]);
+    let registers_of_x = x.map(S::as_simd_f32s);
     let rows = out[keys.seen.start * dim..keys.seen.end * dim].chunks_exact_mut(dim);
     for (slot, row) in keys.within().zip(rows) {
         let weights: [f32; H] = std::array::from_fn(|head| weights[head * width + slot]);
+        if S::IS_SCALAR {
+            for (weight, x) in weights.iter().zip(x) {
+                add_scaled(row, *weight, x);
+            }
+            continue;
+        }
         let (registers, rest) = S::as_mut_simd_f32s(row);
         for (index, out) in registers.iter_mut().enumerate() {
-            for (weight, (x, _)) in weights.iter().zip(x) {
+            for (weight, (x, _)) in weights.iter().zip(&registers_of_x) {
                 *out = simd.mul_add_f32s(simd.splat_f32s(*weight), x[index], *out);
             }
         }
         for (index, out) in rest.iter_mut().enumerate() {
-            for (weight, (_, x)) in weights.iter().zip(x) {
+            for (weight, (_, x)) in weights.iter().zip(&registers_of_x) {
                 *out = weight.mul_add(x[index], *out);
             }
         }

@@ -5,9 +5,7 @@
 //! [`vectorized`]: tealight_matmul::vectorized
 
 pub(super) use tealight_divergence::single::exp;
-
-/// Independent partial sums of a reduction.
-pub(super) const LANES: usize = 16;
+pub(super) use tealight_matmul::{LANES, add_scaled};
 
 /// Sum of products, in an order fixed by the length alone.
 #[inline(always)]
@@ -34,14 +32,6 @@ pub(super) fn fold(mut sums: [f32; LANES]) -> f32 {
         width /= 2;
     }
     sums[0]
-}
-
-/// `out += scale * x`.
-#[inline(always)]
-pub(super) fn add_scaled(out: &mut [f32], scale: f32, x: &[f32]) {
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = scale.mul_add(*x, *out);
-    }
 }
 
 /// The largest value; negative infinity for none.
