@@ -85,6 +85,7 @@ impl CustomOp1 for Elementwise {
 
     fn bwd(&self, x: &Tensor, value: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
         Ok(Some(match self {
+            // (e^x)' = e^x, (log x)' = 1 / x, (tanh x)' = 1 - tanh^2 x; the first and the last read the value, not x.
             Self::Exp => (slope * value)?,
             Self::Log => (slope / x)?,
             Self::Tanh => (slope * (1.0 - value.sqr()?)?)?,
