@@ -128,6 +128,7 @@ impl ImportanceCorrection {
         };
         for tokens in offsets.split(log_ratios) {
             let (ratio, length) = (sequence_ratio(tokens), tokens.len());
+            // prod_t pi / b is the exact weight, but its variance grows exponentially in the number of tokens.
             let counts = match self {
                 Self::SequenceMask(most) => ratio <= most,
                 Self::None | Self::TokenTruncate(_) => true,
@@ -136,6 +137,7 @@ impl ImportanceCorrection {
             match self {
                 Self::None => weights.factor.extend(std::iter::repeat_n(1.0, length)),
                 Self::TokenTruncate(most) => {
+                    // min(pi / b, C) of the token alone: little variance, but prefixes stay those of the engine.
                     weights.factor.extend(tokens.iter().map(|x| x.exp().min(most)));
                 }
                 Self::SequenceMask(_) => {
@@ -164,6 +166,7 @@ impl Mismatch {
             smallest: ratios.iter().copied().fold(f64::INFINITY, f64::min),
             largest: ratios.iter().copied().fold(0.0, f64::max),
             masked: counts.iter().filter(|counts| !**counts).count() as f64 / count,
+            // Kish: (sum w)^2 / (n sum w^2), 1 where all weights are equal.
             effective: if squares > 0.0 { sum * sum / (count * squares) } else { 0.0 },
         }
     }

@@ -26,6 +26,7 @@ impl Gate {
             Gate::All => 1.0,
             Gate::Unsolved => f64::from(u8::from(correct == 0.0)),
             Gate::Gain { k } => {
+                // d Pass@k / dp = k (1 - p)^(k - 1). E[(1 - p)^m] = prod_{j < m} (b + j) / (a + b + j) of Beta(a, b).
                 let (a, b) = (correct + 0.5, samples - correct + 0.5);
                 (0..k.saturating_sub(1)).map(|j| (b + j as f64) / (a + b + j as f64)).product()
             }

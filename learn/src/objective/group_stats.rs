@@ -47,6 +47,7 @@ impl GroupStats {
     /// multiplies it by the same samples again is self-normalised, and biased in small groups.
     pub fn online_solve_rate(&self) -> f64 {
         let weight = |i: usize| match self.classes[i].is_some() {
+            // E_pi[v a / pi] = a(v = 1) = Z.
             true => (self.reference_logp[i] - self.policy_logp[i]).exp(),
             false => 0.0,
         };

@@ -92,11 +92,13 @@ impl TrustRegion {
                 (inputs.policy_logp * inputs.advantage, inputs.weight.zeros_like()?)
             }
             TrustRegion::Ppo { low, high, dual } => {
+                // E_pi[A] = E_old[rho A]; the minimum ends the gain of moving on once rho has left the interval.
                 let (gain, is_clipped) =
                     clipped(&Exp.apply(&log_ratio)?, low, high, inputs.advantage)?;
                 match dual {
                     None => (Ok(gain), is_clipped),
                     Some(dual) => {
+                        // For A < 0 the minimum has no bound as rho grows; dual clip ends it at dual A.
                         let bound = (inputs.advantage * dual)?;
                         let is_bound = gain.lt(&bound)?.to_dtype(gain.dtype())?;
                         let is_negative = inputs.advantage.lt(0.0)?.to_dtype(gain.dtype())?;
@@ -107,6 +109,7 @@ impl TrustRegion {
                 }
             }
             TrustRegion::Gspo { low, high } => {
+                // exp(mean_t (log pi - log pi_old)): one ratio and one clip for the tokens of a completion.
                 let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
                 let mean = inputs.completions.mean(&(&log_ratio * counts)?)?;
                 let ratio = inputs.completions.spread(&Exp.apply(&mean)?)?;
@@ -115,6 +118,7 @@ impl TrustRegion {
             }
             TrustRegion::Balance => {
                 let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
+                // With A = log p - log pi at the samples: (A - moved)^2 / 2 = A^2 / 2 - A moved + moved^2 / 2.
                 let moved = inputs.completions.sum(&(&log_ratio * counts)?)?;
                 // The tokens of a completion sum to half of its square.
                 let square = ((inputs.completions.spread(&moved)? * &log_ratio)? * 0.5)?;
@@ -122,6 +126,7 @@ impl TrustRegion {
                 (gain, inputs.weight.zeros_like()?)
             }
             TrustRegion::Cispo { high } => {
+                // The truncated importance weight is a constant; the gradient goes through log pi alone.
                 let ratio = Exp.apply(&log_ratio.detach())?;
                 let is_clipped = ratio.gt(1.0 + high)?.to_dtype(ratio.dtype())?;
                 let bound = ratio.ones_like()?.affine(0.0, 1.0 + high)?;
