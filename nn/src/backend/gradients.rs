@@ -30,6 +30,7 @@ pub enum Gradient {
 impl Gradient {
     /// The size of the largest value; not a number where any is not.
     pub fn largest(&self) -> Result<f32> {
+        // `f32::max` would lose a NaN, which is what the caller asks about.
         let larger = |most: f32, x: f32| if x > most || x.is_nan() { x } else { most };
         match self {
             Gradient::Cpu(values) => Ok(values.iter().map(|x| x.abs()).fold(0.0, larger)),

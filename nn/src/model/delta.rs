@@ -77,6 +77,7 @@ impl DeltaRule {
         grads: &mut GradAccumulator,
     ) -> Result<B::Array> {
         let SavedDelta { inputs: [raw, mut gate, b, a], mixed, result } = saved;
+        // Computed again from the rule's result, which the norm's gradient reads in any case.
         let mut normed = backend.head_norm(&result, &self.norm)?;
         backend.gated_backward(Activation::Silu, &mut gate, &mut normed, &grad)?;
         let mut d_result = backend.zeros_like(&result)?;

@@ -314,6 +314,8 @@ impl Layer {
         let inside = match saved.inside {
             Some(inside) => inside,
             None => {
+                // Gradient checkpointing: one more forward pass of this layer instead of its activations in memory for
+                // all layers.
                 let mut stream = backend.stream(&input)?;
                 let again = self.forward_saved(at, &mut stream)?;
                 again.inside.expect("just computed")
@@ -324,6 +326,8 @@ impl Layer {
         let [of_mixing, of_feed_forward] = results;
 
         let block = &self.feed_forward;
+        // y = x + f(norm(x)): dx = dy + J_norm^T J_f^T dy, so that `dx` keeps dy and each block adds its own part. The
+        // gated product [N, intermediate] is computed again: an element-wise step costs less than keeping it.
         let gated = backend.gated(self.activation, &gate, &up)?;
         let d_gated = block.result_backward(at, &gated, of_feed_forward, dx, grads)?;
         drop(gated);

@@ -108,6 +108,7 @@ pub(super) fn backward<B: Backend>(
         backend.scale(&mut grad, architecture.logits_scale)?;
     }
     let mut dx = backend.zeros_like(&grad)?;
+    // From here `dx` is the gradient of the residual stream, which every layer adds to.
     backend.norm_backward(&last, &decoder.norm, &grad, &mut dx, grads)?;
     drop((grad, last));
     for (layer, saved) in decoder.layers.iter().zip(layers).rev() {

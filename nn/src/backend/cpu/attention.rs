@@ -172,11 +172,13 @@ impl AttendGrads<'_> {
             scratch: [weights, score_grads],
             gradients: [dq, dk, dv],
         } = self;
+        // p is computed again from q and k: keeping it would take queries x keys of memory.
         let [of_keys, of_values] = blocks.each_ref().map(|blocks| keys.within_blocks(blocks));
         keys.clear::<H>(weights);
         products::<S, H>(simd, keys, q, of_keys, weights);
         softmax(keys, weights);
         keys.clear::<H>(score_grads);
+        // dp = grad . v has the access pattern of q . k, so that values are in blocks here too.
         products::<S, H>(simd, keys, grad, of_values, score_grads);
         let (within, width) = (keys.within(), keys.blocks().len());
         for (score_grads, weights) in
@@ -184,12 +186,14 @@ impl AttendGrads<'_> {
         {
             let (score_grads, weights) =
                 (&mut score_grads[within.clone()], &weights[within.clone()]);
+            // The softmax's Jacobian is diag(p) - p p^T: sum p dp is what normalisation gives back.
             let mean = dot(weights, score_grads);
             for (score_grad, weight) in score_grads.iter_mut().zip(weights) {
                 *score_grad = weight * (*score_grad - mean) * keys.scale;
             }
         }
         let k = &k[keys.seen.start * keys.dim..keys.seen.end * keys.dim];
+        // dq = ds k, dk = ds^T q, dv = p^T grad; the last two add up over query heads, which share the key-value head.
         combine::<S, H>(simd, keys, score_grads, (k, keys.seen.start), dq);
         spread::<S, H>(simd, keys, score_grads, q, dk);
         spread::<S, H>(simd, keys, weights, grad, dv);
@@ -234,6 +238,7 @@ fn products<S: Simd, const H: usize>(
         let at = first - slots.start + index * LANES;
         let lines = S::as_simd_f32s(block).0;
         for register in 0..registers {
+            // Two chains of sums, so that an addition need not wait for the one before it.
             let mut even = [simd.splat_f32s(0.0); H];
             let mut odd = even;
             for (pair, lines) in lines.chunks(2 * registers).enumerate() {
@@ -262,6 +267,7 @@ fn softmax(keys: &Keys, weights: &mut [f32]) {
     for row in weights.chunks_exact_mut(keys.blocks().len()) {
         row[..within.start].fill(f32::NEG_INFINITY);
         row[within.end..].fill(f32::NEG_INFINITY);
+        // softmax(x) = softmax(x - max): no exponential overflows. Slots that are not seen have e^-inf.
         let largest = max(row);
         for weight in row.iter_mut() {
             *weight = exp((*weight - largest) * scale);

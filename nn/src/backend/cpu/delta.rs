@@ -68,6 +68,7 @@ impl Decay<'_> {
     /// `g` of a head, and its slope by `a`.
     fn log_decay(&self, head: usize, a: f32) -> (f32, f32) {
         let (x, rate) = (a + self.dt_bias[head], -exp(self.a_log[head]));
+        // softplus(x) = max(x, 0) + log(1 + e^-|x|), whose derivative is sigmoid(x).
         (rate * (x.max(0.0) + ln_1p(exp(-x.abs()))), rate * sigmoid(x))
     }
 }
@@ -99,6 +100,8 @@ impl<'a> Rule<'a> {
                         let heads = out.chunks_exact_mut(dim).zip(x.chunks_exact(dim));
                         for (head, (out, x)) in heads.enumerate() {
                             let scale = if head < sizes.key_heads { root } else { 1.0 };
+                            // Keys of length 1 make I - beta k k^T a contraction for beta in (0, 1): the state cannot
+                            // grow.
                             let scale = scale / (dot(x, x) + EPS).sqrt();
                             out.iter_mut().zip(x).for_each(|(out, x)| *out = x * scale);
                         }
@@ -232,6 +235,7 @@ impl<'a> Rule<'a> {
                     let (is_key, head) =
                         (place / self.sizes.key_heads, place % self.sizes.key_heads);
                     unit_grad.fill(0.0);
+                    // Value heads of a group read the same key and query: their gradients add up.
                     for value in head * self.sizes.group()..(head + 1) * self.sizes.group() {
                         let (grads, at) = unit_of(token, value);
                         let unit = &grads.unit[is_key][at * key_dim..][..key_dim];
@@ -258,6 +262,7 @@ impl<'a> Rule<'a> {
             let (grads, at) = unit_of(token, head);
             let [of_decay, of_beta] = grads.gates[at];
             let ((g, slope), beta) = (decay.log_decay(head, a[index]), self.gates[2 * index + 1]);
+            // beta = sigmoid(b); alpha = e^g with g = -e^(A_log) softplus(a + dt_bias), so that dg / dA_log = g.
             d_b[index] = of_beta * beta * (1.0 - beta);
             d_a[index] = of_decay * slope;
             d_log[head] += of_decay * g;

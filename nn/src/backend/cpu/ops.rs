@@ -149,6 +149,7 @@ impl Backend for Cpu {
         let mut out = to.unwrap_or_else(|| self.pool.take(rows * inner));
         with_weight(weight, |weight| {
             let data = Output { data: &mut out, stride: inner, adds };
+            // y = x W^T: dx = dy W.
             multiply(Matrix::new(grad, rows, width), weight.plain(), data, true);
             Ok(())
         })?;

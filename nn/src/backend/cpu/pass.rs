@@ -156,6 +156,7 @@ impl Pass {
                     let token = order.as_ref().map_or(first + index, |order| order[first + index]);
                     let VisibleKeys { row, count } = self.seen[token];
                     let q = &q[token * width..][..width][columns.clone()];
+                    // In a row that evicts, slot 0 holds token `gone`.
                     let gone = layout.first(count);
                     let seen = count.saturating_sub(window) - gone..count - gone;
                     let parts = rows.of_head(row, head);
@@ -210,6 +211,7 @@ impl Pass {
                     seen.extend(of_suffix(values, keys, dim));
                     seen
                 };
+                // A run's own queries, and all keys that they see: those of its prefix first.
                 let (q, grad) = (of_suffix(q, queries, wide), of_suffix(grad, queries, wide));
                 let (k, v) = (seen(k), seen(v));
                 let mut gradients = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];

@@ -150,6 +150,7 @@ impl Cpu {
             let mut out = self.pool.take(x.len() / inner * width);
             if let Some(bias) = bias {
                 with_values(&bias.values, |bias| {
+                    // The product is added to rows that hold the bias: one pass over memory less.
                     out.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(bias));
                     Ok(())
                 })?;
@@ -181,6 +182,7 @@ impl Cpu {
     ) -> Result<()> {
         let (width, inner) = weight.dims2()?;
         let rows = x.len() / inner;
+        // y = x W^T + b: dW = dy^T x, db = the sum of dy over rows.
         let left = Matrix::new(grad, rows, width).transposed();
         let data = grads.on_cpu(weight, &self.pool);
         let right = Right::Plain(Matrix::new(x, rows, inner));

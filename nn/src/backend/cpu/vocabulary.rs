@@ -99,6 +99,7 @@ impl RowSums {
 
     /// Entropy in nats.
     pub(crate) fn entropy(&self) -> f32 {
+        // With z the scaled logits less the largest: H = -sum p log p = log sum e^z - sum e^z z / sum e^z.
         ln(self.mass) - self.moment / self.mass
     }
 
@@ -119,6 +120,8 @@ impl RowSums {
         let top = max(logits).max(self.top);
         if self.mass > 0.0 {
             // The sum so far was scaled by another maximum.
+            // e^(z + shift) = e^z e^shift: the mass is multiplied by e^shift, sum e^z z becomes e^shift sum e^z (z +
+            // shift).
             let shift = (self.top - top) * inverse;
             let shrink = exp(shift);
             self.moment = (self.moment + self.mass * shift) * shrink;
