@@ -106,6 +106,7 @@ impl ListedAnswers {
 
     /// Adds up the probabilities of each answer's sequences.
     fn summed(&self, of_rows: &[f64]) -> Vec<f64> {
+        // log sum_s e^(logp_s), the largest of an answer taken out: a long spelling's probability underflows.
         let mut top = vec![f64::NEG_INFINITY; self.modes.len()];
         for (mode, logp) in self.mode_of.iter().zip(of_rows) {
             top[*mode] = top[*mode].max(*logp);

@@ -26,6 +26,7 @@ impl Completions {
     /// Sums `[B]` of the tokens of each completion, of `x` `[N]`.
     pub fn sum(&self, x: &Tensor) -> Result<Tensor> {
         let zeros = Tensor::zeros(self.lengths.len(), x.dtype(), x.device())?;
+        // By index and not by a mask [B, N], which would be quadratic in the completions.
         zeros.index_add(&self.owner, x, 0)
     }
 

@@ -176,6 +176,7 @@ impl Matching {
     /// The weight of a stored sample, and its `log(p / a)`, given that: samples of the base stand for the target by
     /// their density, filtered ones are the target's.
     pub fn weigh(&self, log_weight: f64) -> (f64, f64) {
+        // E_p[..] = E_a[(p / a) ..] on samples of the base; filtered samples are distributed as p* already.
         let weight = if self.sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
         // A sample that the target cannot produce has weight 0; its ratio only has to be a number.
         (weight, if log_weight.is_finite() { log_weight } else { 0.0 })
