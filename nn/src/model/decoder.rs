@@ -166,6 +166,7 @@ impl Decoder {
         for linear in self.layers.iter().flat_map(Layer::linears) {
             let Some(adapter) = &linear.adapter else { continue };
             let weight = int8::widened(&linear.weight.values)?;
+            // Added in f32 and rounded once: an adapter's part is often below a step of bf16.
             let wide = weight.to_dtype(DType::F32)? + adapter.product()?.to_dtype(DType::F32)?;
             merged.push((linear.weight.name.to_string(), wide?.to_dtype(weight.dtype())?));
         }

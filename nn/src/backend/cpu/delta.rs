@@ -100,8 +100,7 @@ impl<'a> Rule<'a> {
                         let heads = out.chunks_exact_mut(dim).zip(x.chunks_exact(dim));
                         for (head, (out, x)) in heads.enumerate() {
                             let scale = if head < sizes.key_heads { root } else { 1.0 };
-                            // Keys of length 1 make I - beta k k^T a contraction for beta in (0, 1): the state cannot
-                            // grow.
+                            // Keys of length 1: S = (I - beta k k^T) P + beta k v^T amplifies nothing of P.
                             let scale = scale / (dot(x, x) + EPS).sqrt();
                             out.iter_mut().zip(x).for_each(|(out, x)| *out = x * scale);
                         }
