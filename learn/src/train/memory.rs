@@ -165,6 +165,7 @@ impl MemoryPlan {
 
     /// Most bytes at one time.
     pub fn peak(&self) -> u64 {
+        // A rollout's cache is freed before the step, the gradients after it: the larger of the two counts.
         let lasting = self.base + self.policy + self.optimizer + self.activations;
         lasting + (self.packed + self.cache).max(self.gradients + self.logits)
     }

@@ -46,6 +46,7 @@ impl Schedule {
     /// The rate of step `step` (from 0) of `total`.
     pub fn rate(&self, step: usize, total: usize) -> f64 {
         if step < self.warmup_steps {
+            // From step + 1: a first step with rate 0 would be lost.
             return self.learning_rate * (step + 1) as f64 / self.warmup_steps as f64;
         }
         let rest = total.saturating_sub(self.warmup_steps).max(1) as f64;

@@ -116,6 +116,7 @@ fn add_rollouts(
             loss.total = (loss.total + vocabulary)?;
         }
         if share != 1.0 {
+            // Weights are of the whole step's totals, so that micro-batches add up to the gradient of one large batch.
             loss.total = (loss.total * share)?;
         }
         stats.loss += scalar(&loss.total)?;
@@ -129,6 +130,7 @@ fn add_rollouts(
     }
     for (completions, _) in rank_passes(run, batch, &zero_gradient, dropout_counter) {
         let sequences = at(&batch.sequences, &completions);
+        // These completions only count in the logged means: a forward pass is enough.
         let scores = token_logp(run.policy.decoder(), &sequences, temperature)?;
         let micro_batch = batch.finish(&completions, &(&scores).into())?;
         let tensors = finished(&completions, &micro_batch)?;

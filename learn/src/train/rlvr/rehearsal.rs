@@ -84,6 +84,7 @@ pub(super) fn add_stored(
                 run.plan.stored_loss(&inputs(StoredWeight::Samples { weight, log_weight }))?
             }
         };
+        // Samples of a target count whole, rehearsed completions token by token.
         let divisor = if run.plan.matching().is_some() { items.len() } else { tokens * updates };
         stats.logp += scalar(&forward.logp().detach().sum_all()?)? / (tokens * updates) as f64;
         stats.clamped += loss.cut / divisor as f64;
@@ -123,6 +124,7 @@ fn sample_weights(
         let beta = run.beta(item.problem, step);
         let log_weight = matching.target.log_weight(item.is_correct, validity, beta);
         let (weight, log_weight) = matching.weigh(log_weight);
+        // The mean over the step's samples of (p / a) times the loss: E_a[(p / a) ..] = E_p[..].
         (weight / count as f64, log_weight)
     };
     items.iter().map(weigh).unzip()
