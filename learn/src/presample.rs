@@ -88,7 +88,7 @@ pub struct PromptSamples {
 }
 
 impl PromptSamples {
-    /// Right completions.
+    /// Number of correct completions.
     pub fn correct(&self) -> usize {
         self.samples.iter().filter(|sample| sample.is_correct()).count()
     }

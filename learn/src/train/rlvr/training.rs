@@ -136,6 +136,7 @@ fn step(
         metrics.add(&stats, update);
         stats.advantages.iter().for_each(|(row, advantage)| advantages[*row] = *advantage);
         metrics.grad_norm = f64::NAN;
+        // A step that is not finite would destroy the moments as well as the weights.
         if metrics.loss.is_finite() {
             metrics.grad_norm = optimizer.step(run.policy, &gradients, metrics.learning_rate)?;
         }

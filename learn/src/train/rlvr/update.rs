@@ -59,6 +59,7 @@ impl UpdateStats {
         let count = sums.len();
         let mut local: Vec<f64> = sums.iter().map(|sum| **sum).collect();
         local.push(rollouts.logp_difference);
+        // Each rank's numbers are of its own rows, already divided by the totals of all.
         let all = ranks.gather_numbers(local)?;
         for (place, sum) in sums.into_iter().enumerate() {
             *sum = all.iter().map(|numbers| numbers[place]).sum();
