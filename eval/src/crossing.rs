@@ -79,6 +79,7 @@ pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> CrossingPoint {
     let Some(above) = (1..ks.len()).find(|i| gap(*i) > 0.0) else { return CrossingPoint::Never };
     let after = 1 + (0..above).rev().find(|i| gap(*i) < 0.0).unwrap_or(0);
     let (before, now) = (gap(after - 1), gap(after));
+    // gap = 0 on the line between the two points, in log k.
     let share = before / (before - now);
     let (low, high) = ((ks[after - 1] as f64).ln(), (ks[after] as f64).ln());
     CrossingPoint::K((low + share * (high - low)).exp())
@@ -137,6 +138,7 @@ pub fn crossing(ks: &[usize], base: &[Tally], runs: &[&[Tally]]) -> Crossing {
             Some(step) => CrossingPoint::K(intervals[step].0),
             None => CrossingPoint::Never,
         };
+    // Inverted tests (as Fieller's set): the interval holds the k at which "no difference yet" is not rejected.
     let (low, high) = (first(|gap| gap.high >= 0.0), first(|gap| gap.low > 0.0));
     // The crossing itself lies between two steps.
     let least = |a: CrossingPoint, b: CrossingPoint| if b < a { b } else { a };

@@ -94,6 +94,7 @@ impl ListedProblem {
     }
 
     fn hill_1(&self) -> f64 {
+        // 0 log 0 = 0.
         let entropy = |share: &f64| if *share > 0.0 { -share * share.ln() } else { 0.0 };
         self.shares().iter().map(entropy).sum::<f64>().exp()
     }
@@ -115,6 +116,7 @@ impl ListedProblem {
 
 /// The probability that something of probability `p` is among k samples.
 fn seen(p: f64, k: usize) -> f64 {
+    // 1 - (1 - p)^k by log1p and expm1: exact for p of 1e-20 as well.
     -(k as f64 * (-p.min(1.0)).ln_1p()).exp_m1()
 }
 

@@ -52,9 +52,12 @@ pub fn amount(values: &[f64]) -> Estimate {
 pub fn share(values: &[f64]) -> Estimate {
     let Some((value, variance)) = moments(values) else { return Estimate::NONE };
     let count = values.len() as f64;
+    // m (1 - m) is the largest variance that values in [0, 1] with mean m can have: that of single trials.
     let largest = value * (1.0 - value);
+    // The squares of the distances of 0 and 1 from the mean.
     let both_ends = value * value + (1.0 - value) * (1.0 - value);
     let variance = variance + both_ends / count;
+    // n' = n m (1 - m) / variance binomial trials have a mean with the variance that these n problems show.
     let worth = (count * largest / variance).max(count);
     let narrower = match values.len() {
         1 => 1.0,

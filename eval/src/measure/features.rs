@@ -52,6 +52,8 @@ impl<'a> Shares<'a> {
         if r == 0 || self.answers < r {
             return None;
         }
+        // E[-sum_f (j_f / r) log(j_f / r)], j_f the times that feature f is drawn: a sum over features of E over j_f
+        // alone.
         let of_feature = |shares: &Vec<(f64, usize)>| -> f64 {
             let chances = self.chances(shares, r);
             let part = |(times, chance): (usize, &f64)| {
@@ -76,6 +78,7 @@ impl<'a> Shares<'a> {
                 // This answer is among m of so many.
                 let within = m as f64 / seen as f64;
                 for j in 0..=m {
+                    // A Poisson binomial: with chance `share` this answer's draw is the feature.
                     let chosen = if j > 0 { share * at[m - 1][j - 1] } else { 0.0 };
                     let with = chosen + (1.0 - share) * at[m - 1][j];
                     at[m][j] = (1.0 - within) * at[m][j] + within * with;

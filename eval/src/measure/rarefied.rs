@@ -41,6 +41,7 @@ pub fn rarefied(counts: &[usize], r: usize) -> Option<Rarefied> {
         }
     }
     let share = |times: usize| times as f64 / r as f64;
+    // Entropy depends on counts alone: sum_j seen_j (-j / r log j / r) is linear in seen, so that means go in.
     let entropy: f64 = (1..=r).map(|j| -seen[j] * share(j) * share(j).ln()).sum();
     let pairs: usize = counts.iter().map(|count| count * count.saturating_sub(1)).sum();
     let agree = pairs as f64 / (right * (right - 1)) as f64;

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
 
-/// Right completions of a problem that are compared, the first ones drawn; problems with fewer have no
+/// Correct completions of a problem that are compared, the first ones drawn; problems with fewer have no
 /// value.
 pub const TEXTS: usize = 8;
 

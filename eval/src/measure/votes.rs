@@ -44,6 +44,7 @@ pub fn majority_at_k(correct: usize, wrong: &[usize], silent: usize, k: usize) -
         } else {
             others(wrong, silent, votes, rest, &choose)
         };
+        // P(the correct answer has v votes) times the share of the ways in which the others have fewer, ties divided.
         chance += choose.coefficient(correct, votes) * share / choose.coefficient(n, k);
     }
     Some(chance)
