@@ -111,6 +111,7 @@ fn hull(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in sorted {
         while let [.., a, b] = hull[..]
+            // b is on or below the line from a to the new point.
             && (b.0 - a.0) * (point.1 - a.1) >= (b.1 - a.1) * (point.0 - a.0)
         {
             hull.pop();

@@ -1,6 +1,5 @@
 //! How often intervals hold the known difference, how often an objective is found to differ from itself and from
-//! others,
-//! and what the spacing of checkpoints changes. `TEALIGHT_STUDIES=2000` simulates as many studies as that.
+//! others, and what the spacing of checkpoints changes. `TEALIGHT_STUDIES=2000` simulates as many studies as that.
 
 use rayon::prelude::*;
 

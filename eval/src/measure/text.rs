@@ -137,6 +137,7 @@ fn bleus<const TEXTS: usize>(orders: &[Grams<TEXTS>; 4]) -> [f64; TEXTS] {
             .min_by_key(|other| (other.abs_diff(length), *other))
             .unwrap_or(0) as f64;
         let length = length as f64;
+        // Precisions reward short texts: BLEU's penalty e^(1 - reference / length).
         let brevity = if length >= closest { 1.0 } else { (1.0 - closest / length).exp() };
         brevity * log_precision.exp()
     })
