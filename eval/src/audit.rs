@@ -69,6 +69,7 @@ pub fn rates(strata: &[Stratum]) -> Option<Rates> {
         let shares: Vec<f64> = posteriors
             .iter()
             .map(|posterior| {
+                // A draw from the posterior is the inverse CDF of a uniform number.
                 let uniform = ((rng.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
                 posterior.as_ref().map_or(f64::NAN, |beta| beta.inverse_cdf(uniform))
             })
@@ -79,6 +80,7 @@ pub fn rates(strata: &[Stratum]) -> Option<Rates> {
     }
     let mut estimates = rates.iter().zip(&mut draws).map(|(value, draws)| {
         draws.sort_by(f64::total_cmp);
+        // A ratio of sums of betas has no distribution by name: quantiles of draws.
         let at = |chance: f64| draws[((DRAWS as f64 * chance) as usize).min(DRAWS - 1)];
         let (low, high) = (at(TAIL), at(1.0 - TAIL));
         // Where no error was seen the value lies at the end of its range, and belongs into the interval.

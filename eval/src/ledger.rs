@@ -165,6 +165,7 @@ fn point(scored: &Scored, modes: &[Mode], base: &[f64], bins: &[usize]) -> Point
     let survives: Vec<Vec<bool>> = SHARES
         .iter()
         .map(|share| {
+            // pi(y) >= s a(y), in logarithms.
             let at_least = |(own, base): (&f64, &f64)| *own >= base + share.ln();
             scored.logp.iter().zip(base).map(at_least).collect()
         })

@@ -2,7 +2,7 @@
 //! away, and how often that happens.
 //!
 //! With `g'` the model given that it is correct and AR its acceptance rate,
-//! `KL(p* || model) = KL(p* || g') - log AR`: one number prices both fidelity and cost.
+//! `KL(p* || model) = KL(p* || g') - log AR`: one number measures both fidelity and cost.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::{Classes, ProblemRequest, Sample, Solver, Tally};
 pub struct Rejected {
     /// The problem's id.
     pub problem: String,
-    /// Right answers kept, at most as many as wanted.
+    /// Correct answers kept, at most as many as wanted.
     pub accepted: usize,
     /// Answers sampled until then.
     #[serde(rename = "drawn")]
@@ -80,12 +80,14 @@ impl Rejected {
     /// The logarithm of the chance that an answer is correct, without bias where the wanted n were found: `n` correct
     /// answers among `num_samples` give `-(1/n + ... + 1/(num_samples - 1))`. `None` where no answer was correct.
     pub fn log_acceptance_rate(&self) -> Option<f64> {
+        // N of the n-th success is negative binomial: E[1/n + .. + 1/(N - 1)] = -log p.
         let terms = (self.accepted..self.num_samples).map(|i| 1.0 / i as f64);
         (self.accepted > 0).then(|| -terms.sum::<f64>())
     }
 
     fn from_tally(tally: Tally, wanted: usize) -> Self {
         let (accepted, num_samples) = (tally.correct as f64, tally.samples as f64);
+        // n / N is too high where sampling stops at a success.
         let acceptance_rate = if tally.correct == wanted && wanted > 1 {
             (accepted - 1.0) / (num_samples - 1.0)
         } else {

@@ -227,6 +227,7 @@ impl Summary {
         let of_samples = |count: fn(&Tally) -> usize| {
             tallies.iter().map(count).sum::<usize>() as f64 / total as f64
         };
+        // Shares c / n as they are: at few samples the noise of c / n is part of the distribution.
         let cover = |tau: &f64| {
             (tau.to_string(), share(&each(&|tally| f64::from(validity(tally) >= *tau))))
         };

@@ -54,6 +54,7 @@ impl Matched {
             let counts = tally.classes.at(Level::Solution).multiplicities();
             counts.into_iter().sum::<usize>() >= right
         };
+        // Problems that all have: other problems for each model would compare easy ones with hard ones.
         let everyone = |i: &usize| {
             has_enough(&evaluations.base[*i])
                 && evaluations.runs.iter().chain(evaluations.table).all(|run| has_enough(&run[*i]))

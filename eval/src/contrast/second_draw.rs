@@ -86,6 +86,8 @@ fn weighted(evaluations: &Evaluations<'_>, weights: &[f64], k: usize) -> Vec<Vec
     let mut rows =
         differences(evaluations.base, evaluations.runs, &|tally| tally_pass_at_k(tally, k));
     for row in &mut rows {
+        // rho_b' (rho_m - rho_b): a weight of the draw b itself would choose problems on which b was lucky (regression
+        // to the mean).
         row.iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);
     }
     rows
