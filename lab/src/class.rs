@@ -77,6 +77,8 @@ impl Table {
                     let key = class.context(prompt, &output[..place]);
                     let context = *known.entry(key).or_insert(next);
                     counts.resize(known.len() * world.vocabulary, 0.0);
+                    // max_theta E_p[log pi] of a table is reached at the expected counts of transitions, normalised:
+                    // moment matching.
                     counts[context * world.vocabulary + token] += chance;
                     contexts.push(context as u32);
                     cells.push((context * world.vocabulary + token) as u32);

@@ -200,6 +200,7 @@ pub(super) fn slopes(
             true => divergence.at_infinity(),
             false => divergence.f_prime(logp - log_p),
         };
+        // grad D_f(pi || p) = E_pi[f'(pi / p) grad log pi]; outputs without p have f'(inf).
         share * logp.exp() * slope
     };
     log_p.iter().zip(logp).map(slope).collect()
@@ -302,6 +303,7 @@ impl Chain {
         let (optimum, fixed_point) = (divergence(&self.optimum), divergence(&self.fixed_point));
         let (stepped, total) = (mean(&|run| divergence(&run[0])), mean(&|run| divergence(&run[1])));
         let gap = |run: &[Vec<f64>; 2]| divergence(&run[1]) - divergence(&run[0]);
+        // Each run is paired with its own expected updates: what the start adds cancels.
         let variance = mean(&|run| (gap(run) - (total - stepped)).powi(2)) * count;
         let measured = |logp: &Vec<f64>| {
             let rows = logp.chunks(world.outputs.len());

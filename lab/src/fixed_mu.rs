@@ -176,6 +176,7 @@ impl ClassConstraint<'_> {
             return Ok(optimum);
         }
         for _ in 0..HALVINGS {
+            // Bisection in log beta: validity at the optimum falls with beta, by jumps where optima change.
             let middle = (high * low).sqrt();
             let (_, measures) = self.optimum(middle, vec![at.clone()])?;
             if measures.validity >= mu {

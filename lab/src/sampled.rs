@@ -44,6 +44,7 @@ pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Ve
         for y in 0..mass.len() {
             for z in 0..mass.len() {
                 let pair = advantages(&plan, &[sample_stats(stats, &[y, z])]).remove(0);
+                // E over pairs (y, z) of the mean over both: pi(y) times the advantage that y has against z.
                 advantage[y] += 0.5 * mass[z] * pair[0];
                 advantage[z] += 0.5 * mass[y] * pair[1];
             }
@@ -122,6 +123,7 @@ impl Scores {
         let next = &self.next[context];
         let slots = &mut gradient[context * next.len()..(context + 1) * next.len()];
         for (index, (slot, chance)) in slots.iter_mut().zip(next).enumerate() {
+            // grad log softmax = onehot - pi.
             *slot += factor * (f64::from(u8::from(index == token)) - chance);
         }
     }
@@ -331,6 +333,7 @@ pub fn estimate(
     let variance: Vec<f64> = squares
         .iter()
         .zip(&mean)
+        // E[x^2] - E[x]^2, without bias by n / (n - 1); rounding may leave less than 0.
         .map(|(s, m)| (s / count - m * m).max(0.0) * count / (count - 1.0))
         .collect();
     Ok(GradientEstimate {

@@ -203,6 +203,7 @@ fn collapsed(world: &World, class: Class) -> Result<Table> {
         if !world.is_right.iter().any(|is_right| is_right[output]) {
             continue;
         }
+        // A little of the base: from a point mass no gradient leads away.
         let mut towards: Vec<f64> = world.base.iter().map(|a| 0.002 * a).collect();
         towards[output] += 0.998;
         let table = Table::project(world, class, &vec![towards; world.is_right.len()])?;

@@ -183,6 +183,7 @@ impl World {
                 (0..length).map(|place| digit(place) % vocabulary).collect()
             })
             .collect();
+        // a(y) = a(y_1) prod_t a(y_t | y_{t - 1}).
         let chance = |y: &Vec<usize>| {
             initial[y[0]] * y.windows(2).map(|pair| rows[pair[0]][pair[1]]).product::<f64>()
         };

@@ -62,6 +62,7 @@ impl Degeneracy {
         let random: Vec<Vec<f64>> =
             (0..RANDOM).map(|number| random(world, request.seed, number)).collect();
         let valid = policies.iter().map(|(_, q)| q).chain(&random);
+        // KL(q || a) = KL(q || p*) - log A for every q without incorrect outputs.
         let excess = |q: &Vec<f64>| kl(q, &world.base) - kl(q, &pstar) + world.solve_rate(0).ln();
         let error = valid.map(|q| excess(q).abs()).fold(0.0, f64::max);
         let from_base = |q: &Vec<f64>| kl(q, &world.base);
@@ -160,6 +161,7 @@ fn likeliest(pstar: &[f64]) -> Vec<f64> {
 /// A policy that is always correct, drawn evenly from all of them.
 fn random(world: &World, seed: u64, number: u64) -> Vec<f64> {
     let mut stream = RngKey { seed, step: STREAM }.stream(0, number);
+    // Exponentials over their sum are uniform on the simplex (Dirichlet with parameters 1).
     let mut weight = || -(1.0 - stream.uniform()).ln();
     let weights: Vec<f64> =
         world.is_right[0].iter().map(|right| if *right { weight() } else { 0.0 }).collect();
@@ -177,6 +179,7 @@ fn ascent(world: &World, seed: u64) -> Result<Vec<f64>> {
         let policy = member.policy(at);
         let right = policy.logp.iter().zip(&world.is_right[0]);
         let slopes: Vec<f64> =
+            // grad E[v] = sum_{v = 1} pi(y) grad log pi(y); descent follows minus that.
             right.map(|(logp, right)| if *right { -logp.exp() } else { 0.0 }).collect();
         Ok(member.gradient(at, &policy, &slopes))
     })?;

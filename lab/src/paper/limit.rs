@@ -125,6 +125,7 @@ impl Model {
     /// has no bound.
     pub fn growth(&self) -> f64 {
         let [.., before, last] = self.smoothed.as_slice() else { return 0.0 };
+        // On incorrect outputs the mixture is share a: KL grows by (1 - m) log of the factor by which the share falls.
         (last.1 - before.1) / (self.incorrect * (before.0 / last.0).ln())
     }
 }
