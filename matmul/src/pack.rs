@@ -166,6 +166,8 @@ impl Panel {
             for from in (0..*width).step_by(BLOCK) {
                 let columns = from..(from + BLOCK).min(*width);
                 // Missing values are zero.
+                // 16 x 16 at a time: rows of the block are read and columns written within 1 KiB, not with a stride of
+                // a line.
                 let mut block = [[0f32; BLOCK]; BLOCK];
                 for column in columns.start..columns.end.min(there) {
                     let line = &mut block[column - from][..places.len()];
