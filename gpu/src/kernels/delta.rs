@@ -215,7 +215,9 @@ pub fn delta_back(
     let longest = runs.iter().map(|run| run.tokens.len()).max().unwrap_or(0);
     let marks = longest.div_ceil(CHUNK);
     let size = rule.key_dim * rule.value_dim;
+    // Gradient checkpointing along the sequence: one state every 16 tokens, and those of the chunk in hand.
     let scratch = (marks + CHUNK) * size + 2 * CHUNK * rule.value_dim;
+    // Runs that go on first: their state gradients add up to that of the run before them.
     for runs in [go_on, begin].into_iter().filter(|runs| !runs.is_empty()) {
         let groups = runs.len() * heads;
         let at_once = (MOST_SCRATCH / scratch).clamp(1, groups.max(1));
