@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Tokens that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// How many.
+    /// Number of tokens.
     pub tokens: usize,
     /// Tokens before the first of them.
     pub past: usize,

@@ -23,7 +23,7 @@ pub struct Decoder {
     pub(super) layers: Vec<Layer>,
     pub(super) norm: Norm,
     pub(super) head: Parameter,
-    /// Of [`Architecture::ropes`].
+    /// Tables of cosines and sines, one for each of [`Architecture::ropes`].
     pub(super) ropes: Arc<Vec<RopeTable>>,
     /// Keep the input of each layer alone for the backward pass, and compute the rest again.
     pub(super) recomputes: bool,
@@ -75,7 +75,7 @@ impl Decoder {
         self.norm.weight.values.dtype()
     }
 
-    /// Where it is.
+    /// The device of its weights.
     pub fn device(&self) -> &Device {
         self.embedding.values.device()
     }

@@ -37,7 +37,7 @@ enum Mixed<B: Backend> {
 #[derive(Debug, Clone)]
 struct Block {
     before: Option<Norm>,
-    /// The last projection.
+    /// The projection back to the residual stream, `o_proj` or `down_proj`.
     output: Linear,
     after: Option<Norm>,
     /// The factor of the result.

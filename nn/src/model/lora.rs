@@ -101,9 +101,9 @@ pub fn fresh(
 /// The adapter of one projection.
 #[derive(Debug, Clone)]
 pub(super) struct LowRank {
-    /// `[r, in]`.
+    /// Down-projection `[r, in]`.
     pub(super) a: Parameter,
-    /// `[out, r]`.
+    /// Up-projection `[out, r]`, zero at first.
     pub(super) b: Parameter,
     scale: f64,
     dropout: f64,

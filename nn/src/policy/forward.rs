@@ -23,7 +23,7 @@ pub struct FullVocabulary<'a> {
 /// Another model's next-token distributions at the same positions.
 #[derive(Clone)]
 pub struct Base<'a> {
-    /// That model.
+    /// The other model, whose output layer gives its distributions.
     pub decoder: &'a Decoder,
     /// Its distributions at these positions.
     pub distributions: Distributions,

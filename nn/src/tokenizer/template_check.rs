@@ -14,7 +14,7 @@ use minijinja::syntax::SyntaxConfig;
 
 /// Longest tag, in bytes. The longest of the templates that models come with have some 2,000.
 pub(super) const MAX_TAG: usize = 16 << 10;
-/// Most tags.
+/// Most tags of a template.
 pub(super) const MAX_TAGS: usize = 10_000;
 
 /// A token of a tag, as far as namespaces are concerned.

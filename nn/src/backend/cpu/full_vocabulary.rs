@@ -26,7 +26,7 @@ pub(crate) struct DivergenceTerm<'a> {
     pub(super) base: Base<'a>,
     /// Sums `[N]` over the vocabulary of `a u f'(u)`.
     pub(super) slopes: &'a [f32],
-    /// `[N]`.
+    /// Gradient of the divergences, `[N]`.
     pub(super) grad: &'a [f32],
 }
 

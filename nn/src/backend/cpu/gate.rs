@@ -14,7 +14,7 @@ const BLOCK: usize = 1024;
 const SLOPE: f32 = 1.595_769;
 const CUBIC: f32 = 0.044_715;
 
-/// To `out`.
+/// Writes `activation(gate) * up` to `out`.
 pub(crate) fn gated(
     activation: Activation,
     gate: &[f32],

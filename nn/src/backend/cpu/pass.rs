@@ -15,7 +15,7 @@ use super::slots::{Beginning, Rows, beginning};
 /// Where the tokens of a pass are, and what they see.
 pub(crate) struct Pass {
     pub(crate) rows: Vec<KeyRow>,
-    /// Of every token.
+    /// The keys that each token sees.
     seen: Vec<VisibleKeys>,
     /// Of every rotary embedding.
     angles: Vec<Angles>,

@@ -36,7 +36,7 @@ impl<'a> Weight<'a> {
         (self.out, self.inner)
     }
 
-    /// Some of its rows.
+    /// The matrix of some rows, a view.
     pub(super) fn rows(self, rows: Range<usize>) -> Self {
         let values = match self.values {
             Values::Floats(values) => {

@@ -3,8 +3,8 @@
 use tealight_matmul::vectorized;
 
 /// Rotates the heads of `row`, `dim` values each, in place by angles whose cosines and sines are given: as many pairs
-/// of a head as there are, from its first value on; `direction` is 1 for the rotation and -1 for its transpose, which is
-/// its gradient.
+/// of a head as there are, from its first value on; `direction` is 1 for the rotation and -1 for its transpose, which
+/// is its gradient.
 #[inline(always)]
 pub(crate) fn rotate(row: &mut [f32], dim: usize, (cos, sin): (&[f32], &[f32]), direction: f32) {
     let half = cos.len();

@@ -15,9 +15,9 @@ pub(super) const BLOCK: usize = 2048;
 /// A model's output layer at some positions.
 #[derive(Clone, Copy)]
 pub(super) struct Layer<'a> {
-    /// `[N, D]`.
+    /// Hidden states, `[N, D]`.
     pub(super) hidden: &'a [f32],
-    /// `[V, D]`.
+    /// Output layer, `[V, D]`.
     pub(super) weight: Weight<'a>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Block {
     pub(super) row: usize,
     pub(super) rows: usize,
     pub(super) token: usize,
-    /// Tokens in it.
+    /// Tokens of the vocabulary in the block.
     pub(super) count: usize,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn blocks<const M: usize>(
 /// `softmax(hidden weight^T / temperature)` at some targets.
 pub(crate) struct Head<'a> {
     pub(super) layer: Layer<'a>,
-    /// `[N]`.
+    /// Token ids whose log-probability is computed, `[N]`.
     pub(crate) targets: &'a [u32],
     /// One over the temperature.
     pub(crate) inverse: f32,
