@@ -54,7 +54,7 @@ impl Class {
 
 /// A policy of a class.
 pub struct Table {
-    /// Logits `[C, V]`.
+    /// Logits `[C, V]`, a row a context.
     pub logits: Var,
     /// The context of every token, `X Y L` of them.
     contexts: Tensor,
@@ -120,7 +120,7 @@ impl Table {
         self.cells.reshape(self.shape)?.to_vec2()
     }
 
-    /// `(X Y, L)`.
+    /// `(X Y, L)`: pairs of prompt and output, tokens of each.
     pub fn shape(&self) -> (usize, usize) {
         self.shape
     }

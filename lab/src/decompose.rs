@@ -32,7 +32,7 @@ const STARTS: u64 = 2;
 
 /// The points to decompose, and the search and the training at each.
 pub struct Request<'a> {
-    /// Classes of policies.
+    /// Classes of policies, each searched and trained.
     pub families: &'a [Family],
     /// Betas; 0 is the target p*.
     pub betas: &'a [f64],
@@ -83,7 +83,7 @@ pub struct Parts {
     pub validity: [f64; 2],
     /// The effective number of correct answers of the same.
     pub effective_valid: [f64; 2],
-    /// That of p*.
+    /// The effective number of correct answers of p*.
     pub effective_pstar: f64,
 }
 

@@ -18,9 +18,9 @@ const EVEN: (usize, usize) = (1, 1);
 
 /// A plan in a world: what its losses need of the base.
 pub struct Setting<'a> {
-    /// The world.
+    /// The outputs, the base and what is correct.
     pub world: &'a World,
-    /// The plan.
+    /// The objective's choices.
     pub plan: &'a Plan,
     /// Log-probability of every token under the base, `[X Y, L]`.
     pub(super) base_logp: Tensor,

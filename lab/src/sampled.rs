@@ -79,9 +79,9 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
 pub struct Draws {
     /// Samples of a group.
     pub group: usize,
-    /// Groups.
+    /// Number of groups.
     pub groups: usize,
-    /// Seed.
+    /// Seed of the random numbers that outputs are sampled by.
     pub seed: u64,
 }
 
@@ -333,7 +333,6 @@ pub fn estimate(
     let variance: Vec<f64> = squares
         .iter()
         .zip(&mean)
-        // E[x^2] - E[x]^2, without bias by n / (n - 1); rounding may leave less than 0.
         .map(|(s, m)| (s / count - m * m).max(0.0) * count / (count - 1.0))
         .collect();
     Ok(GradientEstimate {

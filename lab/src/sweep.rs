@@ -8,7 +8,7 @@ use super::{Class, Descent, Measures, Setting, Table, World};
 use tealight_learn::objective::target::{Target, best_value};
 use tealight_learn::objective::{Anchor, Divergence, Objective};
 
-/// The objective.
+/// What is optimised: a penalised reward or a divergence to a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Point {
     /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta. At 0 it is the chance of being correct

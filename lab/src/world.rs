@@ -5,11 +5,11 @@ use anyhow::{Result, bail};
 /// A base over outputs of equal length, and which of them are correct on each prompt.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// Its name.
+    /// Name in tables and on the command line.
     pub name: String,
     /// Every output, as tokens.
     pub outputs: Vec<Vec<usize>>,
-    /// Tokens there are.
+    /// Number of tokens in the vocabulary.
     pub vocabulary: usize,
     /// The base's probability of each output; the same on every prompt.
     pub base: Vec<f64>,

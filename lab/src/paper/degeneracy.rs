@@ -20,9 +20,9 @@ const STREAM: u64 = 2605;
 /// A policy that maximises the expected reward.
 #[derive(Debug, Clone, Serialize)]
 pub struct Maximiser {
-    /// Its name.
+    /// The policy in words, such as `uniform on correct outputs`.
     pub policy: String,
-    /// `E[v]`.
+    /// `E[v]`, the chance of a correct output.
     pub validity: f64,
     /// Effective number of correct outputs.
     pub effective_valid: f64,
@@ -30,12 +30,12 @@ pub struct Maximiser {
     pub kl_q_base: f64,
     /// Total variation from p*.
     pub distance: f64,
-    /// The policy.
+    /// Probability of each output.
     #[serde(skip)]
     pub distribution: Vec<f64>,
 }
 
-/// The claims (a).
+/// The claims (a): the reward has many maximisers, of which p* is the nearest to the base.
 #[derive(Debug, Clone, Serialize)]
 pub struct Degeneracy {
     /// p*, other policies that are always correct, and where gradient ascent on the reward ends.
@@ -46,7 +46,7 @@ pub struct Degeneracy {
     pub nearest_random: f64,
     /// The largest distance of `KL(q || a)` of the policies that are always correct from `-log A + KL(q || p*)`.
     pub error: f64,
-    /// The verdicts.
+    /// Verdicts on the two claims, in their order.
     pub verdicts: Vec<Verdict>,
 }
 

@@ -16,7 +16,7 @@ const SHARES: [f64; 12] =
 /// `p_beta` beside p*, by enumeration and by the closed form.
 #[derive(Debug, Clone, Serialize)]
 pub struct LimitRow {
-    /// beta.
+    /// Temperature of `p_beta`.
     pub beta: f64,
     /// The chance of a correct output.
     pub validity: f64,
@@ -30,12 +30,12 @@ pub struct LimitRow {
     pub pointwise: f64,
 }
 
-/// The claim (b).
+/// The claim (b): `p_beta` tends to p* in forward KL.
 #[derive(Debug, Clone, Serialize)]
 pub struct Limit {
     /// From the largest beta to the smallest.
     pub rows: Vec<LimitRow>,
-    /// The verdict.
+    /// The one verdict, on the claim.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -89,7 +89,7 @@ impl Limit {
 /// A policy of full support and its distances from p* in both directions.
 #[derive(Debug, Clone, Serialize)]
 pub struct Model {
-    /// Its name.
+    /// The policy in words, such as `the base`.
     pub policy: String,
     /// Outputs to which it gives mass, of all.
     pub support: [usize; 2],
@@ -130,12 +130,12 @@ impl Model {
     }
 }
 
-/// The claim (c).
+/// The claim (c): `KL(q || p*)` is infinite for policies of full support.
 #[derive(Debug, Clone, Serialize)]
 pub struct Direction {
     /// The policies.
     pub models: Vec<Model>,
-    /// The verdict.
+    /// The one verdict, on the claim.
     pub verdicts: Vec<Verdict>,
 }
 
