@@ -122,7 +122,7 @@ impl Packed {
         self.values
     }
 
-    /// Bytes it takes.
+    /// Bytes of the packed values.
     pub fn bytes(&self) -> usize {
         self.values.len() * 4
     }
@@ -228,7 +228,7 @@ struct Part<'a, R> {
     right: R,
     adds: bool,
     target: kernel::Target<'a>,
-    /// Panels of columns.
+    /// Number of panels of columns.
     panels: usize,
 }
 
@@ -239,7 +239,7 @@ impl<'a, R> Part<'a, R> {
         Self { right, adds: out.adds, target, panels: columns.div_ceil(width) }
     }
 
-    /// Panels of all.
+    /// Number of panels of all operands.
     fn count(parts: &[Self]) -> usize {
         parts.iter().map(|part| part.panels).sum()
     }

@@ -74,7 +74,7 @@ impl Quantized {
         self.kernel.layout().columns
     }
 
-    /// Bytes it takes.
+    /// Bytes of the rounded values and their scales.
     pub fn bytes(&self) -> usize {
         self.values.len() + self.scales.len() * 4
     }
