@@ -28,7 +28,7 @@ const TAIL: f64 = 0.025;
 pub struct Stratum {
     /// Whether the verifier that is audited accepts them.
     pub is_accepted: bool,
-    /// How many there are.
+    /// Number of pairs in the stratum.
     pub size: usize,
     /// How many of them have a label.
     pub labelled: usize,

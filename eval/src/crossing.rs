@@ -13,11 +13,11 @@ const STEPS: usize = 16;
 /// The crossing with a 95 % interval over seeds and problems; with one seed, over problems alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Crossing {
-    /// The k.
+    /// Smallest k from which the base is ahead.
     pub at: CrossingPoint,
-    /// Lower end.
+    /// Lower end of the 95 % interval.
     pub low: CrossingPoint,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high: CrossingPoint,
 }
 

@@ -18,7 +18,7 @@ pub struct Effect {
     pub value: f64,
     /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high: f64,
     /// Two-sided p-value of no difference; never 0.
     pub p_value: f64,
@@ -27,7 +27,7 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// Of nothing.
+    /// The effect of an empty table.
     pub const NONE: Self =
         Self { value: f64::NAN, low: f64::NAN, high: f64::NAN, p_value: 1.0, seeds: 0 };
 

@@ -18,16 +18,16 @@ pub type ByK = BTreeMap<usize, Estimate>;
 /// A mean over problems and its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean over problems.
     pub value: f64,
-    /// Lower end.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Of nothing.
+    /// The estimate from no values: not a number.
     pub const NONE: Self = Self { value: f64::NAN, low: f64::NAN, high: f64::NAN };
 }
 

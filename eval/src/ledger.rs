@@ -55,7 +55,7 @@ pub struct Ledger {
     pub spellings: usize,
     /// Answers by the base's probability of them.
     pub bins: Vec<Bin>,
-    /// The base's.
+    /// The base's point, in which every answer survives.
     pub base: Point,
     /// Every other checkpoint, run by run.
     pub points: Vec<Point>,
@@ -64,9 +64,9 @@ pub struct Ledger {
 /// Answers of about the same initial probability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
-    /// The range.
+    /// Range of initial probability, such as `.01 to .1`.
     pub name: String,
-    /// How many answers.
+    /// Number of answers in the range.
     pub answers: usize,
     /// The mean of the decimal logarithm of their initial probability; 0 where there are none.
     pub log10: f64,

@@ -79,7 +79,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Of a problem.
+    /// The question as a problem asks it.
     pub fn from_problem(problem: &Problem) -> Self {
         let turns = match &problem.prompt {
             Prompt::Chat(messages) if messages.len() > 1 => messages.clone(),

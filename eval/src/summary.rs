@@ -34,7 +34,7 @@ pub struct Summary {
     /// The most samples of a problem, where problems have different numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
-    /// Pass@k by k.
+    /// Unbiased Pass@k, by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: ByK,
     /// Mean reward, where rewards are graded: where they are all 0 or 1 it is Pass@1.
@@ -227,7 +227,6 @@ impl Summary {
         let of_samples = |count: fn(&Tally) -> usize| {
             tallies.iter().map(count).sum::<usize>() as f64 / total as f64
         };
-        // Shares c / n as they are: at few samples the noise of c / n is part of the distribution.
         let cover = |tau: &f64| {
             (tau.to_string(), share(&each(&|tally| f64::from(validity(tally) >= *tau))))
         };

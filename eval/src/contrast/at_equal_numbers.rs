@@ -20,7 +20,7 @@ pub type Row = (String, f64, f64, Effect);
 /// every seed: the rows of one table share their problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Matched {
-    /// Correct answers.
+    /// Number r of correct answers that are compared.
     pub right: usize,
     /// Number of problems that are compared.
     pub problems: usize,

@@ -14,7 +14,7 @@ use crate::measure::pass_at_k::tally_pass_at_k;
 /// A measure of what was kept or found, beside the same of the base itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Beyond {
-    /// Tries.
+    /// Number of tries.
     pub k: usize,
     /// The measure.
     pub value: f64,
@@ -27,9 +27,9 @@ pub struct Beyond {
 /// Problems of one difficulty for the base, as its second draw says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stratum {
-    /// Which, of [`DIFFICULTIES`].
+    /// Name of the difficulty, of [`DIFFICULTIES`].
     pub difficulty: String,
-    /// How many problems.
+    /// Number of problems of that difficulty.
     pub problems: usize,
     /// By k: the base's Pass@k, the model's, the difference.
     pub pass: Vec<(usize, f64, f64, Effect)>,

@@ -93,7 +93,7 @@ pub struct RunPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Pass@k.
+    /// Pass@k of so many samples.
     PassAtK(usize),
     /// Distinct correct answers among so many samples. At equal Pass@1 as many of the samples are correct.
     Distinct(usize),
@@ -109,7 +109,7 @@ impl Measure {
         Some((answers.pass(1)?, value?))
     }
 
-    /// The largest value.
+    /// The largest value that the measure can have.
     pub fn most(self) -> f64 {
         match self {
             Self::PassAtK(_) => 1.0,

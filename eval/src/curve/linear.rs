@@ -31,12 +31,12 @@ pub(super) struct Contender {
     /// Optimizer steps of each checkpoint, mean over seeds.
     pub(super) steps: Vec<f64>,
     seeds: Vec<Option<u64>>,
-    /// Seed, checkpoint, problem.
+    /// Scores by seed, checkpoint and problem.
     scores: Vec<Vec<Vec<Score>>>,
 }
 
 impl Contender {
-    /// One without seeds.
+    /// A contender without runs.
     pub(super) fn new(path: &RunPath) -> Self {
         Self {
             objective: path.objective.clone(),
@@ -135,8 +135,8 @@ fn moved(score: Score, mean: Score, slope: Score) -> f64 {
     slope.0 * (score.0 - mean.0) + slope.1 * (score.1 - mean.1)
 }
 
-/// A function of the mean paths of some contenders, with the variance that their scores give it. None where the function
-/// has no value.
+/// A function of the mean paths of some contenders, with the variance that their scores give it. None where it has no
+/// value.
 pub(super) fn estimated(
     contenders: &[&Contender],
     base: &[Score],

@@ -20,7 +20,7 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// At level `alpha`.
+    /// A test at level `alpha` with so many degrees of freedom.
     pub(super) fn new(alpha: f64, freedom: f64) -> Self {
         let critical = quantile(alpha, freedom);
         let ratio = |share: f64| {

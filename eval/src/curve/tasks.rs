@@ -46,7 +46,7 @@ pub struct AcrossTasks {
 pub struct PairAcrossTasks {
     /// The objective that is subtracted from.
     pub first: String,
-    /// The reference.
+    /// The reference, which is subtracted.
     pub second: String,
     /// The pair on each task, in the order of the tasks.
     pub tasks: Vec<PairOnTask>,

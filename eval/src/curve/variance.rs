@@ -19,7 +19,7 @@ const FREEDOM_OF_SEEDS: f64 = 2.5;
 pub(super) struct Parts {
     /// The base's, which all seeds share.
     pub(super) shared: Vec<f64>,
-    /// Contender, seed, problem.
+    /// Parts by contender, seed and problem.
     pub(super) contenders: Vec<Vec<Vec<f64>>>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Estimate {
 struct Spread {
     /// The part of the variance of the mean that is the seeds'.
     of_seeds: f64,
-    /// The residual's part.
+    /// Part of the variance of the mean that is the residual's.
     of_rest: f64,
     freedom: f64,
 }

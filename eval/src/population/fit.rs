@@ -42,7 +42,7 @@ struct At {
     density: Vec<f64>,
     parts: Vec<Vec<f64>>,
     log_likelihood: f64,
-    /// With the prior.
+    /// Log-likelihood plus the logarithm of the prior.
     objective: f64,
 }
 

@@ -29,9 +29,9 @@ const HALVINGS: usize = 14;
 /// How often one problem was solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trials {
-    /// Correct completions.
+    /// Number of correct completions.
     pub correct: usize,
-    /// Completions.
+    /// Number of completions.
     pub num_samples: usize,
 }
 
@@ -67,7 +67,7 @@ impl Point {
 #[derive(Debug, Clone)]
 struct Cell {
     trials: Trials,
-    /// How many there are.
+    /// Number of problems with these trials.
     count: f64,
     /// Likelihood of each grid point, the largest being 1.
     likelihood: Vec<f64>,
@@ -88,12 +88,12 @@ impl Cell {
 pub struct Atom {
     /// `log(a / (1 - a))`.
     pub logit: f64,
-    /// A share.
+    /// Share of the population.
     pub weight: f64,
 }
 
 impl Atom {
-    /// The validity.
+    /// `1 / (1 + e^-logit)`.
     pub fn validity(&self) -> f64 {
         validity(self.logit)
     }
