@@ -24,7 +24,7 @@ pub trait Number:
     fn exp_m1(self) -> Self;
     /// `log(1 + e^self)` without overflow.
     fn softplus(self) -> Self;
-    /// Its size.
+    /// Absolute value.
     fn abs(self) -> Self;
     /// -1, 0 or 1.
     fn sign(self) -> Self;
