@@ -21,21 +21,21 @@ pub struct Counts {
     pub replayed: BTreeMap<String, usize>,
     /// Graphs that were launched.
     pub graphs: usize,
-    /// Graphs that were made.
+    /// Graphs captured and instantiated.
     pub graphs_made: usize,
     /// Tensors that were made on the device.
     pub allocations: usize,
-    /// Their bytes.
+    /// Bytes allocated.
     pub allocated: usize,
     /// Arrays that were written to memory that a workspace had.
     pub reused: usize,
     /// Copies from the host.
     pub uploads: usize,
-    /// Their bytes.
+    /// Bytes copied to the device.
     pub uploaded: usize,
     /// Copies to the host: each waits for the device.
     pub downloads: usize,
-    /// Their bytes.
+    /// Bytes copied to the host.
     pub downloaded: usize,
 }
 

@@ -17,11 +17,11 @@ const MMA_BACK_DIM: usize = 128;
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
-    /// H.
+    /// H, query heads.
     pub queries: usize,
-    /// K; divides H.
+    /// K, key-value heads; divides H.
     pub keys: usize,
-    /// D.
+    /// D, values of a head.
     pub dim: usize,
 }
 
@@ -29,9 +29,9 @@ pub struct Heads {
 /// attention is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Its first token.
+    /// Index of the run's first token.
     pub first: usize,
-    /// How many.
+    /// Number of tokens.
     pub tokens: usize,
     /// Keys that its first token sees, its own included.
     pub sees: usize,

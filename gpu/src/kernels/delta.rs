@@ -23,7 +23,7 @@ pub(super) const NONE: i32 = -1;
 /// Tokens that follow each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaRun {
-    /// Their places.
+    /// Indices of the tokens in the pass.
     pub tokens: Range<usize>,
     /// The run whose state they go on from; those that do follow it, one after the other.
     pub after: Option<usize>,
@@ -52,7 +52,7 @@ pub struct Delta<'a> {
     pub key_dim: usize,
     /// Values of a value, [`MAX_STATE`] at most.
     pub value_dim: usize,
-    /// `[value_heads]` each.
+    /// `A_log` and `dt_bias`, `[value_heads]` each.
     pub weights: [&'a Tensor; 2],
 }
 

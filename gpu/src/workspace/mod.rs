@@ -155,7 +155,7 @@ fn spoil(whole: &Tensor) -> Result<()> {
 pub struct Destination<'a> {
     /// The device that holds the array.
     pub device: &'a Device,
-    /// A workspace on it.
+    /// Workspace on that device, whose memory the array takes.
     pub workspace: Option<&'a Arc<Workspace>>,
 }
 
