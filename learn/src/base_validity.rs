@@ -83,7 +83,7 @@ impl BaseValidity {
         Ok(Self { atoms, measured: Some((population, trials)) })
     }
 
-    /// How many prompts it is of.
+    /// Number of prompts; 1 for a validity that was given.
     pub fn prompts(&self) -> usize {
         self.measured.as_ref().map_or(1, |(_, trials)| trials.len())
     }

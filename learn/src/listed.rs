@@ -22,7 +22,7 @@ pub const ROWS: usize = 128;
 /// Answers and their token sequences, those of a problem together.
 #[derive(Default)]
 pub struct ListedAnswers {
-    /// The answers.
+    /// Distinct answers, those of a problem together.
     pub modes: Vec<Mode>,
     rows: Vec<Sequence>,
     /// The answer of each row.
@@ -121,7 +121,7 @@ impl ListedAnswers {
 
 /// The listed answers to a problem, before any model has given them probabilities.
 pub struct ProblemAnswers {
-    /// The answers.
+    /// Token sequences of the answers that are listed.
     pub answers: ListedAnswers,
     /// How many distinct correct answers there are, listed or not.
     pub total: Option<u64>,

@@ -93,7 +93,7 @@ pub struct Mismatch {
     /// Mean absolute difference of a token's log-probability, in nats.
     #[serde(rename = "sampling/sampling_logp_difference/mean")]
     pub mean: f64,
-    /// The largest.
+    /// Largest absolute difference, in nats.
     #[serde(rename = "sampling/engine_logp_difference/max")]
     pub max: f64,
     /// Mean of the ratios `pi / b` of whole completions; 1 in expectation.

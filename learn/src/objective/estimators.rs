@@ -24,18 +24,18 @@ pub enum AdvantageEstimator {
     MaxRl,
     /// Unbiased gradient of Pass@k with a leave-one-out baseline (PKPO, arXiv 2505.15201).
     Pkpo {
-        /// Which Pass@k.
+        /// The k of the Pass@k that is maximised.
         k: usize,
     },
     /// Analytical advantage of Pass@k training (Chen et al., arXiv 2508.10751).
     PassAtK {
-        /// Which Pass@k.
+        /// The k of the Pass@k that is maximised.
         k: usize,
     },
     /// Correct answers that are likelier among their siblings earn less: `r (1 - strength rank / G)`,
     /// by mean log-probability (He et al., arXiv 2506.02355).
     Unlikeliness {
-        /// The paper's beta_rank.
+        /// Largest reduction of a reward, the paper's beta_rank.
         strength: f64,
     },
     /// The positive mass of a group moved toward its rarer correct answers (UCPO, arXiv 2605.00365).

@@ -13,7 +13,7 @@ pub enum Gate {
     /// By the expected marginal gain in Pass@k, as a share of the largest: `E[(1 - p)^(k - 1)]` under the posterior of
     /// the chance p of a correct sample, with Jeffreys' prior.
     Gain {
-        /// Which Pass@k.
+        /// The k of the Pass@k whose gain weights a prompt.
         k: usize,
     },
 }

@@ -11,7 +11,7 @@ pub struct GroupStats {
     pub policy_logp: Vec<f64>,
     /// Log-probability under the base; as many zeros where the plan does not need it.
     pub reference_logp: Vec<f64>,
-    /// Tokens of each.
+    /// Number of tokens of each completion.
     pub lengths: Vec<usize>,
     /// The estimated accuracy of the base on this prompt; only targets read it.
     pub solve_rate: f64,

@@ -87,7 +87,7 @@ pub struct StoredInputs<'a> {
     pub policy_logp: &'a Tensor,
     /// Log-probabilities `[N]` under the base.
     pub reference_logp: &'a Tensor,
-    /// Their weights.
+    /// Weights by token or by sample.
     pub weight: StoredWeight<'a>,
 }
 
@@ -98,9 +98,9 @@ pub enum StoredWeight<'a> {
     /// As whole samples of a target, with these weights `[B]` and the logarithms of the target's density over the
     /// base's, `[B]`: matching.
     Samples {
-        /// The weight of each.
+        /// Weight of each sample in the mean, `[B]`.
         weight: &'a Tensor,
-        /// `log(p / a)`.
+        /// `log(p / a)` of each sample, p the target, `[B]`.
         log_weight: &'a Tensor,
     },
 }

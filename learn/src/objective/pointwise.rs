@@ -60,7 +60,7 @@ impl PointwiseLoss {
         }
     }
 
-    /// Its derivative.
+    /// Derivative in `x` where nothing is cut.
     fn slope_inside<N: Number>(self, x: N) -> N {
         match self {
             PointwiseLoss::Generator(divergence) => divergence.slope(x),

@@ -19,9 +19,9 @@ pub const MISSING: f64 = 0.1;
 /// Natural log-probabilities of a whole completion, and whether it is correct.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoredCompletion {
-    /// Under the policy.
+    /// Log-probability under the policy.
     pub policy_logp: f64,
-    /// Under the base.
+    /// Log-probability under the base.
     pub base_logp: f64,
     /// Whether it is correct.
     pub is_correct: bool,
@@ -91,7 +91,7 @@ pub struct PstarDistances {
 }
 
 impl PstarDistances {
-    /// Over some prompts.
+    /// Means over these prompts, with standard errors.
     pub fn from_evidence(evidence: &[Evidence]) -> Self {
         let mut standard_errors = BTreeMap::new();
         let mut mean = |name: &str, estimate: fn(&Evidence) -> Option<f64>| {

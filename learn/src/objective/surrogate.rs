@@ -26,9 +26,9 @@ pub enum LossType {
 /// The totals of one optimizer step that sums are divided by.
 #[derive(Debug, Clone, Copy)]
 pub struct Normaliser {
-    /// Completion tokens.
+    /// Number of completion tokens.
     pub tokens: usize,
-    /// Completions.
+    /// Number of completions.
     pub sequences: usize,
     /// The longest completion allowed.
     pub max_completion_length: usize,
@@ -56,19 +56,19 @@ pub enum TrustRegion {
     /// `-min(rho A, clip(rho) A)` per token (PPO, arXiv 1707.06347); with `dual`, never below
     /// `dual A` for negative advantage.
     Ppo {
-        /// Below 1.
+        /// Distance of the lower bound from ratio 1.
         low: f64,
-        /// Above 1.
+        /// Distance of the upper bound from ratio 1.
         high: f64,
-        /// Dual-clip's constant.
+        /// Dual clip's constant c, above 1; none without dual clip.
         dual: Option<f64>,
     },
     /// The same on the sequence's ratio, `exp` of the mean log-ratio of its tokens (GSPO, arXiv
     /// 2507.18071).
     Gspo {
-        /// Below 1.
+        /// Distance of the lower bound from ratio 1.
         low: f64,
-        /// Above 1.
+        /// Distance of the upper bound from ratio 1.
         high: f64,
     },
     /// `(log pi - log p)^2 / 2` of whole completions, p the target: trajectory balance, from the advantages
@@ -78,7 +78,7 @@ pub enum TrustRegion {
     /// `-sg(min(rho, 1 + high)) A log pi`: the weight is cut, no token loses its gradient (CISPO,
     /// arXiv 2506.13585).
     Cispo {
-        /// Above 1.
+        /// Distance of the upper bound of weights from 1.
         high: f64,
     },
 }

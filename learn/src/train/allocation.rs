@@ -25,7 +25,7 @@ pub enum PromptAllocation {
     Band {
         /// Least pass rate.
         low: f64,
-        /// Most.
+        /// Greatest pass rate.
         high: f64,
     },
     /// Those of which a draw from the posterior of the pass rate is nearest to this (Thompson sampling; MoPPS,
