@@ -16,9 +16,9 @@ use tealight_nn::generate::SamplingParams;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
-    /// vLLM.
+    /// vLLM's OpenAI-compatible server.
     Vllm,
-    /// SGLang.
+    /// SGLang's OpenAI-compatible server.
     Sglang,
     /// llama.cpp's llama-server.
     #[value(name = "llama.cpp", alias = "llamacpp", alias = "llama-cpp")]
