@@ -55,7 +55,7 @@ const OURS: [&str; 26] = [
 /// error of a function of [`crate::app`] by `downcast_ref`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
-    /// It is a file.
+    /// The path names a file.
     #[error("{}: --output is a directory, and this is a file", path.display())]
     IsFile {
         /// The directory.
