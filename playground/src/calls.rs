@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::settings::Settings;
 use crate::training::Training;
 
-/// A call.
+/// A request of the page, in JSON.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 enum Call {
