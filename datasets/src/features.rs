@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_shortened_and_stays_different() {
+    fn long_features_are_shortened_and_stay_distinct() {
         let long = |end: char| format!("shape:{}{end}", "é".repeat(50));
         let features = Features::bounded([long('a'), long('b'), "b".into(), "a".into()]);
         let names: Vec<String> = features.clone().into();

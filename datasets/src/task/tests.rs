@@ -282,7 +282,7 @@ fn splits_hold_some_hundred_problems() {
 }
 
 #[test]
-fn the_page_of_tasks_says_what_is_true() {
+fn task_page_matches_the_tasks() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/how-to/tasks.md");
     // A package of this crate alone is without the book.
     let Ok(page) = std::fs::read_to_string(page) else { return };
