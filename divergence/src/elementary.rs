@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_gradients_are_candles() {
+    fn values_and_gradients_equal_candles() {
         // A transposed view, so that the layout is not contiguous.
         let x: Vec<f64> = (0..6).map(|i| 0.1 + 0.37 * f64::from(i)).collect();
         let x = Var::from_tensor(&Tensor::from_vec(x, (2, 3), &Device::Cpu).unwrap()).unwrap();

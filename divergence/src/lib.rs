@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_are_numbers_and_small_ratios_do_not_cancel() {
+    fn extreme_log_ratios_are_finite_and_small_ones_do_not_cancel() {
         for divergence in Divergence::ALL {
             assert_eq!(divergence.f(0.0), 0.0);
             assert!(!divergence.f(f64::NEG_INFINITY).is_nan(), "{divergence}");
