@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_read_whatever_stands_beside_them() {
+    fn other_columns_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.csv");
         let read = |text: &str| {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_cover_what_they_say() {
+    fn error_rate_intervals_cover_95_percent() {
         // The share of correct answers in each stratum, its size, and how many of it are labelled.
         let strata = [
             (true, 0.97, 6000, 60),

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn its_interval_covers_it_however_few_seeds() {
+    fn crossing_intervals_cover_with_two_to_eight_seeds() {
         for (spread, problems) in [(0.25, 240), (0.25, 80), (0.05, 80)] {
             let mut draws = Draws::new(8);
             let truth = found(&study(&mut draws, (400, 4000), spread)).at;

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn exact_measures_equal_hand_computed_values() {
         let exact = Exact::new(&[problem(&[0.2, 0.05]), problem(&[0.5])], &[1, 2]).unwrap();
         assert_eq!((exact.problems, exact.answers), (2, 3));
         assert!((exact.pass_at_k[&1].value - (0.25 + 0.5) / 2.0).abs() < 1e-12);
@@ -152,7 +152,7 @@ mod tests {
 
     /// Estimates from samples are, on average over evaluations, the values from the probabilities.
     #[test]
-    fn samples_estimate_it() {
+    fn sampled_estimates_converge_to_exact_measures() {
         let problems = [problem(&[0.2, 0.1, 0.02, 0.01]), problem(&[0.05, 0.3]), problem(&[0.6])];
         let exact = Exact::new(&problems, &[1, 4, 8]).unwrap();
         let mut draws = Draws::new(5);

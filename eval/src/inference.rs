@@ -208,7 +208,7 @@ mod tests {
     use crate::simulated::Draws;
 
     #[test]
-    fn paired_differences_see_through_the_spread_of_problems() {
+    fn pairing_cancels_problem_variance() {
         let hard: Vec<f64> = (0..200).map(|i| f64::from(i % 10) / 10.0).collect();
         let better: Vec<f64> = hard.iter().map(|x| x + 0.02 + 0.01 * (x - 0.5)).collect();
         let effect = paired(&better, &hard);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_has_no_stars() {
+    fn one_seed_is_not_significant_unless_models_are_compared() {
         let sure = Effect { value: 0.1, low: 0.09, high: 0.11, p_value: 1e-9, seeds: 1 };
         let table = |effect| vec![vec![Some(effect), None]];
         assert_eq!(cells(&table(sure), false), [["+0.100", ""]]);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_over_seeds_and_problems_cover_what_they_say() {
+    fn crossed_intervals_cover_95_percent() {
         for (effect, spread_of_seeds) in [(0.0, 0.25), (0.6, 0.25), (0.0, 0.05), (0.6, 0.6)] {
             for k in [1, 32] {
                 let mut draws = Draws::new(17 + k as u64);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_misses_what_seeds_do() {
+    fn one_seed_underestimates_error_where_seeds_differ() {
         // A bootstrap over problems alone of one run each, where seeds differ.
         let mut draws = Draws::new(5);
         let wrong = (0..500)

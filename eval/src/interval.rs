@@ -118,7 +118,7 @@ mod tests {
     use crate::simulated::Draws;
 
     #[test]
-    fn nothing_is_ever_certain() {
+    fn share_interval_never_shrinks_to_a_point() {
         let whole = share(&[1.0; 48]);
         assert_eq!((whole.value, whole.high), (1.0, 1.0));
         assert!((whole.low - 0.925).abs() < 0.01, "{whole:?}");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn large_samples_have_the_binomials_interval() {
+    fn large_samples_give_the_binomial_interval() {
         let values: Vec<f64> = (0..400).map(|i| f64::from(i % 4 == 0)).collect();
         let half = 1.96 * (0.25_f64 * 0.75 / 400.0).sqrt();
         for estimate in [share(&values), mean(&values)] {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_pass_at_k_cover_what_they_say() {
+    fn pass_at_k_intervals_cover_95_percent() {
         // Like the embedded base; near the ceiling with some problems out of reach; near the floor.
         let spread = |draws: &mut Draws| draws.beta(0.6, 1.7);
         let ceiling = |draws: &mut Draws| if draws.uniform() < 0.06 { 0.0 } else { 0.8 };

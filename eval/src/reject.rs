@@ -112,7 +112,7 @@ mod tests {
     use tealight_datasets::read::Columns;
 
     #[test]
-    fn the_logarithm_of_the_rate_is_without_bias() {
+    fn log_acceptance_rate_is_unbiased() {
         let mut draws = crate::simulated::Draws::new(2);
         for (p, wanted) in [(0.3, 4), (0.8, 2), (0.1, 1)] {
             let runs = 40_000;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn it_draws_until_there_are_enough_and_counts_what_that_took() {
+    fn rejection_stops_at_the_wanted_count_and_counts_samples() {
         let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(2)).unwrap();
         let (num_samples, calls) = (Cell::new(0), RefCell::new(Vec::new()));
         let first = dataset.problems[0].id.as_str();

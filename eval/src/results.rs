@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_results_is_refused_by_what_it_is() {
+    fn other_files_are_refused_by_their_kind() {
         let folder = tempfile::tempdir().unwrap();
         let message = || format!("{:#}", Results::load(folder.path()).unwrap_err());
         assert!(message().contains("results.json: cannot be read"), "{}", message());

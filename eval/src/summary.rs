@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_judged_is_counted_apart_and_flatters_nothing() {
+    fn unjudged_samples_are_counted_apart() {
         let unjudged = |unjudged: usize, tally: Tally| Tally { unjudged, ..tally };
         let tallies =
             [tally("a", 4, 2), unjudged(1, tally("b", 3, 1)), unjudged(4, tally("c", 0, 0))];

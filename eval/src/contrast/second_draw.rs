@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_and_new_are_what_probabilities_say() {
+    fn keep_and_explore_equal_simulated_probabilities() {
         // Half of the chance is left; most random numbers are shared.
         let mut draws = Draws::new(11);
         let (mut hits, mut sums) = ([0.0; 4], [0.0; 4]);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_seen_beyond_noise() {
+    fn forgetting_exceeds_resampling_noise() {
         let mut draws = Draws::new(4);
         let p: Vec<f64> = (0..200).map(|_| draws.beta(0.6, 1.7)).collect();
         let mut simulate = |chance: &dyn Fn(usize, f64) -> f64| -> Vec<Tally> {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_second_draw_they_are_left_out() {
+    fn no_second_draw_omits_keep_explore_and_strata() {
         let mut draws = Draws::new(1);
         let [base, _, model] = study(&mut draws, (40, 0.5), &|p| p);
         let runs = [model.as_slice()];

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn invalid_comparisons_are_refused() {
         let base = vec![sampled(8, &[2]); 12];
         let refusal = |paths: &[RunPath], request: &Request| -> String {
             super::super::curves(&base, paths, request).unwrap_err().to_string()

@@ -154,7 +154,7 @@ fn intervals_cover_and_differences_are_found() {
 }
 
 #[test]
-fn the_spacing_of_checkpoints_moves_nothing() {
+fn checkpoint_spacing_adds_no_bias() {
     // One course; evaluated six times at a spacing of Pass@1 of .03, or twice at .09.
     let count = studies(400);
     for (gain, collapse) in [(0.9, 1.0), (0.6, 2.5), (0.45, 3.5)] {

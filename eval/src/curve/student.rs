@@ -60,7 +60,7 @@ mod tests {
     use crate::simulated::Draws;
 
     #[test]
-    fn power_is_the_share_of_differences_that_are_found() {
+    fn power_equals_simulated_detection_rate() {
         let mut draws = Draws::new(3);
         for freedom in [2, 6] {
             let studies = 20_000;

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_varies_is_no_certainty() {
+    fn constant_differences_have_intervals_of_width() {
         let same = |value: f64| {
             let rows = vec![vec![0.0; 40]; 3];
             estimate(value, &Parts { shared: vec![0.0; 40], contenders: vec![rows.clone(), rows] })

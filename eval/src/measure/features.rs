@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_means_over_all_draws() {
+    fn shannon_and_gini_equal_means_over_all_draws() {
         let lists: Lists<'_> =
             vec![&["+", "+", "*"], &["+"], &["-", "*"], &["+", "+", "*"], &["none"], &["/", "/"]];
         let ours = shares(&lists);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_correct_answers_changes_neither_in_expectation() {
+    fn rarefied_measures_do_not_depend_on_the_count() {
         // A population of answers, and every sequence of n draws from it.
         let population: [(&[&str], f64); 3] =
             [(&["+", "*"], 0.5), (&["+"], 0.3), (&["-", "-"], 0.2)];
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_answers_with_many_features_are_no_trouble() {
+    fn a_thousand_answers_keep_precision() {
         let names: Vec<String> = (0..64).map(|i| i.to_string()).collect();
         let list: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut shares = Shares::default();

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_classes_count_themselves() {
+    fn hill_numbers_of_equal_classes_equal_their_count() {
         let counts = [1000; 5];
         assert!((hill_1(&counts) - 5.0).abs() < 0.01);
         assert!((hill_2(&counts) - 5.0).abs() < 0.01);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_equals_the_share_of_subsets_with_a_right_sample() {
+    fn pass_at_k_equals_the_share_of_solved_subsets() {
         for n in 1..=8 {
             for c in 0..=n {
                 for k in 1..=n {

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_the_mean_over_subsets() {
+    fn rarefied_measures_equal_means_over_subsets() {
         let counts = [5, 3, 1, 1];
         for r in 2..=8 {
             let ours = rarefied(&counts, r).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn accuracy_alone_changes_nothing() {
+    fn rarefied_measures_do_not_depend_on_accuracy() {
         // Twice as many correct answers in the same proportions.
         let (few, many) =
             (rarefied(&[20, 10, 10], 8).unwrap(), rarefied(&[40, 20, 20], 8).unwrap());

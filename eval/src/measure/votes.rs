@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_equals_the_mean_over_subsets() {
+    fn majority_equals_the_mean_over_subsets() {
         // Answers: 0 is correct, 1 to 3 are wrong, 9 is none.
         for answers in [
             vec![0, 0, 1, 2, 9],

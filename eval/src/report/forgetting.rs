@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_forgetting_cover_what_they_say() {
+    fn forgetting_intervals_cover_95_percent() {
         for effect in [0.0, -0.6] {
             let mut draws = Draws::new(31);
             let truth = simulate(&mut draws, (400, 800), effect).value;

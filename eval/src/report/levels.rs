@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn averages_over_sets_cover_what_they_say() {
+    fn set_average_intervals_cover_95_percent() {
         // An easy set of 20 problems, a hard one of 80; a run's seed moves it on both.
         let study = |draws: &mut Draws, (seeds, problems): (usize, usize)| {
             let seeds: Vec<f64> = (0..seeds).map(|_| 0.25 * draws.normal()).collect();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_stay_inside_what_is_possible_and_are_never_a_point() {
+    fn level_intervals_stay_in_range_and_have_width() {
         let seeds = vec![vec![0.0, 1.0, 0.0, 0.0], vec![1.0, 1.0, 1.0, 0.0]];
         let estimate = level(&[seeds], 1.0);
         assert!(estimate.low == 0.0 && estimate.high == 1.0, "{estimate:?}");
