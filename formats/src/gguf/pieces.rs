@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spelled_out_is_found_again() {
+    fn pieces_are_recognised_from_their_spelling() {
         for pieces in [Pieces { has_prefix: false }, Pieces { has_prefix: true }] {
             let tokenizer = json!({"normalizer": pieces.normalizer(), "pre_tokenizer": null,
                 "model": {"byte_fallback": true}});

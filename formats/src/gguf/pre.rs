@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spelled_out_is_found_again() {
+    fn pre_tokenizers_are_recognised_from_their_spelling() {
         for pre in &ALL {
             let tokenizer = json!({"pre_tokenizer": pre.pre_tokenizer(), "normalizer": pre.normalizer(),
                 "model": {"ignore_merges": pre.ignores_merges}});
