@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_about_is_counted() {
+    fn counts_cover_the_given_work_only() {
         let device = Device::Cpu;
         let work = || {
             let x = upload(vec![1f32, 2.0, 3.0], 3, &device).expect("there");

@@ -281,7 +281,7 @@ mod tests {
 
     #[cfg(feature = "emulated")]
     #[test]
-    fn what_is_made_of_an_array_does_not_share_its_memory() {
+    fn derived_arrays_do_not_share_memory() {
         let workspace = workspace(2);
         // Of one row, whose columns are contiguous where they are, and of two.
         for rows in [1, 2] {

@@ -171,7 +171,7 @@ fn a_delta_rule_and_its_gradients() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn wrong_sizes_are_refused() {
     let weight = values(&[2], 0.3, DType::F32).0;
     let rule = |key_dim| Delta {
         key_heads: 1,

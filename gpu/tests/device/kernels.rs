@@ -303,7 +303,7 @@ fn the_optimizer_and_norms_of_gradients() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn wrong_sizes_are_refused() {
     let x = |shape: &[usize], dtype| values(shape, 0.3, dtype).0;
     let (wide, half) = (x(&[4, 6], DType::F32), x(&[4, 6], DType::BF16));
     assert!(kernels::add(&wide, &half).is_err());
