@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worlds_are_those_of_the_notes() {
+    fn world_validities_match_the_field_notes() {
         let entropy =
             |p: &[f64]| -> f64 { p.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum() };
         let ends = World::named("ends").unwrap();
