@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_baseline_is_what_its_paper_says() {
+    fn baselines_match_their_papers() {
         let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
         let with_baseline =
             |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_dpgs_reward_is_its_papers() {
+    fn alpha_dpg_pseudo_reward_equals_the_papers() {
         let group = stats(&[1.0, 0.0, 1.0]);
         for alpha in [0.0, 0.5, 0.9] {
             let text = format!("alpha-dpg:{alpha}:baseline=none");

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bias_of_each_correction_is_what_it_says() {
+    fn correction_biases_equal_enumeration() {
         let value = |a: usize, b: usize| (1 + a + 2 * b) as f64;
         let under = |p: [[f64; 2]; 2]| -> f64 {
             let all = [(0, 0), (0, 1), (1, 0), (1, 1)];
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_masked_is_counted_and_few_effective_samples_are_seen() {
+    fn masked_share_and_effective_sample_size_are_reported() {
         let (offsets, log_ratios) = (Offsets::new([2, 1, 1]), [0.0, 0.0, 0.5, 2.0]);
         let estimate = ImportanceCorrection::SequenceMask(3.0).weigh(&offsets, &log_ratios);
         assert_eq!(estimate.counts, [true, true, false]);

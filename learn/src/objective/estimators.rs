@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn rarer_right_answers_earn_more() {
+    fn rarer_correct_answers_earn_more() {
         let logp = [-1.0, -3.0, -2.0, -0.5];
         let stats = stats(&[true, true, false, false], &logp);
         let shaped = AdvantageEstimator::Unlikeliness { strength: 0.25 }.shaped(&stats).unwrap();

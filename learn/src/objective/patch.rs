@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_what_its_words_say_for_every_objective() {
+    fn patch_equals_its_keys_for_every_objective() {
         let (mut same, mut refused) = (0, 0);
         for name in Objective::names() {
             let objective: Objective = name.parse().unwrap();

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_show_nothing_give_exact_zeros() {
+    fn equal_groups_give_exact_zeros() {
         for (_, function) in SetFunction::NAMED {
             for baseline in [SetBaseline::Others, SetBaseline::Marginal] {
                 let objective = SetObjective { function, k: 2, baseline };

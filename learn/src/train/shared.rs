@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_passed_once_with_a_number_of_its_own() {
+    fn every_row_has_one_pass_and_one_dropout_counter() {
         let rows = rows(&[(1, 4), (1, 9), (2, 2), (2, 6), (3, 8), (4, 1)]);
         let (mut seen, mut numbers) = (vec![0; rows.len()], Vec::new());
         for ranks in tealight_system::ranks::threads(3) {
