@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_small_masses_count_as_much_as_they_are() {
+    fn many_small_masses_are_not_lost_in_sums() {
         const SMALL: f32 = 7e-8;
         let mut masses = vec![SMALL; 100_001];
         masses[0] = 1.0;

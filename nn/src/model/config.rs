@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_refused_by_name() {
+    fn unsupported_settings_are_refused_by_name() {
         assert!(refusal("model_type", json!("mamba")).contains("mamba"));
         assert!(refusal("hidden_act", json!("gelu")).contains("gelu"));
         assert!(refusal("rope_scaling", json!({"type": "dynamic"})).contains("dynamic"));
