@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_nothing_yet_is_free_and_the_rest_is_not_lost() {
+    fn empty_directories_are_used_and_full_ones_kept() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("run");
         assert!(is_free(&output));

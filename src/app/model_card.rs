@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_a_stranger_stay_settings() {
+    fn untrusted_settings_stay_text_in_the_card() {
         let folder = tempfile::tempdir().unwrap();
         let settings = r#"objective = "grpo\n- tag\n---\n# HIJACK"
 model = "x/models--a--b](javascript:alert(1))"
