@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_have_limits() {
+    fn oversized_feature_lists_are_refused() {
         let read = |list: &[String]| serde_json::from_value::<Features>(list.into());
         let name = |bytes: usize| "x".repeat(bytes);
         assert!(read(&vec![name(64); 64]).is_ok());

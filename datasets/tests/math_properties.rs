@@ -92,13 +92,13 @@ proptest! {
     }
 
     #[test]
-    fn one_more_or_less_is_another_value(tree in trees(), by in prop::sample::select(vec!["+1", "-1", "+x"])) {
+    fn adding_a_term_changes_the_value(tree in trees(), by in prop::sample::select(vec!["+1", "-1", "+x"])) {
         let (latex, other) = (tree.latex(), format!("\\boxed{{{}{by}}}", tree.plain()));
         prop_assert!(!is_right(&latex, &other), "{latex} | {other}");
     }
 
     #[test]
-    fn the_sides_may_be_exchanged(a in trees(), b in trees()) {
+    fn equality_is_symmetric(a in trees(), b in trees()) {
         let (a, b) = (a.latex(), b.plain());
         prop_assert_eq!(is_right(&a, &b), is_right(&b, &a), "{} | {}", a, b);
     }

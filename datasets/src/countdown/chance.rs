@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_are_what_the_stream_draws() {
+    fn chances_equal_the_streams_frequencies() {
         let mut stream = CountdownStream::new(Split::Test, 5, 9);
         let (mut counts, mut chances) = (HashMap::new(), Chances::default());
         for _ in 0..60_000 {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn on_average_over_lists_valid_is_as_test() {
+    fn valid_is_as_hard_as_test_on_average() {
         let mut chances = Chances::default();
         let lists = 40;
         for (count, most) in [(64, 0.07), (96, 0.07), (240, 0.12)] {
