@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn within_the_samples_it_is_close_to_the_unbiased_estimate() {
+    fn interpolated_pass_at_k_is_near_the_unbiased_estimate() {
         let mut draws = Draws::new(3);
         let validities: Vec<f64> = (0..240).map(|_| draws.beta(0.5, 1.5)).collect();
         let tallies = tallies(&mut draws, &validities, 64);

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_csv() {
+    fn fields_with_commas_are_quoted() {
         let modes = [Mode { problem: "1,2=3".into(), answer: "(1+2)".into(), spellings: 2 }];
         let scored = Scored {
             objective: "base".into(),

@@ -49,7 +49,7 @@ pub fn self_check() -> Result<()> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_estimators_are_averages_over_subsets() {
+    fn estimators_equal_averages_over_subsets() {
         super::self_check().unwrap();
     }
 }

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_with_different_numbers_of_samples_count_alike() {
+    fn problems_with_unequal_samples_have_equal_weights() {
         let tallies = [tally("a", 4, 2), tally("b", 8, 2)];
         let summary = Summary::new(&tallies, &[1, 4]).unwrap();
         assert_eq!(summary.n, 4);

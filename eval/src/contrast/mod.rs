@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_seeds_that_differ_have_intervals_inside_what_is_possible() {
+    fn intervals_of_two_opposite_seeds_stay_in_range() {
         let solved = |correct: usize| vec![Tally { samples: 8, correct, ..Tally::default() }; 12];
         let (base, none, all) = (solved(4), solved(0), solved(8));
         let runs = [none.as_slice(), all.as_slice()];

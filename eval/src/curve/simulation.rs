@@ -145,7 +145,7 @@ fn an_objective_seldom_differs_from_itself() {
 }
 
 #[test]
-fn intervals_cover_and_differences_are_found() {
+fn area_intervals_cover_and_tests_have_power() {
     let five = [("a", COLLAPSES), ("b", KEEPS), ("c", KEEPS), ("d", KEEPS), ("e", KEEPS)];
     for (world, power) in WORLDS.iter().zip([0.8, 0.8, 0.7, 0.9, 0.25]) {
         let known = check_power(world, &five, power, 0.01);
