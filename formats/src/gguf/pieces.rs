@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_and_merges_say_the_same() {
+    fn scores_and_merges_convert_both_ways() {
         let tokens: Vec<String> =
             ["<unk>", "a", "b", "c", "bc", "ab", "abc", "<0x0A>"].map(str::to_owned).into();
         let kinds = [2, 1, 1, 1, 1, 1, 1, 6];

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn qwens_is_that_of_its_own_tokenizer() {
+    fn qwen2_is_recognised_from_its_tokenizer() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../tests/fixtures/conformance/micro-qwen2/tokenizer.json"
