@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_once_nobody_holds_it() {
+    fn released_memory_is_reused() {
         let workspace = workspace(4);
         let (_, counts) = counts::counted(|| {
             for rows in [4, 3, 1, 4] {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_went_back_holds_no_values() {
+    fn released_memory_holds_nans() {
         let workspace = workspace(2);
         // A view that outlives its array, which only this crate could make.
         let stale = made(&workspace, 1.0, (2, 3)).tensor.clone();
