@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_world_can_be_made_harder_with_or_without_its_target() {
+    fn tilted_keeps_the_target_and_rarer_the_base() {
         let ends = World::ends(5);
         let tilted = ends.tilted(0.02);
         assert!((tilted.solve_rate(0) - 0.02).abs() < 1e-12);
