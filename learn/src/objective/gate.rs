@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_counts_by_what_it_may_still_gain() {
+    fn gate_weight_equals_the_posterior_integral() {
         let weight = |gate: Gate, correct: u64, samples: u64| {
             gate.weight(&GroupStats { earlier: (correct, samples), ..GroupStats::default() })
         };

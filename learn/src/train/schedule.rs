@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_of_adapters_is_named() {
+    fn default_rate_of_adapters_is_named() {
         let schedule = |learning_rate| Schedule {
             learning_rate,
             lr_scheduler_type: Scheduler::Constant,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_rises_then_falls_as_named() {
+    fn rate_warms_up_then_follows_its_scheduler() {
         let at = |kind, step| {
             let schedule =
                 Schedule { learning_rate: 1.0, lr_scheduler_type: kind, warmup_steps: 4 };
