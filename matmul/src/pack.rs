@@ -188,7 +188,7 @@ mod tests {
     use super::RowPanels;
 
     #[test]
-    fn panels_of_rows_hold_each_once_and_differ_by_one_row() {
+    fn row_panels_cover_each_row_once_with_near_equal_heights() {
         for rows in 1..200 {
             for most in [4, 5, 6, 14] {
                 let panels = RowPanels::new(rows, most);

@@ -115,7 +115,7 @@ fn a_row_is_the_same_bits_in_every_batch() {
 }
 
 #[test]
-fn a_product_may_be_added_to_columns_of_something_wider() {
+fn products_add_to_columns_of_a_wider_matrix() {
     let (left, right) = (values(17 * 300, 5), values(300 * 40, 6));
     let (left, right) = (Matrix::new(&left, 17, 300), Matrix::new(&right, 300, 40));
     let right = Right::Plain(right);
