@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suffixes_see_their_prefix_and_themselves() {
+    fn suffixes_attend_to_their_prefix_and_themselves() {
         let mut packed = PackedSequences::default();
         let prefix = packed.push_prefix(3);
         packed.push_suffix(prefix, 2);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_templates_pass_and_endless_ones_do_not() {
+    fn honest_templates_pass_and_endless_ones_are_refused() {
         let syntax = SyntaxConfig::default();
         for honest in [
             "{% for m in messages %}{{ m['content'] }}{% endfor %}",
