@@ -314,7 +314,7 @@ instruction = "```\n# out of the fence"
     }
 
     #[test]
-    fn a_base_that_is_not_on_the_hub_is_called_so() {
+    fn bases_outside_the_hub_get_no_base_model() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().display().to_string();
         assert_eq!(on_hub(folder.path(), &base, 0), None);
