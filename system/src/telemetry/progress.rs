@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_sizes_are_readable() {
+    fn times_and_sizes_have_short_units() {
         assert_eq!(
             (clock(59.6), clock(61.0), clock(7260.0)),
             ("1m00s".into(), "1m01s".into(), "2h01m".into())

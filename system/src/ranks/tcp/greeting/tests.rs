@@ -56,7 +56,7 @@ fn both_ends_prove_the_key_and_neither_the_same() {
 }
 
 #[test]
-fn a_rank_whose_greeting_failed_comes_again() {
+fn ranks_retry_failed_greetings() {
     let (listener, place, key) = listening();
     std::thread::scope(|scope| {
         let host = scope.spawn(|| {
