@@ -244,6 +244,7 @@ fn limit(
     let projected = member.projected(&filtered)?;
     if let Some(table) = &projected {
         let table_distance = value(distance, pstar, &member.policy(table).logp, world);
+        // The projection is forward KL's optimum among tables; of another divergence only where it is p* itself.
         if table_distance < 1e-12 || distance == Divergence::ForwardKl {
             return Ok((member.softened(table.clone()), table_distance));
         }
@@ -270,6 +271,7 @@ fn chain(
     let policy = member.policy(&optimum);
     let left = member.gradient(&optimum, &policy, &slopes(divergence, &log_p, &policy.logp, world));
     let update = Update::new(aim, request.training)?;
+    // From the optimum on: where its expected update does not stand still there, the estimator is biased.
     let mut fixed_point = optimum.clone();
     update.followed(member, &mut fixed_point, request.search, None)?;
     let runs = (0..request.training.runs).into_par_iter().map(|run| {

@@ -169,6 +169,7 @@ impl<'a> Member<'a> {
             let mass = top + row.iter().map(|logit| (logit - top).exp()).sum::<f64>().ln();
             row.iter_mut().for_each(|logit| *logit -= mass);
         }
+        // log pi(y) = sum_t log pi(y_t | context): the table's cells that a row passes.
         let row_logp = |cells: &Vec<u32>| cells.iter().map(|cell| logp[*cell as usize]).sum();
         let rows = self.cells.iter().map(row_logp).collect();
         logp.iter_mut().for_each(|logp| *logp = logp.exp());

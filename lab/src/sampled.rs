@@ -132,6 +132,7 @@ impl Scores {
     fn add_next(&self, row: usize, position: usize, factors: &[f64], gradient: &mut [f64]) {
         let (context, _) = self.cells[row][position];
         let next = &self.next[context];
+        // d log softmax_j / d x_i = [i = j] - pi_i, summed over j times its factor.
         let all: f64 = factors.iter().sum();
         let slots = &mut gradient[context * next.len()..(context + 1) * next.len()];
         for ((slot, chance), factor) in slots.iter_mut().zip(next).zip(factors) {
@@ -221,6 +222,7 @@ impl Groups<'_> {
             advantage: advantage.to_vec(),
             weight: vec![weight; rows.len() * length],
         };
+        // Losses are functions of log-probabilities: their gradients there go on to logits by the softmax's.
         let mut grads = terms.loss(self.setting.plan)?.backward()?;
         self.add_tokens(rows, grads.remove(&logp), gradient)?;
         let Some(factors) = grads.remove(&next) else { return Ok(()) };

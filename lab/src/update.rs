@@ -88,6 +88,7 @@ impl Update {
                 };
                 (0..logp.len()).map(one).collect()
             } else {
+                // A pseudo-reward is of its sample alone: every output stands for itself, with its mass.
                 let all: Vec<usize> = (0..logp.len()).collect();
                 let stats = self.stats(world, prompt, logp, &all);
                 advantages(&self.plan, &[GroupStats { mass: Some(mass.clone()), ..stats }])

@@ -107,6 +107,7 @@ impl ClassSearch<'_> {
         });
         let Some((mut high, mut low)) = around else { return Ok(None) };
         for _ in 0..HALVINGS {
+            // Bisection in log beta, in which validity falls about evenly.
             let beta = (high * low).sqrt();
             let reached = measures(self.member.world, &self.at_beta(beta)?);
             if (reached.validity - wanted).abs() <= EQUAL {

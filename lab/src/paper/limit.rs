@@ -45,6 +45,7 @@ impl Limit {
         let pstar = world.filtered(0);
         let row = |beta: f64| {
             let q = tilted(world, beta);
+            // p_beta is mu p* on correct outputs, so that KL(p* || p_beta) = -log mu and the total variation is 1 - mu.
             let apart = q.iter().zip(&pstar).map(|(q, p)| (q - p).abs());
             LimitRow {
                 beta,

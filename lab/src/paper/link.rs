@@ -49,6 +49,7 @@ impl Link {
                 let target = base_validity + between * (1.0 - base_validity);
                 let beta = beta_for(base_validity, target)?;
                 let q = tilted(&world, beta);
+                // d kl(mu, A) / d mu = logit mu - logit A = 1 / beta: a central difference of the cost shows it.
                 let step = STEP * (1.0 - target);
                 let [above, below] = [step, -step].map(|step| cost(base_validity, target + step));
                 rows.push(LinkRow {
