@@ -144,6 +144,7 @@ fn add_rollouts(
         let weights: Vec<_> = weights.map(|(name, weight)| (name.as_str(), weight)).collect();
         grads.change(&weights, &mut |_| Ok(()))?;
     }
+    // Means over the tokens of a mini-batch; the updates of a step, added up, come to their mean.
     let each = 1.0 / (batch.tokens(mini_batch) * update.count) as f64;
     measured.entropy *= each;
     measured.clipped *= each;

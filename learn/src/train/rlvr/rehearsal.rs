@@ -32,6 +32,7 @@ impl<'a> RehearsalBatch<'a> {
         let most = run.config.settings.rehearsal_batch_size.min(all.len());
         let left = (most as f64 * run.coefficients(step).rehearsal).round() as usize;
         let Update { number, count, .. } = update;
+        // Ends are rounded, not sizes: the updates of a step together have each of `left` completions once.
         let part = left * number / count..left * (number + 1) / count;
         let range = step * most + part.start..step * most + part.end;
         let seed = run.config.seed ^ REHEARSAL_SEED;

@@ -98,6 +98,8 @@ pub(super) fn score(
     recall(run, groups, &mut stats, state);
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
         None => None,
+        // K2: the log-ratio, one sample's estimate of the token's reverse KL; otherwise the divergence of whole
+        // distributions.
         Some(regulariser) => Some(match (regulariser.estimator, &base_logp) {
             (Estimator::K2, Some(base_logp)) => log_ratios(&behavior_logp, base_logp),
             _ => scorer.divergences(plan, &sequences, base.as_deref())?,

@@ -130,6 +130,8 @@ fn step(
     metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
     metrics.coefficient = run.common_beta(step);
     let mut advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
+    // Advantages are those under the policy that sampled, in all updates; the trust region bounds how far later ones
+    // go.
     for update in updates(run, batch.as_ref()) {
         let (gradients, stats) =
             gradients(run, batch.as_ref(), update, state, &mut dropout_counter)?;
