@@ -111,6 +111,7 @@ impl GradAccumulator {
                 count += weight.elem_count();
                 count <= TOGETHER
             });
+            // At least one. Small weights go together, since with several processes every change is a message.
             let (some, others) = rest.split_at(more.count().max(1));
             rest = others;
             if let [(name, _)] = some

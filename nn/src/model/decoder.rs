@@ -46,10 +46,12 @@ impl Decoder {
                 })
             })
             .collect::<Result<_>>()?;
+        // Tied weights share a name, under which the gradients of both uses add up.
         let head = match architecture.tied_embeddings {
             true => embedding.clone(),
             false => weight("lm_head.weight")?,
         };
+        // Rows that pad the vocabulary are no tokens: they take part in no softmax.
         let head = head.first_rows(architecture.output_size)?;
         let (eps, offset) = (architecture.rms_norm_eps, architecture.norm_offset);
         let rope = |rope| RopeTable::new(rope, architecture.rotary_dim);

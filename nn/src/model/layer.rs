@@ -97,6 +97,7 @@ impl Block {
             self.output.forward_residual(backend, x, stream, number)?;
             return Ok(None);
         }
+        // stream += s norm(x W^T + b); the norm's gradient reads its input, which is returned.
         let mut out = self.output.forward(backend, x, number)?;
         let mut raw = None;
         if let Some(norm) = &self.after {
@@ -123,6 +124,7 @@ impl Block {
             self.output.weight_backward(backend, x, dx, number, grads)?;
             return self.output.input_backward(backend, dx, None, number);
         }
+        // A copy: `dx` itself goes on to the layers before, by the residual connection.
         let mut grad = backend.copy(dx)?;
         if self.scale != 1.0 {
             backend.scale(&mut grad, self.scale)?;
@@ -279,6 +281,7 @@ impl Layer {
         let At { backend, number, .. } = at;
         let saved = |stream: &mut B::Stream| saves.then(|| backend.saved(stream)).transpose();
 
+        // h = x + mix(norm(x)), then y = h + W_down (act(W_gate n) W_up n) with n = norm(h).
         let x = self.mixing.input(backend, stream)?;
         let input = saved(stream)?;
         let mixed = self.mixer.forward(at, &x, cache)?;

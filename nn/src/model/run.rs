@@ -118,6 +118,7 @@ pub(super) fn backward<B: Backend>(
         return Ok(());
     }
     if architecture.embedding_scale != 1.0 {
+        // x = scale table[id], so that the table's gradient has the factor too.
         backend.scale(&mut dx, architecture.embedding_scale)?;
     }
     backend.embed_backward(&decoder.embedding, &ids, &dx, grads)

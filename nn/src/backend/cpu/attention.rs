@@ -66,6 +66,7 @@ impl KeyLayout {
         let blocks = [k, v].map(|values| in_blocks(values, dim, past + tokens));
         let mut scratch = [Vec::new(), Vec::new()];
         for token in 0..tokens {
+            // Causal: token t sees slots 0 to past + t, itself included.
             let until = past + token + 1;
             let seen = Keys { seen: until.saturating_sub(window)..until, dim, scale };
             let range = token * wide..(token + 1) * wide;
@@ -130,6 +131,8 @@ impl Attend<'_> {
     fn of_heads<S: Simd, const H: usize>(self, simd: S) {
         let Self { keys, q, parts, weights, out } = self;
         let (blocks, dim) = (keys.blocks(), keys.dim);
+        // out = softmax(scale q K^T) V. The scores of all parts come first: no exponential is taken before the maximum
+        // is known.
         keys.clear::<H>(weights);
         for part in parts {
             let Some((slots, offsets)) = part.overlap(&blocks, dim) else { continue };
@@ -293,6 +296,7 @@ fn combine<S: Simd, const H: usize>(
     let (at, width, count) = (first - blocks.start, blocks.len(), values.len() / dim);
     let weights: [&[f32]; H] = std::array::from_fn(|head| &weights[head * width + at..][..count]);
     let mut at = 0;
+    // Sums of a block of columns stay in registers over all slots; narrower blocks take the columns that are left.
     while at + 4 * S::F32_LANES <= dim {
         combine_columns::<S, H, 4>(simd, (weights, values), (out, dim), at);
         at += 4 * S::F32_LANES;
@@ -351,6 +355,8 @@ fn spread<S: Simd, const H: usize>(
     let x: [_; H] = std::array::from_fn(|head| S::as_simd_f32s(&x[head * dim..][..dim]));
     let rows = out[keys.seen.start * dim..keys.seen.end * dim].chunks_exact_mut(dim);
     for (slot, row) in keys.within().zip(rows) {
+        // out[slot] += sum over heads of weight[head, slot] x[head]: a key's row is read and written once for all
+        // heads.
         let weights: [f32; H] = std::array::from_fn(|head| weights[head * width + slot]);
         let (registers, rest) = S::as_mut_simd_f32s(row);
         for (index, out) in registers.iter_mut().enumerate() {

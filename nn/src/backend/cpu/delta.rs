@@ -149,6 +149,7 @@ impl<'a> Rule<'a> {
         let tokens = self.mixed.len() / self.sizes.mixed();
         let mut by_head = pool.take(tokens * width);
         let mut states = states.as_mut().map(|states| states.chunks_exact_mut(key_dim * value_dim));
+        // One task per sequence tree and head. Results are head by head, so that every task writes a slice of its own.
         let mut rest = &mut by_head[..];
         let mut units = Vec::with_capacity(self.trees.len() * value_heads);
         for tree in &self.trees {
@@ -175,6 +176,7 @@ impl<'a> Rule<'a> {
         } else {
             units.into_iter().for_each(work);
         }
+        // With one token a tree, head by head is token by token already.
         if self.trees.iter().all(|tree| tree.tokens().len() == 1) {
             return by_head;
         }
@@ -212,6 +214,7 @@ impl<'a> Rule<'a> {
                 )
             })
             .collect();
+        // Tasks return gradients per head; below, each token gathers those of its heads in one order: no atomic sums.
         let mut tree_of = vec![0; self.mixed.len() / self.sizes.mixed()];
         for (index, tree) in self.trees.iter().enumerate() {
             tree_of[tree.tokens()].fill(index);

@@ -59,6 +59,7 @@ impl Backend for Cpu {
         grads: &mut GradAccumulator,
     ) -> Result<()> {
         let width = table.dims2()?.1;
+        // The adjoint of gathering rows: a token that occurs several times adds each occurrence's gradient.
         rows::scatter(grad, ids, grads.on_cpu(table, &self.pool), width);
         Ok(())
     }

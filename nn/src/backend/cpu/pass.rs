@@ -146,6 +146,7 @@ impl Pass {
         let layout = rows.layout;
         let (width, wide) = (layout.queries * layout.dim, layout.group() * layout.dim);
         let window = window.unwrap_or(usize::MAX);
+        // Tokens whose rows share a beginning follow each other, so that its keys and values stay in the caches.
         let order = self.order(rows);
         by_rows(is_parallel, out, width, |first, part| {
             let mut weights = Vec::new();
@@ -199,6 +200,8 @@ impl Pass {
         let (queries, keys) = (layout.queries * layout.dim, layout.keys * layout.dim);
         let (dim, wide) = (layout.dim, layout.group() * layout.dim);
         let (runs, window) = (self.runs(), window.unwrap_or(usize::MAX));
+        // One task per run and key-value head, on copies of their columns: suffixes of one prefix add to the same dk
+        // and dv, and parallel sums into them would have no order.
         let parts: Vec<[Vec<f32>; 3]> = (0..runs.len() * layout.keys)
             .into_par_iter()
             .map(|index| {

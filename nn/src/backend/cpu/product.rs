@@ -104,6 +104,8 @@ fn with_operands<'a>(
     mut operands: Vec<Right<'a>>,
     work: impl FnOnce(Vec<Right<'_>>),
 ) -> Result<()> {
+    // A view of a weight lives inside the call that reads its storage: calls nest, one a weight, and the last
+    // multiplies.
     let Some((weight, rest)) = weights.split_first() else {
         work(operands);
         return Ok(());

@@ -38,6 +38,7 @@ pub(super) fn blocks<const M: usize>(
     mut work: impl FnMut(Block, [&mut [f32]; M]),
 ) {
     let vocabulary = layers[0].weight.dims().0;
+    // Logits of a block alone: those of a batch, [N, V], would be the peak of memory.
     let mut buffers = [(); M].map(|()| vec![0f32; rows.min(BLOCK) * vocabulary.min(BLOCK)]);
     for row in (0..rows).step_by(BLOCK) {
         for token in (0..vocabulary).step_by(BLOCK) {
@@ -119,9 +120,8 @@ impl RowSums {
     pub(super) fn add_mass(&mut self, logits: &[f32], inverse: f32) {
         let top = max(logits).max(self.top);
         if self.mass > 0.0 {
-            // The sum so far was scaled by another maximum.
-            // e^(z + shift) = e^z e^shift: the mass is multiplied by e^shift, sum e^z z becomes e^shift sum e^z (z +
-            // shift).
+            // The sum so far was scaled by another maximum. With e^(z + shift) = e^z e^shift the mass is multiplied by
+            // e^shift, and sum e^z z becomes e^shift sum e^z (z + shift).
             let shift = (self.top - top) * inverse;
             let shrink = exp(shift);
             self.moment = (self.moment + self.mass * shift) * shrink;
