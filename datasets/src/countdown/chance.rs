@@ -47,6 +47,7 @@ impl Reported {
             if self.ids.contains(&problem.id) || seen.contains(&problem.id) {
                 continue;
             }
+            // With t counted FLOOR an attempt: the hazard of (1 - (1 - r)^t) / q is r (1 - r)^t / (q + (1 - r)^t - 1).
             let rest = 1.0 - self.chances.chance(&problem.id);
             let absent = rest.powf(self.attempts as f64);
             let unlisted = rest.powf(FLOOR * stream.attempts as f64);
@@ -122,6 +123,7 @@ fn values(numbers: &[i64]) -> Vec<(i64, i64, f64)> {
         let (left, right) = (values(&numbers[..cut]), values(&numbers[cut..]));
         for (a, b, p) in &left {
             for (c, d, q) in &right {
+                // The stream draws the cut and the operator uniformly.
                 let chance = p * q / (4 * (numbers.len() - 1)) as f64;
                 all.push((a * d + c * b, b * d, chance));
                 all.push((a * d - c * b, b * d, chance));
