@@ -54,7 +54,8 @@ impl Answers {
     fn distinct(&self, k: usize) -> Option<f64> {
         match self {
             Self::Sampled(counts) => (counts.n >= k).then(|| {
-                // Not `sum`, which makes nothing at all a negative zero.
+                // A class is among k samples with the chance that Pass@k estimates of it alone. Not `sum`, which makes
+                // nothing at all a negative zero.
                 let classes = counts.classes.iter();
                 classes.fold(0.0, |sum, count| sum + pass_at_k(counts.n, *count, k))
             }),

@@ -147,6 +147,7 @@ fn at_best(settings: &[Vec<Vec<f64>>]) -> ([Vec<Vec<f64>>; 2], [usize; 2]) {
         rows.iter().flatten().sum::<f64>() / rows.iter().map(Vec::len).sum::<usize>().max(1) as f64
     };
     let chosen = [0, 1].map(|odd| {
+        // Chosen on one half and measured on the other: the largest of noisy means is too large.
         let best = (0..settings.len()).max_by(|a, b| mean(*a, odd).total_cmp(&mean(*b, odd)));
         best.unwrap_or(0)
     });
