@@ -117,7 +117,6 @@ impl Divergence {
 /// Amari's generator by `sum_{n >= 2} x^n / n! (1 + alpha + ... + alpha^(n-2))` where `x` is small, else `direct`.
 #[inline(always)]
 fn near_zero<N: Number>(x: &N, alpha: f64, direct: N) -> N {
-    // By Horner, from the highest power.
     // (alpha^n - alpha) / (alpha (alpha - 1)) is this geometric sum, which has no pole at 0 and 1.
     let (mut geometric, mut coefficients) = (0.0, [0.0; 7]);
     let mut factorial = 1.0;
@@ -126,6 +125,7 @@ fn near_zero<N: Number>(x: &N, alpha: f64, direct: N) -> N {
         geometric = geometric * alpha + 1.0;
         *coefficient = geometric / factorial;
     }
+    // By Horner, from the highest power.
     let mut series = x.clone().affine(coefficients[6], coefficients[5]);
     for coefficient in coefficients[..5].iter().rev() {
         series = (series * x.clone()).affine(1.0, *coefficient);
