@@ -289,8 +289,8 @@ fn target_claim(
         }
     }
     let ratio = (chance.log()? - constant(log_target)?)?;
-    // An output outside the support has weight 0 inside; its ratio only has to be a number.
-    // D_f(pi || p) = sum_{p > 0} p f(pi / p) + f'(inf) pi(p = 0).
+    // D_f(pi || p) = sum_{p > 0} p f(pi / p) + f'(inf) pi(p = 0). An output outside the support has weight 0 inside;
+    // its ratio only has to be a number.
     let value = (generator(*divergence, &ratio)? * constant(inside)?)?.sum_all()?;
     let value = (value + (chance * constant(outside)?)?.sum_all()?)?;
     let per = if plan.is_on_policy() && limit.is_finite() { scale / limit } else { scale };
