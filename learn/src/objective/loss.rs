@@ -64,8 +64,8 @@ impl Plan {
             let cost = pointwise.apply(&(inputs.policy_logp - reference)?)?;
             let mut penalty_weight = penalty_weight.clone();
             if self.updates() > 1 {
-                // The tokens are no longer the policy's own.
-                // E_pi[k(x)] from samples of the policy before the step: weighted by pi / pi_old, taken as a constant.
+                // E_pi[k(x)] from samples of the policy before the step, which are no longer its own: weighted by pi /
+                // pi_old, taken as a constant.
                 let ratio = Exp.apply(&(inputs.policy_logp.detach() - inputs.behavior_logp)?)?;
                 penalty_weight = (penalty_weight * ratio)?;
             }

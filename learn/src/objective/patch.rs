@@ -84,6 +84,7 @@ impl PlanPatch {
         match region {
             TrustRegion::Ppo { low, high, .. } | TrustRegion::Gspo { low, high } => {
                 *low = self.epsilon.unwrap_or(*low);
+                // `epsilon` alone is both ends, unless the objective clips higher above (DAPO).
                 let linked = self.epsilon.filter(|_| !has_epsilon_high);
                 *high = self.epsilon_high.or(linked).unwrap_or(*high);
                 if *low >= 1.0 {
