@@ -165,9 +165,8 @@ impl Panel {
             let out = &mut out[(start - range.start) * width..][..places.len() * width];
             for from in (0..*width).step_by(BLOCK) {
                 let columns = from..(from + BLOCK).min(*width);
-                // Missing values are zero.
-                // 16 x 16 at a time: rows of the block are read and columns written within 1 KiB, not with a stride of
-                // a line.
+                // 16 x 16 at a time, missing values zero: rows of the block are read and columns written within 1 KiB,
+                // not with a stride of a line.
                 let mut block = [[0f32; BLOCK]; BLOCK];
                 for column in columns.start..columns.end.min(there) {
                     let line = &mut block[column - from][..places.len()];

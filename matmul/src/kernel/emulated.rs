@@ -14,8 +14,8 @@ const COLUMNS: usize = 16;
 pub(super) fn fused(a: f32, b: f32, c: f32) -> f32 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + c;
-    // The rounding error of the sum, exactly.
-    // Knuth's two-sum: sum + error is product + c, with no condition on their sizes.
+    // The rounding error of the sum, exactly (Knuth's two-sum): sum + error is product + c, with no condition on their
+    // sizes.
     let part = sum - product;
     let error = (product - (sum - part)) + (c - part);
     let bits = sum.to_bits();
