@@ -149,7 +149,8 @@ fn distances(
         let Some(log_rate) = rejected.log_acceptance_rate().filter(|_| is_solved) else { continue };
         let gap = mean_gap(&session.scorer(), prompt, chosen, draw.params.temperature)?;
         let right = held_out.iter().filter(|sample| sample.is_correct()).count();
-        // Haldane's and Anscombe's logarithm of a share, which half a count keeps finite.
+        // Haldane's and Anscombe's logarithm of a share: half a count keeps it finite, and in both sums cancels the
+        // bias of order 1 / n.
         let log_z = ((right as f64 + 0.5) / (held_out.len() as f64 + 0.5)).ln();
         distances.push(gap - log_z + log_rate);
     }

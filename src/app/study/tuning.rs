@@ -56,6 +56,7 @@ impl Tuning {
             if all.len() * settings.len() > MOST {
                 bail!("`{self}`: more than {MOST} configurations of one objective");
             }
+            // The product of the braces: each value with every configuration so far.
             let each = |one: &Configuration| {
                 settings.iter().map(|setting| one.clone().with(setting)).collect::<Vec<_>>()
             };
