@@ -156,6 +156,7 @@ impl Ranks {
         let Some(link) = &self.0 else { return Ok(()) };
         let size = link.size();
         for values in values.chunks_mut(CHUNK) {
+            // Reduce-scatter, then all-gather: every rank adds up one part and hands its sums to all.
             let part = values.len().div_ceil(size);
             let mut all = vec![0.0; part * size];
             all[..values.len()].copy_from_slice(values);
