@@ -37,6 +37,7 @@ pub(crate) fn ways(moves: &[Move], steps: usize, target: u32) -> Vec<Vec<u64>> {
     ways[0][target as usize] = 1;
     for _ in 0..steps {
         let last = &ways[ways.len() - 1];
+        // ways[n + 1][v] = sum over moves of ways[n][where the move leads from v].
         let next = (0..=MAX_TOTAL)
             .map(|value| {
                 moves.iter().filter_map(|m| m.apply(value)).map(|to| last[to as usize]).sum()
@@ -57,6 +58,7 @@ pub(crate) fn draw(
 ) -> String {
     let mut text = String::new();
     for left in (0..steps).rev() {
+        // A move by its share of the completions that it leads to: every whole answer is drawn with the same chance.
         let weight = |m: &Move| m.apply(value).map_or(0, |to| ways[left][to as usize]);
         let total: u64 = moves.iter().map(weight).sum();
         let mut at = rng.next_u64() % total.max(1);

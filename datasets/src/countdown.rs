@@ -189,7 +189,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn what_is_chosen_by_is_not_what_is_reported() {
+    fn valid_and_test_splits_share_no_problem() {
         let ids = |split: &str, count| -> Vec<String> {
             load(split, Some(count)).unwrap().problems.into_iter().map(|p| p.id).collect()
         };

@@ -21,7 +21,7 @@ pub enum DataError {
     /// A named source has no such split.
     #[error("dataset `{name}`: no split `{split}`; choose one of {known}")]
     Split {
-        /// The source.
+        /// Name of the source.
         name: &'static str,
         /// The split asked for.
         split: String,
@@ -33,13 +33,13 @@ pub enum DataError {
         "dataset `{name}/{split}`: {what}; the parameters of {name} with their defaults: {knobs}"
     )]
     Knob {
-        /// The task.
+        /// Name of the task.
         name: &'static str,
         /// The text after the slash.
         split: String,
-        /// The mistake.
+        /// The mistake, as the end of a sentence.
         what: String,
-        /// The knobs there are.
+        /// Keys that the task has, separated by commas.
         knobs: String,
     },
     /// The file could not be read.
@@ -47,7 +47,7 @@ pub enum DataError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A row is not what the format says.
@@ -93,7 +93,7 @@ pub enum DataError {
     Duplicate {
         /// The dataset.
         name: String,
-        /// The id.
+        /// Id that two problems have.
         id: String,
     },
     /// There is nothing in it.

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_have_limits() {
+    fn oversized_feature_lists_are_refused() {
         let read = |list: &[String]| serde_json::from_value::<Features>(list.into());
         let name = |bytes: usize| "x".repeat(bytes);
         assert!(read(&vec![name(64); 64]).is_ok());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_shortened_and_stays_different() {
+    fn long_features_are_shortened_and_stay_distinct() {
         let long = |end: char| format!("shape:{}{end}", "é".repeat(50));
         let features = Features::bounded([long('a'), long('b'), "b".into(), "a".into()]);
         let names: Vec<String> = features.clone().into();

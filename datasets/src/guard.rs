@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_an_error_of_what_is_read() {
+    fn panics_become_errors_of_the_input() {
         let time = Duration::from_secs(60);
         assert_eq!(guarded("x", 1 << 20, time, || 3), Ok(3));
         let refused = guarded("x", 1 << 20, time, || -> u8 { panic!("not shown") });

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_stands_twice_is_refused_at_every_depth() {
+    fn duplicate_keys_are_refused_at_every_depth() {
         for text in [r#"{"a": 1, "a": 1}"#, r#"[{"b": {"a": 1, "c": 2, "\u0061": 3}}]"#] {
             let message = parse(text).unwrap_err().to_string();
             assert!(message.contains("the key `a` stands twice"), "{message}");

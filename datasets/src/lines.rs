@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 /// Longest line that is read, in bytes.
 pub const MAX_LINE: usize = 64 << 20;
 
-/// One line.
+/// A line of a file, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Counted from 1.
@@ -22,7 +22,7 @@ pub struct Line {
 #[derive(Debug, thiserror::Error)]
 #[error("{number}: {why}")]
 pub struct BadLine {
-    /// Which line.
+    /// Line number, counted from 1.
     pub number: usize,
     /// Why it cannot be read.
     pub why: String,

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_stands_where_it_belongs() {
+    fn prompt_parts_are_in_order() {
         let question = problem(Prompt::question("2+2?"), "4");
         let bare = Prompting::default();
         assert_eq!(contents(&bare.apply(&question, None)), [("user", "2+2?")]);

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn each_verifier_is_given_what_it_reads() {
+    fn every_verifier_sees_the_answer_without_thoughts() {
         let both = rewards(&["exact", "math"], &[], Some(0.5));
         let thought = grade(&both, "<think>perhaps 8</think>7");
         assert_eq!(thought.parts, [1.0, 1.0]);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_short_different_and_hold_no_arguments() {
+    fn names_are_distinct_and_hold_no_arguments() {
         let specs = [
             "math",
             "math:strict",

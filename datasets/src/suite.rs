@@ -17,7 +17,7 @@ use crate::{DataError, Result, Rewards, regular};
 /// Most bytes of a suite's file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// One set of a suite.
+/// A set of problems as a suite's file describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteSet {
@@ -29,7 +29,7 @@ pub struct SuiteSet {
     pub domain: Option<Domain>,
     /// Column with the question.
     pub prompt_column: Option<String>,
-    /// Column with the answer.
+    /// Column with the gold answer; none where the reader finds it.
     pub answer_column: Option<String>,
     /// The verifier of completions.
     pub verifier: Option<String>,
@@ -39,9 +39,9 @@ pub struct SuiteSet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Domain {
-    /// It is.
+    /// The set is in-domain.
     In,
-    /// It is not.
+    /// The set is out of domain.
     Out,
 }
 

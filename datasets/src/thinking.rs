@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_outside_thoughts_is_the_answer() {
+    fn answer_is_the_text_outside_thoughts() {
         for (completion, starts_inside, answer, is_finished) in [
             ("4", false, Some("4"), None),
             // The prompt opened it (trl#6966, trl#7141).

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_answers_is_that_of_the_notes() {
+    fn answer_counts_match_the_field_notes() {
         // verifier.md: 3,456 solvable pairs of three moves, 1 to 15 answers.
         let moves = MOVES.to_vec();
         let mut totals = Vec::new();

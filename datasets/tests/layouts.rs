@@ -92,7 +92,7 @@ fn check(case: &Value, folder: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn every_layout_is_read_or_refused_as_it_should_be() {
+fn listed_layouts_are_read_or_refused_as_listed() {
     let folder = tempfile::tempdir().expect("a folder");
     let cases = layouts();
     assert!(cases.len() >= 100, "{}", cases.len());

@@ -46,7 +46,7 @@ fn every_gold_equals_itself_in_any_wrapping() {
 }
 
 #[test]
-fn outcomes_say_what_was_missing() {
+fn outcomes_name_the_unreadable_side() {
     assert_eq!(outcome("3", ""), Outcome::NoAnswer);
     assert_eq!(outcome("3", "\\boxed{3 + }"), Outcome::UnparsableAnswer);
     assert_eq!(outcome("3 + +", "\\boxed{3}"), Outcome::UnparsableGold);

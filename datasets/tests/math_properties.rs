@@ -92,13 +92,13 @@ proptest! {
     }
 
     #[test]
-    fn one_more_or_less_is_another_value(tree in trees(), by in prop::sample::select(vec!["+1", "-1", "+x"])) {
+    fn adding_a_term_changes_the_value(tree in trees(), by in prop::sample::select(vec!["+1", "-1", "+x"])) {
         let (latex, other) = (tree.latex(), format!("\\boxed{{{}{by}}}", tree.plain()));
         prop_assert!(!is_right(&latex, &other), "{latex} | {other}");
     }
 
     #[test]
-    fn the_sides_may_be_exchanged(a in trees(), b in trees()) {
+    fn equality_is_symmetric(a in trees(), b in trees()) {
         let (a, b) = (a.latex(), b.plain());
         prop_assert_eq!(is_right(&a, &b), is_right(&b, &a), "{} | {}", a, b);
     }
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(gold in "\\PC{0,60}", answer in "\\PC{0,200}") {
+    fn random_text_never_panics(gold in "\\PC{0,60}", answer in "\\PC{0,200}") {
         let found = check(&gold, &answer, Mode::Flexible);
         let strict = check(&gold, &answer, Mode::Strict);
         // The flexible rules accept all that the strict ones do.

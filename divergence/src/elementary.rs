@@ -85,6 +85,7 @@ impl CustomOp1 for Elementwise {
 
     fn bwd(&self, x: &Tensor, value: &Tensor, slope: &Tensor) -> Result<Option<Tensor>> {
         Ok(Some(match self {
+            // (e^x)' = e^x, (log x)' = 1 / x, (tanh x)' = 1 - tanh^2 x; the first and the last read the value, not x.
             Self::Exp => (slope * value)?,
             Self::Log => (slope / x)?,
             Self::Tanh => (slope * (1.0 - value.sqr()?)?)?,
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_gradients_are_candles() {
+    fn values_and_gradients_equal_candles() {
         // A transposed view, so that the layout is not contiguous.
         let x: Vec<f64> = (0..6).map(|i| 0.1 + 0.37 * f64::from(i)).collect();
         let x = Var::from_tensor(&Tensor::from_vec(x, (2, 3), &Device::Cpu).unwrap()).unwrap();

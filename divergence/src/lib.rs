@@ -98,13 +98,18 @@ impl Divergence {
     /// `f'(e^x)`: the cost of a sample of the policy.
     pub fn f_prime(self, x: f64) -> f64 {
         match self {
+            // 1 - 1/u
             Divergence::ForwardKl => -(-x).exp_m1(),
             Divergence::ReverseKl => x,
+            // log(2u / (1 + u)) / 2
             Divergence::Js => 0.5 * generators::js_slope(x),
+            // (u^(alpha - 1) - 1) / (alpha - 1)
             Divergence::Alpha(alpha) => ((alpha - 1.0) * x).exp_m1() / (alpha - 1.0),
             Divergence::TotalVariation => 0.5 * x.sign(),
+            // 1 - 1/u^2
             Divergence::ForwardChiSquared => -(-2.0 * x).exp_m1(),
             Divergence::ReverseChiSquared => 2.0 * x.exp_m1(),
+            // (1 - 1/sqrt(u)) / 2
             Divergence::Hellinger => -0.5 * (-0.5 * x).exp_m1(),
         }
     }
@@ -257,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_are_numbers_and_small_ratios_do_not_cancel() {
+    fn extreme_log_ratios_are_finite_and_small_ones_do_not_cancel() {
         for divergence in Divergence::ALL {
             assert_eq!(divergence.f(0.0), 0.0);
             assert!(!divergence.f(f64::NEG_INFINITY).is_nan(), "{divergence}");

@@ -24,7 +24,7 @@ pub trait Number:
     fn exp_m1(self) -> Self;
     /// `log(1 + e^self)` without overflow.
     fn softplus(self) -> Self;
-    /// Its size.
+    /// Absolute value.
     fn abs(self) -> Self;
     /// -1, 0 or 1.
     fn sign(self) -> Self;
@@ -50,6 +50,7 @@ impl Number for f64 {
     }
 
     fn softplus(self) -> Self {
+        // max(x, 0) + log(1 + e^-|x|): the exponential never overflows.
         self.max(0.0) + libm::log1p(libm::exp(-self.abs()))
     }
 
@@ -155,12 +156,14 @@ impl Number for OnDevice {
 
     /// The hyperbolic tangent keeps it exact near 0.
     fn exp_m1(self) -> Self {
+        // e^x - 1 = tanh(x / 2) (e^x + 1)
         self.map(|x| Tanh.apply(&(x * 0.5)?)? * Exp.apply(x)?.affine(1.0, 1.0)?)
     }
 
     fn softplus(self) -> Self {
         self.map(|x| {
             let y = Exp.apply(&x.abs()?.neg()?)?;
+            // log(1 + y) = y - y^2 / 2 + y^3 / 3 for small y, where 1 + y would round y away.
             let series = (&y * ((&y * ((&y / 3.0)? - 0.5)?)? + 1.0)?)?;
             let log = y.lt(1e-2)?.where_cond(&series, &Log.apply(&y.affine(1.0, 1.0)?)?)?;
             x.relu()? + log
@@ -180,6 +183,7 @@ impl Number for OnDevice {
     }
 
     fn below(self, limit: f64, near: Self, far: Self) -> Self {
+        // A condition multiplied in would turn the form that is not taken into NaN where it is infinite.
         let chosen = near.with(far, |near, far| Tensor::stack(&[near, far], 0));
         self.with(chosen, |x, both| x.abs()?.lt(limit)?.where_cond(&both.get(0)?, &both.get(1)?))
     }

@@ -28,7 +28,7 @@ const TAIL: f64 = 0.025;
 pub struct Stratum {
     /// Whether the verifier that is audited accepts them.
     pub is_accepted: bool,
-    /// How many there are.
+    /// Number of pairs in the stratum.
     pub size: usize,
     /// How many of them have a label.
     pub labelled: usize,
@@ -69,6 +69,7 @@ pub fn rates(strata: &[Stratum]) -> Option<Rates> {
         let shares: Vec<f64> = posteriors
             .iter()
             .map(|posterior| {
+                // A draw from the posterior is the inverse CDF of a uniform number.
                 let uniform = ((rng.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
                 posterior.as_ref().map_or(f64::NAN, |beta| beta.inverse_cdf(uniform))
             })
@@ -79,6 +80,7 @@ pub fn rates(strata: &[Stratum]) -> Option<Rates> {
     }
     let mut estimates = rates.iter().zip(&mut draws).map(|(value, draws)| {
         draws.sort_by(f64::total_cmp);
+        // A ratio of sums of betas has no distribution by name: quantiles of draws.
         let at = |chance: f64| draws[((DRAWS as f64 * chance) as usize).min(DRAWS - 1)];
         let (low, high) = (at(TAIL), at(1.0 - TAIL));
         // Where no error was seen the value lies at the end of its range, and belongs into the interval.
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_read_whatever_stands_beside_them() {
+    fn other_columns_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.csv");
         let read = |text: &str| {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_cover_what_they_say() {
+    fn error_rate_intervals_cover_95_percent() {
         // The share of correct answers in each stratum, its size, and how many of it are labelled.
         let strata = [
             (true, 0.97, 6000, 60),

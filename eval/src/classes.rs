@@ -1,4 +1,4 @@
-//! Right answers by what makes two of them the same (algorithms: rarefaction at every level).
+//! Correct answers by what makes two of them the same (algorithms: rarefaction at every level).
 
 use std::collections::BTreeMap;
 
@@ -157,6 +157,7 @@ impl Classes {
 /// chance 3e-8.
 fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
     let mut hash = tealight_datasets::fnv(bytes);
+    // FNV mixes its upper bits little.
     hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     hash ^ (hash >> 32)
 }

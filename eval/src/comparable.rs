@@ -60,7 +60,7 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
 /// One difference of two runs on a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The setting.
+    /// Key of the setting.
     pub key: &'static str,
     /// Its value in the first run and in the second.
     pub values: [String; 2],

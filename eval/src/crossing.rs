@@ -13,11 +13,11 @@ const STEPS: usize = 16;
 /// The crossing with a 95 % interval over seeds and problems; with one seed, over problems alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Crossing {
-    /// The k.
+    /// Smallest k from which the base is ahead.
     pub at: CrossingPoint,
-    /// Lower end.
+    /// Lower end of the 95 % interval.
     pub low: CrossingPoint,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high: CrossingPoint,
 }
 
@@ -79,6 +79,7 @@ pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> CrossingPoint {
     let Some(above) = (1..ks.len()).find(|i| gap(*i) > 0.0) else { return CrossingPoint::Never };
     let after = 1 + (0..above).rev().find(|i| gap(*i) < 0.0).unwrap_or(0);
     let (before, now) = (gap(after - 1), gap(after));
+    // gap = 0 on the line between the two points, in log k.
     let share = before / (before - now);
     let (low, high) = ((ks[after - 1] as f64).ln(), (ks[after] as f64).ln());
     CrossingPoint::K((low + share * (high - low)).exp())
@@ -137,6 +138,7 @@ pub fn crossing(ks: &[usize], base: &[Tally], runs: &[&[Tally]]) -> Crossing {
             Some(step) => CrossingPoint::K(intervals[step].0),
             None => CrossingPoint::Never,
         };
+    // Inverted tests (as Fieller's set): the interval holds the k at which "no difference yet" is not rejected.
     let (low, high) = (first(|gap| gap.high >= 0.0), first(|gap| gap.low > 0.0));
     // The crossing itself lies between two steps.
     let least = |a: CrossingPoint, b: CrossingPoint| if b < a { b } else { a };
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn its_interval_covers_it_however_few_seeds() {
+    fn crossing_intervals_cover_with_two_to_eight_seeds() {
         for (spread, problems) in [(0.25, 240), (0.25, 80), (0.05, 80)] {
             let mut draws = Draws::new(8);
             let truth = found(&study(&mut draws, (400, 4000), spread)).at;

@@ -17,7 +17,7 @@ pub enum SummaryError {
         "pass@{k} cannot be estimated from {n} samples a prompt: choose k from 1 to {n}, or raise -n"
     )]
     TooFewSamples {
-        /// The k.
+        /// The k that was asked for.
         k: usize,
         /// Samples of each problem.
         n: usize,
@@ -27,11 +27,11 @@ pub enum SummaryError {
         "pass@{k} cannot be estimated: problem `{problem}` has {n} samples (others up to {most}); choose k up to {n}"
     )]
     Uneven {
-        /// The k.
+        /// The k that was asked for.
         k: usize,
         /// The id of the problem with the fewest samples.
         problem: String,
-        /// Its samples.
+        /// Number of samples of that problem.
         n: usize,
         /// Most samples of any problem.
         most: usize,

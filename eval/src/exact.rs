@@ -94,6 +94,7 @@ impl ListedProblem {
     }
 
     fn hill_1(&self) -> f64 {
+        // 0 log 0 = 0.
         let entropy = |share: &f64| if *share > 0.0 { -share * share.ln() } else { 0.0 };
         self.shares().iter().map(entropy).sum::<f64>().exp()
     }
@@ -115,6 +116,7 @@ impl ListedProblem {
 
 /// The probability that something of probability `p` is among k samples.
 fn seen(p: f64, k: usize) -> f64 {
+    // 1 - (1 - p)^k by log1p and expm1: exact for p of 1e-20 as well.
     -(k as f64 * (-p.min(1.0)).ln_1p()).exp_m1()
 }
 
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn exact_measures_equal_hand_computed_values() {
         let exact = Exact::new(&[problem(&[0.2, 0.05]), problem(&[0.5])], &[1, 2]).unwrap();
         assert_eq!((exact.problems, exact.answers), (2, 3));
         assert!((exact.pass_at_k[&1].value - (0.25 + 0.5) / 2.0).abs() < 1e-12);
@@ -150,7 +152,7 @@ mod tests {
 
     /// Estimates from samples are, on average over evaluations, the values from the probabilities.
     #[test]
-    fn samples_estimate_it() {
+    fn sampled_estimates_converge_to_exact_measures() {
         let problems = [problem(&[0.2, 0.1, 0.02, 0.01]), problem(&[0.05, 0.3]), problem(&[0.6])];
         let exact = Exact::new(&problems, &[1, 4, 8]).unwrap();
         let mut draws = Draws::new(5);

@@ -58,6 +58,7 @@ impl Extrapolation {
 
 /// `1 - (1 - a)^k` of a logit.
 fn passes(k: usize) -> impl Fn(f64) -> f64 {
+    // 1 - a = 1 / (1 + e^logit): 1 - (1 - a)^k = -expm1(-k log1p(e^logit)).
     move |logit| -(-(k as f64) * logit.exp().ln_1p()).exp_m1()
 }
 
@@ -75,6 +76,7 @@ fn predicted(trials: &[Trials], ks: &[usize]) -> anyhow::Result<Vec<(usize, Esti
 fn held_out(trials: &[Trials], k: usize) -> anyhow::Result<HeldOut> {
     // Which samples are held out is random and always the same.
     let mut random = ChaCha8Rng::seed_from_u64(0);
+    // The prediction never sees the other half; the observed value is the unbiased estimate from both.
     let halves: Vec<Trials> = trials.iter().map(|trials| half(*trials, &mut random)).collect();
     let (_, predicted) = predicted(&halves, &[k])?.swap_remove(0);
     let exact = |trials: &Trials| pass_at_k(trials.num_samples, trials.correct, k);
@@ -91,6 +93,7 @@ fn half(trials: Trials, random: &mut ChaCha8Rng) -> Trials {
     let num_samples = trials.num_samples / 2;
     let (mut correct, mut left, mut right) = (0, trials.num_samples, trials.correct);
     for _ in 0..num_samples {
+        // Each draw is correct with chance right / left: a hypergeometric draw, one sample at a time.
         let is_correct =
             (random.next_u64() >> 11) as f64 * 2f64.powi(-53) * (left as f64) < right as f64;
         correct += usize::from(is_correct);
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn within_the_samples_it_is_close_to_the_unbiased_estimate() {
+    fn interpolated_pass_at_k_is_near_the_unbiased_estimate() {
         let mut draws = Draws::new(3);
         let validities: Vec<f64> = (0..240).map(|_| draws.beta(0.5, 1.5)).collect();
         let tallies = tallies(&mut draws, &validities, 64);

@@ -18,7 +18,7 @@ pub const CORRECT: usize = 4;
 pub struct FeatureDiversity {
     /// Correct answers that features are drawn from, one from each.
     pub correct: usize,
-    /// Problems with as many.
+    /// Number of problems with at least so many correct answers.
     pub problems: usize,
     /// Shannon entropy of that many draws, in nats.
     pub shannon: Estimate,

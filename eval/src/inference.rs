@@ -18,7 +18,7 @@ pub struct Effect {
     pub value: f64,
     /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high: f64,
     /// Two-sided p-value of no difference; never 0.
     pub p_value: f64,
@@ -27,7 +27,7 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// Of nothing.
+    /// The effect of an empty table.
     pub const NONE: Self =
         Self { value: f64::NAN, low: f64::NAN, high: f64::NAN, p_value: 1.0, seeds: 0 };
 
@@ -71,6 +71,8 @@ fn varied(rows: &[Vec<f64>]) -> Effect {
         (0..problems).map(|i| rows.iter().map(|row| row[i]).sum::<f64>() / s).collect();
     let value = of_seeds.iter().sum::<f64>() / s;
     let squares = |means: &[f64]| means.iter().map(|m| (m - value) * (m - value)).sum::<f64>();
+    // Mean squares of a two-way table with one value a cell. Their expectations: problems r + s p2, seeds r + p s2,
+    // rest r, for the variances p2, s2, r of problem, seed and rest.
     let between_problems = s * squares(&of_problems) / (p - 1.0).max(1.0);
     let (mut numerator, mut doubt) = (between_problems, share(between_problems, p - 1.0));
     if seeds > 1 {
@@ -84,10 +86,12 @@ fn varied(rows: &[Vec<f64>]) -> Effect {
         // Neither part varies less than nothing, whatever few seeds or problems happen to show.
         let between_seeds = (p * squares(&of_seeds) / (s - 1.0)).max(rest);
         let between_problems = between_problems.max(rest);
+        // (MS_seed + MS_problem - MS_rest) / SP has the expectation s2 / S + p2 / P + r / SP: the variance of the mean.
         numerator = between_seeds + between_problems - rest;
         doubt = share(between_seeds, s - 1.0) + share(between_problems, p - 1.0);
     }
     // All alike is no proof that others would be: one more that shows no difference, and it would vary.
+    // The variance of P equal values and one 0 about their mean, on the scale of a mean square.
     let least = s * value * value / (p + 1.0);
     if numerator < least * 1e-9 {
         (numerator, doubt) = (least, share(least, p - 1.0));
@@ -95,6 +99,7 @@ fn varied(rows: &[Vec<f64>]) -> Effect {
     if numerator <= 0.0 {
         return Effect { value, low: value, high: value, p_value: 1.0, seeds };
     }
+    // Satterthwaite: (sum MS)^2 / sum(MS^2 / df) is the df of a chi-squared with the same mean and variance.
     let freedom = if doubt > 0.0 { numerator * numerator / doubt } else { 1.0 };
     // Few seeds can look alike by luck, and then Satterthwaite's count is far too many.
     let freedom = if seeds > 1 { freedom.min(FREEDOM_A_SEED * (s - 1.0)) } else { freedom };
@@ -125,6 +130,7 @@ pub fn ratio(above: &[Vec<f64>], below: &[f64]) -> Effect {
     let all: f64 = above.iter().flatten().sum();
     let value = all / (total * above.len() as f64);
     let mean = total / below.len() as f64;
+    // Linearised: d(sum a / sum b) = (a - value b) / mean b for each problem, whose mean is 0 (delta method).
     let moved = |row: &Vec<f64>| -> Vec<f64> {
         row.iter().zip(below).map(|(a, b)| value + (a - value * b) / mean).collect()
     };
@@ -164,6 +170,7 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![1.0; p_values.len()];
     let mut most = 0.0_f64;
     for (rank, index) in order.into_iter().enumerate() {
+        // The i-th smallest of m times m - i + 1, never below one before it: adjusted values keep the order.
         most = most.max(p_values[index] * (p_values.len() - rank) as f64).min(1.0);
         adjusted[index] = most;
     }
@@ -201,7 +208,7 @@ mod tests {
     use crate::simulated::Draws;
 
     #[test]
-    fn paired_differences_see_through_the_spread_of_problems() {
+    fn pairing_cancels_problem_variance() {
         let hard: Vec<f64> = (0..200).map(|i| f64::from(i % 10) / 10.0).collect();
         let better: Vec<f64> = hard.iter().map(|x| x + 0.02 + 0.01 * (x - 0.5)).collect();
         let effect = paired(&better, &hard);
@@ -221,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_has_no_stars() {
+    fn one_seed_is_not_significant_unless_models_are_compared() {
         let sure = Effect { value: 0.1, low: 0.09, high: 0.11, p_value: 1e-9, seeds: 1 };
         let table = |effect| vec![vec![Some(effect), None]];
         assert_eq!(cells(&table(sure), false), [["+0.100", ""]]);
@@ -259,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_over_seeds_and_problems_cover_what_they_say() {
+    fn crossed_intervals_cover_95_percent() {
         for (effect, spread_of_seeds) in [(0.0, 0.25), (0.6, 0.25), (0.0, 0.05), (0.6, 0.6)] {
             for k in [1, 32] {
                 let mut draws = Draws::new(17 + k as u64);
@@ -289,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_misses_what_seeds_do() {
+    fn one_seed_underestimates_error_where_seeds_differ() {
         // A bootstrap over problems alone of one run each, where seeds differ.
         let mut draws = Draws::new(5);
         let wrong = (0..500)

@@ -146,7 +146,7 @@ mod tests {
     use crate::Summary;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn seconds_become_calendar_times() {
         for (seconds, written) in [
             (0, "1970-01-01T00:00:00+00:00"),
             (951_782_399, "2000-02-28T23:59:59+00:00"),

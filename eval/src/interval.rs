@@ -18,16 +18,16 @@ pub type ByK = BTreeMap<usize, Estimate>;
 /// A mean over problems and its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean over problems.
     pub value: f64,
-    /// Lower end.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Of nothing.
+    /// The estimate from no values: not a number.
     pub const NONE: Self = Self { value: f64::NAN, low: f64::NAN, high: f64::NAN };
 }
 
@@ -52,9 +52,12 @@ pub fn amount(values: &[f64]) -> Estimate {
 pub fn share(values: &[f64]) -> Estimate {
     let Some((value, variance)) = moments(values) else { return Estimate::NONE };
     let count = values.len() as f64;
+    // m (1 - m) is the largest variance that values in [0, 1] with mean m can have: that of single trials.
     let largest = value * (1.0 - value);
+    // The squares of the distances of 0 and 1 from the mean.
     let both_ends = value * value + (1.0 - value) * (1.0 - value);
     let variance = variance + both_ends / count;
+    // n' = n m (1 - m) / variance binomial trials have a mean with the variance that these n problems show.
     let worth = (count * largest / variance).max(count);
     let narrower = match values.len() {
         1 => 1.0,
@@ -115,7 +118,7 @@ mod tests {
     use crate::simulated::Draws;
 
     #[test]
-    fn nothing_is_ever_certain() {
+    fn share_interval_never_shrinks_to_a_point() {
         let whole = share(&[1.0; 48]);
         assert_eq!((whole.value, whole.high), (1.0, 1.0));
         assert!((whole.low - 0.925).abs() < 0.01, "{whole:?}");
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn large_samples_have_the_binomials_interval() {
+    fn large_samples_give_the_binomial_interval() {
         let values: Vec<f64> = (0..400).map(|i| f64::from(i % 4 == 0)).collect();
         let half = 1.96 * (0.25_f64 * 0.75 / 400.0).sqrt();
         for estimate in [share(&values), mean(&values)] {
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_pass_at_k_cover_what_they_say() {
+    fn pass_at_k_intervals_cover_95_percent() {
         // Like the embedded base; near the ceiling with some problems out of reach; near the floor.
         let spread = |draws: &mut Draws| draws.beta(0.6, 1.7);
         let ceiling = |draws: &mut Draws| if draws.uniform() < 0.06 { 0.0 } else { 0.8 };

@@ -55,7 +55,7 @@ pub struct Ledger {
     pub spellings: usize,
     /// Answers by the base's probability of them.
     pub bins: Vec<Bin>,
-    /// The base's.
+    /// The base's point, in which every answer survives.
     pub base: Point,
     /// Every other checkpoint, run by run.
     pub points: Vec<Point>,
@@ -64,9 +64,9 @@ pub struct Ledger {
 /// Answers of about the same initial probability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
-    /// The range.
+    /// Range of initial probability, such as `.01 to .1`.
     pub name: String,
-    /// How many answers.
+    /// Number of answers in the range.
     pub answers: usize,
     /// The mean of the decimal logarithm of their initial probability; 0 where there are none.
     pub log10: f64,
@@ -165,6 +165,7 @@ fn point(scored: &Scored, modes: &[Mode], base: &[f64], bins: &[usize]) -> Point
     let survives: Vec<Vec<bool>> = SHARES
         .iter()
         .map(|share| {
+            // pi(y) >= s a(y), in logarithms.
             let at_least = |(own, base): (&f64, &f64)| *own >= base + share.ln();
             scored.logp.iter().zip(base).map(at_least).collect()
         })
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_csv() {
+    fn fields_with_commas_are_quoted() {
         let modes = [Mode { problem: "1,2=3".into(), answer: "(1+2)".into(), spellings: 2 }];
         let scored = Scored {
             objective: "base".into(),

@@ -93,9 +93,9 @@ pub type AnswerSink<'a> = dyn FnMut(usize, Vec<Answer>) -> Result<()> + 'a;
 /// A problem that answers are wanted of, and the key of their randomness: its index in its dataset.
 #[derive(Debug, Clone, Copy)]
 pub struct ProblemRequest<'a> {
-    /// The problem.
+    /// Problem to answer.
     pub problem: &'a Problem,
-    /// The key.
+    /// Key of the random numbers; two requests with different keys are independent.
     pub key: u64,
     /// How many answers are there already: the next one is of this number.
     pub known: usize,

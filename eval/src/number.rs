@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rounds_to_zero_has_no_minus() {
+    fn rounded_zero_has_no_sign() {
         assert_eq!((fixed(-0.0, 4), fixed(-0.000_04, 4)), ("0.0000".into(), "0.0000".into()));
         assert_eq!((fixed(-0.000_06, 4), fixed(0.25, 2)), ("-0.0001".into(), "0.25".into()));
         assert_eq!((signed(-0.000_4, 3), signed(-0.5, 3)), ("+0.000".into(), "-0.500".into()));

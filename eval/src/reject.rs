@@ -2,7 +2,7 @@
 //! away, and how often that happens.
 //!
 //! With `g'` the model given that it is correct and AR its acceptance rate,
-//! `KL(p* || model) = KL(p* || g') - log AR`: one number prices both fidelity and cost.
+//! `KL(p* || model) = KL(p* || g') - log AR`: one number measures both fidelity and cost.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::{Classes, ProblemRequest, Sample, Solver, Tally};
 pub struct Rejected {
     /// The problem's id.
     pub problem: String,
-    /// Right answers kept, at most as many as wanted.
+    /// Correct answers kept, at most as many as wanted.
     pub accepted: usize,
     /// Answers sampled until then.
     #[serde(rename = "drawn")]
@@ -80,12 +80,14 @@ impl Rejected {
     /// The logarithm of the chance that an answer is correct, without bias where the wanted n were found: `n` correct
     /// answers among `num_samples` give `-(1/n + ... + 1/(num_samples - 1))`. `None` where no answer was correct.
     pub fn log_acceptance_rate(&self) -> Option<f64> {
+        // N of the n-th success is negative binomial: E[1/n + .. + 1/(N - 1)] = -log p.
         let terms = (self.accepted..self.num_samples).map(|i| 1.0 / i as f64);
         (self.accepted > 0).then(|| -terms.sum::<f64>())
     }
 
     fn from_tally(tally: Tally, wanted: usize) -> Self {
         let (accepted, num_samples) = (tally.correct as f64, tally.samples as f64);
+        // n / N is too high where sampling stops at a success.
         let acceptance_rate = if tally.correct == wanted && wanted > 1 {
             (accepted - 1.0) / (num_samples - 1.0)
         } else {
@@ -110,7 +112,7 @@ mod tests {
     use tealight_datasets::read::Columns;
 
     #[test]
-    fn the_logarithm_of_the_rate_is_without_bias() {
+    fn log_acceptance_rate_is_unbiased() {
         let mut draws = crate::simulated::Draws::new(2);
         for (p, wanted) in [(0.3, 4), (0.8, 2), (0.1, 1)] {
             let runs = 40_000;
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn it_draws_until_there_are_enough_and_counts_what_that_took() {
+    fn rejection_stops_at_the_wanted_count_and_counts_samples() {
         let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(2)).unwrap();
         let (num_samples, calls) = (Cell::new(0), RefCell::new(Vec::new()));
         let first = dataset.problems[0].id.as_str();

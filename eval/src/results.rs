@@ -79,7 +79,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Of a problem.
+    /// The question as a problem asks it.
     pub fn from_problem(problem: &Problem) -> Self {
         let turns = match &problem.prompt {
             Prompt::Chat(messages) if messages.len() > 1 => messages.clone(),
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_results_is_refused_by_what_it_is() {
+    fn other_files_are_refused_by_their_kind() {
         let folder = tempfile::tempdir().unwrap();
         let message = || format!("{:#}", Results::load(folder.path()).unwrap_err());
         assert!(message().contains("results.json: cannot be read"), "{}", message());

@@ -36,6 +36,7 @@ impl Richness {
             .par_iter()
             .map(|counts| {
                 let chao_1 = hill::chao_1(counts);
+                // Hill numbers fall with their order, 0 (richness) to 2; estimates of different bias may not.
                 let hill_1 = hill::hill_1(counts).min(chao_1);
                 [hill_1, hill::hill_2(counts).min(hill_1), chao_1]
             })

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_results() {
+    fn option_names_equal_names_in_results() {
         fn check<T: Choices + Serialize>() {
             for (name, choice) in T::ALL {
                 assert_eq!(serde_json::to_value(choice).unwrap(), *name);

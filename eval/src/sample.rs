@@ -27,7 +27,7 @@ pub struct Thinking {
 pub struct Thoughts {
     /// Answers with a thought.
     pub count: usize,
-    /// Those that finished it.
+    /// Completions that finished their thought.
     pub finished: usize,
     /// Tokens up to their ends.
     pub tokens: usize,
@@ -145,7 +145,7 @@ pub struct Tally {
     pub problem: String,
     /// Answers drawn and judged.
     pub samples: usize,
-    /// Right ones.
+    /// Number of correct samples.
     pub correct: usize,
     /// Sum of the rewards of all judged answers, where the verdicts of some do not say theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,6 +22,7 @@ pub fn self_check() -> Result<()> {
             }
             for k in 1..=n {
                 let (mut hits, mut distinct, mut subsets) = (0_usize, 0_usize, 0_usize);
+                // All C(n, k) subsets as bit sets.
                 for set in (0_u32..1 << n).filter(|set| set.count_ones() as usize == k) {
                     let mut seen = [false; 2];
                     for found in (0..n).filter(|i| set & (1 << i) != 0).filter_map(answer) {
@@ -48,7 +49,7 @@ pub fn self_check() -> Result<()> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_estimators_are_averages_over_subsets() {
+    fn estimators_equal_averages_over_subsets() {
         super::self_check().unwrap();
     }
 }

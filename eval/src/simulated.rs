@@ -18,10 +18,11 @@ impl Draws {
 
     pub(crate) fn normal(&mut self) -> f64 {
         let (a, b) = (self.uniform(), self.uniform());
+        // Box and Muller.
         (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
     }
 
-    /// Right ones of `n` tries.
+    /// The number of correct ones of `n` tries.
     pub(crate) fn binomial(&mut self, n: usize, p: f64) -> usize {
         (0..n).filter(|_| self.uniform() < p).count()
     }

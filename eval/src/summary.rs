@@ -34,7 +34,7 @@ pub struct Summary {
     /// The most samples of a problem, where problems have different numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
-    /// Pass@k by k.
+    /// Unbiased Pass@k, by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: ByK,
     /// Mean reward, where rewards are graded: where they are all 0 or 1 it is Pass@1.
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_with_different_numbers_of_samples_count_alike() {
+    fn problems_with_unequal_samples_have_equal_weights() {
         let tallies = [tally("a", 4, 2), tally("b", 8, 2)];
         let summary = Summary::new(&tallies, &[1, 4]).unwrap();
         assert_eq!(summary.n, 4);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_judged_is_counted_apart_and_flatters_nothing() {
+    fn unjudged_samples_are_counted_apart() {
         let unjudged = |unjudged: usize, tally: Tally| Tally { unjudged, ..tally };
         let tallies =
             [tally("a", 4, 2), unjudged(1, tally("b", 3, 1)), unjudged(4, tally("c", 0, 0))];

@@ -10,7 +10,7 @@ use crate::Sample;
 pub struct SampleBatch {
     /// Index of the problem or block.
     pub index: usize,
-    /// Its samples.
+    /// Judged samples, in order.
     pub samples: Vec<Sample>,
 }
 

@@ -165,7 +165,7 @@ fn one<'a>(
 /// The transitions of the problems of one model to another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// The numbers.
+    /// Differences, shares retained and gained, transitions.
     #[serde(flatten)]
     pub contrast: Contrast,
     /// Problems that the base solved and this one never did.

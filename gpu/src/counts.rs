@@ -21,21 +21,21 @@ pub struct Counts {
     pub replayed: BTreeMap<String, usize>,
     /// Graphs that were launched.
     pub graphs: usize,
-    /// Graphs that were made.
+    /// Graphs captured and instantiated.
     pub graphs_made: usize,
     /// Tensors that were made on the device.
     pub allocations: usize,
-    /// Their bytes.
+    /// Bytes allocated.
     pub allocated: usize,
     /// Arrays that were written to memory that a workspace had.
     pub reused: usize,
     /// Copies from the host.
     pub uploads: usize,
-    /// Their bytes.
+    /// Bytes copied to the device.
     pub uploaded: usize,
     /// Copies to the host: each waits for the device.
     pub downloads: usize,
-    /// Their bytes.
+    /// Bytes copied to the host.
     pub downloaded: usize,
 }
 
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_about_is_counted() {
+    fn counts_cover_the_given_work_only() {
         let device = Device::Cpu;
         let work = || {
             let x = upload(vec![1f32, 2.0, 3.0], 3, &device).expect("there");

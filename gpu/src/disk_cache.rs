@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_made_once_for_a_driver_and_again_where_its_file_is_damaged() {
+    fn entries_are_per_driver_and_made_again_where_damaged() {
         let folder = std::env::temp_dir().join(format!("tealight-cached-{}", std::process::id()));
         let mut made = 0;
         let mut get = |text: &str, driver: &str| {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_it_is_made_each_time_and_a_failure_is_not_cached() {
+    fn failures_are_not_cached() {
         let key = Key { what: "ptx", text: "kernels", parts: &[] };
         assert_eq!(cached_in(None, &key, || Ok("made".to_owned())).expect("made"), "made");
         let folder = std::env::temp_dir().join(format!("tealight-uncached-{}", std::process::id()));

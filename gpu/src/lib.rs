@@ -180,7 +180,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// That of a device.
+    /// Metal's language on Metal, else CUDA C++.
     fn for_device(device: &Device) -> Self {
         match device {
             Device::Metal(_) => Self::Metal,

@@ -8,7 +8,7 @@ pub(crate) const ELEMENTS: usize = 4 * BLOCK;
 pub(crate) const SQUARES: usize = 16 * BLOCK;
 /// Query vectors that a group of attention holds.
 pub(crate) const VECTORS: usize = 16;
-/// Their values.
+/// Values of all query vectors that a group of attention holds.
 pub(crate) const QUERIES: usize = 1024;
 /// Keys that a group of attention loads at a time, of heads of up to `TILE_DIM` values; half as many of larger ones.
 pub(crate) const TILE: usize = 32;

@@ -5,7 +5,7 @@ use candle_core::{DType, Device};
 use tealight_gpu::self_check::{DeltaShapes, Outcome, Shapes, judged, run};
 
 #[test]
-fn candles_operations_are_the_kernels() {
+fn candles_operations_equal_the_kernels() {
     tealight_gpu::use_candle();
     for dtype in [DType::F32, DType::BF16] {
         // The second has several query vectors a block, no window, and heads that take two tiles.

@@ -91,6 +91,7 @@ fn gate(gate: Gate) -> f64 {
     let integral = |power: f64| -> f64 {
         const STEPS: usize = 20_000;
         let at = |i: usize| i as f64 / STEPS as f64;
+        // p = u^2 takes away the pole p^(-1/2) of Jeffreys' prior at 0.
         let density = |u: f64| u.powf(2.0 * a - 1.0) * (1.0 - u * u).powf(b + power - 1.0);
         // Simpson's rule.
         let weight = |i: usize| {
@@ -178,6 +179,7 @@ pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
         advantages(&plan, &[stats])[0][0]
     };
     let mut weight = 0.0;
+    // E[A | correct] - E[A | incorrect] over the number of correct others, Binomial(group - 1, p), term by term.
     let mut chance = (1.0 - p).powi(group as i32 - 1);
     for others in 0..group {
         weight += chance * (advantage(true, others) - advantage(false, others));
@@ -226,6 +228,7 @@ fn position_divergence(
     let ratio = (table.next_logp()? - &base)?;
     let cost = (generator(divergence, &ratio)? * base.exp()?)?.sum(1)?.reshape(table.shape())?;
     let chance = table.token_logp()?.sum(1)?.exp()?;
+    // Differentiated through the chance of the prefix it is the sequence objective; without it that of single tokens.
     let chance = if is_detached { chance.detach() } else { chance };
     Ok(((cost.sum(1)? * chance)?.sum_all()? / prompts(world))?)
 }
@@ -286,7 +289,8 @@ fn target_claim(
         }
     }
     let ratio = (chance.log()? - constant(log_target)?)?;
-    // An output outside the support has weight 0 inside; its ratio only has to be a number.
+    // D_f(pi || p) = sum_{p > 0} p f(pi / p) + f'(inf) pi(p = 0). An output outside the support has weight 0 inside;
+    // its ratio only has to be a number.
     let value = (generator(*divergence, &ratio)? * constant(inside)?)?.sum_all()?;
     let value = (value + (chance * constant(outside)?)?.sum_all()?)?;
     let per = if plan.is_on_policy() && limit.is_finite() { scale / limit } else { scale };

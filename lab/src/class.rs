@@ -54,7 +54,7 @@ impl Class {
 
 /// A policy of a class.
 pub struct Table {
-    /// Logits `[C, V]`.
+    /// Logits `[C, V]`, a row a context.
     pub logits: Var,
     /// The context of every token, `X Y L` of them.
     contexts: Tensor,
@@ -77,6 +77,8 @@ impl Table {
                     let key = class.context(prompt, &output[..place]);
                     let context = *known.entry(key).or_insert(next);
                     counts.resize(known.len() * world.vocabulary, 0.0);
+                    // max_theta E_p[log pi] of a table is reached at the expected counts of transitions, normalised:
+                    // moment matching.
                     counts[context * world.vocabulary + token] += chance;
                     contexts.push(context as u32);
                     cells.push((context * world.vocabulary + token) as u32);
@@ -118,7 +120,7 @@ impl Table {
         self.cells.reshape(self.shape)?.to_vec2()
     }
 
-    /// `(X Y, L)`.
+    /// `(X Y, L)`: pairs of prompt and output, tokens of each.
     pub fn shape(&self) -> (usize, usize) {
         self.shape
     }

@@ -32,7 +32,7 @@ const STARTS: u64 = 2;
 
 /// The points to decompose, and the search and the training at each.
 pub struct Request<'a> {
-    /// Classes of policies.
+    /// Classes of policies, each searched and trained.
     pub families: &'a [Family],
     /// Betas; 0 is the target p*.
     pub betas: &'a [f64],
@@ -83,7 +83,7 @@ pub struct Parts {
     pub validity: [f64; 2],
     /// The effective number of correct answers of the same.
     pub effective_valid: [f64; 2],
-    /// That of p*.
+    /// The effective number of correct answers of p*.
     pub effective_pstar: f64,
 }
 
@@ -200,6 +200,7 @@ pub(super) fn slopes(
             true => divergence.at_infinity(),
             false => divergence.f_prime(logp - log_p),
         };
+        // grad D_f(pi || p) = E_pi[f'(pi / p) grad log pi]; outputs without p have f'(inf).
         share * logp.exp() * slope
     };
     log_p.iter().zip(logp).map(slope).collect()
@@ -243,6 +244,7 @@ fn limit(
     let projected = member.projected(&filtered)?;
     if let Some(table) = &projected {
         let table_distance = value(distance, pstar, &member.policy(table).logp, world);
+        // The projection is forward KL's optimum among tables; of another divergence only where it is p* itself.
         if table_distance < 1e-12 || distance == Divergence::ForwardKl {
             return Ok((member.softened(table.clone()), table_distance));
         }
@@ -269,6 +271,7 @@ fn chain(
     let policy = member.policy(&optimum);
     let left = member.gradient(&optimum, &policy, &slopes(divergence, &log_p, &policy.logp, world));
     let update = Update::new(aim, request.training)?;
+    // From the optimum on: where its expected update does not stand still there, the estimator is biased.
     let mut fixed_point = optimum.clone();
     update.followed(member, &mut fixed_point, request.search, None)?;
     let runs = (0..request.training.runs).into_par_iter().map(|run| {
@@ -302,6 +305,7 @@ impl Chain {
         let (optimum, fixed_point) = (divergence(&self.optimum), divergence(&self.fixed_point));
         let (stepped, total) = (mean(&|run| divergence(&run[0])), mean(&|run| divergence(&run[1])));
         let gap = |run: &[Vec<f64>; 2]| divergence(&run[1]) - divergence(&run[0]);
+        // Each run is paired with its own expected updates: what the start adds cancels.
         let variance = mean(&|run| (gap(run) - (total - stepped)).powi(2)) * count;
         let measured = |logp: &Vec<f64>| {
             let rows = logp.chunks(world.outputs.len());

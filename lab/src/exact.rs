@@ -18,9 +18,9 @@ const EVEN: (usize, usize) = (1, 1);
 
 /// A plan in a world: what its losses need of the base.
 pub struct Setting<'a> {
-    /// The world.
+    /// The outputs, the base and what is correct.
     pub world: &'a World,
-    /// The plan.
+    /// The objective's choices.
     pub plan: &'a Plan,
     /// Log-probability of every token under the base, `[X Y, L]`.
     pub(super) base_logp: Tensor,
@@ -107,6 +107,7 @@ impl<'a> Setting<'a> {
     ) -> Result<Tensor> {
         let (plan, (rows, length)) = (self.plan, table.shape());
         let share = 1.0 / stats.len() as f64;
+        // Every output is a sample of weight pi(y) / X: sums over them are expectations.
         let mass: Vec<f64> =
             stats.iter().flat_map(|stats| stats.mass.iter().flatten().map(|m| m * share)).collect();
         let logp = table.token_logp()?.flatten_all()?;
@@ -320,6 +321,7 @@ impl Terms<'_> {
         }
         let mut total = Tensor::zeros(next.dim(0)?, next.dtype(), next.device())?;
         for lesson in self.lessons {
+            // E over demonstrations of the divergence, and not the divergence from the mean teacher: it is convex.
             let divergence = vocabulary::divergence(kind, next, &lesson.next)?;
             total = (total + (divergence * &lesson.weight)?)?;
         }

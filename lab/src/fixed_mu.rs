@@ -36,11 +36,11 @@ pub struct FixedMu {
     pub world: String,
     /// The way in which bases get weaker.
     pub series: Series,
-    /// The restricted class.
+    /// Name of the restricted class.
     pub policies: String,
     /// The base's validity A.
     pub base_validity: f64,
-    /// The target.
+    /// Target validity.
     pub mu: f64,
     /// The beta at which p_beta is correct with chance mu.
     pub beta: f64,
@@ -176,6 +176,7 @@ impl ClassConstraint<'_> {
             return Ok(optimum);
         }
         for _ in 0..HALVINGS {
+            // Bisection in log beta: validity at the optimum falls with beta, by jumps where optima change.
             let middle = (high * low).sqrt();
             let (_, measures) = self.optimum(middle, vec![at.clone()])?;
             if measures.validity >= mu {

@@ -71,6 +71,7 @@ fn rarity(
         let mut mean = 0.0;
         for same in 0..=others {
             for correct in 0..=others - same {
+                // Of the others so many are of the sample's class, so many correct otherwise, the rest incorrect.
                 let chance = trinomial(others, (same, mass), (correct, p - mass), 1.0 - p);
                 let all = (same + correct) as f64;
                 mean += chance
@@ -139,6 +140,7 @@ impl Anchored<'_> {
         let (mut mean, mut beyond) = (0.0, 0.0_f64);
         let none = |beyond: f64| (1.0 - beyond).powi(others as i32);
         for (value, q) in above {
+            // P(this is the largest) = P(none above) - P(none above and not this one).
             mean += value * (none(beyond) - none(beyond + q));
             beyond += q;
         }

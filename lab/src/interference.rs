@@ -61,6 +61,7 @@ pub fn interference(world: &World, class: Class) -> Result<Vec<Interference>> {
         }
     }
     let pass = |k: u32| {
+        // grad mean (1 - (1 - p)^k) = mean k (1 - p)^(k - 1) grad p.
         let weight = |p: &f64| f64::from(k) * (1.0 - p).powi(k as i32 - 1) / prompts as f64;
         let mut sum = vec![0.0; gradients[0].len()];
         for (gradient, p) in gradients.iter().zip(&chances) {

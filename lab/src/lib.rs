@@ -81,6 +81,7 @@ pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
     }
     let validity = world.solve_rate(0);
     for beta in [0.05, 0.3, 2.0] {
+        // Z_beta = sum_y a(y) e^(v(y) / beta), enumerated.
         let partition: f64 = (0..world.outputs.len())
             .map(|y| {
                 world.base[y] * if world.is_right[0][y] { (1.0_f64 / beta).exp() } else { 1.0 }

@@ -113,6 +113,7 @@ impl<'a> Member<'a> {
         let mut normal = || {
             let (radius, angle) =
                 (1.0 - stream.uniform(), std::f64::consts::TAU * stream.uniform());
+            // Box and Muller.
             (-2.0 * radius.ln()).sqrt() * angle.cos()
         };
         let scale = 1.0 / (rank as f64).sqrt();
@@ -168,6 +169,7 @@ impl<'a> Member<'a> {
             let mass = top + row.iter().map(|logit| (logit - top).exp()).sum::<f64>().ln();
             row.iter_mut().for_each(|logit| *logit -= mass);
         }
+        // log pi(y) = sum_t log pi(y_t | context): the table's cells that a row passes.
         let row_logp = |cells: &Vec<u32>| cells.iter().map(|cell| logp[*cell as usize]).sum();
         let rows = self.cells.iter().map(row_logp).collect();
         logp.iter_mut().for_each(|logp| *logp = logp.exp());
@@ -187,6 +189,7 @@ impl<'a> Member<'a> {
             cells.iter().for_each(|cell| slope[*cell as usize] += coefficient);
         }
         for (slope, next) in slope.chunks_mut(vocabulary).zip(policy.next.chunks(vocabulary)) {
+            // d log softmax: the coefficient of a token less pi times those of all tokens of its context.
             let all: f64 = slope.iter().sum();
             slope.iter_mut().zip(next).for_each(|(slope, next)| *slope -= all * next);
         }
@@ -198,6 +201,7 @@ impl<'a> Member<'a> {
             slope.chunks(vocabulary).zip(a.chunks(rank)).zip(to_a.chunks_mut(rank))
         {
             for (number, b) in b.chunks(vocabulary).enumerate() {
+                // logits = base + A B: dA = S B^T, dB = A^T S.
                 to_a[number] = slope.iter().zip(b).map(|(slope, b)| slope * b).sum();
                 let to_b = &mut to_b[number * vocabulary..(number + 1) * vocabulary];
                 to_b.iter_mut().zip(slope).for_each(|(to_b, slope)| *to_b += a[number] * slope);

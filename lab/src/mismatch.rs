@@ -103,6 +103,7 @@ pub fn corrections(world: &World, class: Class) -> Result<Vec<Correction>> {
                 (0..chance.len()).filter(|y| !corrected.counts[*y]).map(|y| chance[y]).sum();
             let coefficients: Vec<Vec<f64>> = (0..chance.len())
                 .map(|y| {
+                    // E_b[w A grad log pi] by enumeration, over the share of completions that count.
                     let pull = chance[y] * advantage(y) / (1.0 - masked);
                     let factors = &corrected.factor[offsets.span(y..y + 1)];
                     factors.iter().map(|factor| factor * pull).collect()

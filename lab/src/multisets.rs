@@ -43,6 +43,8 @@ pub fn expected_gradient_of(
             let ours = advantages(&plan, &[group_stats(&classes, stats.total)]).remove(0);
             let mut first = 0;
             for (kind, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                // Samples of a class have one advantage. By exchangeability the mean over them is mass(class) E[A |
+                // class].
                 by_kind[kind] += chance * *count as f64 * ours[first] / group as f64;
                 first += count;
             }

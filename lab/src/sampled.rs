@@ -44,6 +44,7 @@ pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Ve
         for y in 0..mass.len() {
             for z in 0..mass.len() {
                 let pair = advantages(&plan, &[sample_stats(stats, &[y, z])]).remove(0);
+                // E over pairs (y, z) of the mean over both: pi(y) times the advantage that y has against z.
                 advantage[y] += 0.5 * mass[z] * pair[0];
                 advantage[z] += 0.5 * mass[y] * pair[1];
             }
@@ -78,9 +79,9 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
 pub struct Draws {
     /// Samples of a group.
     pub group: usize,
-    /// Groups.
+    /// Number of groups.
     pub groups: usize,
-    /// Seed.
+    /// Seed of the random numbers that outputs are sampled by.
     pub seed: u64,
 }
 
@@ -122,6 +123,7 @@ impl Scores {
         let next = &self.next[context];
         let slots = &mut gradient[context * next.len()..(context + 1) * next.len()];
         for (index, (slot, chance)) in slots.iter_mut().zip(next).enumerate() {
+            // grad log softmax = onehot - pi.
             *slot += factor * (f64::from(u8::from(index == token)) - chance);
         }
     }
@@ -130,6 +132,7 @@ impl Scores {
     fn add_next(&self, row: usize, position: usize, factors: &[f64], gradient: &mut [f64]) {
         let (context, _) = self.cells[row][position];
         let next = &self.next[context];
+        // d log softmax_j / d x_i = [i = j] - pi_i, summed over j times its factor.
         let all: f64 = factors.iter().sum();
         let slots = &mut gradient[context * next.len()..(context + 1) * next.len()];
         for ((slot, chance), factor) in slots.iter_mut().zip(next).zip(factors) {
@@ -219,6 +222,7 @@ impl Groups<'_> {
             advantage: advantage.to_vec(),
             weight: vec![weight; rows.len() * length],
         };
+        // Losses are functions of log-probabilities: their gradients there go on to logits by the softmax's.
         let mut grads = terms.loss(self.setting.plan)?.backward()?;
         self.add_tokens(rows, grads.remove(&logp), gradient)?;
         let Some(factors) = grads.remove(&next) else { return Ok(()) };

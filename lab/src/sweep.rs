@@ -8,7 +8,7 @@ use super::{Class, Descent, Measures, Setting, Table, World};
 use tealight_learn::objective::target::{Target, best_value};
 use tealight_learn::objective::{Anchor, Divergence, Objective};
 
-/// The objective.
+/// What is optimised: a penalised reward or a divergence to a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Point {
     /// `E[v] - beta KL(q || a)`: RLVR with a KL penalty, reverse KL to p_beta. At 0 it is the chance of being correct
@@ -203,6 +203,7 @@ fn collapsed(world: &World, class: Class) -> Result<Table> {
         if !world.is_right.iter().any(|is_right| is_right[output]) {
             continue;
         }
+        // A little of the base: from a point mass no gradient leads away.
         let mut towards: Vec<f64> = world.base.iter().map(|a| 0.002 * a).collect();
         towards[output] += 0.998;
         let table = Table::project(world, class, &vec![towards; world.is_right.len()])?;

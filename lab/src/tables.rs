@@ -14,11 +14,11 @@ use tealight_nn::generate::RngKey;
 /// One estimator of KL(pi || a), exactly.
 #[derive(Debug, Clone, Serialize)]
 pub struct KlEstimator {
-    /// Its name.
+    /// Name, such as `k2 in the loss`.
     pub estimator: &'static str,
-    /// Its expectation.
+    /// Expectation under the policy, in nats.
     pub value: f64,
-    /// KL(pi || a).
+    /// `KL(pi || a)` in nats, which it estimates.
     pub reverse_kl: f64,
     /// Norm of the expected gradient of the estimator as a loss.
     pub gradient: f64,

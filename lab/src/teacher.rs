@@ -65,6 +65,8 @@ pub(super) fn lessons(
         let count = weight.len();
         lessons.push(Lesson {
             output,
+            // The full class has a context for each prefix: its table of a distribution has exactly its next-token
+            // distributions.
             next: Table::project(world, Class::Full, &towards)?.next_logp()?.detach(),
             weight: Tensor::from_vec(weight, count, &Device::Cpu)?,
         });

@@ -80,6 +80,7 @@ impl Update {
             let advantage = if self.aim.alpha == 1.0 {
                 // Of groups: what the rule makes of a reward depends on the others of its group.
                 let p = world.mass(prompt, &mass).clamp(1e-9, 1.0 - 1e-9);
+                // A group's expected gradient is that of the chance p times E[A | correct] - E[A | incorrect].
                 let weight = reward_weight(&self.plan, self.training.group, p);
                 let one = |y: usize| {
                     let reward = if world.is_right[prompt][y] { weight } else { 0.0 };
@@ -87,6 +88,7 @@ impl Update {
                 };
                 (0..logp.len()).map(one).collect()
             } else {
+                // A pseudo-reward is of its sample alone: every output stands for itself, with its mass.
                 let all: Vec<usize> = (0..logp.len()).collect();
                 let stats = self.stats(world, prompt, logp, &all);
                 advantages(&self.plan, &[GroupStats { mass: Some(mass.clone()), ..stats }])

@@ -5,11 +5,11 @@ use anyhow::{Result, bail};
 /// A base over outputs of equal length, and which of them are correct on each prompt.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// Its name.
+    /// Name in tables and on the command line.
     pub name: String,
     /// Every output, as tokens.
     pub outputs: Vec<Vec<usize>>,
-    /// Tokens there are.
+    /// Number of tokens in the vocabulary.
     pub vocabulary: usize,
     /// The base's probability of each output; the same on every prompt.
     pub base: Vec<f64>,
@@ -183,6 +183,7 @@ impl World {
                 (0..length).map(|place| digit(place) % vocabulary).collect()
             })
             .collect();
+        // a(y) = a(y_1) prod_t a(y_t | y_{t - 1}).
         let chance = |y: &Vec<usize>| {
             initial[y[0]] * y.windows(2).map(|pair| rows[pair[0]][pair[1]]).product::<f64>()
         };
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worlds_are_those_of_the_notes() {
+    fn world_validities_match_the_field_notes() {
         let entropy =
             |p: &[f64]| -> f64 { p.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum() };
         let ends = World::named("ends").unwrap();
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_world_can_be_made_harder_with_or_without_its_target() {
+    fn tilted_keeps_the_target_and_rarer_the_base() {
         let ends = World::ends(5);
         let tilted = ends.tilted(0.02);
         assert!((tilted.solve_rate(0) - 0.02).abs() < 1e-12);

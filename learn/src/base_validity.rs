@@ -83,7 +83,7 @@ impl BaseValidity {
         Ok(Self { atoms, measured: Some((population, trials)) })
     }
 
-    /// How many prompts it is of.
+    /// Number of prompts; 1 for a validity that was given.
     pub fn prompts(&self) -> usize {
         self.measured.as_ref().map_or(1, |(_, trials)| trials.len())
     }
@@ -136,6 +136,8 @@ impl BaseValidity {
             let beta = match known {
                 Some(beta) => beta,
                 None => {
+                    // beta at which E[sigma(1 / beta + logit A) | c of n] is the target; c / n for A would miss it, and
+                    // has no logit at 0.
                     let posterior = population.posterior(one);
                     let base = population::mean(&posterior, &population::validity);
                     let atoms: Vec<(f64, f64)> =
@@ -171,6 +173,7 @@ impl BaseValidity {
         let mut is_open = |one: Trials| match known.iter().find(|(known, _)| *known == one) {
             Some((_, is_open)) => *is_open,
             None => {
+                // The deviation of sigma(1 / beta + logit A) under the prompt's posterior.
                 let is_open = population.moments(one, &value).1 > DECIDED;
                 known.push((one, is_open));
                 is_open

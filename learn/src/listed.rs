@@ -22,7 +22,7 @@ pub const ROWS: usize = 128;
 /// Answers and their token sequences, those of a problem together.
 #[derive(Default)]
 pub struct ListedAnswers {
-    /// The answers.
+    /// Distinct answers, those of a problem together.
     pub modes: Vec<Mode>,
     rows: Vec<Sequence>,
     /// The answer of each row.
@@ -106,6 +106,7 @@ impl ListedAnswers {
 
     /// Adds up the probabilities of each answer's sequences.
     fn summed(&self, of_rows: &[f64]) -> Vec<f64> {
+        // log sum_s e^(logp_s), the largest of an answer taken out: a long spelling's probability underflows.
         let mut top = vec![f64::NEG_INFINITY; self.modes.len()];
         for (mode, logp) in self.mode_of.iter().zip(of_rows) {
             top[*mode] = top[*mode].max(*logp);
@@ -120,7 +121,7 @@ impl ListedAnswers {
 
 /// The listed answers to a problem, before any model has given them probabilities.
 pub struct ProblemAnswers {
-    /// The answers.
+    /// Token sequences of the answers that are listed.
     pub answers: ListedAnswers,
     /// How many distinct correct answers there are, listed or not.
     pub total: Option<u64>,

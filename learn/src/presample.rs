@@ -32,7 +32,7 @@ const STEP: u64 = u64::MAX;
 /// A request for samples of a model; two sets of the same request are interchangeable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PresampleSpec {
-    /// The base's name.
+    /// Name of the base model.
     pub model: String,
     /// The dataset's name.
     pub dataset: String,
@@ -51,7 +51,7 @@ pub struct PresampleSpec {
     pub precision: Precision,
 }
 
-/// One completion of the base.
+/// A completion of the base with its verdict and log-probabilities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaseCompletion {
     /// The text, without the token that ended it.
@@ -88,7 +88,7 @@ pub struct PromptSamples {
 }
 
 impl PromptSamples {
-    /// Right completions.
+    /// Number of correct completions.
     pub fn correct(&self) -> usize {
         self.samples.iter().filter(|sample| sample.is_correct()).count()
     }

@@ -26,7 +26,7 @@ pub enum InstructionSet {
 /// Rows and columns of a tile of a product, whose sums fill the registers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TileShape {
-    /// Most rows.
+    /// Most rows of a tile.
     pub(crate) rows: usize,
     /// Columns, as many as a panel of the right operand has.
     pub(crate) columns: usize,

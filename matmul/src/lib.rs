@@ -124,7 +124,7 @@ impl Packed {
         self.values
     }
 
-    /// Bytes it takes.
+    /// Bytes of the packed values.
     pub fn bytes(&self) -> usize {
         self.values.len() * 4
     }
@@ -230,7 +230,7 @@ struct Part<'a, R> {
     right: R,
     adds: bool,
     target: kernel::Target<'a>,
-    /// Panels of columns.
+    /// Number of panels of columns.
     panels: usize,
 }
 
@@ -241,7 +241,7 @@ impl<'a, R> Part<'a, R> {
         Self { right, adds: out.adds, target, panels: columns.div_ceil(width) }
     }
 
-    /// Panels of all.
+    /// Number of panels of all operands.
     fn count(parts: &[Self]) -> usize {
         parts.iter().map(|part| part.panels).sum()
     }
@@ -262,6 +262,7 @@ fn multiply_floats(left: Matrix<'_>, parts: &[Part<'_, Right<'_>>], parallel: bo
     let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
     let set = InstructionSet::in_use();
     let shape = set.tile();
+    // As few panels as fit, of nearly one height: a tile of few rows costs as much to load as a full one.
     let tiles = RowPanels::new(rows, shape.rows);
     let is_serial = !parallel || rows * count * shape.columns * depth <= SERIAL;
     // Few columns: rows are shared out too.
@@ -307,6 +308,8 @@ impl Work<'_> {
         let width = self.set.tile().columns;
         let (part, panel) = Part::find(self.parts, panel);
         let mut fresh = Vec::new();
+        // 256 places along k at a time, whose panel of columns stays in the first-level cache for all row panels. The
+        // stretches are added in their order: the result's bits depend on k alone.
         for start in (0..depth).step_by(DEPTH) {
             let places = start..(start + DEPTH).min(depth);
             let right = match part.right {

@@ -165,7 +165,8 @@ impl Panel {
             let out = &mut out[(start - range.start) * width..][..places.len() * width];
             for from in (0..*width).step_by(BLOCK) {
                 let columns = from..(from + BLOCK).min(*width);
-                // Missing values are zero.
+                // 16 x 16 at a time, missing values zero: rows of the block are read and columns written within 1 KiB,
+                // not with a stride of a line.
                 let mut block = [[0f32; BLOCK]; BLOCK];
                 for column in columns.start..columns.end.min(there) {
                     let line = &mut block[column - from][..places.len()];
@@ -186,7 +187,7 @@ mod tests {
     use super::RowPanels;
 
     #[test]
-    fn panels_of_rows_hold_each_once_and_differ_by_one_row() {
+    fn row_panels_cover_each_row_once_with_near_equal_heights() {
         for rows in 1..200 {
             for most in [4, 5, 6, 14] {
                 let panels = RowPanels::new(rows, most);

@@ -74,7 +74,7 @@ impl Quantized {
         self.kernel.layout().columns
     }
 
-    /// Bytes it takes.
+    /// Bytes of the rounded values and their scales.
     pub fn bytes(&self) -> usize {
         self.values.len() + self.scales.len() * 4
     }
@@ -110,6 +110,7 @@ fn panel_to(wide: &[f32], layout: Layout, values: &mut [u8], scales: &mut [f32])
     for (group, (wide, scales)) in groups.enumerate() {
         for line in wide.chunks_exact(columns) {
             for (scale, x) in scales.iter_mut().zip(line) {
+                // The largest |x| by its bits: a maximum of floats would lose a NaN.
                 *scale = f32::from_bits(scale.to_bits().max(size(*x)));
             }
         }
@@ -122,6 +123,7 @@ fn panel_to(wide: &[f32], layout: Layout, values: &mut [u8], scales: &mut [f32])
             let out = &mut values[k / step * columns * step..][..columns * step];
             let out = out[k % step..].iter_mut().step_by(step);
             for (out, (x, inverse)) in out.zip(line.iter().zip(&inverses)) {
+                // x ~ q scale, scale = largest / 127: the largest is exact and no value is clipped.
                 *out = (rounded(x * inverse) + 128) as u8;
             }
         }
@@ -178,6 +180,7 @@ fn row_to<T: Level>(line: &[f32], values: &mut [T], scales: &mut [f32], begin: &
                     *value = T::from(rounded as i8);
                     sum += rounded;
                 }
+                // sum (q_y + 128) q_x - 128 sum q_x = sum q_y q_x.
                 (*scale, *begin) = (most / 127.0, -128 * sum);
             }
         },

@@ -61,7 +61,7 @@ fn products_are_those_of_f64_in_every_layout() {
 }
 
 #[test]
-fn products_with_blocks_are_those_of_what_they_stand_for() {
+fn block_products_equal_widened_products() {
     for [m, out, blocks] in [[1, 33, 1], [15, 100, 3], [40, 300, 9], [3, 700, 17]] {
         let inner = blocks * BLOCK;
         // Every byte, and scales of every size: the bits of 2^-7 up to 2^-4, with parts between.
@@ -115,7 +115,7 @@ fn a_row_is_the_same_bits_in_every_batch() {
 }
 
 #[test]
-fn a_product_may_be_added_to_columns_of_something_wider() {
+fn products_add_to_columns_of_a_wider_matrix() {
     let (left, right) = (values(17 * 300, 5), values(300 * 40, 6));
     let (left, right) = (Matrix::new(&left, 17, 300), Matrix::new(&right, 300, 40));
     let right = Right::Plain(right);
@@ -200,7 +200,7 @@ fn products_in_8_bits_are_near_and_do_not_depend_on_the_batch() {
 }
 
 #[test]
-fn what_is_not_finite_shows_in_8_bits() {
+fn non_finite_values_stay_non_finite_in_8_bits() {
     let weight = vec![0.5f32; 32 * 80];
     let right = Quantized::new(Right::Plain(Matrix::new(&weight, 32, 80).transposed()));
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -225,7 +225,7 @@ fn defined_sum(terms: impl Iterator<Item = (f32, f32)>) -> f32 {
 }
 
 #[test]
-fn every_sum_is_the_one_defined() {
+fn sums_follow_the_defined_order() {
     for [m, k, n] in SIZES {
         let (left, right) = (values(m * k, 9), values(k * n, 10));
         let out = product(Matrix::new(&left, m, k), Right::Plain(Matrix::new(&right, k, n)));
@@ -260,7 +260,7 @@ fn checksum_of_products() -> u64 {
 }
 
 #[test]
-fn every_instruction_set_gives_these_bits() {
+fn every_instruction_set_gives_the_recorded_bits() {
     assert_eq!(checksum_of_products(), CHECKSUM, "{:?}", InstructionSet::in_use());
     // A process has one set: the others are run by this test in a process of their own.
     if std::env::var_os(VARIABLE).is_some() {

@@ -21,10 +21,10 @@ macro_rules! files {
     };
 }
 
-/// The files of [`COUNTDOWN`].
+/// Configuration, tokenizer and weights of [`COUNTDOWN`].
 pub const COUNTDOWN_FILES: [File; 5] = files!("countdown": "config.json", "generation_config.json",
     "model.safetensors", "tokenizer.json", "tokenizer_config.json");
-/// The files of [`TASKS`].
+/// Configuration, tokenizer and weights of [`TASKS`].
 pub const TASKS_FILES: [File; 5] = files!("tasks": "config.json", "generation_config.json",
     "model.safetensors", "tokenizer.json", "tokenizer_config.json");
 

@@ -50,8 +50,8 @@ impl Work {
             decode_flops: forward(rows, rows, prompt + new / 2.0),
             decode_bytes: (body + head) * bytes + cached,
             decode_steps: new - 1.0,
-            // The reference's forward pass, the policy's, and twice that for the gradients.
-            // A prompt is computed once for its group.
+            // The reference's forward pass, the policy's, and twice that for the gradients. A prompt is computed once
+            // for its group.
             step_flops: 4.0
                 * (forward(prompts * prompt, 0.0, prompt / 2.0)
                     + forward(rows * new, rows * new, prompt + new / 2.0)),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::settings::Settings;
 use crate::training::Training;
 
-/// A call.
+/// A request of the page, in JSON.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 enum Call {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_calls_are_answered_with_their_error() {
+    fn invalid_calls_return_an_error() {
         let mut playground = Playground::default();
         for call in ["", "{}", r#"{"call":"other"}"#, r#"{"call":"step"}"#] {
             let answer: Value = serde_json::from_str(&playground.answer(call)).expect("JSON");

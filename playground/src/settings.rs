@@ -35,7 +35,7 @@ pub struct Settings {
     pub divergence: String,
     /// Its weight; none for the member `none`.
     pub weight: Option<f64>,
-    /// The learning rate.
+    /// Step size of AdamW.
     pub learning_rate: f64,
     /// The seed of samples and of the order of prompts.
     pub seed: u64,

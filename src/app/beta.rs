@@ -245,6 +245,7 @@ impl BetaOptions {
 
     /// Whether to sample further, after so many completions of each prompt.
     fn more(&self, trials: Vec<Trials>, counts: &[usize]) -> Result<Next> {
+        // Doubled: few rounds, and at most half of a prompt's samples more than were needed.
         let doubled = |place: usize| (place, (2 * counts[place]).min(self.max_presamples));
         let is_open = |place: &usize| counts[*place] < self.max_presamples;
         let completions: usize = counts.iter().sum();

@@ -58,10 +58,10 @@ pub struct Comparison {
     pub sets: Vec<ComparedSet>,
 }
 
-/// One set.
+/// The comparison of the runs on one set of problems.
 #[derive(Serialize)]
 pub struct ComparedSet {
-    /// Its name.
+    /// Name of the set.
     pub name: String,
     /// The problems that all runs have.
     pub problems: usize,

@@ -55,7 +55,7 @@ const OURS: [&str; 26] = [
 /// error of a function of [`crate::app`] by `downcast_ref`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
-    /// It is a file.
+    /// The path names a file.
     #[error("{}: --output is a directory, and this is a file", path.display())]
     IsFile {
         /// The directory.
@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_nothing_yet_is_free_and_the_rest_is_not_lost() {
+    fn empty_directories_are_used_and_full_ones_kept() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("run");
         assert!(is_free(&output));

@@ -19,7 +19,7 @@ use crate::nn::tokenizer::Tokenizer;
 use crate::system::files::writable_directory;
 use crate::system::{hf_home, machine};
 
-/// One finding.
+/// A finding about the machine or the build.
 #[derive(Serialize)]
 pub struct Finding {
     /// The subject of the check.

@@ -208,7 +208,7 @@ mod tests {
     use crate::app::training::TrainOptions;
 
     #[test]
-    fn what_is_public_needs_no_repetition_and_the_rest_does() {
+    fn only_private_values_must_be_repeated() {
         let flags = |change: &dyn Fn(&mut TrainOptions)| {
             let own: TrainOptions = defaults();
             let mut merged = own.clone();

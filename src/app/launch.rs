@@ -18,7 +18,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Processes to start.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// How many.
+    /// Number of processes.
     pub processes: usize,
     /// The command and its options.
     pub command: Vec<String>,

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_a_stranger_stay_settings() {
+    fn untrusted_settings_stay_text_in_the_card() {
         let folder = tempfile::tempdir().unwrap();
         let settings = r#"objective = "grpo\n- tag\n---\n# HIJACK"
 model = "x/models--a--b](javascript:alert(1))"
@@ -314,7 +314,7 @@ instruction = "```\n# out of the fence"
     }
 
     #[test]
-    fn a_base_that_is_not_on_the_hub_is_called_so() {
+    fn bases_outside_the_hub_get_no_base_model() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().display().to_string();
         assert_eq!(on_hub(folder.path(), &base, 0), None);

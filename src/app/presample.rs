@@ -75,7 +75,7 @@ pub struct Summary {
     pub mean_validity: f64,
     /// Problems with at least one.
     pub solved: usize,
-    /// Right completions.
+    /// Number of correct completions.
     pub correct_completions: usize,
     /// The base's Pass@k at several k.
     #[serde(rename = "pass@k")]

@@ -91,7 +91,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn one_verifier_is_written_as_before_there_were_several() {
+    fn one_verifier_is_written_as_text_and_several_as_a_list() {
         let with_verifiers = |verifier: &[&str]| RewardOptions {
             verifier: verifier.iter().map(|spec| (*spec).to_owned()).collect(),
             ..RewardOptions::default()

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_mean_nothing_are_refused_by_name() {
+    fn out_of_range_numbers_are_refused_by_name() {
         let check = |name: &str, value: f64| {
             let table =
                 Table::from_iter([(name.to_owned(), Value::Array(vec![Value::Float(value)]))]);

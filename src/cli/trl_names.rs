@@ -95,7 +95,7 @@ mod tests {
     use crate::cli::commands;
 
     #[test]
-    fn every_hint_names_options_that_training_has_and_every_name_is_anothers() {
+    fn hints_name_existing_options_and_no_own_name() {
         let command = commands::command();
         let train = command.find_subcommand("train").expect("a command");
         let known: HashSet<String> = train

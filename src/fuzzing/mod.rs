@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mutated_is_accepted_as_it_is() {
+    fn unmutated_inputs_are_accepted() {
         with_file("model.gguf", &metadata::file(b""), |folder| {
             let file = Gguf::open(&folder.join("model.gguf")).expect("a header");
             Architecture::from_config(&file.to_hub().expect("all entries").config)

@@ -11,7 +11,7 @@ pub fn seconds_since_1970() -> u64 {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts.
+    /// A stopwatch that runs from now on.
     pub fn start() -> Self {
         Self(Instant::now())
     }

@@ -9,7 +9,7 @@ pub fn seconds_since_1970() -> u64 {
 pub struct Stopwatch;
 
 impl Stopwatch {
-    /// Starts.
+    /// A stopwatch on a system without clocks.
     pub fn start() -> Self {
         Self
     }

@@ -314,7 +314,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_written_is_as_readable_as_any_other_file() {
+    fn written_files_have_the_usual_permissions() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let mode = |name: &str| {

@@ -44,7 +44,7 @@ fn assert_close(found: &[f32], exact: &[f32], most: f32, what: &str) {
 }
 
 #[test]
-fn two_implementations_agree() {
+fn candle_transformers_logits_equal_ours() {
     for name in ["micro-llama", "micro-llama-tied", "micro-qwen2", "micro-qwen3", "family-gemma3"] {
         let folder = fixture(name);
         let (_, mut config) = Architecture::read(&folder.join("config.json")).expect("a config");

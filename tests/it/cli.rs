@@ -116,7 +116,7 @@ fn texts(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn budgets_are_matched_as_they_are_named() {
+fn match_option_equalises_the_named_budget() {
     let folder = Folder::new();
     let study = |name: &str, more: &[&str]| {
         let output = folder.path(name);

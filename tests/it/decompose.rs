@@ -84,7 +84,7 @@ fn every_policy_has_no_limit_and_converged_training_leaves_nothing() {
 /// GRPO divides the reward by its deviation in the group and the KL not: it ends beyond p_beta, where
 /// docs/objectives.md says that it does.
 #[test]
-fn grpo_ends_beyond_its_objective() {
+fn grpo_fixed_point_lies_beyond_its_optimum() {
     let world = World::ends(3).tilted(0.22);
     let rows = taken_apart(&world, &[FULL], (&[0.5], &[1.0]), converged(1500));
     let row = &rows[0];

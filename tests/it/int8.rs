@@ -143,7 +143,7 @@ fn blocks_of_a_file_are_kept_as_they_are() {
 }
 
 #[test]
-fn an_adapter_is_trained_on_it_evaluated_and_merged_and_nothing_else() {
+fn int8_base_trains_adapters_only() {
     let folder = Folder::new();
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     let error = refusal(&["train", "--base-dtype", "int8", "--output", &whole]);

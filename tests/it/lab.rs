@@ -112,7 +112,7 @@ fn alpha_runs_from_coverage_to_validity() {
 
 /// T6: Dyck jumps between two branches, and the base's branch outlives its optimality.
 #[test]
-fn dyck_has_hysteresis() {
+fn dyck_optimum_has_hysteresis_in_beta() {
     let dyck = world("dyck");
     let at = |beta: f64, start: Start| {
         sweep(&dyck, Class::Bigram, &[Point::Beta(beta)], start, Descent::default())
@@ -189,7 +189,7 @@ fn rehearsal_and_importance_weights_estimate_one_forward_kl() {
 
 /// T5: every objective's expected gradient is that of what it claims, by enumeration of all pairs.
 #[test]
-fn every_expected_gradient_is_what_it_claims() {
+fn expected_gradients_equal_their_claims() {
     let ends = world("ends");
     let table = off_base(&ends, Class::Bigram).expect("memory");
     let more = [

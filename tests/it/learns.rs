@@ -227,7 +227,7 @@ fn a_strong_divergence_penalty_keeps_the_divergence_small() {
 }
 
 #[test]
-fn entropy_and_covariance_rules_have_their_effects() {
+fn entropy_and_covariance_rules_change_entropy_and_kl() {
     let last = |objective: &str| train(&config(objective, 40)).history;
     let entropy = |history: &[Metrics]| mean(&history[30..], |metrics| metrics.entropy);
     let free = entropy(&last("none"));

@@ -119,7 +119,7 @@ fn names_that_trl_users_type_are_understood_in_flags_and_files() {
 }
 
 #[test]
-fn the_manual_is_what_the_binary_says() {
+fn committed_manual_equals_the_binarys() {
     let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
     let written = std::fs::read_to_string(written).expect("docs/reference.md");
     let stdout = tealight(&["man", "--markdown"]).stdout;
@@ -140,7 +140,7 @@ fn the_manual_is_what_the_binary_says() {
 }
 
 #[test]
-fn the_doctor_finds_this_machine_well() {
+fn doctor_passes_on_this_machine() {
     let done = succeeded(&["doctor", "--json"]);
     let findings: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let findings = findings.as_array().expect("a list");
@@ -165,7 +165,7 @@ fn stand_in(folder: &Path, name: &str, script: &str) {
 /// not a rank, and note what a rank would be.
 #[cfg(unix)]
 #[test]
-fn jobs_for_slurm_start_what_they_should() {
+fn slurm_jobs_start_the_documented_commands() {
     let folder = tempfile::tempdir().expect("a folder");
     let (bin, noted) = (folder.path().join("bin"), folder.path().join("noted"));
     std::fs::create_dir(&bin).expect("a folder");

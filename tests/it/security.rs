@@ -205,7 +205,7 @@ fn many_completions_on_a_line_take_memory_in_proportion() {
 }
 
 #[test]
-fn counts_of_strangers_do_not_overflow() {
+fn untrusted_counts_do_not_overflow() {
     let folder = Folder::new();
     let line = |id: usize| {
         format!(

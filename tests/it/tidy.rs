@@ -247,7 +247,7 @@ fn vague_names(source: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn names_say_what_a_value_is() {
+fn vague_names_are_not_used() {
     for (file, text) in sources_in(&NAMED.split_whitespace().collect::<Vec<_>>()) {
         let vague = vague_names(&text);
         assert!(vague.is_empty(), "{file}: these names do not say what a value is: {vague:?}");

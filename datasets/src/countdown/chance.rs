@@ -47,6 +47,7 @@ impl Reported {
             if self.ids.contains(&problem.id) || seen.contains(&problem.id) {
                 continue;
             }
+            // With t counted FLOOR an attempt: the hazard of (1 - (1 - r)^t) / q is r (1 - r)^t / (q + (1 - r)^t - 1).
             let rest = 1.0 - self.chances.chance(&problem.id);
             let absent = rest.powf(self.attempts as f64);
             let unlisted = rest.powf(FLOOR * stream.attempts as f64);
@@ -122,6 +123,7 @@ fn values(numbers: &[i64]) -> Vec<(i64, i64, f64)> {
         let (left, right) = (values(&numbers[..cut]), values(&numbers[cut..]));
         for (a, b, p) in &left {
             for (c, d, q) in &right {
+                // The stream draws the cut and the operator uniformly.
                 let chance = p * q / (4 * (numbers.len() - 1)) as f64;
                 all.push((a * d + c * b, b * d, chance));
                 all.push((a * d - c * b, b * d, chance));
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_are_what_the_stream_draws() {
+    fn chances_equal_the_streams_frequencies() {
         let mut stream = CountdownStream::new(Split::Test, 5, 9);
         let (mut counts, mut chances) = (HashMap::new(), Chances::default());
         for _ in 0..60_000 {
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn on_average_over_lists_valid_is_as_test() {
+    fn valid_is_as_hard_as_test_on_average() {
         let mut chances = Chances::default();
         let lists = 40;
         for (count, most) in [(64, 0.07), (96, 0.07), (240, 0.12)] {

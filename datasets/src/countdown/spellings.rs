@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_what_every_order_and_tree_gives() {
+    fn list_equals_brute_force() {
         for (id, numbers) in [
             ("2,3,3,7=24", vec![2, 3, 3, 7]),
             ("3,3,8,8=24", vec![3, 3, 8, 8]),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again_as_the_same_problems() {
+    fn written_problems_read_back_equal() {
         for kind in TASKS {
             let written = instances::with_seed(kind, "test", Some(5), 3).unwrap();
             let read = read(&rows(kind), &Columns::default()).unwrap();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_the_reader_does_not_survive_is_an_error() {
+    fn reader_panics_are_errors() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/panics.parquet");
         let why = match records(File::open(path).unwrap()) {
             Err(why) => why,

@@ -61,6 +61,7 @@ impl Reader<'_> {
         let mut part = self.repeated()?;
         while !matches!(self.rest, [] | [b'/' | b')', ..]) {
             let next = self.repeated()?;
+            // What ends one part is followed by what begins the next; a part that matches nothing is passed over.
             self.link(part.last, next.first);
             part = Part {
                 first: part.first | if part.is_nullable { next.first } else { 0 },
@@ -146,6 +147,7 @@ impl Task for Strings {
     fn step(&self, prefix: &[u8]) -> Result<bool, &'static str> {
         let (mut can_be, mut here) = (self.expression.first, 0);
         for letter in prefix {
+            // All positions that the prefix can be at, at once: the automaton's subset construction.
             let is_here = |p: &usize| (can_be >> p) & 1 == 1 && self.at[*p] == *letter;
             let places: Vec<usize> = (0..self.at.len()).filter(is_here).collect();
             here = places.iter().fold(0, |set, p| set | (1 << p));

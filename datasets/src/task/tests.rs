@@ -44,7 +44,7 @@ fn is_correct(kind: &'static Kind, statement: &str, text: &str) -> bool {
 }
 
 #[test]
-fn instances_have_as_many_answers_as_they_may_and_are_short() {
+fn instances_are_short_with_answer_counts_in_range() {
     for kind in TASKS {
         for seed in 0..3 {
             for split in ["train", "valid", "test", "sft"] {
@@ -159,7 +159,7 @@ fn solutions_are_drawn_uniformly_from_the_classes() {
 }
 
 #[test]
-fn tags_and_letters_tell_tasks_and_knobs_apart() {
+fn tags_and_knob_letters_are_unique() {
     let tags: HashSet<char> = TASKS.iter().map(|kind| kind.tag).collect();
     let names: HashSet<&str> = crate::SOURCES.iter().map(|source| source.name).collect();
     assert_eq!((tags.len(), names.len()), (TASKS.len(), crate::SOURCES.len()));
@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_judged(statement in pieces(), text in pieces()) {
+    fn any_text_gets_a_verdict_and_listed_answers_are_accepted(statement in pieces(), text in pieces()) {
         for kind in TASKS {
             let tagged = format!("{}{statement}", kind.tag);
             let verdict = Judge(kind).verify(&problem(&tagged), &text);
@@ -270,7 +270,7 @@ proptest! {
 }
 
 #[test]
-fn splits_hold_some_hundred_problems() {
+fn splits_hold_at_least_300_problems() {
     let mut missing = Vec::new();
     for kind in TASKS {
         for split in ["train", "valid", "test"] {
@@ -282,7 +282,7 @@ fn splits_hold_some_hundred_problems() {
 }
 
 #[test]
-fn the_page_of_tasks_says_what_is_true() {
+fn task_page_matches_the_tasks() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/how-to/tasks.md");
     // A package of this crate alone is without the book.
     let Ok(page) = std::fs::read_to_string(page) else { return };

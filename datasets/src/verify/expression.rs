@@ -17,13 +17,13 @@ const MAX_DIGITS: usize = 9;
 /// The four operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
-    /// `+`
+    /// Addition, `+`.
     Add,
-    /// `-`
+    /// Subtraction, `-`.
     Sub,
-    /// `*`
+    /// Multiplication, `*`.
     Mul,
-    /// `/`
+    /// Division, `/`.
     Div,
 }
 

@@ -117,7 +117,7 @@ judge_not = 7
     }
 
     #[test]
-    fn a_function_judges_and_its_failures_are_not_zeros() {
+    fn function_failures_are_unjudged_not_zero() {
         let Some((_folder, program)) = judge() else { return };
         assert_eq!(program.name(), "python");
         for right in ["7", "print 7", "7 fork", "prompt"] {
@@ -175,7 +175,7 @@ judge_not = 7
     }
 
     #[test]
-    fn what_cannot_be_loaded_is_refused_at_once() {
+    fn unloadable_functions_are_refused_before_judging() {
         let Some((folder, _)) = judge() else { return };
         let path = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(path("broken.py"), "def judge(:").unwrap();
@@ -280,7 +280,7 @@ def both(gold, completion, prompt, messages):
     }
 
     #[test]
-    fn a_hang_costs_its_timeout_and_no_more() {
+    fn hanging_function_costs_one_timeout() {
         let Some((_folder, program)) = judge() else { return };
         let started = Instant::now();
         std::thread::scope(|scope| {

@@ -21,9 +21,9 @@ pub const MOVES: [Move; 6] = [
 /// One step: an operator of `+ - *` and a digit of 1 to 9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// The operation.
+    /// Operation: `+`, `-` or `*`.
     pub operator: char,
-    /// With what.
+    /// Right operand, 1 to 9.
     pub digit: u32,
 }
 
@@ -42,11 +42,11 @@ impl Move {
 /// The task of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepTask {
-    /// How many steps.
+    /// Number of steps that a solution has.
     pub steps: usize,
     /// Where to begin; a chain chooses its first digit itself.
     pub from: u32,
-    /// Where to end.
+    /// Number to end at.
     pub to: u32,
     /// An operator that must not be used.
     pub banned: Option<char>,

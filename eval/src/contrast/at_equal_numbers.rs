@@ -20,7 +20,7 @@ pub type Row = (String, f64, f64, Effect);
 /// every seed: the rows of one table share their problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Matched {
-    /// Correct answers.
+    /// Number r of correct answers that are compared.
     pub right: usize,
     /// Number of problems that are compared.
     pub problems: usize,
@@ -54,6 +54,7 @@ impl Matched {
             let counts = tally.classes.at(Level::Solution).multiplicities();
             counts.into_iter().sum::<usize>() >= right
         };
+        // Problems that all have: other problems for each model would compare easy ones with hard ones.
         let everyone = |i: &usize| {
             has_enough(&evaluations.base[*i])
                 && evaluations.runs.iter().chain(evaluations.table).all(|run| has_enough(&run[*i]))

@@ -142,6 +142,7 @@ type Value<'a> = &'a (dyn Fn(&Tally) -> f64 + Sync);
 /// Of each run, problem by problem, a value less the base's.
 fn differences(base: &[Tally], runs: &[&[Tally]], value: Value<'_>) -> Vec<Vec<f64>> {
     let values = |run: &[Tally]| -> Vec<f64> { run.par_iter().map(value).collect() };
+    // Paired by problem: the variance of problems cancels in a difference.
     let values_of_base = values(base);
     let row =
         |run: &&[Tally]| values(run).iter().zip(&values_of_base).map(|(m, b)| m - b).collect();
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_seeds_that_differ_have_intervals_inside_what_is_possible() {
+    fn intervals_of_two_opposite_seeds_stay_in_range() {
         let solved = |correct: usize| vec![Tally { samples: 8, correct, ..Tally::default() }; 12];
         let (base, none, all) = (solved(4), solved(0), solved(8));
         let runs = [none.as_slice(), all.as_slice()];

@@ -14,7 +14,7 @@ use crate::measure::pass_at_k::tally_pass_at_k;
 /// A measure of what was kept or found, beside the same of the base itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Beyond {
-    /// Tries.
+    /// Number of tries.
     pub k: usize,
     /// The measure.
     pub value: f64,
@@ -27,9 +27,9 @@ pub struct Beyond {
 /// Problems of one difficulty for the base, as its second draw says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stratum {
-    /// Which, of [`DIFFICULTIES`].
+    /// Name of the difficulty, of [`DIFFICULTIES`].
     pub difficulty: String,
-    /// How many problems.
+    /// Number of problems of that difficulty.
     pub problems: usize,
     /// By k: the base's Pass@k, the model's, the difference.
     pub pass: Vec<(usize, f64, f64, Effect)>,
@@ -86,6 +86,8 @@ fn weighted(evaluations: &Evaluations<'_>, weights: &[f64], k: usize) -> Vec<Vec
     let mut rows =
         differences(evaluations.base, evaluations.runs, &|tally| tally_pass_at_k(tally, k));
     for row in &mut rows {
+        // rho_b' (rho_m - rho_b): a weight of the draw b itself would choose problems on which b was lucky (regression
+        // to the mean).
         row.iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);
     }
     rows
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_and_new_are_what_probabilities_say() {
+    fn keep_and_explore_equal_simulated_probabilities() {
         // Half of the chance is left; most random numbers are shared.
         let mut draws = Draws::new(11);
         let (mut hits, mut sums) = ([0.0; 4], [0.0; 4]);
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_seen_beyond_noise() {
+    fn forgetting_exceeds_resampling_noise() {
         let mut draws = Draws::new(4);
         let p: Vec<f64> = (0..200).map(|_| draws.beta(0.6, 1.7)).collect();
         let mut simulate = |chance: &dyn Fn(usize, f64) -> f64| -> Vec<Tally> {
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_second_draw_they_are_left_out() {
+    fn no_second_draw_omits_keep_explore_and_strata() {
         let mut draws = Draws::new(1);
         let [base, _, model] = study(&mut draws, (40, 0.5), &|p| p);
         let runs = [model.as_slice()];

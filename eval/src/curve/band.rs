@@ -14,6 +14,7 @@ pub(super) fn base(base: &[(f64, f64)], request: &Request) -> BasePoint {
     let over_problems = |score: fn(&(f64, f64)) -> f64, most: f64| -> Interval {
         let shared: Vec<f64> = base.iter().map(score).collect();
         let value = shared.iter().sum::<f64>() / shared.len() as f64;
+        // The base was not trained: problems alone vary.
         let one = estimate(value, &Parts { shared, contenders: Vec::new() });
         interval(&one, request, (0.0, most))
     };

@@ -111,6 +111,7 @@ fn hull(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in sorted {
         while let [.., a, b] = hull[..]
+            // b is on or below the line from a to the new point.
             && (b.0 - a.0) * (point.1 - a.1) >= (b.1 - a.1) * (point.0 - a.0)
         {
             hull.pop();
@@ -125,6 +126,7 @@ fn above(hull: &[(f64, f64)], level: f64) -> Option<f64> {
     let beyond = hull.iter().filter(|point| point.0 >= level - 1e-12).map(|point| point.1);
     let crossing = hull.windows(2).find(|ends| ends[0].0 < level && ends[1].0 >= level);
     let at = crossing.map(|ends| {
+        // A level between two candidates is that of their mixture.
         let share = (level - ends[0].0) / (ends[1].0 - ends[0].0);
         ends[0].1 + share * (ends[1].1 - ends[0].1)
     });

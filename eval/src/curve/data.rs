@@ -54,7 +54,8 @@ impl Answers {
     fn distinct(&self, k: usize) -> Option<f64> {
         match self {
             Self::Sampled(counts) => (counts.n >= k).then(|| {
-                // Not `sum`, which makes nothing at all a negative zero.
+                // A class is among k samples with the chance that Pass@k estimates of it alone. Not `sum`, which makes
+                // nothing at all a negative zero.
                 let classes = counts.classes.iter();
                 classes.fold(0.0, |sum, count| sum + pass_at_k(counts.n, *count, k))
             }),
@@ -93,7 +94,7 @@ pub struct RunPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Pass@k.
+    /// Pass@k of so many samples.
     PassAtK(usize),
     /// Distinct correct answers among so many samples. At equal Pass@1 as many of the samples are correct.
     Distinct(usize),
@@ -109,7 +110,7 @@ impl Measure {
         Some((answers.pass(1)?, value?))
     }
 
-    /// The largest value.
+    /// The largest value that the measure can have.
     pub fn most(self) -> f64 {
         match self {
             Self::PassAtK(_) => 1.0,
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn invalid_comparisons_are_refused() {
         let base = vec![sampled(8, &[2]); 12];
         let refusal = |paths: &[RunPath], request: &Request| -> String {
             super::super::curves(&base, paths, request).unwrap_err().to_string()

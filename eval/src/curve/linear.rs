@@ -31,12 +31,12 @@ pub(super) struct Contender {
     /// Optimizer steps of each checkpoint, mean over seeds.
     pub(super) steps: Vec<f64>,
     seeds: Vec<Option<u64>>,
-    /// Seed, checkpoint, problem.
+    /// Scores by seed, checkpoint and problem.
     scores: Vec<Vec<Vec<Score>>>,
 }
 
 impl Contender {
-    /// One without seeds.
+    /// A contender without runs.
     pub(super) fn new(path: &RunPath) -> Self {
         Self {
             objective: path.objective.clone(),
@@ -109,6 +109,8 @@ impl Contender {
     /// The parts of every problem under every seed, by the gradient at the checkpoints after the base.
     fn parts(&self, path: &Path, gradient: &[Score]) -> Vec<Vec<f64>> {
         let problems = self.scores[0][0].len();
+        // D(mean scores) moves by g . (score - mean) / P for each problem: the influence function of a smooth function
+        // of means.
         let part = |seed: &Vec<Vec<Score>>, problem: usize| -> f64 {
             let term = |(checkpoint, slope): (usize, &Score)| {
                 moved(seed[checkpoint][problem], path.points[checkpoint + 1], *slope)
@@ -133,9 +135,8 @@ fn moved(score: Score, mean: Score, slope: Score) -> f64 {
     slope.0 * (score.0 - mean.0) + slope.1 * (score.1 - mean.1)
 }
 
-/// A function of the paths of some contenders, estimated from their scores: the first counts with its parts as they
-/// are,
-/// and so does the second. None where the function has no value.
+/// A function of the mean paths of some contenders, with the variance that their scores give it. None where it has no
+/// value.
 pub(super) fn estimated(
     contenders: &[&Contender],
     base: &[Score],
@@ -155,6 +156,7 @@ pub(super) fn estimated(
             }
             statistic(&paths).unwrap_or(value)
         };
+        // Central differences: an error of h^2, and D is a few hundred operations.
         let along = |by: Score| (shifted(by) - shifted((-by.0, -by.1))) / (2.0 * STEP);
         (along((STEP, 0.0)), along((0.0, STEP)))
     };
@@ -173,6 +175,7 @@ pub(super) fn estimated(
 /// The range of Pass@1 that two paths share: from a quarter of the way above the base to the smaller of their largest.
 pub(super) fn range(paths: &[Path]) -> Option<(f64, f64)> {
     let start = paths.first()?.points.first()?.0;
+    // Beyond the smaller of the two largest there is one curve only.
     let end = paths.iter().map(|path| largest(&path.refined())).fold(f64::INFINITY, f64::min);
     (end - start >= LEAST_RISE).then_some((start + MARGIN * (end - start), end))
 }
@@ -181,6 +184,7 @@ pub(super) fn range(paths: &[Path]) -> Option<(f64, f64)> {
 pub(super) fn mean_difference(paths: &[Path]) -> Option<f64> {
     let (low, high) = range(paths)?;
     let [one, other] = [0, 1].map(|index| area(&paths[index].refined(), low, high));
+    // The area between the curves over the width of the range: the mean difference at equal Pass@1.
     Some((one - other) / (high - low))
 }
 

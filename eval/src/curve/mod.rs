@@ -86,6 +86,7 @@ fn comparisons(
         linear::comparison(one, other, base, is_primary, request)
     };
     let mut all: Vec<Comparison> = all.map(compared).collect();
+    // Only the declared tests are adjusted for; descriptive differences have no p-value.
     let p_values: Vec<f64> = all.iter().filter_map(|one| one.p_value).collect();
     let mut adjusted = crate::inference::holm(&p_values).into_iter();
     for one in all.iter_mut().filter(|one| one.p_value.is_some()) {

@@ -56,6 +56,7 @@ impl Path {
         let slope = |coordinate: fn(&(f64, f64)) -> f64| {
             let [p, q, r] = [a, b, c].map(|index| coordinate(&self.points[index]));
             let (before, after) = ((q - p) / left, (r - q) / right);
+            // Newton's divided differences: y = p + before (x - a) + bend (x - a)(x - b), differentiated at a, b or c.
             let bend = (after - before) / (left + right);
             match at {
                 _ if at == a => before - bend * left,
@@ -86,6 +87,7 @@ pub(super) fn area(path: &[(f64, f64)], low: f64, high: f64) -> f64 {
             return 0.0;
         }
         let at = |x: f64| y0 + (y1 - y0) * (x - x0) / (x1 - x0);
+        // The trapezium of a straight piece, negative where Pass@1 falls.
         (to - from) * (at(from) + at(to)) / 2.0
     };
     path[..=top(path)].windows(2).map(piece).sum()

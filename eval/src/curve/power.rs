@@ -20,6 +20,7 @@ pub fn plan(
     tests: usize,
     confidence: f64,
 ) -> Option<Power> {
+    // Holm's first step is Bonferroni's; planning with it promises no more than the tests find.
     let alpha = (1.0 - confidence) / tests.max(1) as f64;
     let at = |seeds: usize| least(variances, seeds, problems, alpha);
     if seeds < 2 || problems < 2 {

@@ -9,9 +9,9 @@ use super::data::Measure;
 pub struct Interval {
     /// The estimate.
     pub value: f64,
-    /// Lower end.
+    /// Lower end, at the confidence of the comparison.
     pub low: f64,
-    /// Upper end.
+    /// Upper end, at the confidence of the comparison.
     pub high: f64,
 }
 
@@ -24,11 +24,11 @@ pub struct Curves {
     pub is_exact: bool,
     /// Whether trained objectives are tested against the reference; otherwise everything is descriptive.
     pub is_tested: bool,
-    /// Of every interval.
+    /// Confidence of every interval, as .95.
     pub confidence: f64,
-    /// Held-out problems.
+    /// Number of held-out problems.
     pub problems: usize,
-    /// The base.
+    /// Pass@1 and the measure of the base, where every curve begins.
     pub base: BasePoint,
     /// The objective that every other one is compared with.
     pub reference: String,
@@ -43,19 +43,19 @@ pub struct Curves {
 /// Where every curve begins.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BasePoint {
-    /// Pass@1.
+    /// Pass@1 of the base.
     #[serde(rename = "pass@1")]
     pub pass_at_1: Interval,
-    /// The measure.
+    /// Measure of the base, Pass@k or distinct correct answers.
     pub value: Interval,
 }
 
 /// One objective's curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The objective.
+    /// Name of the objective.
     pub objective: String,
-    /// Its configuration.
+    /// Its configuration, as tables show it.
     pub configuration: String,
     /// Training seeds; 0 where nothing random was trained.
     pub seeds: usize,
@@ -73,20 +73,20 @@ pub struct Curve {
 pub struct CurvePoint {
     /// Optimizer steps, mean over seeds; of a baseline its place.
     pub step: f64,
-    /// Pass@1.
+    /// Pass@1, mean over seeds and problems.
     #[serde(rename = "pass@1")]
     pub pass_at_1: f64,
-    /// The measure.
+    /// Measure at the checkpoint, mean over seeds and problems.
     pub value: f64,
 }
 
 /// A curve at one Pass@1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BandPoint {
-    /// Pass@1.
+    /// Pass@1 at which the curve is read.
     #[serde(rename = "pass@1")]
     pub pass_at_1: f64,
-    /// The measure.
+    /// Measure where the curve first reaches that Pass@1.
     pub value: Interval,
 }
 
@@ -121,7 +121,7 @@ pub struct Comparison {
 pub struct Variances {
     /// Between seeds, at the same problems; of a difference, both objectives' added.
     pub seed: f64,
-    /// Between problems.
+    /// Variance between problems.
     pub problem: f64,
     /// The residual: of each problem under each seed, both objectives' added.
     pub rest: f64,
@@ -132,16 +132,16 @@ pub struct Variances {
 pub struct Verdict {
     /// How large a difference this study would have found; none with one seed, or without a test.
     pub power: Option<Power>,
-    /// In words.
+    /// The conclusions in sentences.
     pub text: String,
 }
 
 /// The power of a study of this size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Power {
-    /// Seeds.
+    /// Number of seeds of the study.
     pub seeds: usize,
-    /// Held-out problems.
+    /// Number of held-out problems.
     pub problems: usize,
     /// The least difference that is found with probability .8.
     pub least: f64,

@@ -1,6 +1,5 @@
 //! How often intervals hold the known difference, how often an objective is found to differ from itself and from
-//! others,
-//! and what the spacing of checkpoints changes. `TEALIGHT_STUDIES=2000` simulates as many studies as that.
+//! others, and what the spacing of checkpoints changes. `TEALIGHT_STUDIES=2000` simulates as many studies as that.
 
 use rayon::prelude::*;
 
@@ -146,7 +145,7 @@ fn an_objective_seldom_differs_from_itself() {
 }
 
 #[test]
-fn intervals_cover_and_differences_are_found() {
+fn area_intervals_cover_and_tests_have_power() {
     let five = [("a", COLLAPSES), ("b", KEEPS), ("c", KEEPS), ("d", KEEPS), ("e", KEEPS)];
     for (world, power) in WORLDS.iter().zip([0.8, 0.8, 0.7, 0.9, 0.25]) {
         let known = check_power(world, &five, power, 0.01);
@@ -155,7 +154,7 @@ fn intervals_cover_and_differences_are_found() {
 }
 
 #[test]
-fn the_spacing_of_checkpoints_moves_nothing() {
+fn checkpoint_spacing_adds_no_bias() {
     // One course; evaluated six times at a spacing of Pass@1 of .03, or twice at .09.
     let count = studies(400);
     for (gain, collapse) in [(0.9, 1.0), (0.6, 2.5), (0.45, 3.5)] {

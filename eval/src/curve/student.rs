@@ -20,19 +20,22 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// At level `alpha`.
+    /// A test at level `alpha` with so many degrees of freedom.
     pub(super) fn new(alpha: f64, freedom: f64) -> Self {
         let critical = quantile(alpha, freedom);
         let ratio = |share: f64| {
             ChiSquared::new(freedom).map_or(f64::NAN, |chi| chi.inverse_cdf(share) / freedom)
         };
         let share = |index: usize| (index as f64 + 0.5) / POINTS as f64;
+        // |t| > q where |D| / SE > q sqrt(estimated / true variance), and that ratio is chi-squared over its freedom.
+        // Quantiles at midpoints, so that the mean over them is the integral: the non-central t without its series.
         let bounds = (0..POINTS).map(|index| critical * ratio(share(index)).sqrt()).collect();
         Self { bounds, normal: Normal::standard() }
     }
 
     /// The chance to find a difference of so many standard errors.
     pub(super) fn power(&self, errors: f64) -> f64 {
+        // P(|Z + errors| > bound).
         let at = |bound: &f64| self.normal.cdf(errors - bound) + self.normal.cdf(-errors - bound);
         self.bounds.iter().map(at).sum::<f64>() / POINTS as f64
     }
@@ -57,7 +60,7 @@ mod tests {
     use crate::simulated::Draws;
 
     #[test]
-    fn power_is_the_share_of_differences_that_are_found() {
+    fn power_equals_simulated_detection_rate() {
         let mut draws = Draws::new(3);
         for freedom in [2, 6] {
             let studies = 20_000;

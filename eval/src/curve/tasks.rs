@@ -46,7 +46,7 @@ pub struct AcrossTasks {
 pub struct PairAcrossTasks {
     /// The objective that is subtracted from.
     pub first: String,
-    /// The reference.
+    /// The reference, which is subtracted.
     pub second: String,
     /// The pair on each task, in the order of the tasks.
     pub tasks: Vec<PairOnTask>,
@@ -144,6 +144,8 @@ fn mean(estimates: &[Interval]) -> Interval {
     let count = estimates.len() as f64;
     let value = estimates.iter().map(|one| one.value).sum::<f64>() / count;
     let width = |end: fn(&Interval) -> f64| {
+        // MOVER: the distance of an end from the estimate stands for z times its error, and independent errors add in
+        // squares.
         estimates.iter().map(|one| (end(one) - one.value).powi(2)).sum::<f64>().sqrt() / count
     };
     Interval { value, low: value - width(|one| one.low), high: value + width(|one| one.high) }

@@ -1,14 +1,12 @@
 //! How sure a function of curves is when both seeds and problems are samples.
 //!
-//! With `x_sp = seed_s + problem_p + rest_sp` for each of two objectives on the same problems, the variance of the
-//! sum of
-//! their means is `problem / P + sum over objectives of (seed / S + rest / SP)`, the crossed analysis of
+//! With `x_sp = seed_s + problem_p + rest_sp` for each of two objectives on the same problems, the variance of the sum
+//! of their means is `problem / P + sum over objectives of (seed / S + rest / SP)`, the crossed analysis of
 //! [`crate::inference`]. Problems are paired. Seeds are not: a seed that two objectives share (its prompts come in the
-//! same order) can only make them more alike, so that leaving that out is on the safe side, and the seeds of both
-//! then give their degrees of freedom. In a simulation with three seeds and 80 problems a difference of .092 was found,
-//! after Holm's adjustment for four tests, in 87 % of studies, and from pairs of seeds by
-//! [`crate::inference::crossed`] in
-//! 46 %; neither found an objective to differ from itself in more than 5 %.
+//! same order) can only make them more alike, so that leaving that out is on the safe side, and the seeds of both then
+//! give their degrees of freedom. In a simulation with three seeds and 80 problems a difference of .092 was found,
+//! after Holm's adjustment for four tests, in 87 % of studies, and from pairs of seeds by [`crate::inference::crossed`]
+//! in 46 %; neither found an objective to differ from itself in more than 5 %.
 
 use super::result::Variances;
 use super::student::{quantile, two_sided_tail};
@@ -21,7 +19,7 @@ const FREEDOM_OF_SEEDS: f64 = 2.5;
 pub(super) struct Parts {
     /// The base's, which all seeds share.
     pub(super) shared: Vec<f64>,
-    /// Contender, seed, problem.
+    /// Parts by contender, seed and problem.
     pub(super) contenders: Vec<Vec<Vec<f64>>>,
 }
 
@@ -40,7 +38,7 @@ pub(super) struct Estimate {
 struct Spread {
     /// The part of the variance of the mean that is the seeds'.
     of_seeds: f64,
-    /// The residual's part.
+    /// Part of the variance of the mean that is the residual's.
     of_rest: f64,
     freedom: f64,
 }
@@ -57,6 +55,7 @@ fn spread(rows: &[Vec<f64>]) -> (Vec<f64>, Spread) {
     let (mut between, mut rest) = (0.0, 0.0);
     for row in rows {
         let of_seed = row.iter().sum::<f64>() / p;
+        // Two-way analysis: seed means about the mean, and what row and column means leave of a cell.
         between += (of_seed - mean).powi(2);
         let residual = |(x, of_problem): (&f64, &f64)| (x - of_seed - of_problem + mean).powi(2);
         rest += row.iter().zip(&of_problems).map(residual).sum::<f64>();
@@ -83,6 +82,7 @@ pub(super) fn estimate(value: f64, parts: &Parts) -> Estimate {
     let of_rest: f64 = spreads.iter().map(|spread| spread.of_rest).sum();
     // The residual of each problem is in the spread of the problems.
     let of_problems = (squares / (p - 1.0).max(1.0) / p).max(of_rest);
+    // Objectives have seeds of their own: variances add up. Problems are shared, so theirs is of the sum of parts.
     let of_seeds: f64 = spreads.iter().map(|spread| spread.of_seeds).sum();
     let seeds: Vec<f64> = parts.contenders.iter().map(|rows| rows.len() as f64).collect();
     let fewest = seeds.iter().copied().filter(|s| *s > 1.0).fold(f64::INFINITY, f64::min);
@@ -126,6 +126,7 @@ fn freedom(of_problems: f64, spreads: &[Spread], problems: usize) -> f64 {
 /// objective.
 pub(super) fn planned_freedom(variances: &Variances, seeds: usize, problems: usize) -> f64 {
     let (s, p) = (seeds as f64, problems as f64);
+    // A variance of a difference is of both objectives: either has half.
     let half = || Spread {
         of_seeds: variances.seed / (2.0 * s),
         of_rest: variances.rest / (2.0 * s * p),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_varies_is_no_certainty() {
+    fn constant_differences_have_intervals_of_width() {
         let same = |value: f64| {
             let rows = vec![vec![0.0; 40]; 3];
             estimate(value, &Parts { shared: vec![0.0; 40], contenders: vec![rows.clone(), rows] })

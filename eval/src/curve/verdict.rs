@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_and_p_values_are_rounded() {
         let interval = Interval { value: -0.0001, low: -0.004, high: 0.036 };
         assert_eq!(signed_with_interval(&interval, 0.95), "+.00, 95 %: +.00 to +.04");
         assert_eq!(

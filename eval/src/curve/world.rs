@@ -24,7 +24,7 @@ pub(super) struct Objective {
     pub(super) collapse: f64,
     /// Standard deviation of what the weights of a problem's solutions have moved apart at the end.
     pub(super) narrowing: f64,
-    /// Evaluated checkpoints.
+    /// Number of evaluated checkpoints.
     pub(super) checkpoints: usize,
 }
 
@@ -35,7 +35,7 @@ pub(super) const KEEPS: Objective =
 pub(super) const COLLAPSES: Objective =
     Objective { gain: 0.42, collapse: 2.6, narrowing: 2.0, checkpoints: 4 };
 
-/// A study.
+/// Size and randomness of a simulated study.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Study {
     pub(super) seeds: usize,

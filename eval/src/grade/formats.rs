@@ -76,7 +76,7 @@ fn every_format_gives_the_same_counts() {
 }
 
 #[test]
-fn an_archive_that_lies_is_refused() {
+fn altered_archives_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = std::fs::read(fixture("inspect.eval")).unwrap();
     let read = |name: &str, bytes: &[u8]| {

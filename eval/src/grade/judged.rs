@@ -12,7 +12,7 @@ const BLOCK: usize = 64;
 /// Judged samples, in the order of the file.
 #[derive(Debug, Default)]
 pub struct JudgedChunk {
-    /// The samples.
+    /// Judged samples, in the order of the file.
     pub samples: Vec<Sample>,
     /// The same as lines of JSON, in parts; empty unless they were asked for.
     pub lines: Vec<EncodedSamples>,

@@ -80,7 +80,7 @@ pub struct GradeJob<'a> {
 pub struct Graded {
     /// The problems, in the order of their first records.
     pub problems: Vec<Problem>,
-    /// Their counts.
+    /// Counts of every problem.
     pub tallies: Vec<Tally>,
     /// Completions that were judged.
     pub completions: usize,

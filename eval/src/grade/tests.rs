@@ -85,7 +85,7 @@ fn a_chunk_ends_by_text_and_by_completions() {
 }
 
 #[test]
-fn a_line_has_a_most_of_completions() {
+fn too_many_completions_on_a_line_are_refused() {
     let list = vec!["\"\""; line::MAX_ANSWERS + 1].join(",");
     for list in [
         format!("{{\"id\":1,\"gold\":7,\"completions\":[{list}]}}\n"),
@@ -275,7 +275,7 @@ fn ends_decide_by_the_rule_and_unknown_ones_are_reported() {
 }
 
 #[test]
-fn samples_that_stand_twice_count_once() {
+fn duplicate_samples_count_once() {
     let line = |sample: usize, seed: usize, text: &str| {
         format!(
             "{{\"id\":\"a\",\"completion\":\"{text}\",\"gold\":\"5\",\"sample\":{sample},\"seed\":{seed}}}\n"

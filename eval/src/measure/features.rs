@@ -52,6 +52,8 @@ impl<'a> Shares<'a> {
         if r == 0 || self.answers < r {
             return None;
         }
+        // E[-sum_f (j_f / r) log(j_f / r)], j_f the times that feature f is drawn: a sum over features of E over j_f
+        // alone.
         let of_feature = |shares: &Vec<(f64, usize)>| -> f64 {
             let chances = self.chances(shares, r);
             let part = |(times, chance): (usize, &f64)| {
@@ -76,6 +78,7 @@ impl<'a> Shares<'a> {
                 // This answer is among m of so many.
                 let within = m as f64 / seen as f64;
                 for j in 0..=m {
+                    // A Poisson binomial: with chance `share` this answer's draw is the feature.
                     let chosen = if j > 0 { share * at[m - 1][j - 1] } else { 0.0 };
                     let with = chosen + (1.0 - share) * at[m - 1][j];
                     at[m][j] = (1.0 - within) * at[m][j] + within * with;
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_means_over_all_draws() {
+    fn shannon_and_gini_equal_means_over_all_draws() {
         let lists: Lists<'_> =
             vec![&["+", "+", "*"], &["+"], &["-", "*"], &["+", "+", "*"], &["none"], &["/", "/"]];
         let ours = shares(&lists);
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_correct_answers_changes_neither_in_expectation() {
+    fn rarefied_measures_do_not_depend_on_the_count() {
         // A population of answers, and every sequence of n draws from it.
         let population: [(&[&str], f64); 3] =
             [(&["+", "*"], 0.5), (&["+"], 0.3), (&["-", "-"], 0.2)];
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_answers_with_many_features_are_no_trouble() {
+    fn a_thousand_answers_keep_precision() {
         let names: Vec<String> = (0..64).map(|i| i.to_string()).collect();
         let list: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut shares = Shares::default();

@@ -7,6 +7,7 @@ pub fn halves(n: usize, c: usize, half: usize) -> impl Iterator<Item = (usize, f
     // Log-factorials keep large counts finite.
     let log_choose =
         |n: usize, k: usize| -> f64 { (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum() };
+    // Hypergeometric: C(c, a) C(n - c, half - a) / C(n, half).
     let all = log_choose(n, half);
     (least..=most).map(move |a| (a, (log_choose(c, a) + log_choose(n - c, half - a) - all).exp()))
 }

@@ -25,6 +25,7 @@ pub fn entropy(counts: &[usize]) -> f64 {
         .map(|count| *count as f64 / n)
         .map(|share| -share * share.ln())
         .sum();
+    // E of the plain estimate is H - (K - 1) / 2n + O(1 / n^2) for K classes; the K that were seen stand for all.
     plain + (counts.len().max(1) - 1) as f64 / (2.0 * n)
 }
 
@@ -43,6 +44,8 @@ pub fn hill_2(counts: &[usize]) -> f64 {
     match (n, pairs) {
         (0, _) => 0.0,
         (n, 0) => n as f64,
+        // Ordered pairs of different draws: n (n - 1) of them, m (m - 1) within a class. Shares squared would count a
+        // draw with itself.
         (n, pairs) => (n * (n - 1)) as f64 / pairs as f64,
     }
 }
@@ -67,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_classes_count_themselves() {
+    fn hill_numbers_of_equal_classes_equal_their_count() {
         let counts = [1000; 5];
         assert!((hill_1(&counts) - 5.0).abs() < 0.01);
         assert!((hill_2(&counts) - 5.0).abs() < 0.01);

@@ -2,7 +2,7 @@
 
 use crate::{SummaryError, Tally};
 
-/// The unbiased estimate from `c` right of `n` samples (Chen et al., arXiv 2107.03374):
+/// The unbiased estimate from `c` correct of `n` samples (Chen et al., arXiv 2107.03374):
 /// `1 - C(n - c, k) / C(n, k)`, computed as a product so that nothing overflows.
 ///
 /// `k` must be between 1 and `n`; [`check`] refuses others before any work is done.
@@ -18,6 +18,8 @@ pub fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
     if wrong < k {
         return 1.0;
     }
+    // C(n - c, k) / C(n, k) = prod_{i = n - c + 1}^{n} (1 - k / i). 1 - (1 - c / n)^k instead is too low: the power is
+    // convex.
     let all_wrong: f64 = (wrong + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product();
     1.0 - all_wrong
 }
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_equals_the_share_of_subsets_with_a_right_sample() {
+    fn pass_at_k_equals_the_share_of_solved_subsets() {
         for n in 1..=8 {
             for c in 0..=n {
                 for k in 1..=n {

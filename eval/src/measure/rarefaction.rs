@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_equals_the_mean_over_subsets() {
+    fn unique_correct_equals_the_mean_over_subsets() {
         // Samples: two of answer a, one of b, two wrong.
         let answers = [Some("a"), Some("a"), Some("b"), None, None];
         let mut tally = Tally { samples: 5, correct: 3, ..Tally::default() };

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
 
-/// Right completions of a problem that are compared, the first ones drawn; problems with fewer have no
+/// Correct completions of a problem that are compared, the first ones drawn; problems with fewer have no
 /// value.
 pub const TEXTS: usize = 8;
 
@@ -137,6 +137,7 @@ fn bleus<const TEXTS: usize>(orders: &[Grams<TEXTS>; 4]) -> [f64; TEXTS] {
             .min_by_key(|other| (other.abs_diff(length), *other))
             .unwrap_or(0) as f64;
         let length = length as f64;
+        // Precisions reward short texts: BLEU's penalty e^(1 - reference / length).
         let brevity = if length >= closest { 1.0 } else { (1.0 - closest / length).exp() };
         brevity * log_precision.exp()
     })
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_texts_are_not_diverse_and_different_ones_are() {
+    fn equal_texts_have_self_bleu_1_and_distinct_ones_0() {
         let measure = |texts: &[&str]| {
             TextDiversity::from_texts(
                 &texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(),
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bleu_is_that_of_the_definition() {
+    fn bleu_equals_its_definition() {
         let text = ["the", "cat", "sat", "down"];
         let reference = ["the", "cat", "sat", "on", "it"];
         // Precisions 3/4, (2+1)/(3+1), (1+1)/(2+1), (0+1)/(1+1); brevity exp(1 - 5/4).
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_n_grams_give_the_bits_of_the_definition() {
+    fn numbered_n_grams_have_the_bits_of_the_definition() {
         let mut state = 1_u64;
         let mut draw = |below: u64| {
             state = state

@@ -44,6 +44,7 @@ pub fn majority_at_k(correct: usize, wrong: &[usize], silent: usize, k: usize) -
         } else {
             others(wrong, silent, votes, rest, &choose)
         };
+        // P(the correct answer has v votes) times the share of the ways in which the others have fewer, ties divided.
         chance += choose.coefficient(correct, votes) * share / choose.coefficient(n, k);
     }
     Some(chance)
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_equals_the_mean_over_subsets() {
+    fn majority_equals_the_mean_over_subsets() {
         // Answers: 0 is correct, 1 to 3 are wrong, 9 is none.
         for answers in [
             vec![0, 0, 1, 2, 9],

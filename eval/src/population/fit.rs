@@ -29,6 +29,8 @@ pub(super) fn density(grid: &[Point], cells: &[Cell]) -> Vec<f64> {
     let two = two.max_by(|x, y| x.at.objective.total_cmp(&y.at.objective)).expect("three starts");
     // Akaike: three further parameters cost three units of log-likelihood.
     let evidence = two.at.log_likelihood - one.at.log_likelihood - 3.0;
+    // Akaike weights are proportional to e^(log-likelihood - parameters): an average and not a choice, so that no small
+    // change of the data makes the result jump.
     let share = 1.0 / (1.0 + (-evidence).exp());
     let (one, two) = (&one.at.density, &two.at.density);
     one.iter().zip(two).map(|(one, two)| (1.0 - share) * one + share * two).collect()
@@ -40,7 +42,7 @@ struct At {
     density: Vec<f64>,
     parts: Vec<Vec<f64>>,
     log_likelihood: f64,
-    /// With the prior.
+    /// Log-likelihood plus the logarithm of the prior.
     objective: f64,
 }
 
@@ -56,6 +58,8 @@ impl Fit {
             let (gradient, information) = at.scores(grid, cells);
             let before = at.objective;
             while damping < 1e12 {
+                // Levenberg and Marquardt: from Newton's step to a short one along the gradient, until the objective
+                // rises.
                 let step = solve(&information, &gradient, damping);
                 let there =
                     at.parameters.iter().zip(&step).map(|(x, step)| x + step.clamp(-1.0, 1.0));
@@ -112,6 +116,7 @@ impl At {
             for (row, score) in scores.iter().enumerate() {
                 gradient[row] += cell.count * score;
                 for (column, other) in scores.iter().enumerate() {
+                    // E[score score^T] is the information: positive definite, and first derivatives are enough.
                     information[row][column] += cell.count * score * other;
                 }
             }
@@ -127,6 +132,8 @@ impl At {
             let weight = share.map_or(1.0, |share| if number == 0 { share } else { 1.0 - share });
             let logs: [fn(&Point) -> f64; 2] = [|point| point.log_right, |point| point.log_wrong];
             for (which, log) in logs.iter().enumerate() {
+                // d p_i / d(log alpha) = alpha p_i (log a_i - E_p[log a]), from p_i proportional to a_i^alpha (1 -
+                // a_i)^beta.
                 let centre: f64 = grid.iter().zip(part).map(|(point, p)| p * log(point)).sum();
                 let scale = weight * self.parameters[2 * number + which].exp();
                 let slope =

@@ -29,9 +29,9 @@ const HALVINGS: usize = 14;
 /// How often one problem was solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trials {
-    /// Correct completions.
+    /// Number of correct completions.
     pub correct: usize,
-    /// Completions.
+    /// Number of completions.
     pub num_samples: usize,
 }
 
@@ -39,6 +39,7 @@ impl Trials {
     /// Binomial likelihood of a validity on a grid point, up to a factor.
     fn log_likelihood(self, point: &Point) -> f64 {
         let wrong = self.num_samples - self.correct;
+        // Without C(n, c), which no comparison of distributions depends on.
         self.correct as f64 * point.log_right + wrong as f64 * point.log_wrong
     }
 }
@@ -66,7 +67,7 @@ impl Point {
 #[derive(Debug, Clone)]
 struct Cell {
     trials: Trials,
-    /// How many there are.
+    /// Number of problems with these trials.
     count: f64,
     /// Likelihood of each grid point, the largest being 1.
     likelihood: Vec<f64>,
@@ -74,6 +75,7 @@ struct Cell {
 
 impl Cell {
     fn new(trials: Trials, count: usize, grid: &[Point]) -> Self {
+        // The largest taken out: 0.01^100 underflows.
         let logs: Vec<f64> = grid.iter().map(|point| trials.log_likelihood(point)).collect();
         let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let likelihood = logs.iter().map(|log| (log - top).exp()).collect();
@@ -86,12 +88,12 @@ impl Cell {
 pub struct Atom {
     /// `log(a / (1 - a))`.
     pub logit: f64,
-    /// A share.
+    /// Share of the population.
     pub weight: f64,
 }
 
 impl Atom {
-    /// The validity.
+    /// `1 / (1 + e^-logit)`.
     pub fn validity(&self) -> f64 {
         validity(self.logit)
     }
@@ -136,6 +138,7 @@ impl Population {
     /// The posterior of the validity of a problem with these trials.
     pub fn posterior(&self, trials: Trials) -> Vec<Atom> {
         let cell = Cell::new(trials, 1, &self.grid);
+        // Bayes on the grid: likelihood times the fitted density.
         let mut weights: Vec<f64> =
             cell.likelihood.iter().zip(&self.density).map(|(l, d)| l * d).collect();
         normalise(&mut weights);
@@ -172,6 +175,8 @@ impl Population {
         let cells: Vec<Cell> = self.cells.iter().map(thin).collect();
         let high: Vec<f64> = grid.iter().map(|point| value(point.logit)).collect();
         let low: Vec<f64> = high.iter().map(|value| 1.0 - value).collect();
+        // Wilks: the profile likelihood of a mean falls by half a chi-squared with one degree of freedom at the 95 %
+        // bounds.
         let free = tilted(&cells, &high, 0.0);
         let least = log_likelihood(&cells, &free) - LIKELIHOOD_DROP;
         let fitted = dot(&high, &free);
@@ -180,6 +185,7 @@ impl Population {
             let (mut below, mut above) = (1e-3_f64.ln(), (20.0 * problems).ln());
             let mut best = start;
             for _ in 0..HALVINGS {
+                // In log strength: as it grows the mean of `value` rises and the likelihood falls.
                 let middle = 0.5 * (below + above);
                 let weights = tilted(&cells, value, middle.exp());
                 if log_likelihood(&cells, &weights) >= least {
@@ -190,6 +196,7 @@ impl Population {
             }
             best
         };
+        // The lowest mean of f is 1 less the highest mean of 1 - f.
         (1.0 - most(&low, 1.0 - fitted), most(&high, fitted))
     }
 
@@ -256,6 +263,7 @@ fn tilted(cells: &[Cell], value: &[f64], strength: f64) -> Vec<f64> {
     for _ in 0..PASSES {
         next.fill(0.0);
         let mut add = |count: f64, likelihood: &[f64]| {
+            // Expectation and maximisation in one: w_i becomes w_i times the mean over problems of L_i / sum_j w_j L_j.
             let share = count / dot(likelihood, &weights).max(f64::MIN_POSITIVE);
             for (next, likelihood) in next.iter_mut().zip(likelihood) {
                 *next += share * likelihood;

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_say_what_is_tested_and_what_is_not() {
+    fn tables_mark_what_was_not_tested() {
         let mut curves = study_of_three();
         let rows = comparison_rows(&curves);
         assert_eq!((rows.len(), reference_rows(&curves).len()), (4, 3));

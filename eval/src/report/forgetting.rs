@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_count_alike_and_problems_of_a_set_too() {
+    fn sets_and_their_problems_have_equal_weights() {
         let base = [tally(4, 2), tally(4, 4)];
         let runs = [[tally(4, 1), tally(4, 4)], [tally(4, 2), tally(4, 2)]];
         let runs: Vec<&[Tally]> = runs.iter().map(|run| run.as_slice()).collect();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_forgetting_cover_what_they_say() {
+    fn forgetting_intervals_cover_95_percent() {
         for effect in [0.0, -0.6] {
             let mut draws = Draws::new(31);
             let truth = simulate(&mut draws, (400, 800), effect).value;

@@ -147,6 +147,7 @@ fn at_best(settings: &[Vec<Vec<f64>>]) -> ([Vec<Vec<f64>>; 2], [usize; 2]) {
         rows.iter().flatten().sum::<f64>() / rows.iter().map(Vec::len).sum::<usize>().max(1) as f64
     };
     let chosen = [0, 1].map(|odd| {
+        // Chosen on one half and measured on the other: the largest of noisy means is too large.
         let best = (0..settings.len()).max_by(|a, b| mean(*a, odd).total_cmp(&mean(*b, odd)));
         best.unwrap_or(0)
     });
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn averages_over_sets_cover_what_they_say() {
+    fn set_average_intervals_cover_95_percent() {
         // An easy set of 20 problems, a hard one of 80; a run's seed moves it on both.
         let study = |draws: &mut Draws, (seeds, problems): (usize, usize)| {
             let seeds: Vec<f64> = (0..seeds).map(|_| 0.25 * draws.normal()).collect();
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_stay_inside_what_is_possible_and_are_never_a_point() {
+    fn level_intervals_stay_in_range_and_have_width() {
         let seeds = vec![vec![0.0, 1.0, 0.0, 0.0], vec![1.0, 1.0, 1.0, 0.0]];
         let estimate = level(&[seeds], 1.0);
         assert!(estimate.low == 0.0 && estimate.high == 1.0, "{estimate:?}");

@@ -156,7 +156,7 @@ mod tests {
     use crate::report::view::Table;
 
     #[test]
-    fn nothing_of_a_stranger_becomes_markup() {
+    fn untrusted_text_never_becomes_markup() {
         let hostile = "</script><!--<script><img src=x onerror=alert(1)>";
         let table = Table::new(vec![vec!["a".into()], vec![hostile.into()]]);
         let sections = vec![Section::new(hostile).text(hostile).table(table)];

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn mathematics_is_seen_where_it_may_be() {
+    fn texts_with_mathematics_are_detected() {
         for text in [r"so \(x\)", r"\boxed{3}", "$x^2$", r"$\alpha$", "$$1$$"] {
             assert!(has_mathematics(&json!(text).to_string()), "{text}");
         }

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_its_reader_does_not_survive_is_refused() {
+    fn files_that_make_the_reader_panic_are_refused() {
         let fixture =
             |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name);
         let stored = |name: &str| StepFile { run: String::new(), step: 1, path: fixture(name) };

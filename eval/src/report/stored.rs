@@ -52,7 +52,7 @@ mod tests {
     use crate::{Summary, Tally};
 
     #[test]
-    fn counts_that_cannot_be_are_refused_and_overflow_nowhere() {
+    fn impossible_counts_are_refused_without_overflow() {
         let tally = |samples, correct| Tally { samples, correct, ..Tally::default() };
         assert!(check_counts(&tally(4, 4)).is_ok());
         for (samples, correct) in [(0, 1), (4, usize::MAX), (usize::MAX, 4)] {

@@ -200,9 +200,9 @@ impl From<StoredTuned> for Tuned {
 /// One training run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Training {
-    /// The objective.
+    /// Name of the objective.
     pub objective: String,
-    /// Its seed.
+    /// Training seed.
     pub seed: u64,
     /// Rounds of rollouts, or of stored completions.
     pub steps: usize,
@@ -255,7 +255,7 @@ pub struct TrainingPoint {
 pub struct HeldOut {
     /// Steps done.
     pub step: usize,
-    /// Pass@k by k.
+    /// Pass@k on the held-out problems, by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: Vec<(usize, f64)>,
     /// Distinct correct answers among all samples of a problem.

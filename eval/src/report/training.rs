@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn long_runs_are_thinned_and_say_so() {
+    fn long_runs_are_thinned_with_a_note() {
         let mut course = Followed::default();
         (0..4000).for_each(|step| course.push("reward", f64::from(step), Some(0.5)));
         let charts = charts(&[("run".to_owned(), &course)]);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_refused_and_the_metrics_of_a_stranger_stay_few() {
+    fn endless_lines_are_refused_and_metric_names_limited() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
         std::fs::write(&path, "{\"step\":1,\"reward\":0.5}\n").unwrap();

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// A page.
+/// A report as the viewer shows it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Document {
-    /// Its title.
+    /// Title of the page, in the browser's tab as well.
     pub title: String,
     /// Sentences under the title.
     pub lead: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Recipe {
 /// A training step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// Its run.
+    /// Label of the run that the step is of.
     pub run: String,
     /// Steps done.
     pub step: usize,
@@ -65,7 +65,7 @@ pub struct Step {
 /// A part of a page under a heading.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Section {
-    /// The heading.
+    /// Heading, which the table of contents lists.
     pub heading: String,
     /// Whether it is shown folded at first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -83,13 +83,13 @@ pub struct Section {
 pub enum Block {
     /// A paragraph.
     Text(String),
-    /// A table.
+    /// Rows of cells under a header.
     Table(Table),
     /// Charts beside each other.
     Charts(Vec<Chart>),
 }
 
-/// A table.
+/// Rows of cells under a header.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
     /// Its title; may be empty.
@@ -113,16 +113,16 @@ pub enum Cell {
     Hinted(String, String),
 }
 
-/// A chart.
+/// Series of points, or groups of bars, over two axes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Chart {
-    /// Its title.
+    /// Title above the chart.
     pub title: String,
     /// How to read it.
     pub caption: String,
-    /// The horizontal axis.
+    /// Label of the horizontal axis.
     pub x: String,
-    /// The vertical axis.
+    /// Label of the vertical axis.
     pub y: String,
     /// How it is drawn.
     pub kind: Kind,

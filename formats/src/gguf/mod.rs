@@ -16,7 +16,7 @@ pub use read::{Gguf, Value};
 pub use to_hub::HubModel;
 pub use write::{GgufType, write};
 
-/// How files begin.
+/// First bytes of a GGUF file.
 const MAGIC: [u8; 4] = *b"GGUF";
 /// Tensors begin at multiples of this many bytes, unless a file says otherwise.
 const ALIGNMENT: u64 = 32;

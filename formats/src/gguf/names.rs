@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_has_its_counterpart() {
+    fn tensor_names_map_to_llama_cpps() {
         assert_eq!(
             in_file("model.layers.7.mlp.up_proj.weight", "qwen2").unwrap(),
             "blk.7.ffn_up.weight"

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_and_merges_say_the_same() {
+    fn scores_and_merges_convert_both_ways() {
         let tokens: Vec<String> =
             ["<unk>", "a", "b", "c", "bc", "ab", "abc", "<0x0A>"].map(str::to_owned).into();
         let kinds = [2, 1, 1, 1, 1, 1, 1, 6];
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_spelled_out_is_found_again() {
+    fn pieces_are_recognised_from_their_spelling() {
         for pieces in [Pieces { has_prefix: false }, Pieces { has_prefix: true }] {
             let tokenizer = json!({"normalizer": pieces.normalizer(), "pre_tokenizer": null,
                 "model": {"byte_fallback": true}});

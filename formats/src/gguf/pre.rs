@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spelled_out_is_found_again() {
+    fn pre_tokenizers_are_recognised_from_their_spelling() {
         for pre in &ALL {
             let tokenizer = json!({"pre_tokenizer": pre.pre_tokenizer(), "normalizer": pre.normalizer(),
                 "model": {"ignore_merges": pre.ignores_merges}});
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn qwens_is_that_of_its_own_tokenizer() {
+    fn qwen2_is_recognised_from_its_tokenizer() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../tests/fixtures/conformance/micro-qwen2/tokenizer.json"

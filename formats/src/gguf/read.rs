@@ -320,7 +320,7 @@ impl Gguf {
         self.tensors.get(name).map(|info| info.shape.as_slice())
     }
 
-    /// The names of all tensors.
+    /// Names of all tensors, in the order of the file.
     pub fn tensor_names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }

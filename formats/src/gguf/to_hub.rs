@@ -284,6 +284,7 @@ impl Gguf {
         file: &str,
     ) -> Result<Tensor> {
         if file == GEMMA_FILE && names::is_norm(name) {
+            // Gemma's norms multiply by 1 + weight on the Hub; files hold the sum.
             return Ok((tensor - 1.0)?);
         }
         let heads = match name {

@@ -263,6 +263,7 @@ fn put<W: Write + Seek>(out: &mut W, values: &[(String, Value)], entries: &[Entr
         out.write_all(&number(*dtype).to_le_bytes())?;
         out.write_all(&offset.to_le_bytes())?;
         let bytes = tensor.elem_count() / dtype.block_size() * dtype.type_size();
+        // Offsets count from where data begins, which is aligned too: as `pad` below will place it.
         offset = (offset + bytes as u64).next_multiple_of(ALIGNMENT);
     }
     let pad = |out: &mut W| -> Result<()> {

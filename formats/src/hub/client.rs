@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redirects_are_few_and_stay_encrypted() {
+    fn redirects_are_limited_and_never_downgrade_https() {
         let urls = |texts: &[&str]| -> Vec<Url> {
             texts.iter().map(|text| Url::parse(text).unwrap()).collect()
         };

@@ -30,7 +30,7 @@ const TIME: Duration = Duration::from_secs(10);
 const MAX_FILES: usize = 4096;
 const FORM: &str = "a dataset on the Hub is named OWNER/NAME[/CONFIG][@REVISION][:SPLIT], one file of it hub:OWNER/NAME[@REVISION]:FILE";
 
-/// A dataset on the Hub.
+/// A dataset's repository with the configuration and split that are read.
 #[derive(Debug, PartialEq)]
 pub struct HubDataset {
     id: String,

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn object_ids_are_those_of_git() {
+    fn object_ids_equal_gits() {
         // `printf 'hello\n' | git hash-object --stdin`, and the same of its LFS pointer.
         let (plain, pointer) = (
             "ce013625030ba8dba906f756967f9e9ca394464a",

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_to_datasets() {
+    fn patterns_match_as_in_hugging_face_datasets() {
         let names = [
             "a.csv",
             "d/a.csv",

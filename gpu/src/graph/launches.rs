@@ -47,7 +47,7 @@ impl BufferAddress {
 }
 
 impl Identity {
-    /// Of a kernel.
+    /// The identity of a kernel's launch.
     pub(crate) fn from_call(call: &Call<'_>) -> Result<Self> {
         let Params { n, f } = call.params;
         Ok(Self {

@@ -292,6 +292,7 @@ impl Workspace {
             }
         };
         if is_first {
+            // Once for each number of rows: a graph must compute the bits of its launches.
             let of_graph = bits(&done)?;
             let direct = work()?;
             if bits(&direct)? != of_graph {

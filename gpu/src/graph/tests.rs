@@ -99,7 +99,7 @@ fn direct(rows: &[usize]) -> (Vec<Vec<f32>>, Vec<f32>) {
 }
 
 #[test]
-fn steps_that_launch_the_same_are_a_graph_and_compute_the_same() {
+fn equal_steps_become_a_graph_with_equal_values() {
     let _alone = alone();
     let rows = [2; 6];
     let (expected, cache) = direct(&rows);
@@ -127,7 +127,7 @@ fn a_step_that_differs_is_launched_by_itself() {
 }
 
 #[test]
-fn memory_that_was_moved_is_noticed() {
+fn moved_memory_makes_a_new_graph() {
     let _alone = alone();
     let mut step = Step::new(2);
     let (mut values, mut old) = (Vec::new(), None);
@@ -193,7 +193,7 @@ fn a_step_with_more_than_launches_is_never_a_graph() {
 }
 
 #[test]
-fn an_error_leaves_steps_as_they_were() {
+fn steps_after_an_error_are_unchanged() {
     let _alone = alone();
     let step = Step::new(2);
     let mut values = vec![step.run(0, 2, &|_| {}), step.run(1, 2, &|_| {})];

@@ -17,11 +17,11 @@ const MMA_BACK_DIM: usize = 128;
 /// The heads of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
-    /// H.
+    /// H, query heads.
     pub queries: usize,
-    /// K; divides H.
+    /// K, key-value heads; divides H.
     pub keys: usize,
-    /// D.
+    /// D, values of a head.
     pub dim: usize,
 }
 
@@ -29,9 +29,9 @@ pub struct Heads {
 /// attention is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Its first token.
+    /// Index of the run's first token.
     pub first: usize,
-    /// How many.
+    /// Number of tokens.
     pub tokens: usize,
     /// Keys that its first token sees, its own included.
     pub sees: usize,
@@ -157,6 +157,7 @@ impl Runs {
         if !heads.are_known() {
             bail!("attention on a GPU does not know {heads:?}");
         }
+        // A group holds its queries' accumulators on chip: VECTORS of them, and QUERIES values, at most.
         let share = heads.queries / heads.keys;
         let step = (VECTORS / share).min(QUERIES / (share * heads.dim)).max(1);
         let (mut tokens, mut last) = (0, 0);
@@ -277,6 +278,8 @@ pub fn attention_back(
     let (queries, keys) = (runs.queries.select(is_mma).at(to)?, of_keys.select(is_mma).at(to)?);
     let positions = positions.at(to)?;
     let tensors = [q, k, v, out, grad, sums, dq.tensor(), out_dot_grad.tensor(), queries];
+    // Two passes: dq of each group of queries, which leaves out . grad = sum_j p_j dp_j of the softmax's Jacobian, then
+    // dk and dv of each group of keys from the queries that see it. No atomic additions: sums have one order.
     let name = format!("{kind}_queries{suffix}");
     launch(&name, Some(q), runs.launches(queries)?, &tensors, &numbers, &scale)?;
     let (out_dot_grad, dk_to, dv_to) = (out_dot_grad.tensor(), dk.tensor(), dv.tensor());

@@ -55,6 +55,7 @@ impl Taps {
             let beyond = back - inside;
             match run.after.map(|after| &runs[after].tokens) {
                 Some(prefix) if beyond <= prefix.len() => (prefix.end - beyond) as i32,
+                // Below -1: rows of the cache, counted from -2 down.
                 None if run.goes_on => -2 - ((index + 1) * (count - 1) - beyond) as i32,
                 _ => NONE,
             }
@@ -70,6 +71,8 @@ impl Taps {
                         sources[token * (count - 1) + back - 1] = source;
                     }
                     if let Ok(source) = usize::try_from(source) {
+                        // The transposed table: the backward pass gathers from readers, so that no two threads add to
+                        // one value.
                         read_by[source].push([token as i32, back as i32]);
                     }
                 }

@@ -23,7 +23,7 @@ pub(super) const NONE: i32 = -1;
 /// Tokens that follow each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaRun {
-    /// Their places.
+    /// Indices of the tokens in the pass.
     pub tokens: Range<usize>,
     /// The run whose state they go on from; those that do follow it, one after the other.
     pub after: Option<usize>,
@@ -52,7 +52,7 @@ pub struct Delta<'a> {
     pub key_dim: usize,
     /// Values of a value, [`MAX_STATE`] at most.
     pub value_dim: usize,
-    /// `[value_heads]` each.
+    /// `A_log` and `dt_bias`, `[value_heads]` each.
     pub weights: [&'a Tensor; 2],
 }
 
@@ -215,7 +215,9 @@ pub fn delta_back(
     let longest = runs.iter().map(|run| run.tokens.len()).max().unwrap_or(0);
     let marks = longest.div_ceil(CHUNK);
     let size = rule.key_dim * rule.value_dim;
+    // Gradient checkpointing along the sequence: one state every 16 tokens, and those of the chunk in hand.
     let scratch = (marks + CHUNK) * size + 2 * CHUNK * rule.value_dim;
+    // Runs that go on first: their state gradients add up to that of the run before them.
     for runs in [go_on, begin].into_iter().filter(|runs| !runs.is_empty()) {
         let groups = runs.len() * heads;
         let at_once = (MOST_SCRATCH / scratch).clamp(1, groups.max(1));

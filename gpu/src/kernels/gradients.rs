@@ -43,6 +43,7 @@ pub fn norm_back(
     let tensors = [x, weight, grad, dx, &scales];
     launch("norm_inputs", Some(x), rows, &tensors, &[width], &[eps, offset])?;
     let Some(sums) = sums else { return Ok(()) };
+    // Sums over PART rows each, then over the parts, in an order that no scheduling changes.
     let parts = empty((rows.div_ceil(PART), width), DType::F32, x.device())?;
     let tensors = [x, grad, &scales, &parts];
     launch("norm_weights", Some(x), rows.div_ceil(PART), &tensors, &[width, rows], &[])?;
@@ -75,6 +76,7 @@ pub fn embedding_back(dx: &dyn Operand, ids: &[u32], sums: &Tensor) -> Result<()
     let vocabulary = rows(sums, width, "embedding_back")?;
     expect(sums, DType::F32, vocabulary * width, "embedding_back")?;
     let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+    // Tokens with one id side by side: one group adds up each row, and repeated tokens need no atomic additions.
     order.sort_by_key(|token| ids[*token as usize]);
     let (mut unique, mut starts) = (Vec::new(), Vec::new());
     for (at, token) in order.iter().enumerate() {

@@ -6,7 +6,7 @@ use super::{Heads, expect, launch, rows};
 use crate::workspace::{Array, Destination, Operand};
 
 /// Rotates `x` `[N, heads * D]` head by head, from its first value on, by the angles `[N, pairs]` of cosines and sines,
-/// at most `D / 2` pairs, or, `back`, by their inverse, which is the gradient.
+/// at most `D / 2` pairs, or, `back`, by the transpose, which is the gradient.
 ///
 /// # Errors
 /// Sizes that do not fit.

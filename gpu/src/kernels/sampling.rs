@@ -65,6 +65,7 @@ pub fn sample(
     };
     let is_greedy = draw.temperature == 0.0;
     let draw = if is_greedy { SampleArgs::whole(1.0) } else { draw };
+    // A k of the whole vocabulary filters nothing; 0 spares the search for it.
     let top_k = if draw.top_k < width { draw.top_k } else { 0 };
     let numbers = [width, usize::from(rows.is_some()), usize::from(is_greedy), top_k];
     let shares = [1.0 / draw.temperature, draw.top_p, draw.min_p];

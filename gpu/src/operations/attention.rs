@@ -66,6 +66,7 @@ impl Sizes {
         sees: impl Fn(usize, usize) -> bool,
     ) -> Result<Tensor> {
         let pairs = (0..tokens).flat_map(|token| (0..keys).map(move |key| (token, key)));
+        // Finite: of a row without keys -inf - -inf would be no number.
         let values = pairs.map(|(token, key)| if sees(token, key) { 0.0 } else { -1e30f32 });
         let mask = Tensor::from_vec(values.collect(), (1, tokens, keys), device)?;
         let shape = (self.heads, tokens, keys);
@@ -142,6 +143,7 @@ pub(super) fn forward(call: &Call<'_>) -> Result<()> {
         let out = weights.matmul(&run.pick(&v, sizes.window)?)?.broadcast_div(&mass)?;
         let width = sizes.heads * sizes.dim;
         call.put_from(3, run.first * width, &sizes.by_token(&out, run.count)?)?;
+        // log sum e^score of each query, from which the backward pass has p = e^(score - sum) without another maximum.
         let sums = sizes.by_token(&(top + mass.log()?)?, run.count)?;
         call.put_from(4, run.first * sizes.heads, &sums)?;
     }
@@ -153,6 +155,7 @@ pub(super) fn queries(call: &Call<'_>) -> Result<()> {
     let (q, k, v) = (sizes.heads(call, 0)?, sizes.keys(call, 1)?, sizes.keys(call, 2)?);
     let (out, grad) = (sizes.heads(call, 3)?, sizes.heads(call, 4)?);
     let sums = call.rows(5, sizes.heads)?;
+    // sum_j p_j dp_j = sum_j p_j (grad . v_j) = grad . out: known without the weights.
     let out_dot_grad = (&out * &grad)?.sum(D::Minus1)?;
     call.put(7, &out_dot_grad)?;
     for run in Queries::from_table(&call.table(8)?) {
@@ -164,6 +167,7 @@ pub(super) fn queries(call: &Call<'_>) -> Result<()> {
         let of_weights = sizes.by_head(&grad, run.tokens())?.matmul(&values.t()?)?;
         let of_scores =
             of_weights.broadcast_sub(&sizes.score_column(&out_dot_grad, run.tokens())?)?;
+        // ds = p (dp - out . grad) scale, dq = ds k.
         let dq = ((weights * of_scores)? * call.f(0))?.matmul(&keys)?;
         let width = sizes.heads * sizes.dim;
         call.put_from(6, run.first * width, &sizes.by_token(&dq, run.count)?)?;
@@ -193,6 +197,7 @@ pub(super) fn keys(call: &Call<'_>) -> Result<()> {
         let of_weights = grads.matmul(&values.t()?)?;
         let of_scores = of_weights.broadcast_sub(&sizes.score_column(&out_dot_grad, tokens)?)?;
         let of_scores = ((&weights * of_scores)? * call.f(0))?;
+        // dk = ds^T q, dv = p^T grad.
         let (dk, dv) = (
             of_scores.transpose(1, 2)?.contiguous()?.matmul(&queries)?,
             weights.transpose(1, 2)?.contiguous()?.matmul(&grads)?,

@@ -74,6 +74,7 @@ pub(super) fn past(call: &Call<'_>) -> Result<()> {
 pub(super) fn slopes(call: &Call<'_>) -> Result<()> {
     let sum = convolved(call, None)?;
     let open = sigmoid(&sum)?;
+    // (z sigmoid(z))' = s (1 + z (1 - s)).
     let slope = (((sum * (1.0 - &open)?)? + 1.0)? * open)?;
     call.put(4, &(slope * call.rows(3, call.n(0))?)?)
 }

@@ -106,6 +106,7 @@ impl Sizes {
 impl DeltaInputs {
     fn step(&self, token: usize, state: &Tensor) -> Result<Step> {
         let key = self.keys.get(token)?;
+        // P = alpha S', e = v - P^T k, c = beta e, S = P + k c^T.
         let left = state.broadcast_mul(&self.decay.get(token)?)?;
         let gap = (self.values.get(token)? - key.transpose(1, 2)?.contiguous()?.matmul(&left)?)?;
         let change = gap.broadcast_mul(&self.beta.get(token)?)?;
@@ -191,6 +192,7 @@ fn step_back(
     let (query, key) = (given.queries.get(token)?, given.keys.get(token)?);
     let (decay, beta) = (given.decay.get(token)?, given.beta.get(token)?);
     let column = |x: &Tensor| x.transpose(1, 2)?.contiguous();
+    // o = S^T q: dS += q do^T. Then the step backward: dc = dS^T k, dv = beta dc = -d(P^T k), dP = dS + k d(P^T k)^T.
     let state_grad = (state_grad + query.matmul(grad)?)?;
     let of_change = column(&key)?.matmul(&state_grad)?;
     let of_value = of_change.broadcast_mul(&beta)?;
@@ -200,6 +202,7 @@ fn step_back(
     let of_key =
         (state_grad.matmul(&column(&step.change)?)? + step.left.matmul(&column(&of_known)?)?)?;
     let of_left = (&state_grad + key.matmul(&of_known)?)?;
+    // d(log alpha) = sum dP P, dbeta = dc . e, dS' = alpha dP.
     let of_decay = (&of_left * &step.left)?.sum_keepdim(1)?.sum_keepdim(2)?;
     let of_beta = (of_change * &step.gap)?.sum_keepdim(2)?;
     let units = Tensor::cat(&[column(&of_query)?, column(&of_key)?], 1)?;
@@ -221,6 +224,7 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
     let unit_grad = unit_grad.sum(2)?.transpose(1, 2)?.contiguous()?;
     let unit = call.wide(3)?.reshape((tokens, 2, key_heads, key_dim))?;
     let inverse = (both.sqr()?.sum_keepdim(D::Minus1)? + call.f(0))?.sqrt()?.recip()?;
+    // y = s x / |x|: dx = s (d - u (u . d)) / |x| with u = x / |x| = y / s.
     let along = (&unit * &unit_grad)?.sum_keepdim(D::Minus1)?;
     let scaled = |at: usize, scale: f64| {
         let part = |x: &Tensor| x.narrow(1, at, 1);
@@ -241,6 +245,7 @@ pub(super) fn inputs(call: &Call<'_>) -> Result<()> {
     let (rate, bias) = (weights.get(0)?.exp()?, weights.get(1)?);
     let x = call.rows(8, heads)?.broadcast_add(&bias)?;
     let rated = of_decay.broadcast_mul(&rate)?.neg()?;
+    // log alpha = -e^(A_log) softplus(a + dt_bias): its derivative by a is -e^(A_log) sigmoid, by A_log itself.
     let of_a = (&rated * sigmoid(&x)?)?;
     let of_b = ((of_beta * &beta)? * (1.0 - &beta)?)?;
     call.put(6, &Tensor::cat(&[of_b, of_a.clone()], 1)?)?;

@@ -91,6 +91,7 @@ pub(super) fn gated(call: &Call<'_>) -> Result<()> {
 pub(super) fn gated_back(call: &Call<'_>) -> Result<()> {
     let [x, open, inner] = gate(call)?;
     let (up, grad) = (call.wide(1)?, call.wide(2)?);
+    // (x s(f(x)))' = s (1 + x f' (1 - s)); of the sigmoid alone f' s (1 - s).
     let shut = (1.0 - &open)?;
     let (passed, slope) = if call.n(1) == 1 {
         (open.clone(), ((inner * shut)? * &open)?)
@@ -160,6 +161,7 @@ pub(super) fn norm_inputs(call: &Call<'_>) -> Result<()> {
     let (x, grad) = (call.rows(0, width)?, call.rows(2, width)?);
     let weighted = grad.broadcast_mul(&(call.wide(1)? + call.f(1))?)?;
     let scale = scales(&x, call.f(0))?;
+    // y = s w x, s = (mean x^2 + eps)^(-1/2): dx = s g w - x s^3 / D sum(g w x).
     let product = (&x * &weighted)?.sum_keepdim(1)?;
     let shrink = ((product * scale.powf(3.0)?)? / width as f64)?;
     let gradient = (weighted.broadcast_mul(&scale)? - x.broadcast_mul(&shrink)?)?;

@@ -23,6 +23,7 @@ pub(super) fn logits_grad(call: &Call<'_>) -> Result<()> {
     let [logits, targets] = of_targets(call)?;
     let p = logits.broadcast_sub(&call.wide(2)?.unsqueeze(1)?)?.exp()?;
     let ones = targets.ones_like()?.to_dtype(DType::F32)?;
+    // d log p_target / dz = (onehot - p) / temperature.
     let d_logp = p.neg()?.scatter_add(&targets, &ones, 1)?;
     let slope = (call.wide(3)?.unsqueeze(1)? * call.f(0))?;
     call.put(4, &d_logp.broadcast_mul(&slope)?)
@@ -34,6 +35,7 @@ pub(super) fn logp(call: &Call<'_>) -> Result<()> {
     let x = logits.broadcast_sub(&top)?;
     let share = x.exp()?;
     let mass = share.sum_keepdim(D::Minus1)?;
+    // H = log sum e^x - sum x e^x / sum e^x, x less its largest.
     let moment = (share * &x)?.sum_keepdim(D::Minus1)?;
     let log_mass = mass.log()?;
     call.put(2, &(x.gather(&targets, 1)? - &log_mass)?)?;

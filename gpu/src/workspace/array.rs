@@ -98,12 +98,12 @@ impl Array {
         self.tensor.elem_count()
     }
 
-    /// Their type.
+    /// Type of the values.
     pub fn dtype(&self) -> DType {
         self.tensor.dtype()
     }
 
-    /// Where they are.
+    /// Device of the values.
     pub fn device(&self) -> &Device {
         self.tensor.device()
     }

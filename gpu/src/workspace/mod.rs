@@ -155,7 +155,7 @@ fn spoil(whole: &Tensor) -> Result<()> {
 pub struct Destination<'a> {
     /// The device that holds the array.
     pub device: &'a Device,
-    /// A workspace on it.
+    /// Workspace on that device, whose memory the array takes.
     pub workspace: Option<&'a Arc<Workspace>>,
 }
 
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_once_nobody_holds_it() {
+    fn released_memory_is_reused() {
         let workspace = workspace(4);
         let (_, counts) = counts::counted(|| {
             for rows in [4, 3, 1, 4] {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_went_back_holds_no_values() {
+    fn released_memory_holds_nans() {
         let workspace = workspace(2);
         // A view that outlives its array, which only this crate could make.
         let stale = made(&workspace, 1.0, (2, 3)).tensor.clone();
@@ -281,7 +281,7 @@ mod tests {
 
     #[cfg(feature = "emulated")]
     #[test]
-    fn what_is_made_of_an_array_does_not_share_its_memory() {
+    fn derived_arrays_do_not_share_memory() {
         let workspace = workspace(2);
         // Of one row, whose columns are contiguous where they are, and of two.
         for rows in [1, 2] {

@@ -57,7 +57,7 @@ fn attend(inputs: &[Tensor], heads: Heads, window: Option<usize>) -> Result<Tens
 }
 
 #[test]
-fn attention_over_prefixes_and_suffixes_and_its_gradients() {
+fn packed_attention_and_gradients_equal_f64() {
     for (queries, keys, dim, window) in [
         (4, 2, 12, None),
         (14, 2, 64, None),
@@ -161,7 +161,7 @@ fn attention_of_every_head_size_of_tensor_cores() {
 /// processes of their own: what the environment asks for is read once.
 #[cfg(target_os = "linux")]
 #[test]
-fn attention_on_tensor_cores_is_what_it_is_without_them() {
+fn attention_tests_pass_under_cuda_emulation() {
     if tealight_gpu::has_tensor_cores(&device()) {
         return;
     }

@@ -54,7 +54,7 @@ fn convolved(x: &Tensor, kernel: &Tensor) -> Result<Tensor> {
 }
 
 #[test]
-fn a_convolution_and_its_gradients() {
+fn convolution_and_gradients_equal_f64() {
     for (dtype, most) in TYPES {
         let (x, x64) = values(&[27, 10], 0.37, dtype);
         let (kernel, kernel64) = values(&[10, 1, 4], 0.9, dtype);
@@ -128,7 +128,7 @@ fn ruled(inputs: &[Tensor]) -> Result<Tensor> {
 }
 
 #[test]
-fn a_delta_rule_and_its_gradients() {
+fn delta_rule_and_gradients_equal_f64() {
     for (dtype, most) in TYPES {
         let wide = 2 * KEY_HEADS * KEY + HEADS * VALUE;
         let random = |shape: &[usize], by| values(shape, by, dtype);
@@ -171,7 +171,7 @@ fn a_delta_rule_and_its_gradients() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn wrong_sizes_are_refused() {
     let weight = values(&[2], 0.3, DType::F32).0;
     let rule = |key_dim| Delta {
         key_heads: 1,

@@ -21,7 +21,7 @@ fn gain(weight: &Tensor) -> Gain<'_> {
 }
 
 #[test]
-fn norms_and_their_gradients() {
+fn norms_and_gradients_equal_f64() {
     for (dtype, most) in TYPES {
         let ((x, x64), (y, y64)) =
             (values(&[70, 300], 0.37, dtype), values(&[70, 300], 0.9, dtype));
@@ -44,7 +44,7 @@ fn norms_and_their_gradients() {
 }
 
 #[test]
-fn positions_gates_and_sums() {
+fn rope_gates_and_sums_equal_f64() {
     for (dtype, most) in TYPES {
         // Two of ten values of a head do not turn.
         let (x, x64) = values(&[5, 3 * 10], 0.7, dtype);
@@ -198,7 +198,7 @@ fn halves_round_to_the_nearest_and_ties_to_even() {
 }
 
 #[test]
-fn rows_of_the_embedding_add_up() {
+fn embedding_gradients_of_equal_tokens_add_up() {
     for (dtype, _) in TYPES {
         let (dx, dx64) = values(&[6, 40], 0.3, dtype);
         let ids = [4_u32, 0, 4, 2, 4, 0];
@@ -212,7 +212,7 @@ fn rows_of_the_embedding_add_up() {
 }
 
 #[test]
-fn log_probabilities_entropies_and_slopes() {
+fn logp_entropy_and_gradients_equal_f64() {
     let (logits, logits64) = values(&[7, 1000], 1.7, DType::F32);
     let (logits, logits64) = ((logits * 6.0).expect("wide"), (logits64 * 6.0).expect("wide"));
     let targets: Vec<u32> = (0..7).map(|i| i * 142 + 3).collect();
@@ -241,7 +241,7 @@ fn log_probabilities_entropies_and_slopes() {
 
 /// As many tokens as no sort in a block's shared memory takes, where equal ones and what is not a number occur.
 #[test]
-fn the_likeliest_tokens_of_a_real_vocabulary() {
+fn likeliest_tokens_of_a_real_vocabulary_equal_a_sort() {
     let (width, count, temperature) = (151_936, 5, 0.7);
     let (logits, _) = values(&[2, width], 1.7, DType::F32);
     let mut rows = logits.to_vec2::<f32>().expect("rows");
@@ -271,7 +271,7 @@ fn the_likeliest_tokens_of_a_real_vocabulary() {
 }
 
 #[test]
-fn the_optimizer_and_norms_of_gradients() {
+fn adamw_and_gradient_norms_equal_f64() {
     let (weight, w64) = values(&[3001], 0.3, DType::F32);
     let (mean, m64) = values(&[3001], 0.7, DType::F32);
     let (square, s64) = values(&[3001], 0.2, DType::F32);
@@ -303,7 +303,7 @@ fn the_optimizer_and_norms_of_gradients() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn wrong_sizes_are_refused() {
     let x = |shape: &[usize], dtype| values(shape, 0.3, dtype).0;
     let (wide, half) = (x(&[4, 6], DType::F32), x(&[4, 6], DType::BF16));
     assert!(kernels::add(&wide, &half).is_err());

@@ -119,7 +119,7 @@ fn of_equally_likely_tokens_the_first_are_kept() {
 
 /// As many tokens as a row of a real model has, all of them likely: sums of many small masses.
 #[test]
-fn filters_of_a_real_vocabulary() {
+fn filters_of_a_real_vocabulary_keep_the_sorted_top() {
     let width = 151_936;
     let (logits, _) = values(&[1, width], 1.7, DType::F32);
     let logits = flat(&logits);

@@ -51,7 +51,7 @@ fn every_kernel_is_launched_and_is_what_it_is_on_the_cpu() {
 }
 
 #[test]
-fn a_kernel_that_is_off_is_named_with_the_size_of_its_error() {
+fn wrong_kernels_are_named_with_their_error() {
     let outcome = |kernel: &str, error| Outcome { kernel: kernel.to_owned(), error, most: 1e-4 };
     let seen =
         vec![outcome("logp_f32", 1e-6), outcome("rope_f32", 2e-5), outcome("logp_f32", 0.03)];

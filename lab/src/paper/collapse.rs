@@ -22,7 +22,7 @@ const EQUAL: f64 = 1e-4;
 /// An optimum in the class, found from the base.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// The objective in words, such as `reverse KL, beta 0.2`.
     pub objective: String,
     /// beta of `E[v] - beta KL(q || a)`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,12 +30,12 @@ pub struct Row {
     /// alpha of the divergence to p*.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Its measures.
+    /// Validity, effective number of correct outputs and divergences, exactly.
     #[serde(flatten)]
     pub measures: Measures,
     /// Its effective number of correct outputs as a share of p*'s.
     pub share: f64,
-    /// The policy.
+    /// Probability of each output.
     #[serde(skip)]
     pub distribution: Vec<f64>,
 }
@@ -60,7 +60,7 @@ impl EqualValidity {
     }
 }
 
-/// The claims (f).
+/// The claims (f): a falling beta collapses a restricted class, divergences to p* keep coverage.
 #[derive(Debug, Clone, Serialize)]
 pub struct Collapse {
     /// The restricted class.
@@ -71,7 +71,7 @@ pub struct Collapse {
     pub rows: Vec<Row>,
     /// Divergences to p* beside reverse KL, where a beta with the same validity was found.
     pub equal_validity: Vec<EqualValidity>,
-    /// The verdicts.
+    /// Verdicts on collapse, on coverage and on equal validity, in this order.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -107,6 +107,7 @@ impl ClassSearch<'_> {
         });
         let Some((mut high, mut low)) = around else { return Ok(None) };
         for _ in 0..HALVINGS {
+            // Bisection in log beta, in which validity falls about evenly.
             let beta = (high * low).sqrt();
             let reached = measures(self.member.world, &self.at_beta(beta)?);
             if (reached.validity - wanted).abs() <= EQUAL {

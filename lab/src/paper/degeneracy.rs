@@ -20,9 +20,9 @@ const STREAM: u64 = 2605;
 /// A policy that maximises the expected reward.
 #[derive(Debug, Clone, Serialize)]
 pub struct Maximiser {
-    /// Its name.
+    /// The policy in words, such as `uniform on correct outputs`.
     pub policy: String,
-    /// `E[v]`.
+    /// `E[v]`, the chance of a correct output.
     pub validity: f64,
     /// Effective number of correct outputs.
     pub effective_valid: f64,
@@ -30,12 +30,12 @@ pub struct Maximiser {
     pub kl_q_base: f64,
     /// Total variation from p*.
     pub distance: f64,
-    /// The policy.
+    /// Probability of each output.
     #[serde(skip)]
     pub distribution: Vec<f64>,
 }
 
-/// The claims (a).
+/// The claims (a): the reward has many maximisers, of which p* is the nearest to the base.
 #[derive(Debug, Clone, Serialize)]
 pub struct Degeneracy {
     /// p*, other policies that are always correct, and where gradient ascent on the reward ends.
@@ -46,7 +46,7 @@ pub struct Degeneracy {
     pub nearest_random: f64,
     /// The largest distance of `KL(q || a)` of the policies that are always correct from `-log A + KL(q || p*)`.
     pub error: f64,
-    /// The verdicts.
+    /// Verdicts on the two claims, in their order.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -62,6 +62,7 @@ impl Degeneracy {
         let random: Vec<Vec<f64>> =
             (0..RANDOM).map(|number| random(world, request.seed, number)).collect();
         let valid = policies.iter().map(|(_, q)| q).chain(&random);
+        // KL(q || a) = KL(q || p*) - log A for every q without incorrect outputs.
         let excess = |q: &Vec<f64>| kl(q, &world.base) - kl(q, &pstar) + world.solve_rate(0).ln();
         let error = valid.map(|q| excess(q).abs()).fold(0.0, f64::max);
         let from_base = |q: &Vec<f64>| kl(q, &world.base);
@@ -160,6 +161,7 @@ fn likeliest(pstar: &[f64]) -> Vec<f64> {
 /// A policy that is always correct, drawn evenly from all of them.
 fn random(world: &World, seed: u64, number: u64) -> Vec<f64> {
     let mut stream = RngKey { seed, step: STREAM }.stream(0, number);
+    // Exponentials over their sum are uniform on the simplex (Dirichlet with parameters 1).
     let mut weight = || -(1.0 - stream.uniform()).ln();
     let weights: Vec<f64> =
         world.is_right[0].iter().map(|right| if *right { weight() } else { 0.0 }).collect();
@@ -177,6 +179,7 @@ fn ascent(world: &World, seed: u64) -> Result<Vec<f64>> {
         let policy = member.policy(at);
         let right = policy.logp.iter().zip(&world.is_right[0]);
         let slopes: Vec<f64> =
+            // grad E[v] = sum_{v = 1} pi(y) grad log pi(y); descent follows minus that.
             right.map(|(logp, right)| if *right { -logp.exp() } else { 0.0 }).collect();
         Ok(member.gradient(at, &policy, &slopes))
     })?;

@@ -7,7 +7,7 @@ use super::super::fixed_mu::{FixedMu, Series, fixed_mu};
 use super::super::{Class, Family};
 use super::{Request, Rules, Verdict, WEAKER, short};
 
-/// The claims (e).
+/// The claims (e): at one target validity a weaker base needs a smaller beta.
 #[derive(Debug, Clone, Serialize)]
 pub struct FixedTarget {
     /// The target validity mu.
@@ -16,7 +16,7 @@ pub struct FixedTarget {
     pub class: Class,
     /// Series by series, from the best base down.
     pub rows: Vec<FixedMu>,
-    /// The verdicts.
+    /// Verdicts on the three claims, in their order.
     pub verdicts: Vec<Verdict>,
 }
 

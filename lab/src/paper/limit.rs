@@ -16,7 +16,7 @@ const SHARES: [f64; 12] =
 /// `p_beta` beside p*, by enumeration and by the closed form.
 #[derive(Debug, Clone, Serialize)]
 pub struct LimitRow {
-    /// beta.
+    /// Temperature of `p_beta`.
     pub beta: f64,
     /// The chance of a correct output.
     pub validity: f64,
@@ -30,12 +30,12 @@ pub struct LimitRow {
     pub pointwise: f64,
 }
 
-/// The claim (b).
+/// The claim (b): `p_beta` tends to p* in forward KL.
 #[derive(Debug, Clone, Serialize)]
 pub struct Limit {
     /// From the largest beta to the smallest.
     pub rows: Vec<LimitRow>,
-    /// The verdict.
+    /// The one verdict, on the claim.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -45,6 +45,7 @@ impl Limit {
         let pstar = world.filtered(0);
         let row = |beta: f64| {
             let q = tilted(world, beta);
+            // p_beta is mu p* on correct outputs, so that KL(p* || p_beta) = -log mu and the total variation is 1 - mu.
             let apart = q.iter().zip(&pstar).map(|(q, p)| (q - p).abs());
             LimitRow {
                 beta,
@@ -89,7 +90,7 @@ impl Limit {
 /// A policy of full support and its distances from p* in both directions.
 #[derive(Debug, Clone, Serialize)]
 pub struct Model {
-    /// Its name.
+    /// The policy in words, such as `the base`.
     pub policy: String,
     /// Outputs to which it gives mass, of all.
     pub support: [usize; 2],
@@ -125,16 +126,17 @@ impl Model {
     /// has no bound.
     pub fn growth(&self) -> f64 {
         let [.., before, last] = self.smoothed.as_slice() else { return 0.0 };
+        // On incorrect outputs the mixture is share a: KL grows by (1 - m) log of the factor by which the share falls.
         (last.1 - before.1) / (self.incorrect * (before.0 / last.0).ln())
     }
 }
 
-/// The claim (c).
+/// The claim (c): `KL(q || p*)` is infinite for policies of full support.
 #[derive(Debug, Clone, Serialize)]
 pub struct Direction {
     /// The policies.
     pub models: Vec<Model>,
-    /// The verdict.
+    /// The one verdict, on the claim.
     pub verdicts: Vec<Verdict>,
 }
 

@@ -16,7 +16,7 @@ const STEP: f64 = 1e-6;
 pub struct LinkRow {
     /// The base's validity A.
     pub base_validity: f64,
-    /// The target mu.
+    /// Target validity mu.
     pub target: f64,
     /// `1 / (logit mu - logit A)`.
     pub beta: f64,
@@ -30,12 +30,12 @@ pub struct LinkRow {
     pub slope: f64,
 }
 
-/// The claim (d).
+/// The claim (d): `1 / beta = logit mu - logit A`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Link {
     /// Base by base, from the smallest target up.
     pub rows: Vec<LinkRow>,
-    /// The verdict.
+    /// The one verdict, on the claim.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -49,6 +49,7 @@ impl Link {
                 let target = base_validity + between * (1.0 - base_validity);
                 let beta = beta_for(base_validity, target)?;
                 let q = tilted(&world, beta);
+                // d kl(mu, A) / d mu = logit mu - logit A = 1 / beta: a central difference of the cost shows it.
                 let step = STEP * (1.0 - target);
                 let [above, below] = [step, -step].map(|step| cost(base_validity, target + step));
                 rows.push(LinkRow {

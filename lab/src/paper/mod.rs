@@ -61,7 +61,7 @@ impl Default for Rules {
 /// A claim, the rule that judges it, and what the rule says of the numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The claim.
+    /// The claim as a sentence.
     pub claim: String,
     /// The rule, with its thresholds.
     pub rule: String,

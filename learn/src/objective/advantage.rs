@@ -22,6 +22,7 @@ pub fn partition_of(estimate: f64) -> f64 {
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
 /// G - 1); a group whose worths are all equal gets exact zeros from every baseline that is the group's own.
 pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
+    // Before all else: the rules below assume that the expectation of a reward is the true one.
     let corrected: Option<Vec<GroupStats>> =
         plan.verifier_errors.map(|errors| groups.iter().map(|s| errors.correct(s)).collect());
     let groups = corrected.as_deref().unwrap_or(groups);
@@ -33,6 +34,7 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
         })
         .collect();
     let masses = groups.iter().map(|stats| stats.mass.as_deref());
+    // Moments of the whole batch, which `batch` and `batch-std` divide by; no other baseline looks outside its group.
     let batch = BatchMoments::new(worths.iter().map(Option::as_deref).zip(masses));
     groups
         .iter()
@@ -46,6 +48,8 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
             if let Anchor::Base(regulariser) = &plan.anchor
                 && regulariser.estimator == Estimator::Score
             {
+                // grad D_f(pi || a) = E_pi[f'(pi / a) grad log pi]; for reverse KL f' is log pi - log a (k1). After the
+                // baseline, so that no standard deviation divides it.
                 let cost = |(pi, a): (&f64, &f64)| regulariser.divergence.f_prime(pi - a);
                 let costs: Vec<f64> =
                     stats.policy_logp.iter().zip(&stats.reference_logp).map(cost).collect();
@@ -75,6 +79,7 @@ fn pseudo_rewards(matching: &Matching, stats: &GroupStats) -> Vec<f64> {
 fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, bool) {
     debug_assert_eq!(matching.sampler, SampleSource::Policy);
     let limit = matching.divergence.at_infinity();
+    // Over f'(inf), incorrect completions have -1 under every divergence.
     let scale = if limit.is_finite() { 1.0 / limit } else { 1.0 };
     let weight =
         matching.target.log_weight(stats.classes[i].is_some(), stats.solve_rate, stats.beta);
@@ -86,6 +91,7 @@ fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, boo
     let most = matching.max_reward;
     match matching.divergence.power().filter(|_| matching.partition == Partition::Fixed) {
         Some(power) => {
+            // (p / pi)^power - 1 with p = e^weight a; e^weight is the prompt's constant 1 / Z.
             let growth = (-power * log_ratio).exp();
             ((power * weight).exp() * growth.min(most) - 1.0, growth > most)
         }
@@ -117,6 +123,7 @@ pub fn subtract_penalty_to_go(
     mass: Option<&[f64]>,
 ) {
     let after = |row: &[f64]| -> Vec<f64> {
+        // Suffix sums without the position's own cost: sum_{s > t} cost_s.
         let mut left: f64 = row.iter().sum();
         row.iter()
             .map(|value| {
@@ -125,9 +132,11 @@ pub fn subtract_penalty_to_go(
             })
             .collect()
     };
+    // An early token also decides which prefixes later costs are paid at: E[sum_t grad log pi_t sum_{s > t} cost_s].
     let later: Vec<Vec<f64>> = offsets.split(values).map(after).collect();
     let longest = later.iter().map(Vec::len).max().unwrap_or(0);
     for token in 0..longest {
+        // The baseline at a position is the mean of the others at it; ended completions have no cost left.
         let at: Vec<f64> = later.iter().map(|row| row.get(token).copied().unwrap_or(0.0)).collect();
         for (row, cost) in less_the_others(&at, mass).into_iter().enumerate() {
             let span = offsets.span(row..row + 1);
@@ -162,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_baseline_is_what_its_paper_says() {
+    fn baselines_match_their_papers() {
         let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
         let with_baseline =
             |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
@@ -188,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_dpgs_reward_is_its_papers() {
+    fn alpha_dpg_pseudo_reward_equals_the_papers() {
         let group = stats(&[1.0, 0.0, 1.0]);
         for alpha in [0.0, 0.5, 0.9] {
             let text = format!("alpha-dpg:{alpha}:baseline=none");

@@ -54,6 +54,7 @@ impl BatchMoments {
         }
         masses.iter_mut().for_each(|mass| *mass /= count);
         let mass = (!masses.is_empty()).then_some(&masses[..]);
+        // Equal worths are exactly 0 apart; their mean rounds, and a deviation of 1e-17 would divide.
         let is_even = worths.iter().all(|worth| *worth == worths[0]);
         Self {
             mean: mean(&worths, mass),
@@ -78,6 +79,7 @@ pub(super) fn centred(
         Baseline::Batch => (batch.mean, 1.0 / (batch.deviation + EPSILON)),
         _ if group.iter().all(|worth| *worth == group[0]) => return vec![0.0; group.len()],
         Baseline::GroupMean => (mean(group, mass), 1.0),
+        // A mean over the groups that have a gradient: those without one would only shrink the step.
         Baseline::ValidMean => (mean(group, mass), batch.per_valid),
         Baseline::Loo => (mean(group, mass), leave_one_out(group.len(), mass)),
         Baseline::BatchStd if mass.is_none() => {
@@ -92,6 +94,7 @@ pub(super) fn centred(
 
 /// `r - mean of the others = (r - mean of all) G / (G - 1)`.
 fn leave_one_out(count: usize, mass: Option<&[f64]>) -> f64 {
+    // A whole distribution is infinitely many samples, of which one changes no mean.
     if mass.is_some() { 1.0 } else { count as f64 / (count as f64 - 1.0) }
 }
 
@@ -117,6 +120,7 @@ fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
     let squares: Vec<f64> = values.iter().map(|x| (x - centre) * (x - centre)).collect();
     match mass {
         Some(_) => mean(&squares, mass).sqrt(),
+        // Divided by G - 1, as in verl and TRL.
         None => (squares.iter().sum::<f64>() / (values.len() as f64 - 1.0)).sqrt(),
     }
 }

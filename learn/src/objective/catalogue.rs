@@ -178,7 +178,7 @@ const FURTHER: [(&str, &str); 17] = [
     ),
 ];
 
-/// An objective, described.
+/// An objective for a reader: what it optimises, its keys and its papers.
 pub struct Description {
     /// What `--objective` takes.
     pub name: &'static str,
@@ -188,7 +188,7 @@ pub struct Description {
     pub about: &'static str,
     /// Whether it is one of those to know first.
     pub is_common: bool,
-    /// The kind that it is of.
+    /// Title of its kind.
     pub kind: &'static str,
     /// When objectives of this kind are the right ones.
     pub when: &'static str,

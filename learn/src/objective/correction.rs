@@ -93,7 +93,7 @@ pub struct Mismatch {
     /// Mean absolute difference of a token's log-probability, in nats.
     #[serde(rename = "sampling/sampling_logp_difference/mean")]
     pub mean: f64,
-    /// The largest.
+    /// Largest absolute difference, in nats.
     #[serde(rename = "sampling/engine_logp_difference/max")]
     pub max: f64,
     /// Mean of the ratios `pi / b` of whole completions; 1 in expectation.
@@ -128,6 +128,7 @@ impl ImportanceCorrection {
         };
         for tokens in offsets.split(log_ratios) {
             let (ratio, length) = (sequence_ratio(tokens), tokens.len());
+            // prod_t pi / b is the exact weight, but its variance grows exponentially in the number of tokens.
             let counts = match self {
                 Self::SequenceMask(most) => ratio <= most,
                 Self::None | Self::TokenTruncate(_) => true,
@@ -136,6 +137,7 @@ impl ImportanceCorrection {
             match self {
                 Self::None => weights.factor.extend(std::iter::repeat_n(1.0, length)),
                 Self::TokenTruncate(most) => {
+                    // min(pi / b, C) of the token alone: little variance, but prefixes stay those of the engine.
                     weights.factor.extend(tokens.iter().map(|x| x.exp().min(most)));
                 }
                 Self::SequenceMask(_) => {
@@ -164,6 +166,7 @@ impl Mismatch {
             smallest: ratios.iter().copied().fold(f64::INFINITY, f64::min),
             largest: ratios.iter().copied().fold(0.0, f64::max),
             masked: counts.iter().filter(|counts| !**counts).count() as f64 / count,
+            // Kish: (sum w)^2 / (n sum w^2), 1 where all weights are equal.
             effective: if squares > 0.0 { sum * sum / (count * squares) } else { 0.0 },
         }
     }
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bias_of_each_correction_is_what_it_says() {
+    fn correction_biases_equal_enumeration() {
         let value = |a: usize, b: usize| (1 + a + 2 * b) as f64;
         let under = |p: [[f64; 2]; 2]| -> f64 {
             let all = [(0, 0), (0, 1), (1, 0), (1, 1)];
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_masked_is_counted_and_few_effective_samples_are_seen() {
+    fn masked_share_and_effective_sample_size_are_reported() {
         let (offsets, log_ratios) = (Offsets::new([2, 1, 1]), [0.0, 0.0, 0.5, 2.0]);
         let estimate = ImportanceCorrection::SequenceMask(3.0).weigh(&offsets, &log_ratios);
         assert_eq!(estimate.counts, [true, true, false]);

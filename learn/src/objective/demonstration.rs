@@ -4,7 +4,7 @@
 /// The teacher that a divergence is to: a model whose prompt has a correct solution in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Teacher {
-    /// The solution.
+    /// Where the solution that the teacher is shown comes from.
     pub shown: Demonstration,
     /// Whose weights the teacher has.
     pub weights: TeacherWeights,
@@ -21,7 +21,7 @@ pub enum Demonstration {
     Rollout,
 }
 
-/// The weights of a teacher.
+/// Model whose weights the teacher has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TeacherWeights {
     /// The base's, which stay (OPSD).

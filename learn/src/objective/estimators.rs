@@ -24,18 +24,18 @@ pub enum AdvantageEstimator {
     MaxRl,
     /// Unbiased gradient of Pass@k with a leave-one-out baseline (PKPO, arXiv 2505.15201).
     Pkpo {
-        /// Which Pass@k.
+        /// The k of the Pass@k that is maximised.
         k: usize,
     },
     /// Analytical advantage of Pass@k training (Chen et al., arXiv 2508.10751).
     PassAtK {
-        /// Which Pass@k.
+        /// The k of the Pass@k that is maximised.
         k: usize,
     },
-    /// Right answers that are likelier among their siblings earn less: `r (1 - strength rank / G)`,
+    /// Correct answers that are likelier among their siblings earn less: `r (1 - strength rank / G)`,
     /// by mean log-probability (He et al., arXiv 2506.02355).
     Unlikeliness {
-        /// The paper's beta_rank.
+        /// Largest reduction of a reward, the paper's beta_rank.
         strength: f64,
     },
     /// The positive mass of a group moved toward its rarer correct answers (UCPO, arXiv 2605.00365).
@@ -119,6 +119,7 @@ impl AdvantageEstimator {
         };
         match self {
             AdvantageEstimator::Negative { positive } => by(positive, -1.0),
+            // E of this is (1 + q + .. + q^(G-2)) grad p with q = 1 - p: the derivative of -sum_{j < G} q^j / j.
             AdvantageEstimator::MaxRl if right == 0 || right == all => by(0.0, 0.0),
             AdvantageEstimator::MaxRl => {
                 let share = right as f64 / all as f64;
@@ -137,6 +138,7 @@ impl AdvantageEstimator {
             AdvantageEstimator::Set(objective) => objective.advantages(stats),
             AdvantageEstimator::Zero => by(0.0, 0.0),
             AdvantageEstimator::PassAtK { k } => {
+                // The reward of a random set of k is Bernoulli(R), R the group's Pass@k: deviation sqrt(R (1 - R)).
                 let (reward, spread) = {
                     let reward = pass_at_k(all, right, k);
                     (reward, (reward * (1.0 - reward)).sqrt())
@@ -144,6 +146,7 @@ impl AdvantageEstimator {
                 if spread == 0.0 {
                     return by(0.0, 0.0);
                 }
+                // A correct sample's sets all pass; an incorrect one's pass unless its k - 1 mates are incorrect.
                 let without = 1.0 - pass_at_k(all - 1, right, k - 1);
                 by((1.0 - reward) / spread, (1.0 - reward - without) / spread)
             }
@@ -171,12 +174,14 @@ impl AdvantageEstimator {
         if right.is_empty() || right.len() == advantages.len() {
             return;
         }
+        // q = softmax of mean log-probabilities over the correct samples; by means, since sums would rank by length.
         let means: Vec<f64> = right.iter().map(|i| stats.mean_logp(*i)).collect();
         let top = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let total: f64 = means.iter().map(|mean| (mean - top).exp()).sum();
         let rarity: Vec<f64> =
             means.iter().map(|mean| 1.0 / ((mean - top).exp() / total).max(EPSILON)).collect();
         let sum: f64 = rarity.iter().sum();
+        // The weights (1 - tau) / n + tau (1 / q_i) / sum 1 / q sum to 1: the group's positive mass stays what it was.
         let count = right.len() as f64;
         for (index, rarity) in right.iter().zip(&rarity) {
             advantages[*index] *= count * ((1.0 - tau) / count + tau * rarity / sum);
@@ -241,6 +246,7 @@ fn pkpo(correct: &[bool], k: usize) -> Vec<f64> {
     let (all, right) = (correct.len(), correct.iter().filter(|right| **right).count());
     let advantage = |index: usize| {
         let others = right - usize::from(correct[index]);
+        // Leave-one-out in values too: the others' values are those of a group that never had this sample.
         let baseline: f64 = (0..all)
             .filter(|other| *other != index)
             .map(|other| value(all - 1, others, correct[other]))
@@ -255,6 +261,7 @@ fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
     if n < c + k {
         return 1.0;
     }
+    // 1 - C(n - c, k) / C(n, k) as a product: binomials overflow.
     1.0 - (n - c + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product::<f64>()
 }
 
@@ -373,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn rarer_right_answers_earn_more() {
+    fn rarer_correct_answers_earn_more() {
         let logp = [-1.0, -3.0, -2.0, -0.5];
         let stats = stats(&[true, true, false, false], &logp);
         let shaped = AdvantageEstimator::Unlikeliness { strength: 0.25 }.shaped(&stats).unwrap();

@@ -13,7 +13,7 @@ pub enum Gate {
     /// By the expected marginal gain in Pass@k, as a share of the largest: `E[(1 - p)^(k - 1)]` under the posterior of
     /// the chance p of a correct sample, with Jeffreys' prior.
     Gain {
-        /// Which Pass@k.
+        /// The k of the Pass@k whose gain weights a prompt.
         k: usize,
     },
 }
@@ -26,6 +26,7 @@ impl Gate {
             Gate::All => 1.0,
             Gate::Unsolved => f64::from(u8::from(correct == 0.0)),
             Gate::Gain { k } => {
+                // d Pass@k / dp = k (1 - p)^(k - 1). E[(1 - p)^m] = prod_{j < m} (b + j) / (a + b + j) of Beta(a, b).
                 let (a, b) = (correct + 0.5, samples - correct + 0.5);
                 (0..k.saturating_sub(1)).map(|j| (b + j as f64) / (a + b + j as f64)).product()
             }
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_counts_by_what_it_may_still_gain() {
+    fn gate_weight_equals_the_posterior_integral() {
         let weight = |gate: Gate, correct: u64, samples: u64| {
             gate.weight(&GroupStats { earlier: (correct, samples), ..GroupStats::default() })
         };

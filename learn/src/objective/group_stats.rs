@@ -11,7 +11,7 @@ pub struct GroupStats {
     pub policy_logp: Vec<f64>,
     /// Log-probability under the base; as many zeros where the plan does not need it.
     pub reference_logp: Vec<f64>,
-    /// Tokens of each.
+    /// Number of tokens of each completion.
     pub lengths: Vec<usize>,
     /// The estimated accuracy of the base on this prompt; only targets read it.
     pub solve_rate: f64,
@@ -47,6 +47,7 @@ impl GroupStats {
     /// multiplies it by the same samples again is self-normalised, and biased in small groups.
     pub fn online_solve_rate(&self) -> f64 {
         let weight = |i: usize| match self.classes[i].is_some() {
+            // E_pi[v a / pi] = a(v = 1) = Z.
             true => (self.reference_logp[i] - self.policy_logp[i]).exp(),
             false => 0.0,
         };

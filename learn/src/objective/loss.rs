@@ -64,7 +64,8 @@ impl Plan {
             let cost = pointwise.apply(&(inputs.policy_logp - reference)?)?;
             let mut penalty_weight = penalty_weight.clone();
             if self.updates() > 1 {
-                // The tokens are no longer the policy's own.
+                // E_pi[k(x)] from samples of the policy before the step, which are no longer its own: weighted by pi /
+                // pi_old, taken as a constant.
                 let ratio = Exp.apply(&(inputs.policy_logp.detach() - inputs.behavior_logp)?)?;
                 penalty_weight = (penalty_weight * ratio)?;
             }
@@ -73,6 +74,7 @@ impl Plan {
         if let (Some(Covariance::Kl { coefficient, .. }), Some(kl_cov_mask)) =
             (self.covariance, inputs.kl_cov_mask)
         {
+            // A distance, not its square: the slope in log pi is plus or minus the coefficient, however near.
             let moved = (inputs.policy_logp - inputs.behavior_logp)?.abs()?;
             let cost = ((moved * kl_cov_mask)? * inputs.weight)?.sum_all()?;
             loss.total = (loss.total + (cost * coefficient)?)?;
@@ -125,6 +127,7 @@ impl Plan {
                 let Some(Matching { divergence, .. }) = self.matching() else {
                     candle_core::bail!("samples of a target are read by plans that aim at one");
                 };
+                // log(pi / p) of whole completions: log pi - log a - log(p / a).
                 let log_ratio = (inputs.completions.sum(&log_ratio)? - *log_weight)?;
                 (PointwiseLoss::Matching(*divergence), log_ratio, *weight)
             }
@@ -134,6 +137,7 @@ impl Plan {
         };
         let total = (pointwise.apply(&log_ratio)? * weight)?.sum_all()?;
         let mut cut = 0.0;
+        // Beyond the cut a token has no gradient: counted, so that it does not go unnoticed.
         if pointwise.is_cut() {
             let is_cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(DType::F32)?;
             cut = f64::from(is_cut.sum_all()?.to_scalar::<f32>()?);

@@ -26,6 +26,7 @@ impl Completions {
     /// Sums `[B]` of the tokens of each completion, of `x` `[N]`.
     pub fn sum(&self, x: &Tensor) -> Result<Tensor> {
         let zeros = Tensor::zeros(self.lengths.len(), x.dtype(), x.device())?;
+        // By index and not by a mask [B, N], which would be quadratic in the completions.
         zeros.index_add(&self.owner, x, 0)
     }
 
@@ -86,7 +87,7 @@ pub struct StoredInputs<'a> {
     pub policy_logp: &'a Tensor,
     /// Log-probabilities `[N]` under the base.
     pub reference_logp: &'a Tensor,
-    /// Their weights.
+    /// Weights by token or by sample.
     pub weight: StoredWeight<'a>,
 }
 
@@ -97,9 +98,9 @@ pub enum StoredWeight<'a> {
     /// As whole samples of a target, with these weights `[B]` and the logarithms of the target's density over the
     /// base's, `[B]`: matching.
     Samples {
-        /// The weight of each.
+        /// Weight of each sample in the mean, `[B]`.
         weight: &'a Tensor,
-        /// `log(p / a)`.
+        /// `log(p / a)` of each sample, p the target, `[B]`.
         log_weight: &'a Tensor,
     },
 }

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_impossible_is_refused_with_the_reason() {
+    fn impossible_objectives_are_refused_with_the_reason() {
         for (text, reason) in [
             ("gpro", "did you mean `grpo`:"),
             ("dphjs", "did you mean `dph-js`:"),

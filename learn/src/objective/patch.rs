@@ -11,27 +11,27 @@ use super::target::Target;
 /// Changes of a plan; `None` leaves what the objective says. The fields are the keys of `tealight objectives`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlanPatch {
-    /// `baseline`.
+    /// Key `baseline`: what is subtracted from a reward.
     pub baseline: Option<Baseline>,
-    /// `loss-type`.
+    /// Key `loss-type`: how tokens are averaged.
     pub loss_type: Option<LossType>,
     /// `epsilon`: the lower clip, and the upper one where the objective has no `epsilon-high`.
     pub epsilon: Option<f64>,
     /// `epsilon-high`: the upper clip.
     pub epsilon_high: Option<f64>,
-    /// `num-iterations`.
+    /// Key `num-iterations`: passes over a batch.
     pub num_iterations: Option<usize>,
     /// `beta`: the penalty coefficient, or the temperature of p_beta.
     pub beta: Option<f64>,
-    /// `steps-per-generation`.
+    /// Key `steps-per-generation`: mini-batches of a batch.
     pub steps_per_generation: Option<usize>,
-    /// `pef-threshold`.
+    /// Key `pef-threshold`: least share of correct completions of a rehearsed prompt.
     pub pef_threshold: Option<f64>,
-    /// `extra-check`.
+    /// Key `extra-check`: confirm rehearsed prompts by one more sample.
     pub extra_check: Option<bool>,
     /// `explore`: all, or the rest.
     pub explore_all: Option<bool>,
-    /// `drop-unsolved`.
+    /// Key `drop-unsolved`: explore no prompt that the base never solved.
     pub drop_unsolved: Option<bool>,
     /// `rehearsal-samples`: one, or all.
     pub one_sample: Option<bool>,
@@ -84,6 +84,7 @@ impl PlanPatch {
         match region {
             TrustRegion::Ppo { low, high, .. } | TrustRegion::Gspo { low, high } => {
                 *low = self.epsilon.unwrap_or(*low);
+                // `epsilon` alone is both ends, unless the objective clips higher above (DAPO).
                 let linked = self.epsilon.filter(|_| !has_epsilon_high);
                 *high = self.epsilon_high.or(linked).unwrap_or(*high);
                 if *low >= 1.0 {
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_what_its_words_say_for_every_objective() {
+    fn patch_equals_its_keys_for_every_objective() {
         let (mut same, mut refused) = (0, 0);
         for name in Objective::names() {
             let objective: Objective = name.parse().unwrap();

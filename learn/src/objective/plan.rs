@@ -36,7 +36,7 @@ pub struct Plan {
     pub num_iterations: usize,
     /// Mini-batches, each with its own optimizer step, that a batch of rollouts is split into.
     pub steps_per_generation: usize,
-    /// The entropy bonus.
+    /// Weight of the entropy bonus, or the entropy that it aims at.
     pub entropy: Entropy,
     /// Tokens whose gradient is cut or held because reward and probability move together.
     pub covariance: Option<Covariance>,
@@ -68,13 +68,13 @@ pub enum Anchor {
 /// A divergence from the base and its weight.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regulariser {
-    /// Which.
+    /// Divergence of the policy from the base.
     pub divergence: Divergence,
     /// The coefficient: TRL's `beta`, DPH-RL's `eta`.
     pub beta: f64,
-    /// On whose samples.
+    /// Source of the samples it is estimated on.
     pub sampler: SampleSource,
-    /// By which estimator.
+    /// Estimator, which decides the gradient.
     pub estimator: Estimator,
     /// On which prompts, where the samples are the base's.
     pub split: Split,
@@ -105,13 +105,13 @@ pub struct Split {
 /// A target distribution and the divergence to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matching {
-    /// p* or p_beta.
+    /// Target: p* or p_beta.
     pub target: Target,
     /// Which divergence of the policy to it.
     pub divergence: Divergence,
     /// p_beta's temperature; 0 for p*.
     pub beta: f64,
-    /// On whose samples.
+    /// Source of the samples it is estimated on.
     pub sampler: SampleSource,
     /// Upper limit of pseudo-rewards (alpha-DPG's M); see `advantage`.
     pub max_reward: f64,
@@ -176,6 +176,7 @@ impl Matching {
     /// The weight of a stored sample, and its `log(p / a)`, given that: samples of the base stand for the target by
     /// their density, filtered ones are the target's.
     pub fn weigh(&self, log_weight: f64) -> (f64, f64) {
+        // E_p[..] = E_a[(p / a) ..] on samples of the base; filtered samples are distributed as p* already.
         let weight = if self.sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
         // A sample that the target cannot produce has weight 0; its ratio only has to be a number.
         (weight, if log_weight.is_finite() { log_weight } else { 0.0 })

@@ -53,13 +53,14 @@ impl PointwiseLoss {
             PointwiseLoss::Generator(divergence) => divergence.f(x),
             PointwiseLoss::Matching(divergence) => divergence.matching(x),
             PointwiseLoss::K2 => (x.clone() * x).affine(0.5, 0.0),
+            // f of forward KL is e^x - 1 - x; k3 is the same of -x.
             PointwiseLoss::K3 => Divergence::ForwardKl.f(-x),
             PointwiseLoss::MixtureBase => mixture(x),
             PointwiseLoss::MixturePolicy => mixture(-x),
         }
     }
 
-    /// Its derivative.
+    /// Derivative in `x` where nothing is cut.
     fn slope_inside<N: Number>(self, x: N) -> N {
         match self {
             PointwiseLoss::Generator(divergence) => divergence.slope(x),
@@ -102,6 +103,7 @@ fn mixture<N: Number>(x: N) -> N {
 
 /// `u / 2 - u / (1 + u)`.
 fn mixture_slope<N: Number>(x: N) -> N {
+    // u / (1 + u) = exp(-log(1 + 1/u)), for every u.
     let logistic = (-(-x.clone()).softplus()).exp();
     x.exp().affine(0.5, 0.0) - logistic
 }

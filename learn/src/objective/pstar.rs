@@ -19,9 +19,9 @@ pub const MISSING: f64 = 0.1;
 /// Natural log-probabilities of a whole completion, and whether it is correct.
 #[derive(Debug, Clone, Copy)]
 pub struct ScoredCompletion {
-    /// Under the policy.
+    /// Log-probability under the policy.
     pub policy_logp: f64,
-    /// Under the base.
+    /// Log-probability under the base.
     pub base_logp: f64,
     /// Whether it is correct.
     pub is_correct: bool,
@@ -91,12 +91,13 @@ pub struct PstarDistances {
 }
 
 impl PstarDistances {
-    /// Over some prompts.
+    /// Means over these prompts, with standard errors.
     pub fn from_evidence(evidence: &[Evidence]) -> Self {
         let mut standard_errors = BTreeMap::new();
         let mut mean = |name: &str, estimate: fn(&Evidence) -> Option<f64>| {
             let values: Vec<f64> = evidence.iter().filter_map(estimate).collect();
             if values.len() > 1 {
+                // Prompts are independent; the error of one prompt's estimate is part of their spread.
                 let error = (&values).std_dev() / (values.len() as f64).sqrt();
                 standard_errors.insert(format!("pstar/{name}_stderr"), error);
             }
@@ -141,6 +142,7 @@ impl Evidence {
 
     fn kl(&self) -> Option<f64> {
         let correct = self.stored_correct()?;
+        // KL(p* || pi) = E_p*[log a - log pi] - log Z.
         Some(average(correct, |y| y.base_logp - y.policy_logp) - self.log_z()?)
     }
 
@@ -150,6 +152,7 @@ impl Evidence {
             true => y.weight() * (y.base_logp - y.policy_logp),
             false => 0.0,
         });
+        // E_pi[v w log w] / Z - log Z, self-normalised: Z is of the same rollouts, and what they lack has no weight.
         Some(weighted / log_z.exp() - log_z)
     }
 
@@ -159,6 +162,7 @@ impl Evidence {
         if correct.is_empty() {
             return None;
         }
+        // KL(pi(. | v = 1) || p*) = E_pi[log pi - log a | v = 1] - log pi(v = 1) + log Z.
         let log_validity = log_share(correct.len(), self.rollouts.len());
         Some(average(&correct, |y| y.policy_logp - y.base_logp) - log_validity + self.log_z()?)
     }
@@ -170,8 +174,10 @@ impl Evidence {
         if self.rollouts.is_empty() {
             return None;
         }
+        // With r = p* / pi and m their mean: KL(pi || m) = E_pi[log 2 - log(1 + r)].
         let of_policy = average(&self.rollouts, |y| log_above_mean(1.0, y.ratio(log_z)));
         let of_pstar = match self.stored_correct() {
+            // KL(p* || m) = E_p*[log 2 - log(1 + 1/r)] = E_pi[r (log 2 - log(1 + 1/r))]; r is unbounded in the second.
             Some(correct) => average(correct, |y| log_above_mean(y.ratio(log_z), 1.0)),
             None => average(&self.rollouts, |y| {
                 let ratio = y.ratio(log_z);
@@ -194,6 +200,7 @@ impl Evidence {
     }
 
     fn unseen_mass(&self) -> Option<f64> {
+        // E_p*[(1 - pi(y))^n] by log1p: pi(y) may be 1e-20.
         let missed =
             |y: &ScoredCompletion| (self.samples as f64 * (-y.policy_logp.exp()).ln_1p()).exp();
         Some(average(self.stored_correct()?, missed))
@@ -206,6 +213,7 @@ impl Evidence {
 
     fn ess_correct(&self) -> Option<f64> {
         let correct = self.rollouts.iter().filter(|y| y.is_correct);
+        // p* / pi is a / (pi Z): Z cancels in a ratio of squares.
         let effective_size = effective(correct.map(ScoredCompletion::log_weight));
         (!self.rollouts.is_empty()).then(|| effective_size.unwrap_or(0.0))
     }

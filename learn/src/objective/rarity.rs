@@ -55,6 +55,7 @@ fn excesses(stats: &GroupStats) -> Vec<f64> {
         };
         (0..outcomes.len()).filter(same).map(weight).sum()
     };
+    // -repeats / 2 grad P(same) = -repeats E[share of others alike grad log pi]: either of a pair can be the sample.
     let alike: Vec<f64> = (0..outcomes.len()).map(alike).collect();
     let all: f64 = alike.iter().enumerate().map(|(index, alike)| weight(index) * alike).sum();
     if stats.mass.is_some() {

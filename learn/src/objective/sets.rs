@@ -95,6 +95,7 @@ impl SetObjective {
         let all: usize = members.iter().map(|(_, count)| count).sum();
         let incorrect = stats.classes.len() - all;
         let counts: Vec<usize> = members.iter().map(|(_, count)| *count).collect();
+        // F sees only counts, so that all members of a class have one advantage: computed once for each class.
         let of_incorrect =
             if incorrect == 0 { 0.0 } else { self.advantage(&counts, incorrect, None, total) };
         let of_class: Vec<f64> = (0..members.len())
@@ -116,9 +117,11 @@ impl SetObjective {
         let others = Others::new(members, incorrect, own);
         let value = |correct, classes| function.value(k, correct, classes, total);
         let is_correct = usize::from(own.is_some());
+        // F of the sample and a set of others; its class is new unless one of them is of it.
         let with = |correct: usize, classes: usize, of_own: usize| {
             value(correct + is_correct, classes + usize::from(is_correct > 0 && of_own == 0))
         };
+        // E[F] has the gradient E[F sum_i grad log pi_i]: k times the mean over the sets that hold the sample.
         let worth = match baseline {
             SetBaseline::None => others.mean(k - 1, with),
             SetBaseline::Others => {
@@ -173,6 +176,7 @@ impl Others {
             for correct in 0..=size {
                 for classes in (0..=correct).filter(|classes| chances[correct][*classes] > 0.0) {
                     for picked in 0..=(*members).min(size - correct) {
+                        // Multivariate hypergeometric, class by class: each on the samples and slots left.
                         let chance = self.chance(left, *members, size - correct, picked);
                         next[correct + picked][classes + usize::from(picked > 0)] +=
                             chances[correct][classes] * chance;
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_show_nothing_give_exact_zeros() {
+    fn equal_groups_give_exact_zeros() {
         for (_, function) in SetFunction::NAMED {
             for baseline in [SetBaseline::Others, SetBaseline::Marginal] {
                 let objective = SetObjective { function, k: 2, baseline };

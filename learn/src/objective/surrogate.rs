@@ -26,9 +26,9 @@ pub enum LossType {
 /// The totals of one optimizer step that sums are divided by.
 #[derive(Debug, Clone, Copy)]
 pub struct Normaliser {
-    /// Completion tokens.
+    /// Number of completion tokens.
     pub tokens: usize,
-    /// Completions.
+    /// Number of completions.
     pub sequences: usize,
     /// The longest completion allowed.
     pub max_completion_length: usize,
@@ -56,19 +56,19 @@ pub enum TrustRegion {
     /// `-min(rho A, clip(rho) A)` per token (PPO, arXiv 1707.06347); with `dual`, never below
     /// `dual A` for negative advantage.
     Ppo {
-        /// Below 1.
+        /// Distance of the lower bound from ratio 1.
         low: f64,
-        /// Above 1.
+        /// Distance of the upper bound from ratio 1.
         high: f64,
-        /// Dual-clip's constant.
+        /// Dual clip's constant c, above 1; none without dual clip.
         dual: Option<f64>,
     },
     /// The same on the sequence's ratio, `exp` of the mean log-ratio of its tokens (GSPO, arXiv
     /// 2507.18071).
     Gspo {
-        /// Below 1.
+        /// Distance of the lower bound from ratio 1.
         low: f64,
-        /// Above 1.
+        /// Distance of the upper bound from ratio 1.
         high: f64,
     },
     /// `(log pi - log p)^2 / 2` of whole completions, p the target: trajectory balance, from the advantages
@@ -78,7 +78,7 @@ pub enum TrustRegion {
     /// `-sg(min(rho, 1 + high)) A log pi`: the weight is cut, no token loses its gradient (CISPO,
     /// arXiv 2506.13585).
     Cispo {
-        /// Above 1.
+        /// Distance of the upper bound of weights from 1.
         high: f64,
     },
 }
@@ -92,11 +92,13 @@ impl TrustRegion {
                 (inputs.policy_logp * inputs.advantage, inputs.weight.zeros_like()?)
             }
             TrustRegion::Ppo { low, high, dual } => {
+                // E_pi[A] = E_old[rho A]; the minimum ends the gain of moving on once rho has left the interval.
                 let (gain, is_clipped) =
                     clipped(&Exp.apply(&log_ratio)?, low, high, inputs.advantage)?;
                 match dual {
                     None => (Ok(gain), is_clipped),
                     Some(dual) => {
+                        // For A < 0 the minimum has no bound as rho grows; dual clip ends it at dual A.
                         let bound = (inputs.advantage * dual)?;
                         let is_bound = gain.lt(&bound)?.to_dtype(gain.dtype())?;
                         let is_negative = inputs.advantage.lt(0.0)?.to_dtype(gain.dtype())?;
@@ -107,6 +109,7 @@ impl TrustRegion {
                 }
             }
             TrustRegion::Gspo { low, high } => {
+                // exp(mean_t (log pi - log pi_old)): one ratio and one clip for the tokens of a completion.
                 let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
                 let mean = inputs.completions.mean(&(&log_ratio * counts)?)?;
                 let ratio = inputs.completions.spread(&Exp.apply(&mean)?)?;
@@ -115,6 +118,7 @@ impl TrustRegion {
             }
             TrustRegion::Balance => {
                 let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
+                // With A = log p - log pi at the samples: (A - moved)^2 / 2 = A^2 / 2 - A moved + moved^2 / 2.
                 let moved = inputs.completions.sum(&(&log_ratio * counts)?)?;
                 // The tokens of a completion sum to half of its square.
                 let square = ((inputs.completions.spread(&moved)? * &log_ratio)? * 0.5)?;
@@ -122,6 +126,7 @@ impl TrustRegion {
                 (gain, inputs.weight.zeros_like()?)
             }
             TrustRegion::Cispo { high } => {
+                // The truncated importance weight is a constant; the gradient goes through log pi alone.
                 let ratio = Exp.apply(&log_ratio.detach())?;
                 let is_clipped = ratio.gt(1.0 + high)?.to_dtype(ratio.dtype())?;
                 let bound = ratio.ones_like()?.affine(0.0, 1.0 + high)?;

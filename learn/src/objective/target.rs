@@ -32,6 +32,7 @@ impl Target {
 
 /// `log Z_beta`, without overflow however small beta is.
 pub fn log_partition(validity: f64, beta: f64) -> f64 {
+    // log(A e^(1 / beta) + 1 - A) with the larger exponent taken out: e^(1 / beta) overflows below beta = .0015.
     let right = validity.ln() + 1.0 / beta;
     let wrong = (-validity).ln_1p();
     let top = right.max(wrong);
@@ -103,6 +104,7 @@ pub fn cost(base: f64, mu: f64) -> f64 {
 
 /// `m log(m / n) + (1 - m) log((1 - m) / (1 - n))`.
 pub fn bernoulli_kl(m: f64, n: f64) -> f64 {
+    // 0 log 0 = 0: a validity of 1 has the finite cost -log n.
     let term = |m: f64, n: f64| if m == 0.0 { 0.0 } else { m * (m / n).ln() };
     term(m, n) + term(1.0 - m, 1.0 - n)
 }

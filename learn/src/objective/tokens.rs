@@ -54,6 +54,7 @@ pub fn select_tokens(
     logp: &[f64],
     mut uniform: impl FnMut() -> f64,
 ) -> Vec<usize> {
+    // To first order the change of entropy in a step is -cov(log pi, A): few tokens make most of the collapse.
     let values = covariances(advantages, logp);
     let mut tokens: Vec<usize> = (0..values.len()).collect();
     let quota = |share: f64| ((share * values.len() as f64) as usize).max(1);

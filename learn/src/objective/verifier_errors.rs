@@ -15,6 +15,7 @@ pub struct VerifierErrors {
 impl VerifierErrors {
     /// The verdict's unbiased estimate of correctness: less the false positives, over 1 minus both rates.
     pub fn corrected(self, is_judged_correct: bool) -> f64 {
+        // E[verdict] is 1 - fn for a correct and fp for an incorrect completion; this line maps them to 1 and 0.
         let verdict = f64::from(u8::from(is_judged_correct));
         (verdict - self.false_positives) / (1.0 - self.false_positives - self.false_negatives)
     }

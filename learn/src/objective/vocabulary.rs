@@ -37,6 +37,7 @@ pub struct Candidates<'a> {
 
 /// The loss that SimKO adds at uncertain tokens, `[N]`, to be minimised.
 pub fn simko(candidates: &Candidates<'_>) -> Result<Tensor> {
+    // Correct: A log pi(token) of the surrogate becomes A ((1 - mix) log pi(token) + mix mean_K log pi).
     let lifted = (candidates.likeliest.mean(1)? - candidates.token)?;
     ((lifted * candidates.lift)? + ((candidates.token * candidates.press)? * candidates.is_top)?)?
         .neg()

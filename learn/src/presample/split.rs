@@ -18,9 +18,9 @@ pub struct SplitRule {
 /// The prompts of each part, by index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// D_exp.
+    /// Indices of prompts for rollouts, DPH-RL's D_exp.
     pub explore: Vec<usize>,
-    /// D_pef.
+    /// Indices of prompts for rehearsal, DPH-RL's D_pef.
     pub rehearse: Vec<usize>,
     /// Prompts in neither.
     pub dropped: Vec<usize>,

@@ -8,7 +8,7 @@ use tealight_nn::tokenizer::Tokenizer;
 
 /// A problem and the token ids of its prompt.
 pub struct Encoded<'a> {
-    /// The problem.
+    /// The problem that the prompt asks.
     pub problem: &'a Problem,
     /// Its prompt, at least one token.
     pub prompt: Vec<u32>,

@@ -190,8 +190,8 @@ impl<'a> Collector<'a> {
         let opens_thought = problem.opens_thought;
         let Grade { verdict, reward, parts, .. } =
             grade(self.verifier, problem.problem, &text, opens_thought);
-        // A failure is not a zero: it would be learned from.
-        // But an answer that is too much to compare earns nothing: it could have been shorter.
+        // A failure is not a zero: it would be learned from. But an answer that is too much to compare earns nothing:
+        // it could have been shorter.
         if let Verdict::Unjudged { why, is_too_costly: false } = &verdict {
             bail!("problem `{}`: a completion could not be judged: {why}", problem.problem.id);
         }

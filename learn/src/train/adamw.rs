@@ -144,8 +144,10 @@ impl AdamW {
         let AdamWConfig { adam_beta1: beta1, adam_beta2: beta2, .. } = self.config;
         let scale = match self.config.max_grad_norm {
             0.0 => 1.0,
+            // g min(1, limit / |g|), with PyTorch's 1e-6.
             most => (most / (grad_norm + 1e-6)).min(1.0),
         };
+        // Moments start at 0: E[m_t] = (1 - beta1^t) E[g], E[v_t] = (1 - beta2^t) E[g^2].
         let correct_1 = 1.0 - beta1.powi(self.steps as i32);
         let correct_2 = 1.0 - beta2.powi(self.steps as i32);
         // Norms and biases do not shrink.

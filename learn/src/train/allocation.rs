@@ -25,7 +25,7 @@ pub enum PromptAllocation {
     Band {
         /// Least pass rate.
         low: f64,
-        /// Most.
+        /// Greatest pass rate.
         high: f64,
     },
     /// Those of which a draw from the posterior of the pass rate is nearest to this (Thompson sampling; MoPPS,
@@ -100,6 +100,8 @@ impl PromptAllocation {
                 (low - rate).max(rate - high).max(0.0)
             }
             Self::Thompson { target } => {
+                // Uniform prior: Beta(1 + solved, 1 + failed). A draw and not the mean: prompts that were sampled
+                // little are tried as often as they might be the best.
                 let posterior = Beta::new(1.0 + solved, 1.0 + sampled - solved);
                 let draw = posterior.map_or(0.5, |posterior| posterior.inverse_cdf(uniform));
                 (draw - target).abs()

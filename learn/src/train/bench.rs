@@ -17,7 +17,7 @@ pub struct StepParts {
     pub reference: f64,
     /// Log-probabilities under the policy, and the loss.
     pub forward: f64,
-    /// Gradients.
+    /// Backward pass: the gradients of all weights.
     pub backward: f64,
     /// Clipping and the new weights.
     pub optimizer: f64,

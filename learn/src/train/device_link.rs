@@ -30,6 +30,7 @@ pub(super) fn sum(link: &dyn DeviceLink, values: &Tensor) -> Result<()> {
         let count = SPAN.min(total - start);
         let part = count.div_ceil(size);
         let local = flat.narrow(0, start, count)?.pad_with_zeros(0, 0, part * size - count)?;
+        // Reduce-scatter, then all-gather: each rank adds 1 / size of the numbers.
         let parts = link.exchange(&local)?.reshape((size, part))?;
         let mut exact = Tensor::zeros(part, DType::F64, flat.device())?;
         for rank in 0..size {

@@ -65,7 +65,7 @@ impl Hardware {
 pub struct MemoryPlan {
     /// The base's weights, which are the reference; 0 where the policy took them over because nothing reads them.
     pub base: u64,
-    /// The policy's.
+    /// The policy's weights, f32 and where needed a bf16 copy.
     pub policy: u64,
     /// The optimizer's two moments.
     pub optimizer: u64,
@@ -165,6 +165,7 @@ impl MemoryPlan {
 
     /// Most bytes at one time.
     pub fn peak(&self) -> u64 {
+        // A rollout's cache is freed before the step, the gradients after it: the larger of the two counts.
         let lasting = self.base + self.policy + self.optimizer + self.activations;
         lasting + (self.packed + self.cache).max(self.gradients + self.logits)
     }

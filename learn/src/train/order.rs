@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_count_alike_whatever_they_hold() {
+    fn groups_of_any_size_are_visited_equally() {
         // One item, sixteen items, three.
         let groups = [0..1, 1..17, 17..20];
         let items: Vec<usize> =

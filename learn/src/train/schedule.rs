@@ -46,6 +46,7 @@ impl Schedule {
     /// The rate of step `step` (from 0) of `total`.
     pub fn rate(&self, step: usize, total: usize) -> f64 {
         if step < self.warmup_steps {
+            // From step + 1: a first step with rate 0 would be lost.
             return self.learning_rate * (step + 1) as f64 / self.warmup_steps as f64;
         }
         let rest = total.saturating_sub(self.warmup_steps).max(1) as f64;
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_of_adapters_is_named() {
+    fn default_rate_of_adapters_is_named() {
         let schedule = |learning_rate| Schedule {
             learning_rate,
             lr_scheduler_type: Scheduler::Constant,
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_rises_then_falls_as_named() {
+    fn rate_warms_up_then_follows_its_scheduler() {
         let at = |kind, step| {
             let schedule =
                 Schedule { learning_rate: 1.0, lr_scheduler_type: kind, warmup_steps: 4 };

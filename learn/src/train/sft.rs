@@ -101,6 +101,7 @@ pub fn run(
         for range in micro_batches(&rows, config.micro_batch_tokens) {
             let part: usize = rows[range.clone()].iter().map(|row| row.completion.len()).sum();
             let forward = policy.forward(&rows[range], 1.0, dropout_counter.next())?;
+            // Divided by the step's tokens and not the pass's, so that passes add up to the mean over the step.
             let share = (forward.logp().sum_all()? * (-1.0 / tokens as f64))?;
             loss += f64::from(share.to_scalar::<f32>()?);
             entropy += f64::from(forward.entropy().sum_all()?.to_scalar::<f32>()?) / tokens as f64;

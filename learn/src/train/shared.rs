@@ -18,6 +18,7 @@ fn shares<S: Borrow<Sequence>>(rows: &[S], ranks: usize) -> Vec<Range<usize>> {
     let rows: Vec<&Sequence> = rows.iter().map(S::borrow).collect();
     let mut sum = 0;
     let ends = rows.iter().enumerate().map(|(index, row)| {
+        // A prompt that neighbours share is computed once, and costs once.
         let shares = index > 0 && rows[index - 1].prompt == row.prompt;
         sum += row.completion.len() + if shares { 0 } else { row.prompt.len() };
         sum
@@ -40,6 +41,7 @@ pub(super) fn rank_passes<S: Borrow<Sequence>>(
     let mut passes = Vec::new();
     for (rank, share) in shares(rows, ranks.size()).into_iter().enumerate() {
         for range in micro_batches(&rows[share.clone()], tokens) {
+            // Every rank counts the passes of all, so that no two have the same mask.
             let pass = dropout_counter.next();
             if rank == ranks.rank() {
                 passes.push((share.start + range.start..share.start + range.end, pass));
@@ -77,6 +79,7 @@ pub(super) fn sum_gradients(
     ranks: &Ranks,
     link: Option<&dyn DeviceLink>,
 ) -> Result<()> {
+    // A rank without rows has no gradients: all must still sum the same weights in the same order.
     let has: Vec<u8> = weights.keys().map(|name| u8::from(grads.get(name).is_some())).collect();
     let all = ranks.gather_numbers(has)?;
     let is_given = |place: usize| all.iter().any(|has| has[place] == 1);
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_passed_once_with_a_number_of_its_own() {
+    fn every_row_has_one_pass_and_one_dropout_counter() {
         let rows = rows(&[(1, 4), (1, 9), (2, 2), (2, 6), (3, 8), (4, 1)]);
         let (mut seen, mut numbers) = (vec![0; rows.len()], Vec::new());
         for ranks in tealight_system::ranks::threads(3) {

@@ -30,6 +30,7 @@ impl PromptTrials {
             let solved = group.rollouts.iter().filter(|rollout| rollout.is_correct()).count();
             let sampled = group.rollouts.len();
             let Trials { recent, total } = self.0.entry(id(group.problem).to_owned()).or_default();
+            // An exponentially weighted count: of n samples at each visit it remembers 2 n.
             recent.0 = KEPT * recent.0 + solved as f64;
             recent.1 = KEPT * recent.1 + sampled as f64;
             total.0 += solved as u64;

@@ -41,6 +41,8 @@ unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: OutputTile
             _mm_prefetch::<_MM_HINT_T0>(b.wrapping_add(AHEAD).cast());
             let columns: [__m256; WIDE] = [_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(8))];
             for (row, sums) in sums.iter_mut().enumerate() {
+                // An outer product for each place along k: each load of columns serves all rows, 12 sums to 2 + 6
+                // loads.
                 let value = _mm256_set1_ps(*a.add(row));
                 sums[0] = _mm256_fmadd_ps(value, columns[0], sums[0]);
                 sums[1] = _mm256_fmadd_ps(value, columns[1], sums[1]);

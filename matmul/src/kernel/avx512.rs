@@ -43,6 +43,8 @@ unsafe fn rows<const ROWS: usize>(left: &[f32], right: &[f32], place: OutputTile
             _mm_prefetch::<_MM_HINT_T1>(b.wrapping_add(AHEAD + 16).cast());
             let columns: [__m512; WIDE] = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(16))];
             for (row, sums) in sums.iter_mut().enumerate() {
+                // An outer product for each place along k: each load of columns serves all rows, 28 sums to 2 + 14
+                // loads.
                 let value = _mm512_set1_ps(*a.add(row));
                 sums[0] = _mm512_fmadd_ps(value, columns[0], sums[0]);
                 sums[1] = _mm512_fmadd_ps(value, columns[1], sums[1]);

@@ -14,10 +14,12 @@ const COLUMNS: usize = 16;
 pub(super) fn fused(a: f32, b: f32, c: f32) -> f32 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + c;
-    // The rounding error of the sum, exactly.
+    // The rounding error of the sum, exactly (Knuth's two-sum): sum + error is product + c, with no condition on their
+    // sizes.
     let part = sum - product;
     let error = (product - (sum - part)) + (c - part);
     let bits = sum.to_bits();
+    // To odd: where the exact sum lies between two f64, the one of them whose last bit is 1.
     let is_even = bits & 1 == 0;
     let grows = is_even & ((error > 0.0) & (sum > 0.0) | (error < 0.0) & (sum < 0.0));
     let shrinks = is_even & ((error > 0.0) & (sum < 0.0) | (error < 0.0) & (sum > 0.0));

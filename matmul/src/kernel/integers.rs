@@ -131,6 +131,7 @@ impl<T: Copy + Into<i32>> Tile<'_, T> {
                 }
                 let left_scale = self.left_scales[index * groups + group];
                 for ((sum, whole), scale) in sums.iter_mut().zip(&*group_sums).zip(scales) {
+                    // sum_k x y = sum over groups of s_x s_y sum q_x q_y: whole numbers below 2^24, exact in f32.
                     *sum = (*whole as f32).mul_add(left_scale * scale, *sum);
                 }
             }

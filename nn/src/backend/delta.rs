@@ -61,8 +61,8 @@ impl DeltaSizes {
 #[derive(Debug, Clone)]
 pub(crate) struct Delta {
     pub(crate) sizes: DeltaSizes,
-    /// `[value_heads]`.
+    /// Logarithm of the decay rate of each value head, `[value_heads]`.
     pub(crate) a_log: Parameter,
-    /// `[value_heads]`.
+    /// Bias of the decay's input, `[value_heads]`.
     pub(crate) dt_bias: Parameter,
 }

@@ -40,9 +40,9 @@ pub(crate) struct Likeliest {
 /// Another model's distributions at the same positions, and how distances from them are measured.
 #[derive(Clone)]
 pub(crate) struct Anchor {
-    /// Its output layer.
+    /// Output layer of the other model, `[V, D]`.
     pub(crate) head: Parameter,
-    /// `[N, D]`.
+    /// Hidden states of the other model, `[N, D]`.
     pub(crate) hidden: Tensor,
     /// The logarithm of the sum of `exp(logit / temperature)`, `[N]`.
     pub(crate) log_mass: Tensor,
@@ -52,7 +52,7 @@ pub(crate) struct Anchor {
 /// Distances `[N]` from an anchor.
 #[derive(Clone)]
 pub(crate) struct Divergences {
-    /// `sum_v a_v f(u_v)`.
+    /// `D_f(pi || a) = sum_v a_v f(u_v)`, u = pi / a.
     pub(crate) values: Tensor,
     /// `sum_v a_v u_v f'(u_v)`, for the gradient.
     pub(crate) slopes: Tensor,

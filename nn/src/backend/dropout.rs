@@ -14,12 +14,14 @@ pub(crate) struct Dropout {
 impl Dropout {
     /// Dropping this share of values.
     pub(crate) fn new(key: u64, share: f64) -> Self {
+        // Kept values are divided by 1 - share, so that the expectation of a value stays what it is without dropout.
         let limit = (share * 4_294_967_296.0) as u32;
         Self { key, limit, scale: (1.0 / (1.0 - share)) as f32 }
     }
 
     /// The factor of value `index`.
     pub(crate) fn factor(&self, index: usize) -> f32 {
+        // The upper 32 bits of a hash of the index: the mask is computed again in the backward pass instead of kept.
         let is_dropped = hashed(self.key.wrapping_add(index as u64)) >> 32 < u64::from(self.limit);
         if is_dropped { 0.0 } else { self.scale }
     }

@@ -30,6 +30,7 @@ pub enum Gradient {
 impl Gradient {
     /// The size of the largest value; not a number where any is not.
     pub fn largest(&self) -> Result<f32> {
+        // `f32::max` would lose a NaN, which is what the caller asks about.
         let larger = |most: f32, x: f32| if x > most || x.is_nan() { x } else { most };
         match self {
             Gradient::Cpu(values) => Ok(values.iter().map(|x| x.abs()).fold(0.0, larger)),
@@ -110,6 +111,7 @@ impl GradAccumulator {
                 count += weight.elem_count();
                 count <= TOGETHER
             });
+            // At least one. Small weights go together, since with several processes every change is a message.
             let (some, others) = rest.split_at(more.count().max(1));
             rest = others;
             if let [(name, _)] = some

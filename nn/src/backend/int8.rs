@@ -9,7 +9,7 @@ use tealight_matmul as matmul;
 
 /// Values of a block.
 pub const BLOCK: u64 = matmul::BLOCK as u64;
-/// Bytes of a block.
+/// Bytes of a block: a scale in f16 and a signed byte for each value.
 pub const BLOCK_BYTES: u64 = matmul::BLOCK_BYTES as u64;
 
 /// Whether a weight of this shape can be in blocks: a matrix whose rows are whole blocks.

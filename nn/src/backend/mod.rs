@@ -82,7 +82,7 @@ pub(crate) struct Angles {
     pub(crate) sin: Vec<f32>,
 }
 
-/// Which way angles turn: the gradient of a rotation is its inverse.
+/// Which way angles turn: the gradient of a rotation is its transpose, the rotation back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     Forward,

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Tokens that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// How many.
+    /// Number of tokens.
     pub tokens: usize,
     /// Tokens before the first of them.
     pub past: usize,
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suffixes_see_their_prefix_and_themselves() {
+    fn suffixes_attend_to_their_prefix_and_themselves() {
         let mut packed = PackedSequences::default();
         let prefix = packed.push_prefix(3);
         packed.push_suffix(prefix, 2);

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes_of_other_sizes_find_the_buffers_of_those_before() {
+    fn passes_reuse_buffers_of_earlier_passes() {
         let pool: Arc<Pool> = Arc::default();
         let place = |rows: usize| {
             pool.begin(rows);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_is_not_lent_again_and_weights_have_buffers_of_their_own() {
+    fn buffers_in_use_are_not_given_again() {
         let pool: Arc<Pool> = Arc::default();
         pool.begin(10);
         let (one, other) = (pool.take(640), pool.take(640));

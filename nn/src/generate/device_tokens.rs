@@ -68,7 +68,7 @@ mod tests {
     use super::below_one;
 
     #[test]
-    fn a_number_below_one_stays_below_one() {
+    fn rounding_to_f32_stays_below_one() {
         assert_eq!(1.0f64.next_down() as f32, 1.0, "what rounding does");
         assert!(below_one(1.0f64.next_down()) < 1.0);
         assert_eq!(below_one(0.25), 0.25);

@@ -189,6 +189,8 @@ impl Batch<'_> {
         let mut cache = decoder.cache(prompts.len(), longest)?;
         let (hidden, last) = match prompts.as_slice() {
             [prompt] if prompt.len() > most => {
+                // A prompt longer than a pass goes through it piece by piece, each on the cache of those before;
+                // sampling reads the last piece's last token.
                 let mut of_piece = None;
                 for (index, piece) in prompt.chunks(most).enumerate() {
                     let packed = PackedSequences::piece(index * most, piece.len());

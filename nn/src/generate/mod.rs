@@ -55,7 +55,7 @@ pub struct Completion {
     /// temperature, after the filters. At temperature 0 (greedy) under the model itself.
     #[serde(with = "bits")]
     pub logp: Vec<f32>,
-    /// Why it ended.
+    /// What ended it: a stop token or the limit on tokens.
     pub finish: Finish,
 }
 

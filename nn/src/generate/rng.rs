@@ -33,6 +33,7 @@ pub struct RandomStream(ChaCha8Rng);
 impl RandomStream {
     /// The next number in [0, 1), of 53 random bits.
     pub fn uniform(&mut self) -> f64 {
+        // 53 bits are f64's significand: every value is exact and 1 is never reached.
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 

@@ -110,6 +110,8 @@ impl SamplingParams {
             return Ok((best as u32, ln(masses[best]) - ln(total)));
         }
         let total = filters.apply(&mut masses);
+        // Inverse CDF over what is left of the distribution; the log-probability is of the renormalised distribution
+        // too.
         let goal = stream.uniform() * total;
         let mut sum = 0f64;
         let mut chosen = None;
@@ -143,6 +145,7 @@ impl Filters {
             ids.iter().map(|id| f64::from(masses[*id])).sum()
         };
         if self.top_p < 1.0 {
+            // A share of what top-k left, as in vLLM.
             let goal = self.top_p * sum(&order[..keep], &*masses);
             let mut mass = 0.0;
             // The token that crosses the goal is kept.
@@ -153,6 +156,7 @@ impl Filters {
             });
             keep = below.count().max(1);
         }
+        // The most likely token has mass 1, so that min-p compares with masses as they are.
         keep = order[..keep].iter().filter(|id| masses[**id] >= self.min_p as f32).count().max(1);
         for id in &order[keep..] {
             masses[*id] = 0.0;
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_small_masses_count_as_much_as_they_are() {
+    fn many_small_masses_are_not_lost_in_sums() {
         const SMALL: f32 = 7e-8;
         let mut masses = vec![SMALL; 100_001];
         masses[0] = 1.0;

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_has_no_more_tokens_of_prompts_than_it_may() {
+    fn prompt_tokens_of_a_pass_are_limited() {
         let request = |key| SampleRequest { prompt: vec![1; 100], first: 0, count: 3, key };
         let requests: Vec<SampleRequest> = (0..300).map(request).collect();
         let (mut from, mut largest) = (0, 0);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_decodes_few_tokens_beyond_an_end() {
+    fn tokens_ahead_are_at_most_eight() {
         let ahead = [1, 24, 64, 200, 256, 4096].map(|most| Strides::for_length(most).ahead);
         assert_eq!(ahead, [1, 1, 2, 6, 8, 8]);
     }

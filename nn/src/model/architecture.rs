@@ -10,7 +10,7 @@ pub struct Architecture {
     /// Rows of the output layer that are used, from the first on: those of ids that have a token. Embeddings are often
     /// padded to more rows, which stand for nothing: such ids are not sampled and have no probability.
     pub output_size: usize,
-    /// D.
+    /// D, values of a token's hidden state.
     pub hidden_size: usize,
     /// Width of the feed-forward layer.
     pub intermediate_size: usize,
@@ -30,7 +30,7 @@ pub struct Architecture {
     pub rms_norm_eps: f64,
     /// Added to the weight of every norm: Gemma's weights are what they differ from 1.
     pub norm_offset: f64,
-    /// Where norms stand.
+    /// Placement of norms around the blocks of a layer.
     pub norms: NormPlacement,
     /// Whether queries and keys are normalised.
     pub qk_norm: QkNorm,
@@ -80,7 +80,7 @@ pub enum NormPlacement {
 /// Projections that are one matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fusion {
-    /// None.
+    /// Every projection has a matrix of its own.
     No,
     /// Gate and up: Granite 4.
     GateUp,
@@ -91,7 +91,7 @@ pub enum Fusion {
 /// Norms of queries and keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QkNorm {
-    /// None.
+    /// Neither queries nor keys are normed.
     No,
     /// Of every head: Qwen3, Gemma 3.
     Heads,
@@ -99,7 +99,7 @@ pub enum QkNorm {
     Whole,
 }
 
-/// The kind of a layer.
+/// What mixes the tokens of a layer: softmax attention or the gated delta rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayerKind {
     /// Softmax attention.
@@ -129,7 +129,7 @@ impl LayerKind {
     }
 }
 
-/// A rotary embedding.
+/// A rotary embedding: its base frequency and the scaling of positions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rope {
     /// Base of the frequencies.

@@ -61,6 +61,7 @@ impl Attention {
         let [mut q, mut k, mut v] = self.qkv.forward(backend, x, number)?;
         let mut gate = None;
         if let Some(dim) = self.gated {
+            // Query and gate of each head stand side by side: [N, H, 2 dim].
             gate = Some(backend.columns(&q, 2 * dim, dim..2 * dim)?);
             q = backend.columns(&q, 2 * dim, 0..dim)?;
         }
@@ -101,6 +102,7 @@ impl Attention {
         let (mut d_attended, mut d_gate) = (grad, None);
         if let Some(mut gate) = gate {
             let mut up = backend.copy(&attended.0)?;
+            // y = sigmoid(g) o: the gradients of g and o take the places of both operands.
             backend.gated_backward(Activation::Sigmoid, &mut gate, &mut up, &d_attended)?;
             (d_attended, d_gate) = (up, Some(gate));
         }
@@ -109,6 +111,7 @@ impl Attention {
             backend.attention_backward(pass, self.window, [&q, &k, &v], out, &d_attended)?;
         drop((q, k, v, attended, d_attended));
         if let Some([of_queries, of_keys]) = self.ropes {
+            // The steps of the forward pass backward: rotation (its transpose), norms of queries and keys, projections.
             backend.rope(pass, of_queries, &mut dq, Turn::Back)?;
             backend.rope(pass, of_keys, &mut dk, Turn::Back)?;
         }

@@ -13,6 +13,7 @@ pub fn mean(models: &[Weights]) -> Result<Weights> {
     let Some((first, others)) = models.split_first() else { bail!("there is nothing to average") };
     let share = 1.0 / models.len() as f64;
     let one = |(name, tensor): (&String, &Tensor)| -> Result<(String, Tensor)> {
+        // In f32: sums of bfloat16 lose what is below 1 / 256 of them.
         let mut sum = tensor.to_dtype(DType::F32)?;
         for other in others {
             let Some(tensor) = other.get(name).filter(|_| other.len() == first.len()) else {

@@ -101,7 +101,7 @@ mod tests {
     use super::fitting;
 
     #[test]
-    fn rows_fill_nine_tenths_of_what_is_free() {
+    fn rows_fill_nine_tenths_of_free_memory() {
         assert_eq!(fitting(256, 100, 0, 1), 90);
         assert_eq!(fitting(256, 100, 30, 2), 30);
         assert_eq!(fitting(16, 100, 30, 2), 16);

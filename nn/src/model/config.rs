@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn both_rope_layouts_mean_the_same() {
+    fn both_rope_layouts_give_equal_architectures() {
         let scaling = json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
             "high_freq_factor": 4.0, "original_max_position_embeddings": 64});
         let mut hub = config();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_refused_by_name() {
+    fn unsupported_settings_are_refused_by_name() {
         assert!(refusal("model_type", json!("mamba")).contains("mamba"));
         assert!(refusal("hidden_act", json!("gelu")).contains("gelu"));
         assert!(refusal("rope_scaling", json!({"type": "dynamic"})).contains("dynamic"));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_model_has_are_refused_before_anything_is_made() {
+    fn huge_sizes_are_refused_before_allocation() {
         for (key, value) in [
             ("num_hidden_layers", 1u64 << 40),
             ("vocab_size", 1 << 62),

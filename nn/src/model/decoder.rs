@@ -23,7 +23,7 @@ pub struct Decoder {
     pub(super) layers: Vec<Layer>,
     pub(super) norm: Norm,
     pub(super) head: Parameter,
-    /// Of [`Architecture::ropes`].
+    /// Tables of cosines and sines, one for each of [`Architecture::ropes`].
     pub(super) ropes: Arc<Vec<RopeTable>>,
     /// Keep the input of each layer alone for the backward pass, and compute the rest again.
     pub(super) recomputes: bool,
@@ -46,10 +46,12 @@ impl Decoder {
                 })
             })
             .collect::<Result<_>>()?;
+        // Tied weights share a name, under which the gradients of both uses add up.
         let head = match architecture.tied_embeddings {
             true => embedding.clone(),
             false => weight("lm_head.weight")?,
         };
+        // Rows that pad the vocabulary are no tokens: they take part in no softmax.
         let head = head.first_rows(architecture.output_size)?;
         let (eps, offset) = (architecture.rms_norm_eps, architecture.norm_offset);
         let rope = |rope| RopeTable::new(rope, architecture.rotary_dim);
@@ -75,7 +77,7 @@ impl Decoder {
         self.norm.weight.values.dtype()
     }
 
-    /// Where it is.
+    /// The device of its weights.
     pub fn device(&self) -> &Device {
         self.embedding.values.device()
     }
@@ -166,6 +168,7 @@ impl Decoder {
         for linear in self.layers.iter().flat_map(Layer::linears) {
             let Some(adapter) = &linear.adapter else { continue };
             let weight = int8::widened(&linear.weight.values)?;
+            // Added in f32 and rounded once: an adapter's part is often below a step of bf16.
             let wide = weight.to_dtype(DType::F32)? + adapter.product()?.to_dtype(DType::F32)?;
             merged.push((linear.weight.name.to_string(), wide?.to_dtype(weight.dtype())?));
         }

@@ -76,7 +76,9 @@ impl DeltaRule {
         x: impl FnOnce() -> Result<B::Array>,
         grads: &mut GradAccumulator,
     ) -> Result<B::Array> {
+        // Of silu(z) norm(delta(conv(x W^T))), factor by factor from the outside.
         let SavedDelta { inputs: [raw, mut gate, b, a], mixed, result } = saved;
+        // Computed again from the rule's result, which the norm's gradient reads in any case.
         let mut normed = backend.head_norm(&result, &self.norm)?;
         backend.gated_backward(Activation::Silu, &mut gate, &mut normed, &grad)?;
         let mut d_result = backend.zeros_like(&result)?;

@@ -18,7 +18,7 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// That of a device.
+    /// The GPU backend on a GPU, or where kernels are emulated; else the CPU backend.
     pub fn for_device(device: &Device) -> Self {
         let is_gpu = !device.is_cpu() || tealight_gpu::is_emulating();
         if is_gpu { BackendKind::Gpu } else { BackendKind::Cpu }

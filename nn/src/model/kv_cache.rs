@@ -185,6 +185,7 @@ impl KvCache {
         if tokens <= self.slots || self.slots == self.most {
             return Ok(());
         }
+        // Geometric growth: the copies of all growths are at most twice the last cache.
         let slots = tokens.max(self.slots + self.slots / 2).min(self.most);
         for tensor in layers.iter_mut().flatten().filter(|tensor| tensor.rank() == 3) {
             let (rows, _, width) = tensor.dims3()?;

@@ -37,7 +37,7 @@ enum Mixed<B: Backend> {
 #[derive(Debug, Clone)]
 struct Block {
     before: Option<Norm>,
-    /// The last projection.
+    /// The projection back to the residual stream, `o_proj` or `down_proj`.
     output: Linear,
     after: Option<Norm>,
     /// The factor of the result.
@@ -97,6 +97,7 @@ impl Block {
             self.output.forward_residual(backend, x, stream, number)?;
             return Ok(None);
         }
+        // stream += s norm(x W^T + b); the norm's gradient reads its input, which is returned.
         let mut out = self.output.forward(backend, x, number)?;
         let mut raw = None;
         if let Some(norm) = &self.after {
@@ -123,6 +124,7 @@ impl Block {
             self.output.weight_backward(backend, x, dx, number, grads)?;
             return self.output.input_backward(backend, dx, None, number);
         }
+        // A copy: `dx` itself goes on to the layers before, by the residual connection.
         let mut grad = backend.copy(dx)?;
         if self.scale != 1.0 {
             backend.scale(&mut grad, self.scale)?;
@@ -279,6 +281,7 @@ impl Layer {
         let At { backend, number, .. } = at;
         let saved = |stream: &mut B::Stream| saves.then(|| backend.saved(stream)).transpose();
 
+        // h = x + mix(norm(x)), then y = h + W_down (act(W_gate n) W_up n) with n = norm(h).
         let x = self.mixing.input(backend, stream)?;
         let input = saved(stream)?;
         let mixed = self.mixer.forward(at, &x, cache)?;
@@ -314,6 +317,8 @@ impl Layer {
         let inside = match saved.inside {
             Some(inside) => inside,
             None => {
+                // Gradient checkpointing: one more forward pass of this layer instead of its activations in memory for
+                // all layers.
                 let mut stream = backend.stream(&input)?;
                 let again = self.forward_saved(at, &mut stream)?;
                 again.inside.expect("just computed")
@@ -324,6 +329,8 @@ impl Layer {
         let [of_mixing, of_feed_forward] = results;
 
         let block = &self.feed_forward;
+        // y = x + f(norm(x)): dx = dy + J_norm^T J_f^T dy, so that `dx` keeps dy and each block adds its own part. The
+        // gated product [N, intermediate] is computed again: an element-wise step costs less than keeping it.
         let gated = backend.gated(self.activation, &gate, &up)?;
         let d_gated = block.result_backward(at, &gated, of_feed_forward, dx, grads)?;
         drop(gated);

@@ -69,6 +69,7 @@ impl Linear {
         to: Option<B::Array>,
         pass: Option<u64>,
     ) -> Result<B::Array> {
+        // y = x W^T + s (x A^T) B^T: dx = dy W + s (dy B) A.
         let dx = backend.linear_backward(grad, &self.weight, to)?;
         match &self.adapter {
             None => Ok(dx),

@@ -87,6 +87,7 @@ pub fn fresh(
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut weights = Weights::new();
     for (module, [out, inner]) in modules {
+        // Kaiming's bound with a = sqrt(5): sqrt(6 / (1 + 5) / in). With B = 0 only B has a gradient in the first step.
         let bound = 1.0 / (*inner as f64).sqrt();
         let mut uniform = || (f64::from(rng.next_u32()) + 0.5) / 4_294_967_296.0;
         let a = (0..rank * inner).map(|_| ((2.0 * uniform() - 1.0) * bound) as f32);
@@ -100,9 +101,9 @@ pub fn fresh(
 /// The adapter of one projection.
 #[derive(Debug, Clone)]
 pub(super) struct LowRank {
-    /// `[r, in]`.
+    /// Down-projection `[r, in]`.
     pub(super) a: Parameter,
-    /// `[out, r]`.
+    /// Up-projection `[out, r]`, zero at first.
     pub(super) b: Parameter,
     scale: f64,
     dropout: f64,
@@ -190,6 +191,7 @@ impl LowRank {
         grads: &mut GradAccumulator,
     ) -> Result<()> {
         self.with_dropped(backend, x, pass, |x| {
+            // With y = s B A x: dB = dy^T (s A x), dA = (s dy B)^T x. [N, r] is cheap to compute again.
             let low = self.scaled_product(backend, x)?;
             backend.weight_backward(&low, grad, &self.b, None, grads)?;
             let d_low = self.low_gradient(backend, grad)?;
@@ -209,6 +211,7 @@ impl LowRank {
         let Some(dropout) = self.dropout(pass) else {
             return backend.linear_backward(&low, &self.a, Some(dx));
         };
+        // The mask of the forward pass, from the same key.
         let more = backend.dropout(&backend.linear_backward(&low, &self.a, None)?, dropout)?;
         backend.add(&mut dx, &more)?;
         Ok(dx)

@@ -40,6 +40,8 @@ pub fn inverse_frequencies(rope: &Rope, rotary_dim: usize) -> Vec<f32> {
                 high_freq_factor,
                 original_max_positions,
             }) => {
+                // Rotations over the original context: pairs that turn often keep their frequency, slow ones are
+                // divided by the factor, those between are interpolated.
                 let turns = original_max_positions * wide / TAU;
                 let keep = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor);
                 let keep = keep.clamp(0.0, 1.0);
@@ -56,6 +58,8 @@ pub fn inverse_frequencies(rope: &Rope, rotary_dim: usize) -> Vec<f32> {
                 let place = |turns: f64| {
                     dim * (original_max_positions / (turns * TAU)).ln() / (2.0 * theta.ln())
                 };
+                // YaRN (arXiv 2309.00071): dimensions below `low` extrapolate, those above `high` interpolate
+                // positions.
                 let low = place(*beta_fast).floor().max(0.0);
                 let high = place(*beta_slow).ceil().min(dim - 1.0);
                 let ramp = (i as f64 - low) / (high - low).max(1e-3);
@@ -90,6 +94,7 @@ impl RopeTable {
             let growth = self.growth.map_or(1.0, |growth| growth.at(position) as f32);
             let magnitude = self.magnitude * growth;
             for frequency in &self.inverse_frequencies {
+                // A factor of cos and sin on queries and keys scales their product by its square: YaRN's temperature.
                 let (sin, cos) = sin_cos(position as f32 * frequency);
                 table.cos.push(cos * magnitude);
                 table.sin.push(sin * magnitude);

@@ -118,6 +118,8 @@ impl Scaling<'_> {
             bail!("yarn's `truncate` is not supported");
         }
         let factor = self.needed("factor")?;
+        // YaRN's temperature t of attention over a longer context: sqrt(1 / t) = 0.1 ln(factor) + 1. `mscale` scales
+        // its growth.
         let stretch = |mscale: f64| 0.1 * mscale * factor.max(1.0).ln() + 1.0;
         Ok(RopeScaling::Yarn {
             factor,

@@ -108,6 +108,7 @@ pub(super) fn backward<B: Backend>(
         backend.scale(&mut grad, architecture.logits_scale)?;
     }
     let mut dx = backend.zeros_like(&grad)?;
+    // From here `dx` is the gradient of the residual stream, which every layer adds to.
     backend.norm_backward(&last, &decoder.norm, &grad, &mut dx, grads)?;
     drop((grad, last));
     for (layer, saved) in decoder.layers.iter().zip(layers).rev() {
@@ -117,6 +118,7 @@ pub(super) fn backward<B: Backend>(
         return Ok(());
     }
     if architecture.embedding_scale != 1.0 {
+        // x = scale table[id], so that the table's gradient has the factor too.
         backend.scale(&mut dx, architecture.embedding_scale)?;
     }
     backend.embed_backward(&decoder.embedding, &ids, &dx, grads)

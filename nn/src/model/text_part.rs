@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_decides_whether_the_output_layer_is_tied() {
+    fn outer_config_decides_tied_embeddings() {
         for (whole, text, tied) in [
             (json!(true), json!(false), json!(true)),
             (json!(false), json!(true), json!(false)),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_part_is_taken_out_of_the_whole() {
+    fn text_config_is_extracted_with_family_defaults() {
         let text = json!({"model_type": "gemma3_text", "hidden_size": 8});
         let whole = json!({"model_type": "gemma3", "text_config": text, "eos_token_id": [1, 106],
             "vision_config": {"hidden_size": 4}});

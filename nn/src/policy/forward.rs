@@ -23,7 +23,7 @@ pub struct FullVocabulary<'a> {
 /// Another model's next-token distributions at the same positions.
 #[derive(Clone)]
 pub struct Base<'a> {
-    /// That model.
+    /// The other model, whose output layer gives its distributions.
     pub decoder: &'a Decoder,
     /// Its distributions at these positions.
     pub distributions: Distributions,
@@ -138,6 +138,7 @@ impl Policy {
             Ok::<_, candle_core::Error>(Candidates { tokens: likeliest.tokens, logp })
         });
         Ok(Forward {
+            // Leaves of Candle's graph: it differentiates the loss of [N] numbers alone, never a layer.
             logp: Var::from_tensor(&outputs.logp)?,
             entropy: Var::from_tensor(&outputs.entropy)?,
             base_divergence: base_divergence.transpose()?,
@@ -164,6 +165,7 @@ impl Policy {
         let mut gradient_of = |var: &Var| -> Result<Option<Tensor>> {
             outputs.remove(var).map(|grad| grad.detach().contiguous()).transpose()
         };
+        // An output that the loss does not read has no gradient there.
         let logp = match gradient_of(&forward.logp)? {
             Some(grad) => grad,
             None => Tensor::zeros(targets.len(), DType::F32, hidden.device())?,
@@ -188,6 +190,8 @@ impl Policy {
         let at = (targets.as_slice(), forward.temperature);
         let dx =
             self.decoder.logp_backward(hidden, at, &forward.logp_trace, &output_grads, grads)?;
+        // dL/d(output) [N] to dL/dh at the predicting positions, to dL/dh of all tokens (zero at the others), to
+        // weights.
         let dx = self.decoder.scatter(&dx, positions, *tokens)?;
         self.decoder.backward(forward.trace, &dx, grads)
     }

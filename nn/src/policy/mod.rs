@@ -54,6 +54,7 @@ impl Policy {
         for (name, tensor) in from {
             // A variable has a copy of its own; the tensor is dropped before the next is copied.
             let var = |dtype: DType| Var::from_tensor(&tensor.to_dtype(dtype)?.detach());
+            // An update of 1e-6 of a weight is below bf16's step of 2^-8: the optimizer writes the f32 copy.
             if is_half {
                 rounded.insert(name.clone(), var(DType::BF16)?);
             }
@@ -313,6 +314,7 @@ impl Batch {
                 let Some((_, seen)) = row.completion.split_last() else { continue };
                 let suffix = packed.push_suffix(prefix, seen.len());
                 ids.extend(seen);
+                // Token t is predicted at t - 1: the first of the completion at the prompt's last token.
                 positions.push(packed.range(prefix).end as u32 - 1);
                 positions.extend(packed.range(suffix).map(|position| position as u32));
                 targets.extend(&row.completion);

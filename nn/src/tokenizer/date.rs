@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn days_go_both_ways_and_only_real_ones_are_dates() {
+    fn days_round_trip_and_invalid_dates_are_refused() {
         for days in [-719_162, -1, 0, 59, 11_016, 20_783, 2_932_896] {
             assert_eq!(TemplateDate::from_days(days).days(), days);
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(super) fn check(bytes: &[u8]) -> Result<f64> {
     /// Most bytes that the rules of a decoder may make of one.
     const MOST: f64 = 64.0;
-    /// Most rules.
+    /// Most rules of a decoder.
     const MOST_RULES: usize = 64;
     fn count(rule: &Value) -> usize {
         1 + rule["decoders"].as_array().into_iter().flatten().map(count).sum::<usize>()

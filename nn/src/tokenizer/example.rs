@@ -8,9 +8,9 @@ use super::HubTokenizer;
 /// The tokens of a prompt, and those of the completion that is imitated, which ends with a stop token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
-    /// The prompt.
+    /// Token ids of the prompt.
     pub prompt: Vec<u32>,
-    /// The completion.
+    /// Token ids of the completion, the stop token last.
     pub completion: Vec<u32>,
 }
 

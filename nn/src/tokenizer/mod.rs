@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_no_context_holds_is_not_tokenized() {
+    fn oversized_texts_are_not_tokenized() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/countdown");
         let tokenizer = HubTokenizer::load(&source).unwrap();
         let message =

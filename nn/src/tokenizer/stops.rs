@@ -12,9 +12,9 @@ const ANSWER: &str = "ANSWERED_BEFORE_THE_END_OF_TURN";
 /// A token that ends a completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopToken {
-    /// Its id.
+    /// Token id, as the vocabulary numbers it.
     pub id: u32,
-    /// Its text.
+    /// Token text, such as `<|im_end|>`.
     pub text: String,
     /// What names it: files, or the chat template.
     pub sources: Vec<&'static str>,

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_come_whole() {
+    fn multibyte_characters_are_not_split() {
         let mut stream = TextStream::new(&Bytes);
         let parts: Vec<String> = "aé日b".bytes().map(|b| stream.push(b.into()).unwrap()).collect();
         assert_eq!(parts, ["a", "", "é", "", "", "日", "b"]);

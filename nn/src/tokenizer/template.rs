@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_runs_on_fuel_and_writes_so_much() {
+    fn template_steps_and_output_are_limited() {
         assert_eq!(render("{{ bos_token }}{{ messages[0].content }}").unwrap(), "<s>Hi");
         let loops = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}";
         let error = format!("{:#}", render(loops).unwrap_err());

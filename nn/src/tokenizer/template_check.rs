@@ -14,7 +14,7 @@ use minijinja::syntax::SyntaxConfig;
 
 /// Longest tag, in bytes. The longest of the templates that models come with have some 2,000.
 pub(super) const MAX_TAG: usize = 16 << 10;
-/// Most tags.
+/// Most tags of a template.
 pub(super) const MAX_TAGS: usize = 10_000;
 
 /// A token of a tag, as far as namespaces are concerned.
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_templates_pass_and_endless_ones_do_not() {
+    fn honest_templates_pass_and_endless_ones_are_refused() {
         let syntax = SyntaxConfig::default();
         for honest in [
             "{% for m in messages %}{{ m['content'] }}{% endfor %}",

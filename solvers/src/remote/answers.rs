@@ -159,7 +159,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn thoughts_that_a_server_strips_are_known_of() {
+    fn stripped_thoughts_are_detected() {
         let body = json!({"choices": [
             {"message": {"content": "4", "reasoning_content": "2 + 2"}, "finish_reason": "stop"},
             {"message": {"content": null, "reasoning_content": "2 +"}, "finish_reason": "length"},

@@ -16,7 +16,7 @@ use tealight_system::http::{self, body, described};
 
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause.
+/// Longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a server may take to say what it is.
 const QUESTION: Duration = Duration::from_secs(30);

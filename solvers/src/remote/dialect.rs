@@ -16,9 +16,9 @@ use tealight_nn::generate::SamplingParams;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
-    /// vLLM.
+    /// vLLM's OpenAI-compatible server.
     Vllm,
-    /// SGLang.
+    /// SGLang's OpenAI-compatible server.
     Sglang,
     /// llama.cpp's llama-server.
     #[value(name = "llama.cpp", alias = "llamacpp", alias = "llama-cpp")]
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_known_by_its_models() {
+    fn dialect_is_read_from_the_models_owner() {
         let owned = |owner: &str| Dialect::of_models(&json!({"data": [{"owned_by": owner}]}));
         assert_eq!(owned("vllm"), Some(Dialect::Vllm));
         assert_eq!(owned("llamacpp"), Some(Dialect::LlamaCpp));

@@ -83,7 +83,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_server_is_refused_only_for_what_it_says() {
+    fn server_is_refused_only_for_reported_values() {
         let with_paths = |paths: &[&str]| {
             let paths: serde_json::Map<_, _> =
                 paths.iter().map(|path| ((*path).to_owned(), json!({}))).collect();

@@ -52,6 +52,7 @@ fn kl_from_filtered(base: &[f64], model: &[f64]) -> f64 {
     let top = base.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let log_validity = top + base.iter().map(|a| (a - top).exp()).sum::<f64>().ln();
     let term = |(a, pi): (&f64, &f64)| {
+        // p*(y) = a(y) / A on correct answers.
         let log_p = a - log_validity;
         log_p.exp() * (log_p - pi)
     };

@@ -25,17 +25,17 @@ const REJECTION: u64 = u64::MAX - 1_000_000;
 /// The result of rejection sampling: `results.json`.
 #[derive(Serialize)]
 pub struct Rejection {
-    /// The model.
+    /// Name of the model.
     pub model: String,
     /// The problems' name.
     pub dataset: String,
-    /// How many.
+    /// Number of problems.
     pub problems: usize,
     /// Right answers wanted of each.
     pub wanted: usize,
     /// Share of answers that were correct, mean over problems.
     pub acceptance_rate: f64,
-    /// Right answers kept.
+    /// Correct answers kept, all problems together.
     pub accepted: usize,
     /// Answers sampled.
     #[serde(rename = "drawn")]
@@ -46,7 +46,7 @@ pub struct Rejection {
     pub distinct: f64,
     /// Estimate of KL(p* || g') in nats, mean over the problems it could be made for.
     pub kl_pstar_guard: Option<Estimate>,
-    /// Those problems.
+    /// Number of problems it could be made for.
     pub kl_problems: usize,
     /// The result of each problem.
     pub per_problem: Vec<Rejected>,
@@ -149,7 +149,8 @@ fn distances(
         let Some(log_rate) = rejected.log_acceptance_rate().filter(|_| is_solved) else { continue };
         let gap = mean_gap(&session.scorer(), prompt, chosen, draw.params.temperature)?;
         let right = held_out.iter().filter(|sample| sample.is_correct()).count();
-        // Haldane's and Anscombe's logarithm of a share, which half a count keeps finite.
+        // Haldane's and Anscombe's logarithm of a share: half a count keeps it finite, and in both sums cancels the
+        // bias of order 1 / n.
         let log_z = ((right as f64 + 0.5) / (held_out.len() as f64 + 0.5)).ln();
         distances.push(gap - log_z + log_rate);
     }

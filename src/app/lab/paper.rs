@@ -38,7 +38,7 @@ pub struct PaperReport {
     pub tables: Vec<ClaimTable>,
     /// What results.json holds.
     pub json: Value,
-    /// The page.
+    /// Path of the report page.
     pub page: PathBuf,
 }
 

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_world_is_refused_with_the_reason() {
+    fn invalid_worlds_are_refused_with_the_reason() {
         for (text, reason) in [
             ("symbols = [\"a\", \"a\"]\nlength = 2\nright = \"a\"", "different"),
             ("symbols = [\"a\", \"b\"]\nlength = 60\nright = \"a\"", "more than"),

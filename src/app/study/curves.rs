@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_that_are_spelled_otherwise_are_noticed() {
+    fn unlisted_correct_answers_are_detected() {
         let listed = |mass: f64| ListedProblem { logp: vec![mass.ln()], total: Some(1) };
         let tally = |correct: usize| Tally { samples: 32, correct, ..Tally::default() };
         let problems: Vec<ListedProblem> = (0..80).map(|_| listed(0.25)).collect();

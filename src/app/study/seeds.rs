@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_are_numbers_and_ranges() {
+    fn seeds_are_read_as_numbers_and_ranges() {
         let all = ["3", "0..2", "1"].map(|text| seeds(text).unwrap());
         assert_eq!(distinct(&all), [3, 0, 1, 2]);
         assert!(seeds("3..2").is_err() && seeds("x").is_err() && seeds("0..5000").is_err());

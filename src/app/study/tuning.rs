@@ -56,6 +56,7 @@ impl Tuning {
             if all.len() * settings.len() > MOST {
                 bail!("`{self}`: more than {MOST} configurations of one objective");
             }
+            // The product of the braces: each value with every configuration so far.
             let each = |one: &Configuration| {
                 settings.iter().map(|setting| one.clone().with(setting)).collect::<Vec<_>>()
             };
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_again() {
+    fn printed_configurations_read_back_equal() {
         for text in [
             "grpo",
             "forward-kl@{0.1,0.3}",
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_means_the_same() {
+    fn table_and_list_give_the_same_names() {
         #[derive(Deserialize)]
         struct File {
             #[serde(deserialize_with = "read")]
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_reason() {
+    fn invalid_configurations_are_refused_with_the_reason() {
         for (text, reason) in [
             ("grpo@{1,2}", "grpo@{learning-rate=1}"),
             ("js@0.1", "in braces"),

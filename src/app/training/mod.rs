@@ -78,11 +78,11 @@ pub struct TrainOptions {
 /// A run that is done.
 #[derive(Debug, Clone, Serialize)]
 pub struct Trained {
-    /// Steps.
+    /// Training steps done, those before a resume included.
     pub global_step: usize,
     /// Completions sampled, those of the base included.
     pub num_completions: usize,
-    /// Tokens sampled.
+    /// Tokens sampled, all steps together.
     pub num_tokens: usize,
     /// Steps whose gradient was not finite.
     pub skipped_steps: usize,

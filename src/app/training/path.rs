@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_run_has_as_many_points_and_ends_with_one() {
+    fn runs_have_the_asked_points_and_end_with_one() {
         for (steps, count) in [(60, 4), (30, 4), (7, 3), (3, 3), (2, 5), (1, 1), (15, 4)] {
             let points = PathPoints { steps, count };
             let reached = points.reached(steps);

@@ -36,7 +36,7 @@ pub struct Case {
     pub line: usize,
     /// The gold answer.
     pub gold: String,
-    /// The answer.
+    /// The answer that is judged.
     pub answer: String,
     /// The verifier's verdict.
     pub verdict: Kind,

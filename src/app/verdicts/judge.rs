@@ -51,7 +51,7 @@ impl Pair {
 pub enum Text {
     /// A text.
     String(String),
-    /// A number.
+    /// A JSON number, read as its text.
     Number(serde_json::Number),
 }
 
@@ -68,7 +68,7 @@ impl Text {
 /// The five kinds of verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Right.
+    /// The answer is correct.
     Correct,
     /// An answer was found and it is wrong.
     Wrong,
@@ -126,7 +126,7 @@ impl From<Outcome> for Kind {
 pub struct Judged {
     /// The line, without a line feed.
     pub json: String,
-    /// Its kind.
+    /// Kind of the verdict, which metrics count.
     pub kind: Kind,
 }
 

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_recipe_s_file_says_what_the_recipe_says() {
+    fn recipe_files_parse_to_their_recipe() {
         let known = ["train", "study"].map(|name| schema::of_command(name).expect("a command"));
         for id in SHOWN.split(' ') {
             assert!(known.iter().any(|schema| schema["properties"][id].is_object()), "{id}");

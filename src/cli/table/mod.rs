@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wide_table_goes_on_below_with_its_first_column() {
+    fn wide_tables_continue_below_with_their_first_column() {
         let header = std::iter::once("objective".to_string())
             .chain((0..9).map(|column| format!("a header of several words {column}")));
         let row = std::iter::once("grpo@learning-rate=2.5e-5".to_string())

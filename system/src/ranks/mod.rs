@@ -33,7 +33,7 @@ const CHUNK: usize = 1 << 22;
 pub trait Link: Send + Sync {
     /// Which one this is, from 0.
     fn rank(&self) -> usize;
-    /// How many there are.
+    /// Number of ranks.
     fn size(&self) -> usize;
     /// Which one this is on its machine, and how many are there.
     fn local(&self) -> (usize, usize);
@@ -78,7 +78,7 @@ impl Ranks {
         self.0.as_ref().map_or(0, |link| link.rank())
     }
 
-    /// How many there are.
+    /// Number of ranks.
     pub fn size(&self) -> usize {
         self.0.as_ref().map_or(1, |link| link.size())
     }
@@ -145,7 +145,7 @@ impl Ranks {
         Ok(all.iter().map(|bytes| pod_collect_to_vec(bytes)).collect())
     }
 
-    /// Waits for all.
+    /// Waits until all ranks have called this.
     pub fn wait(&self) -> Result<()> {
         self.gather_numbers::<u8>(vec![]).map(drop)
     }
@@ -156,6 +156,7 @@ impl Ranks {
         let Some(link) = &self.0 else { return Ok(()) };
         let size = link.size();
         for values in values.chunks_mut(CHUNK) {
+            // Reduce-scatter, then all-gather: every rank adds up one part and hands its sums to all.
             let part = values.len().div_ceil(size);
             let mut all = vec![0.0; part * size];
             all[..values.len()].copy_from_slice(values);

@@ -30,7 +30,7 @@ const MAX_ADDRESSES: usize = 1 << 20;
 pub struct Membership {
     /// Which one it is, from 0.
     pub rank: usize,
-    /// How many there are.
+    /// Number of ranks in the launch.
     pub size: usize,
     /// Where the launcher waits.
     pub rendezvous: SocketAddr,

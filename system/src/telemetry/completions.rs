@@ -19,7 +19,7 @@ pub struct Logged {
     pub prompt: String,
     /// The model's text.
     pub completion: String,
-    /// Its reward.
+    /// Reward that the verifier gave.
     pub reward: f64,
     /// The advantage of its first token.
     pub advantage: f64,
@@ -27,7 +27,7 @@ pub struct Logged {
     pub verdict: String,
     /// Whether it ended by itself.
     pub is_finished: bool,
-    /// Its tokens.
+    /// Number of tokens.
     pub tokens: usize,
 }
 

@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_counts_the_unit_under_way() {
+    fn remaining_time_includes_the_current_unit() {
         assert_eq!(left((0, 0.0), 8, 30.0, [500, 0]), None);
         // Two of four took 20 s and 100 tokens; the third has half of its 50.
         assert_eq!(left((2, 20.0), 4, 25.0, [125, 100]), Some(15.0));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_sizes_are_readable() {
+    fn times_and_sizes_have_short_units() {
         assert_eq!(
             (clock(59.6), clock(61.0), clock(7260.0)),
             ("1m00s".into(), "1m01s".into(), "2h01m".into())

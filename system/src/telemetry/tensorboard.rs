@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use tealight_datasets::output;
 
-/// One event file.
+/// An event file of TensorBoard, written record by record.
 pub struct EventFile {
     file: File,
     path: PathBuf,

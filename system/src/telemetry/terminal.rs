@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_acts_on_goes_through() {
+    fn control_characters_are_escaped() {
         assert_eq!(escaped("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(
             escaped("\u{1b}[2J\u{9b}31m\0\r\u{7f}"),

@@ -34,6 +34,7 @@ impl<R: Real> Complex<R> {
         if o.im.is_zero() {
             return Some(Self { re: self.re.div(&o.re), im: self.im.div(&o.re) });
         }
+        // a / b = a conj(b) / |b|^2.
         let size = o.re.mul(&o.re).add(&o.im.mul(&o.im));
         let conjugate = Self { re: o.re.clone(), im: R::of_f64(0.0).sub(&o.im) };
         let above = self.mul(&conjugate);
@@ -79,6 +80,7 @@ impl<R: Real> Complex<R> {
         if self.im.is_zero() {
             return Some(Self::real(size));
         }
+        // e^(x + iy) = e^x (cos y + i sin y).
         Some(Self { re: size.mul(&self.im.cos()?), im: size.mul(&self.im.sin()?) })
     }
     pub(super) fn ln(&self) -> Option<Self> {
@@ -86,6 +88,7 @@ impl<R: Real> Complex<R> {
         if size.is_zero() {
             return None;
         }
+        // ln z = ln |z| + i arg z, the principal branch.
         Some(Self { re: size.ln()?, im: self.angle()? })
     }
     pub(super) fn times(&self, factor: f64) -> Self {

@@ -95,6 +95,7 @@ fn bounded(value: &RBig, fuel: &mut Fuel) -> Option<()> {
 
 fn power(base: &RBig, exponent: &RBig, fuel: &mut Fuel) -> Option<RBig> {
     if !exponent.is_int() {
+        // b^(n / d) is the d-th root of b to the n, where that root is rational.
         let degree: u64 = exponent.denominator().try_into().ok()?;
         let root = exact_root(base, degree)?;
         return power(&root, &RBig::from(exponent.numerator().clone()), fuel);
@@ -222,6 +223,7 @@ fn binomial(n: u64, k: u64, fuel: &mut Fuel) -> Option<RBig> {
     fuel.spend(k as u32)?;
     let mut product = UBig::ONE;
     for i in 0..k {
+        // Before this step binomial(n, i): the division leaves no remainder.
         product = product * UBig::from(n - i) / UBig::from(i + 1);
         fuel.spend(product.bit_len() as u32 / 64)?;
     }

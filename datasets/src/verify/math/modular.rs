@@ -140,5 +140,6 @@ fn raise(base: u64, mut exponent: u64, prime: u64) -> u64 {
 }
 
 fn inverse(a: u64, prime: u64) -> Option<u64> {
+    // Fermat: a^(p - 2) a = 1.
     (!a.is_multiple_of(prime)).then(|| raise(a, prime - 2, prime))
 }

@@ -139,6 +139,7 @@ pub(super) fn is_written(digits: &str, value: &RBig) -> bool {
 /// The sum of a repeated group of digits after `places` decimals.
 fn tail(cycle: &str, places: usize) -> Option<RBig> {
     let above = IBig::from_str_radix(cycle, 10).ok()?;
+    // cycle (10^-n + 10^-2n + ...) = cycle / (10^n - 1), moved right by `places`.
     let below = (UBig::from(10_u8).pow(cycle.len()) - UBig::ONE) * UBig::from(10_u8).pow(places);
     Some(RBig::from_parts(above, below))
 }

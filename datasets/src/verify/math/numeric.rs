@@ -62,6 +62,7 @@ impl Evaluation<'_> {
             && count.unsigned_abs() <= 4096
         {
             self.fuel.spend(64)?;
+            // By squaring: whole powers of negative numbers stay real, which e^(n ln b) does not keep.
             let mut result = Complex::real(R::of_f64(1.0));
             let (mut square, mut left) = (base, count.unsigned_abs());
             while left > 0 {
@@ -205,6 +206,7 @@ pub(super) fn agree(
     values: &BTreeMap<String, f64>,
     fuel: &mut Fuel,
 ) -> Option<bool> {
+    // What differs in f64 differs; only what agrees there is worth 256 bits.
     if !agree_in::<f64>(a, b, values, fuel)? {
         return Some(false);
     }
@@ -258,6 +260,7 @@ fn agree_in<R: Real>(
 ) -> Option<bool> {
     let mut evaluation = Evaluation { values, fuel, scale: i64::MIN / 4 };
     let (a, b) = (evaluation.evaluate::<R>(a)?, evaluation.evaluate::<R>(b)?);
+    // Sums cancel: a difference below the rounding of the largest summand is none.
     let scale = evaluation.scale.max(a.exponent()).max(b.exponent());
     let difference = a.sub(&b);
     let is_zero = difference.re.is_zero() && difference.im.is_zero();

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gold_answers_have_kinds() {
+    fn kinds_of_gold_answers_are_named() {
         for (gold, kind) in [
             ("#### 72", "a number"),
             ("x^2+1", "an expression"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_say_why() {
+    fn verdicts_have_reasons() {
         for (gold, completion, words) in [
             ("\\frac{1}{2}", "\\boxed{0.5}", "the values are equal"),
             ("7", "\\boxed{7}", "the texts are the same"),

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_numbers() {
+    fn number_words_are_read_exactly() {
         for (words, above, below) in [
             ("five", 5, 1),
             ("Twenty-one", 21, 1),

@@ -41,17 +41,17 @@ pub(super) enum Constant {
 /// A relation between two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// =
+    /// `=`
     Equal,
-    /// <
+    /// `<`
     Less,
-    /// <=
+    /// `<=`
     AtMost,
-    /// >
+    /// `>`
     More,
-    /// >=
+    /// `>=`
     AtLeast,
-    /// !=
+    /// `!=`
     Unequal,
 }
 

@@ -259,6 +259,7 @@ fn is_rounding(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
         }
         _ => return false,
     };
+    // Half a unit of the last decimal that is written.
     let half = RBig::from_parts(1.into(), dashu_int::UBig::from(10_u8).pow(digits as usize))
         / RBig::from(2);
     if let Some(exact) = rational(exact, fuel) {

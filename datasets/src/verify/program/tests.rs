@@ -25,7 +25,7 @@ const GRADER: &str = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,
     *) echo "{\"request\":$n,\"verdict\":\"wrong\",\"why\":\"not 7\"}" ;; esac; done"#;
 
 #[test]
-fn a_program_judges_and_its_failures_are_not_zeros() {
+fn program_failures_are_unjudged_not_zero() {
     let program = Program::new(&format!("timeout=1:{GRADER}")).unwrap();
     assert_eq!(program.verify(&problem(), "7"), Verdict::correct("seven", "7"));
     assert_eq!(program.verify(&problem(), "8"), Verdict::because("not 7".into()));
@@ -45,7 +45,7 @@ fn a_program_judges_and_its_failures_are_not_zeros() {
 }
 
 #[test]
-fn a_program_lists_features_and_not_too_many() {
+fn program_features_are_limited() {
     let program = Program::new(GRADER).unwrap();
     let features = Features::new(vec!["tactic:ring".into(), "tactic:simp".into()]).unwrap();
     let made = Verdict::with_features("c", "7", features);
@@ -69,7 +69,7 @@ fn extra_output_lines_are_reported() {
 }
 
 #[test]
-fn a_program_that_does_not_read_is_no_reason_to_wait_for_ever() {
+fn program_that_reads_nothing_times_out() {
     let program = Program::new("timeout=1:sleep 30").unwrap();
     let long = "x".repeat(1 << 20);
     assert!(matches!(program.verify(&problem(), &long), Verdict::Unjudged { .. }));
@@ -88,7 +88,7 @@ fn runs(mark: &str) -> bool {
 }
 
 #[test]
-fn a_program_that_timed_out_is_gone_with_its_children() {
+fn timed_out_program_is_killed_with_its_children() {
     let mark = format!("{}", 86_000 + std::process::id() % 1000);
     // The command itself, a child of it in the background, and a busy one.
     let command = format!("timeout=0.2:sleep {mark}.5 & while :; do sleep {mark}.25; done");
@@ -117,7 +117,7 @@ fn many_threads_get_their_own_answers() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_commands_and_outputs_are_refused() {
     assert!(Program::new("timeout=1e19:cat").is_err());
     assert!(Program::new(" ").is_err() && Program::new("timeout=x:cat").is_err());
     let cat = Program::new("cat").unwrap();
@@ -125,7 +125,7 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn a_program_grades_between_0_and_1_and_no_further() {
+fn program_rewards_outside_0_to_1_are_unjudged() {
     let grade = |program: &Program, completion: &str| {
         program.grade(&problem(), CompletionText { full: completion, answer: None })
     };

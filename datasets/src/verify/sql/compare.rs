@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_is_that_of_its_script() {
+    fn rules_match_the_benchmarks_scripts() {
         let plain = "SELECT a, b FROM t";
         let ordered = "SELECT a, b FROM t ORDER BY a";
         let same = |compare: Compare, gold: &str, a: &[&[i64]], b: &[&[i64]]| {

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_is_taken_apart() {
+    fn query_features_are_its_clauses() {
         let joined = |query: &str| -> String {
             let all: Vec<String> = features(query).into();
             all.join(", ")

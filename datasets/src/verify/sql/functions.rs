@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn guarded_functions_and_collations_say_what_those_of_sqlite_say() {
+    fn guarded_functions_and_collations_equal_sqlites() {
         let (plain, guarded) =
             [(); 2].map(|()| Connection::open_in_memory().expect("a database")).into();
         let budget = Arc::new(Budget::new());

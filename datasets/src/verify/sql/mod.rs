@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn results_decide_and_spelling_does_not() {
+    fn queries_are_judged_by_result_not_spelling() {
         let sql = Sql::from_scripts();
         let gold = "SELECT name FROM pets WHERE kind = 'dog' AND age > 3";
         for right in [

@@ -18,7 +18,7 @@ pub struct FolderFile {
     pub name: String,
     /// Where its contents are, links followed.
     pub path: PathBuf,
-    /// Its size.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 

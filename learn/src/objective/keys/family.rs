@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_member_does_not_have_is_refused() {
+    fn keys_of_other_members_are_refused() {
         for (text, reason) in [
             ("divergence:none:0.1", "`weight` has no effect"),
             ("divergence:reverse-kl:rehearsal=stored", "`rehearsal` has no effect"),

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_mean_nothing_are_refused() {
+    fn invalid_ends_are_refused_with_the_reason() {
         for (text, reason) in [
             ("grpo:beta-end=1", "needs a divergence"),
             ("alpha-dpg:0.5:beta-end=1", "p-star"),

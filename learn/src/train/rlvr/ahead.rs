@@ -51,6 +51,7 @@ impl Ahead {
         scope.spawn(move || {
             let mut round = self.first_round;
             for step in self.first_step..steps {
+                // Sampled with weights at most `max_staleness` steps older than those that train on it.
                 let Some(published) = self.wait_for(step.saturating_sub(self.max_staleness)) else {
                     break;
                 };

@@ -60,6 +60,8 @@ impl TokenBatch {
         let weights = |part| completion_weights(plan, &offsets, &counts, part, settings);
         let weights: Vec<f64> = mini_batches.iter().flat_map(weights).collect();
         let mut weight = offsets.spread(&weights);
+        // Importance weights multiply the weights, not the normaliser: it counts tokens, and the estimate stays linear
+        // in them.
         if let Some(importance) = &scored.importance {
             weight.iter_mut().zip(importance).for_each(|(weight, x)| *weight *= x);
         }
@@ -175,6 +177,8 @@ fn completion_weights(
 ) -> Vec<f64> {
     let (lengths, counts) = (offsets.slice(part.clone()).lengths(), &counts[part.clone()]);
     let counted = || lengths.iter().zip(counts).filter(|(_, counts)| **counts);
+    // Totals of the whole mini-batch and not of a micro-batch: a mean of means would count the tokens of short ones
+    // more.
     let normaliser = Normaliser {
         tokens: counted().map(|(length, _)| length).sum::<usize>().max(1),
         sequences: counted().count().max(1),
@@ -200,6 +204,7 @@ fn apply_covariance(
     let tokens = select_tokens(covariance, advantage, &widened(behavior_logp), || stream.uniform());
     match covariance {
         Covariance::Clip { .. } => {
+            // Clip-Cov detaches a token; without advantage it has no policy gradient.
             tokens.into_iter().for_each(|token| advantage[token] = 0.0);
             None
         }

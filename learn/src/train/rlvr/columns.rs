@@ -43,7 +43,7 @@ impl Columns {
         }
     }
 
-    /// The values of one completion.
+    /// The tokens' values of one completion in a flat column.
     pub(super) fn completion_values<'a>(&self, column: &'a [f64], completion: usize) -> &'a [f64] {
         &column[self.offsets.span(completion..completion + 1)]
     }

@@ -42,6 +42,7 @@ impl Deferral {
             return Self::default();
         }
         let passes = || micro_batches(sequences, run.config.settings.micro_batch_tokens);
+        // The baseline of the penalty-to-go is the mean of the group's others, which must be in the same pass.
         let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
             passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
         };
@@ -144,6 +145,7 @@ impl Deferred {
             None => None,
             Some(correction) => {
                 let policy_logp = on_host(&pass.logp.detach())?;
+                // With one update a step and no dropout, the training pass has the policy before the step.
                 let log_ratios = log_ratios(&policy_logp, &columns.behavior_logp);
                 let corrected = correction.weigh(&columns.offsets, &log_ratios);
                 columns.behavior_logp = policy_logp;

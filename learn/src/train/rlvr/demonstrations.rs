@@ -93,6 +93,7 @@ pub(super) fn rows(
         // Completions of a group often share a demonstration.
         let mut known: HashMap<String, Vec<u32>> = HashMap::new();
         let mut stream = rng_key.stream(step as u64, group.problem as u64);
+        // One draw for a group: with a solution of the base all its completions share the teacher's prompt.
         let first = stream.uniform();
         for own in 0..group.rollouts.len() {
             let sequence = &sequences[rows.len()];

@@ -116,6 +116,7 @@ fn add_rollouts(
             loss.total = (loss.total + vocabulary)?;
         }
         if share != 1.0 {
+            // Weights are of the whole step's totals, so that micro-batches add up to the gradient of one large batch.
             loss.total = (loss.total * share)?;
         }
         stats.loss += scalar(&loss.total)?;
@@ -129,6 +130,7 @@ fn add_rollouts(
     }
     for (completions, _) in rank_passes(run, batch, &zero_gradient, dropout_counter) {
         let sequences = at(&batch.sequences, &completions);
+        // These completions only count in the logged means: a forward pass is enough.
         let scores = token_logp(run.policy.decoder(), &sequences, temperature)?;
         let micro_batch = batch.finish(&completions, &(&scores).into())?;
         let tensors = finished(&completions, &micro_batch)?;
@@ -142,6 +144,7 @@ fn add_rollouts(
         let weights: Vec<_> = weights.map(|(name, weight)| (name.as_str(), weight)).collect();
         grads.change(&weights, &mut |_| Ok(()))?;
     }
+    // Means over the tokens of a mini-batch; the updates of a step, added up, come to their mean.
     let each = 1.0 / (batch.tokens(mini_batch) * update.count) as f64;
     measured.entropy *= each;
     measured.clipped *= each;

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_trouble_is_told_once_with_its_fix() {
+    fn each_warning_is_given_once_with_its_fix() {
         type Change = fn(&mut Metrics);
         let troubles: [(&str, usize, Change); 8] = [
             ("every completion of a group was wrong", DEAD_STEPS, |m| {

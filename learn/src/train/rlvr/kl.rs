@@ -45,6 +45,7 @@ pub(super) fn compare_with_base(
     let base_logp = scorer.base_logp(&few)?;
     let few = offsets.select(&indices);
     let policy_logp = offsets.gather(policy_logp, &indices);
+    // k1: E_pi[log pi - log a] over whole completions is KL(pi || a), without bias; it can be negative in a sample.
     let pairs = few.split(&policy_logp).zip(few.split(&base_logp));
     (metrics.kl, metrics.kl_stderr) = mean(pairs.map(|(p, a)| sum(p) - sum(a)).collect());
     Ok(None)

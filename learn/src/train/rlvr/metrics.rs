@@ -247,6 +247,7 @@ impl Metrics {
                 }
                 let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
                 let squares: f64 = rewards.iter().map(|r| (r - mean) * (r - mean)).sum();
+                // The sample deviation, as the advantages divide by it.
                 (squares / (rewards.len() as f64 - 1.0)).sqrt()
             })
             .collect();

@@ -74,6 +74,7 @@ fn stored_evidence(run: &Run<'_>, prompts: &[usize]) -> Result<Vec<Evidence>> {
     let samples = run.config.settings.num_generations;
     let halves = |problem: &usize| {
         let prompt = &run.presamples?.prompts[*problem];
+        // Prompts count where the first half has a correct completion: Z of the same half would be too large.
         let (first, others) = prompt.samples.split_at(prompt.samples.len().div_ceil(2));
         Some((prompt, first, others))
     };

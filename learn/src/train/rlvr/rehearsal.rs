@@ -32,6 +32,7 @@ impl<'a> RehearsalBatch<'a> {
         let most = run.config.settings.rehearsal_batch_size.min(all.len());
         let left = (most as f64 * run.coefficients(step).rehearsal).round() as usize;
         let Update { number, count, .. } = update;
+        // Ends are rounded, not sizes: the updates of a step together have each of `left` completions once.
         let part = left * number / count..left * (number + 1) / count;
         let range = step * most + part.start..step * most + part.end;
         let seed = run.config.seed ^ REHEARSAL_SEED;
@@ -84,6 +85,7 @@ pub(super) fn add_stored(
                 run.plan.stored_loss(&inputs(StoredWeight::Samples { weight, log_weight }))?
             }
         };
+        // Samples of a target count whole, rehearsed completions token by token.
         let divisor = if run.plan.matching().is_some() { items.len() } else { tokens * updates };
         stats.logp += scalar(&forward.logp().detach().sum_all()?)? / (tokens * updates) as f64;
         stats.clamped += loss.cut / divisor as f64;
@@ -123,6 +125,7 @@ fn sample_weights(
         let beta = run.beta(item.problem, step);
         let log_weight = matching.target.log_weight(item.is_correct, validity, beta);
         let (weight, log_weight) = matching.weigh(log_weight);
+        // The mean over the step's samples of (p / a) times the loss: E_a[(p / a) ..] = E_p[..].
         (weight / count as f64, log_weight)
     };
     items.iter().map(weigh).unzip()

@@ -20,7 +20,7 @@ const MAX_ROUNDS: usize = 10;
 pub(super) struct Rollouts {
     /// The groups of the batch.
     pub(super) groups: Vec<Group>,
-    /// All that was sampled for it.
+    /// All groups that were sampled, those that dynamic sampling dropped included.
     pub(super) sampled: Vec<Group>,
     /// The number of the next round of prompts.
     pub(super) rounds: usize,

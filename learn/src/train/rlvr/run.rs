@@ -29,15 +29,15 @@ pub struct Run<'a> {
     pub policy: &'a Policy,
     /// The base, which does not; none where nothing reads it ([`super::reads_base`]) and its weights are not held.
     pub reference: Option<&'a Decoder>,
-    /// The prompts.
+    /// Prompts to train on, encoded.
     pub problems: &'a [Encoded<'a>],
     /// Statistics of the prompts, and stored completions.
     pub data: &'a TrainingData,
     /// The base's completions of all problems, where there are some, that the log reads.
     pub presamples: Option<&'a Presamples>,
-    /// Decodes completions.
+    /// Tokenizer that decodes completions.
     pub tokenizer: &'a dyn Tokenizer,
-    /// Judges them.
+    /// Verifier that judges completions.
     pub verifier: &'a dyn Verifier,
     /// How their rewards are used and logged.
     pub rewarding: &'a Rewarding,

@@ -98,6 +98,8 @@ pub(super) fn score(
     recall(run, groups, &mut stats, state);
     let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
         None => None,
+        // K2: the log-ratio, one sample's estimate of the token's reverse KL; otherwise the divergence of whole
+        // distributions.
         Some(regulariser) => Some(match (regulariser.estimator, &base_logp) {
             (Estimator::K2, Some(base_logp)) => log_ratios(&behavior_logp, base_logp),
             _ => scorer.divergences(plan, &sequences, base.as_deref())?,
@@ -179,6 +181,8 @@ fn correct(
         );
     }
     metrics.mismatch = Some(mismatch);
+    // Three policies: the sampler b, pi before the step, pi now. pi / b is in the weights, so that the ratio of the
+    // loss is pi now / pi before and begins at 1.
     *behavior_logp = policy_logp;
     Ok(Some(factor))
 }
@@ -229,6 +233,7 @@ fn stats(
 /// The reward of a completion with the overlong penalty (DAPO): it falls by 1 over the last `buffer` share of the
 /// longest completion allowed.
 fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: f64) -> f64 {
+    // min(0, -(length - (longest - buffer)) / buffer), DAPO's soft penalty with factor 1.
     let buffer_tokens = longest as f64 * buffer;
     let over = length as f64 - (longest as f64 - buffer_tokens);
     if buffer_tokens > 0.0 && over > 0.0 {
@@ -250,6 +255,7 @@ fn estimate_partition<'a>(
         return;
     }
     for (id, stats) in ids.zip(stats) {
+        // The group's own Z makes p* / pi self-normalised, at most G: with few samples it seeks few answers.
         let online = stats.online_solve_rate();
         stats.solve_rate = partition_of(match matching.partition {
             Partition::Cumulative => {

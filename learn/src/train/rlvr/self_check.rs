@@ -123,6 +123,7 @@ fn checked_loss(
         penalty_weight: None,
         kl_cov_mask: None,
     };
+    // d loss / d log pi = -A at ratio 1, where every clip is inactive.
     let slopes = run.plan.loss(&inputs(logp.as_tensor()))?.total.backward()?.remove(&logp);
     let slopes = slopes.context("self-check: the loss does not depend on the policy")?;
     let difference = scalar(&(slopes + 1.0)?.abs()?.max(0)?)?;

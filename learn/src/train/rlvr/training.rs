@@ -130,12 +130,15 @@ fn step(
     metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
     metrics.coefficient = run.common_beta(step);
     let mut advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
+    // Advantages are those under the policy that sampled, in all updates; the trust region bounds how far later ones
+    // go.
     for update in updates(run, batch.as_ref()) {
         let (gradients, stats) =
             gradients(run, batch.as_ref(), update, state, &mut dropout_counter)?;
         metrics.add(&stats, update);
         stats.advantages.iter().for_each(|(row, advantage)| advantages[*row] = *advantage);
         metrics.grad_norm = f64::NAN;
+        // A step that is not finite would destroy the moments as well as the weights.
         if metrics.loss.is_finite() {
             metrics.grad_norm = optimizer.step(run.policy, &gradients, metrics.learning_rate)?;
         }

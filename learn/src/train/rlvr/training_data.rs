@@ -176,6 +176,7 @@ impl TrainingData {
         let trials: Vec<Trials> = presamples.prompts.iter().map(PromptSamples::trials).collect();
         let reached = match per {
             BetaPer::Run => {
+                // The mean validity of the prompts that are trained on; others have no part in the target.
                 let explored = self.explore.iter().map(|index| trials[*index]).collect();
                 let base = BaseValidity::measured(explored).context("--target-validity")?;
                 let beta =

@@ -14,9 +14,9 @@ use tealight_system::ranks::Ranks;
 pub(super) struct Update {
     /// Its number among the steps on the batch.
     pub(super) number: usize,
-    /// Their number.
+    /// Number of updates on the batch.
     pub(super) count: usize,
-    /// The mini-batch.
+    /// Index of the mini-batch.
     pub(super) part: usize,
 }
 
@@ -59,6 +59,7 @@ impl UpdateStats {
         let count = sums.len();
         let mut local: Vec<f64> = sums.iter().map(|sum| **sum).collect();
         local.push(rollouts.logp_difference);
+        // Each rank's numbers are of its own rows, already divided by the totals of all.
         let all = ranks.gather_numbers(local)?;
         for (place, sum) in sums.into_iter().enumerate() {
             *sum = all.iter().map(|numbers| numbers[place]).sum();
@@ -71,7 +72,7 @@ impl UpdateStats {
 /// Statistics of an update on rollouts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RolloutStats {
-    /// Completions.
+    /// Number of completions with a backward pass.
     pub(super) count: usize,
     /// Mean entropy of a token.
     pub(super) entropy: f64,
@@ -86,7 +87,7 @@ pub(super) struct RolloutStats {
 /// Statistics of an update on stored completions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StoredStats {
-    /// Completions.
+    /// Number of stored completions.
     pub(super) count: usize,
     /// The loss, without its coefficient.
     pub(super) value: f64,

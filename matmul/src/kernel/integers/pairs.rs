@@ -112,6 +112,7 @@ unsafe fn group_sums<const ROWS: usize>(
                 let pair = left.add(index * width + place).cast::<i32>();
                 let pair = _mm256_set1_epi32(pair.read_unaligned());
                 for part in 0..WIDE {
+                    // 255 * 127 * 2 fits 32 bits; the instruction for bytes would saturate its sums at 16.
                     let products = _mm256_madd_epi16(columns[part], pair);
                     sums[part] = _mm256_add_epi32(sums[part], products);
                 }

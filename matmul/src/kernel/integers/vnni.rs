@@ -62,6 +62,8 @@ unsafe fn rows<const ROWS: usize>(
                 for (index, group_sums) in group_sums.iter_mut().enumerate() {
                     let quad = left.add(index * width + place).cast::<i32>();
                     let quad = _mm512_set1_epi32(quad.read_unaligned());
+                    // The instruction takes an unsigned and a signed operand: columns are stored 128 too large, which
+                    // `begin` takes off.
                     group_sums[0] = _mm512_dpbusd_epi32(group_sums[0], columns[0], quad);
                     group_sums[1] = _mm512_dpbusd_epi32(group_sums[1], columns[1], quad);
                 }

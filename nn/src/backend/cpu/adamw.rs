@@ -46,9 +46,12 @@ impl Step {
                     #[inline(always)]
                     || {
                         for i in 0..weight.len() {
+                            // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2.
                             let g = gradient[i] * self.scale;
                             mean[i] = mean[i] * self.beta1[0] + g * self.beta1[1];
                             square[i] = square[i] * self.beta2[0] + g * g * self.beta2[1];
+                            // w = (1 - lr decay) w - lr m^ / (sqrt(v^) + eps), m^ and v^ divided by 1 - beta^t: both
+                            // moments begin at 0.
                             let root = (square[i] * self.correct_2).sqrt() + self.epsilon;
                             weight[i] = weight[i] * self.keep - mean[i] * self.rate / root;
                         }
@@ -62,6 +65,8 @@ impl Step {
 /// The sums of the squares of every [`SQUARES`] values, in their order; the last may be of fewer.
 pub fn squares(values: &[f32]) -> Vec<f64> {
     values
+        // Blocks of a fixed size: the norm has the same bits for any number of threads. Across blocks f32 would lose
+        // the small values of a large weight, so the callers add these in f64.
         .par_chunks(SQUARES)
         .with_min_len(16)
         .map(|part| {

@@ -66,6 +66,7 @@ impl KeyLayout {
         let blocks = [k, v].map(|values| in_blocks(values, dim, past + tokens));
         let mut scratch = [Vec::new(), Vec::new()];
         for token in 0..tokens {
+            // Causal: token t sees slots 0 to past + t, itself included.
             let until = past + token + 1;
             let seen = Keys { seen: until.saturating_sub(window)..until, dim, scale };
             let range = token * wide..(token + 1) * wide;
@@ -130,6 +131,8 @@ impl Attend<'_> {
     fn of_heads<S: Simd, const H: usize>(self, simd: S) {
         let Self { keys, q, parts, weights, out } = self;
         let (blocks, dim) = (keys.blocks(), keys.dim);
+        // out = softmax(scale q K^T) V. The scores of all parts come first: no exponential is taken before the maximum
+        // is known.
         keys.clear::<H>(weights);
         for part in parts {
             let Some((slots, offsets)) = part.overlap(&blocks, dim) else { continue };
@@ -172,11 +175,13 @@ impl AttendGrads<'_> {
             scratch: [weights, score_grads],
             gradients: [dq, dk, dv],
         } = self;
+        // p is computed again from q and k: keeping it would take queries x keys of memory.
         let [of_keys, of_values] = blocks.each_ref().map(|blocks| keys.within_blocks(blocks));
         keys.clear::<H>(weights);
         products::<S, H>(simd, keys, q, of_keys, weights);
         softmax(keys, weights);
         keys.clear::<H>(score_grads);
+        // dp = grad . v has the access pattern of q . k, so that values are in blocks here too.
         products::<S, H>(simd, keys, grad, of_values, score_grads);
         let (within, width) = (keys.within(), keys.blocks().len());
         for (score_grads, weights) in
@@ -184,12 +189,14 @@ impl AttendGrads<'_> {
         {
             let (score_grads, weights) =
                 (&mut score_grads[within.clone()], &weights[within.clone()]);
+            // The softmax's Jacobian is diag(p) - p p^T: sum p dp is what normalisation gives back.
             let mean = dot(weights, score_grads);
             for (score_grad, weight) in score_grads.iter_mut().zip(weights) {
                 *score_grad = weight * (*score_grad - mean) * keys.scale;
             }
         }
         let k = &k[keys.seen.start * keys.dim..keys.seen.end * keys.dim];
+        // dq = ds k, dk = ds^T q, dv = p^T grad; the last two add up over query heads, which share the key-value head.
         combine::<S, H>(simd, keys, score_grads, (k, keys.seen.start), dq);
         spread::<S, H>(simd, keys, score_grads, q, dk);
         spread::<S, H>(simd, keys, weights, grad, dv);
@@ -240,6 +247,7 @@ fn products<S: Simd, const H: usize>(
         }
         let lines = S::as_simd_f32s(block).0;
         for register in 0..registers {
+            // Two chains of sums, so that an addition need not wait for the one before it.
             let mut even = [simd.splat_f32s(0.0); H];
             let mut odd = even;
             for (pair, lines) in lines.chunks(2 * registers).enumerate() {
@@ -268,6 +276,7 @@ fn softmax(keys: &Keys, weights: &mut [f32]) {
     for row in weights.chunks_exact_mut(keys.blocks().len()) {
         row[..within.start].fill(f32::NEG_INFINITY);
         row[within.end..].fill(f32::NEG_INFINITY);
+        // softmax(x) = softmax(x - max): no exponential overflows. Slots that are not seen have e^-inf.
         let largest = max(row);
         for weight in row.iter_mut() {
             *weight = exp((*weight - largest) * scale);
@@ -301,6 +310,7 @@ fn combine<S: Simd, const H: usize>(
         return;
     }
     let mut at = 0;
+    // Sums of a block of columns stay in registers over all slots; narrower blocks take the columns that are left.
     while at + 4 * S::F32_LANES <= dim {
         combine_columns::<S, H, 4>(simd, (weights, values), (out, dim), at);
         at += 4 * S::F32_LANES;
@@ -360,6 +370,8 @@ fn spread<S: Simd, const H: usize>(
     let registers_of_x = x.map(S::as_simd_f32s);
     let rows = out[keys.seen.start * dim..keys.seen.end * dim].chunks_exact_mut(dim);
     for (slot, row) in keys.within().zip(rows) {
+        // out[slot] += sum over heads of weight[head, slot] x[head]: a key's row is read and written once for all
+        // heads.
         let weights: [f32; H] = std::array::from_fn(|head| weights[head * width + slot]);
         if S::IS_SCALAR {
             for (weight, x) in weights.iter().zip(x) {

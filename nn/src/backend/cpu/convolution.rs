@@ -30,6 +30,7 @@ impl<'a> Convolution<'a> {
         past: Option<&'a [f32]>,
     ) -> Self {
         let taps = kernel.len() / width;
+        // [width, taps] to [taps, width]: all columns of a tap side by side, as rows of x are.
         let mut by_tap = vec![0f32; kernel.len()];
         for (column, taps_of_column) in kernel.chunks_exact(taps).enumerate() {
             taps_of_column
@@ -141,6 +142,8 @@ impl<'a> Convolution<'a> {
                 || {
                     for (index, out) in part.chunks_exact_mut(width).enumerate() {
                         out.fill(0.0);
+                        // x_t is read by the tokens t..t + taps - 1: dx_t = sum_back w[taps - 1 - back] dz_{t + back},
+                        // gathered and not scattered, so that rows can be shared out to threads.
                         for (reader, back) in self.readers(first + index) {
                             let tap = self.tap(self.taps - 1 - back);
                             for ((out, w), slope) in out.iter_mut().zip(tap).zip(slope(reader)) {
@@ -157,6 +160,7 @@ impl<'a> Convolution<'a> {
                 #[inline(always)]
                 || {
                     for (index, sums) in part.chunks_exact_mut(width).enumerate() {
+                        // dw[tap] = sum_t x_{t - (taps - 1 - tap)} dz_t.
                         for token in 0..self.run_of.len() {
                             let Some(x) = self.before(token, self.taps - 1 - first - index) else {
                                 continue;

@@ -68,6 +68,7 @@ impl Decay<'_> {
     /// `g` of a head, and its slope by `a`.
     fn log_decay(&self, head: usize, a: f32) -> (f32, f32) {
         let (x, rate) = (a + self.dt_bias[head], -exp(self.a_log[head]));
+        // softplus(x) = max(x, 0) + log(1 + e^-|x|), whose derivative is sigmoid(x).
         (rate * (x.max(0.0) + ln_1p(exp(-x.abs()))), rate * sigmoid(x))
     }
 }
@@ -99,6 +100,7 @@ impl<'a> Rule<'a> {
                         let heads = out.chunks_exact_mut(dim).zip(x.chunks_exact(dim));
                         for (head, (out, x)) in heads.enumerate() {
                             let scale = if head < sizes.key_heads { root } else { 1.0 };
+                            // Keys of length 1: S = (I - beta k k^T) P + beta k v^T amplifies nothing of P.
                             let scale = scale / (dot(x, x) + EPS).sqrt();
                             out.iter_mut().zip(x).for_each(|(out, x)| *out = x * scale);
                         }
@@ -147,6 +149,7 @@ impl<'a> Rule<'a> {
         let tokens = self.mixed.len() / self.sizes.mixed();
         let mut by_head = pool.take(tokens * width);
         let mut states = states.as_mut().map(|states| states.chunks_exact_mut(key_dim * value_dim));
+        // One task per sequence tree and head. Results are head by head, so that every task writes a slice of its own.
         let mut rest = &mut by_head[..];
         let mut units = Vec::with_capacity(self.trees.len() * value_heads);
         for tree in &self.trees {
@@ -173,6 +176,7 @@ impl<'a> Rule<'a> {
         } else {
             units.into_iter().for_each(work);
         }
+        // With one token a tree, head by head is token by token already.
         if self.trees.iter().all(|tree| tree.tokens().len() == 1) {
             return by_head;
         }
@@ -210,6 +214,7 @@ impl<'a> Rule<'a> {
                 )
             })
             .collect();
+        // Tasks return gradients per head; below, each token gathers those of its heads in one order: no atomic sums.
         let mut tree_of = vec![0; self.mixed.len() / self.sizes.mixed()];
         for (index, tree) in self.trees.iter().enumerate() {
             tree_of[tree.tokens()].fill(index);
@@ -232,6 +237,7 @@ impl<'a> Rule<'a> {
                     let (is_key, head) =
                         (place / self.sizes.key_heads, place % self.sizes.key_heads);
                     unit_grad.fill(0.0);
+                    // Value heads of a group read the same key and query: their gradients add up.
                     for value in head * self.sizes.group()..(head + 1) * self.sizes.group() {
                         let (grads, at) = unit_of(token, value);
                         let unit = &grads.unit[is_key][at * key_dim..][..key_dim];
@@ -258,6 +264,7 @@ impl<'a> Rule<'a> {
             let (grads, at) = unit_of(token, head);
             let [of_decay, of_beta] = grads.gates[at];
             let ((g, slope), beta) = (decay.log_decay(head, a[index]), self.gates[2 * index + 1]);
+            // beta = sigmoid(b); alpha = e^g with g = -e^(A_log) softplus(a + dt_bias), so that dg / dA_log = g.
             d_b[index] = of_beta * beta * (1.0 - beta);
             d_a[index] = of_decay * slope;
             d_log[head] += of_decay * g;

@@ -98,6 +98,7 @@ fn known<const W: usize>(token: &Token<'_, W>, state: &mut Tile<W>) -> ([f32; W]
             known[j] = k.mul_add(row[j], known[j]);
         }
     }
+    // e = v - P^T k and beta e.
     let (mut missing, mut change) = ([0f32; W], [0f32; W]);
     for j in 0..W {
         missing[j] = token.value[j] - known[j];
@@ -114,6 +115,7 @@ fn step_and_read<const W: usize>(token: &Token<'_, W>, state: &mut Tile<W>) -> [
     for ((row, k), q) in state.iter_mut().zip(token.key).zip(token.query) {
         for j in 0..W {
             row[j] = k.mul_add(change[j], row[j]);
+            // o = S^T q while the row is at hand: one pass over the state and not two.
             read[j] = q.mul_add(row[j], read[j]);
         }
     }
@@ -243,6 +245,7 @@ impl<const W: usize> Back<'_, W> {
     fn tree(&mut self, prefix: &Range<usize>, rows: &[Range<usize>]) {
         let zeros = || vec![[0f32; W]; self.inputs.key_dim];
         let (mut state, mut state_grad) = (zeros(), zeros());
+        // All rows start from the state after the prefix, whose gradient is the sum of theirs.
         let of_prefix = self.checkpoints(prefix.clone(), &mut state);
         for row in rows {
             let mut row_state = state.clone();
@@ -277,6 +280,7 @@ impl<const W: usize> Back<'_, W> {
         for (index, mut state) in marks.into_iter().enumerate().rev() {
             let start = tokens.start + index * CHUNK;
             let chunk = start..tokens.end.min(start + CHUNK);
+            // The states of a chunk again from the one before it: L / 16 + 16 states are held instead of L.
             let mut saved = Vec::with_capacity(CHUNK);
             for token in chunk.clone() {
                 let token = self.inputs.token(token, &self.columns);
@@ -311,14 +315,17 @@ impl<const W: usize> Back<'_, W> {
         for i in 0..key.len() {
             let row = &mut state_grad[i];
             for j in 0..W {
+                // o = S^T q: dS += q do^T. S = P + k c^T, c = beta e: dc = dS^T k.
                 row[j] = query[i].mul_add(grad[j], row[j]);
                 of_change[j] = key[i].mul_add(row[j], of_change[j]);
             }
+            // dq = S do = P do + k (c . do): S itself is not kept. dk has dS c, and P d(P^T k) below.
             of_query[i] += key[i].mul_add(along, dot(&decayed[i], &grad));
             of_key[i] += dot(row, change);
         }
         let mut of_known = [0f32; W];
         for j in 0..W {
+            // e = v - P^T k: d(P^T k) = -beta dc = -dv.
             of_known[j] = -beta * of_change[j];
         }
         let value = &mut self.input_grads.value[at * self.inputs.value_dim..][self.columns.clone()];
@@ -328,6 +335,7 @@ impl<const W: usize> Back<'_, W> {
             let row = &mut state_grad[i];
             of_key[i] += dot(&decayed[i], &of_known);
             for j in 0..W {
+                // dP = dS + k d(P^T k)^T. With P = alpha S', d(log alpha) = sum dP P and dS' = alpha dP.
                 let whole = key[i].mul_add(of_known[j], row[j]);
                 of_decay[j] = whole.mul_add(decayed[i][j], of_decay[j]);
                 row[j] = decay * whole;

@@ -26,7 +26,7 @@ pub(crate) struct DivergenceTerm<'a> {
     pub(super) base: Base<'a>,
     /// Sums `[N]` over the vocabulary of `a u f'(u)`.
     pub(super) slopes: &'a [f32],
-    /// `[N]`.
+    /// Gradient of the divergences, `[N]`.
     pub(super) grad: &'a [f32],
 }
 
@@ -52,6 +52,7 @@ pub(super) fn keep_largest(logits: &[f32], first: usize, largest: &mut [(f32, u3
             #[inline(always)]
             || max(logits),
         );
+        // Most stretches of a row hold none of the largest: a maximum in wide registers rules them out.
         if best <= least {
             continue;
         }
@@ -77,6 +78,8 @@ impl Head<'_> {
             let known = sums[row..].par_iter().zip(&base.log_mass[row..]);
             let all = rows.zip(known).zip(totals).with_min_len(1 + 4096 / count);
             all.for_each(|(((logits, others), (sums, log_mass)), (value, slope))| {
+                // D = sum_v a_v f(u_v) and sum_v a_v u_v f'(u_v), u = p / a: the second is what the gradient subtracts
+                // from each token.
                 let row = Row::new(sums, self.inverse, *log_mass);
                 let [more, steeper] = base.divergence.constant(
                     #[inline(always)]
@@ -124,6 +127,7 @@ impl Row {
     fn terms(&self, divergence: Divergence, logit: f32, other: f32) -> [f32; 2] {
         let other = self.other_logp(other);
         let (ratio, share) = (self.logp(logit) - other, exp(other));
+        // Above the upper limit the loss is flat. The lower one keeps f finite only: a lost token keeps its slope.
         let cut = ratio.clamp(MIN_LOG_RATIO, MAX_LOG_RATIO as f32);
         let slope = if ratio > MAX_LOG_RATIO as f32 { 0.0 } else { share * divergence.slope(cut) };
         [share * divergence.f(cut), slope]
@@ -206,6 +210,8 @@ impl OutputGrads<'_> {
             let row = block.row + index;
             let policy = Row::new(sums, head.inverse, apart.base.log_mass[row]);
             let far = apart.grad[row];
+            // dD / dz_v = (a_v u_v f'(u_v) - p_v sum_w a_w u_w f'(u_w)) / temperature: all that multiplies -p_v is one
+            // factor.
             let grad_sum = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
             let (more, entropy) = (self.entropy.map_or(0.0, |grad| grad[row]), sums.entropy());
             apart.base.divergence.constant(

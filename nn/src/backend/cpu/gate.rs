@@ -14,7 +14,7 @@ const BLOCK: usize = 1024;
 const SLOPE: f32 = 1.595_769;
 const CUBIC: f32 = 0.044_715;
 
-/// To `out`.
+/// Writes `activation(gate) * up` to `out`.
 pub(crate) fn gated(
     activation: Activation,
     gate: &[f32],
@@ -68,6 +68,8 @@ pub(crate) fn gradients(activation: Activation, gate: &mut [f32], up: &mut [f32]
         }
         Activation::GeluTanh => {
             let inner = |x: f32| {
+                // (1 + tanh(y)) / 2 = sigmoid(2 y): GELU is x sigmoid(f(x)), f(x) = SLOPE (x + CUBIC x^3), and x f' =
+                // SLOPE (x + 3 CUBIC x^3).
                 let square = CUBIC * x * x;
                 let (inner, turn) = (SLOPE * x * (1.0 + square), SLOPE * x * (1.0 + 3.0 * square));
                 Parts { factor: x, lead: 1.0, inner, turn }
@@ -104,6 +106,7 @@ fn backward(
                 for i in 0..grad.len() {
                     let Parts { factor, lead, inner, turn } = parts(gate[i]);
                     let s = 1.0 / (1.0 + exp(-inner));
+                    // Into a variable first: `up` is overwritten, and the gradient of the gate reads it.
                     let d_gate = grad[i] * up[i] * s * (lead + turn * (1.0 - s));
                     up[i] = grad[i] * factor * s;
                     gate[i] = d_gate;

@@ -31,6 +31,8 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
                 f64::from(mass) * f64::from((top - row.top) * inverse).exp()
             };
             let goal = uniform * f64::from(row.mass);
+            // Inverse of the distribution function: first the block in which the sum passes the goal, then the token in
+            // it.
             let block = after.partition_point(|sums| share(*sums) <= goal).min(after.len() - 1);
             let mut sum = block.checked_sub(1).map_or(0.0, |before| share(after[before]));
             let block_logits = &logits[block * BLOCK..][..BLOCK.min(logits.len() - block * BLOCK)];
@@ -119,11 +121,13 @@ impl Head<'_> {
         let slope = Matrix::new(slope, rows, count);
         let weight = self.layer.weight.rows(token..token + count).plain();
         let data = &mut d_hidden[row * width..][..rows * width];
+        // dh = dz W of this block, added: dh sums over all of the vocabulary.
         multiply(slope, weight, Output { data, stride: width, adds: true }, true);
         let hidden = Matrix::new(&self.layer.hidden[row * width..][..rows * width], rows, width);
         let Some(d_weight) = d_weight else { return };
         let data = &mut d_weight[token * width..][..count * width];
         let right = Right::Plain(hidden);
+        // dW = dz^T h: the rows of W that are this block's tokens.
         multiply(slope.transposed(), right, Output { data, stride: width, adds: true }, true);
     }
 }

@@ -24,6 +24,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
 /// Adds up the lanes pairwise.
 #[inline(always)]
 pub(super) fn fold(mut sums: [f32; LANES]) -> f32 {
+    // A tree of fixed shape: the order of additions is part of the result.
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {

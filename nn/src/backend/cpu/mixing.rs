@@ -71,6 +71,7 @@ impl Cpu {
             Ok(convolution.backward(grad, &mut slopes, &mut dx))
         })?;
         if kernel.is_trained {
+            // Found as [taps, width], which registers take; the kernel is [width, 1, taps].
             let sums = grads.on_cpu(kernel, &self.pool);
             let taps = sums.len() / width;
             for (tap, columns) in d_kernel.chunks_exact(width).enumerate() {

@@ -59,6 +59,7 @@ impl Backend for Cpu {
         grads: &mut GradAccumulator,
     ) -> Result<()> {
         let width = table.dims2()?.1;
+        // The adjoint of gathering rows: a token that occurs several times adds each occurrence's gradient.
         rows::scatter(grad, ids, grads.on_cpu(table, &self.pool), width);
         Ok(())
     }
@@ -149,6 +150,7 @@ impl Backend for Cpu {
         let mut out = to.unwrap_or_else(|| self.pool.take(rows * inner));
         with_weight(weight, |weight| {
             let data = Output { data: &mut out, stride: inner, adds };
+            // y = x W^T: dx = dy W.
             multiply(Matrix::new(grad, rows, width), weight.plain(), data, true);
             Ok(())
         })?;

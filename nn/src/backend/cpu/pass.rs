@@ -15,7 +15,7 @@ use super::slots::{Beginning, Rows, beginning};
 /// Where the tokens of a pass are, and what they see.
 pub(crate) struct Pass {
     pub(crate) rows: Vec<KeyRow>,
-    /// Of every token.
+    /// The keys that each token sees.
     seen: Vec<VisibleKeys>,
     /// Of every rotary embedding.
     angles: Vec<Angles>,
@@ -146,6 +146,7 @@ impl Pass {
         let layout = rows.layout;
         let (width, wide) = (layout.queries * layout.dim, layout.group() * layout.dim);
         let window = window.unwrap_or(usize::MAX);
+        // Tokens whose rows share a beginning follow each other, so that its keys and values stay in the caches.
         let order = self.order(rows);
         by_rows(is_parallel, out, width, |first, part| {
             let mut weights = Vec::new();
@@ -156,6 +157,7 @@ impl Pass {
                     let token = order.as_ref().map_or(first + index, |order| order[first + index]);
                     let VisibleKeys { row, count } = self.seen[token];
                     let q = &q[token * width..][..width][columns.clone()];
+                    // In a row that evicts, slot 0 holds token `gone`.
                     let gone = layout.first(count);
                     let seen = count.saturating_sub(window) - gone..count - gone;
                     let parts = rows.of_head(row, head);
@@ -198,6 +200,8 @@ impl Pass {
         let (queries, keys) = (layout.queries * layout.dim, layout.keys * layout.dim);
         let (dim, wide) = (layout.dim, layout.group() * layout.dim);
         let (runs, window) = (self.runs(), window.unwrap_or(usize::MAX));
+        // One task per run and key-value head, on copies of their columns: suffixes of one prefix add to the same dk
+        // and dv, and parallel sums into them would have no order.
         let parts: Vec<[Vec<f32>; 3]> = (0..runs.len() * layout.keys)
             .into_par_iter()
             .map(|index| {
@@ -210,6 +214,7 @@ impl Pass {
                     seen.extend(of_suffix(values, keys, dim));
                     seen
                 };
+                // A run's own queries, and all keys that they see: those of its prefix first.
                 let (q, grad) = (of_suffix(q, queries, wide), of_suffix(grad, queries, wide));
                 let (k, v) = (seen(k), seen(v));
                 let mut gradients = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];

@@ -36,7 +36,7 @@ impl<'a> Weight<'a> {
         (self.out, self.inner)
     }
 
-    /// Some of its rows.
+    /// The matrix of some rows, a view.
     pub(super) fn rows(self, rows: Range<usize>) -> Self {
         let values = match self.values {
             Values::Floats(values) => {
@@ -104,6 +104,8 @@ fn with_operands<'a>(
     mut operands: Vec<Right<'a>>,
     work: impl FnOnce(Vec<Right<'_>>),
 ) -> Result<()> {
+    // A view of a weight lives inside the call that reads its storage: calls nest, one a weight, and the last
+    // multiplies.
     let Some((weight, rest)) = weights.split_first() else {
         work(operands);
         return Ok(());
@@ -150,6 +152,7 @@ impl Cpu {
             let mut out = self.pool.take(x.len() / inner * width);
             if let Some(bias) = bias {
                 with_values(&bias.values, |bias| {
+                    // The product is added to rows that hold the bias: one pass over memory less.
                     out.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(bias));
                     Ok(())
                 })?;
@@ -181,6 +184,7 @@ impl Cpu {
     ) -> Result<()> {
         let (width, inner) = weight.dims2()?;
         let rows = x.len() / inner;
+        // y = x W^T + b: dW = dy^T x, db = the sum of dy over rows.
         let left = Matrix::new(grad, rows, width).transposed();
         let data = grads.on_cpu(weight, &self.pool);
         let right = Right::Plain(Matrix::new(x, rows, inner));

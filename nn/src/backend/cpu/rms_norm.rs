@@ -67,9 +67,12 @@ pub(crate) fn gradients(
                     for (dx, (x, grad)) in dx.chunks_exact_mut(width).zip(rows) {
                         let scale = scale(x, eps);
                         for i in 0..width {
+                            // y = s w x. Partial sums of dw are of a fixed number of rows: no other order of additions
+                            // for other threads.
                             weighted[i] = grad[i] * (weight[i] + offset);
                             dw[i] += grad[i] * x[i] * scale;
                         }
+                        // ds / dx_i = -s^3 x_i / D: a longer row has a smaller scale.
                         let shrink = dot(&weighted, x) * scale * scale * scale / width as f32;
                         for i in 0..width {
                             dx[i] += weighted[i] * scale - x[i] * shrink;

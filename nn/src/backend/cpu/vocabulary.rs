@@ -15,9 +15,9 @@ pub(super) const BLOCK: usize = 2048;
 /// A model's output layer at some positions.
 #[derive(Clone, Copy)]
 pub(super) struct Layer<'a> {
-    /// `[N, D]`.
+    /// Hidden states, `[N, D]`.
     pub(super) hidden: &'a [f32],
-    /// `[V, D]`.
+    /// Output layer, `[V, D]`.
     pub(super) weight: Weight<'a>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Block {
     pub(super) row: usize,
     pub(super) rows: usize,
     pub(super) token: usize,
-    /// Tokens in it.
+    /// Tokens of the vocabulary in the block.
     pub(super) count: usize,
 }
 
@@ -38,6 +38,7 @@ pub(super) fn blocks<const M: usize>(
     mut work: impl FnMut(Block, [&mut [f32]; M]),
 ) {
     let vocabulary = layers[0].weight.dims().0;
+    // Logits of a block alone: those of a batch, [N, V], would be the peak of memory.
     let mut buffers = [(); M].map(|()| vec![0f32; rows.min(BLOCK) * vocabulary.min(BLOCK)]);
     for row in (0..rows).step_by(BLOCK) {
         for token in (0..vocabulary).step_by(BLOCK) {
@@ -58,7 +59,7 @@ pub(super) fn blocks<const M: usize>(
 /// `softmax(hidden weight^T / temperature)` at some targets.
 pub(crate) struct Head<'a> {
     pub(super) layer: Layer<'a>,
-    /// `[N]`.
+    /// Token ids whose log-probability is computed, `[N]`.
     pub(crate) targets: &'a [u32],
     /// One over the temperature.
     pub(crate) inverse: f32,
@@ -99,6 +100,7 @@ impl RowSums {
 
     /// Entropy in nats.
     pub(crate) fn entropy(&self) -> f32 {
+        // With z the scaled logits less the largest: H = -sum p log p = log sum e^z - sum e^z z / sum e^z.
         ln(self.mass) - self.moment / self.mass
     }
 
@@ -118,7 +120,8 @@ impl RowSums {
     pub(super) fn add_mass(&mut self, logits: &[f32], inverse: f32) {
         let top = max(logits).max(self.top);
         if self.mass > 0.0 {
-            // The sum so far was scaled by another maximum.
+            // The sum so far was scaled by another maximum. With e^(z + shift) = e^z e^shift the mass is multiplied by
+            // e^shift, and sum e^z z becomes e^shift sum e^z (z + shift).
             let shift = (self.top - top) * inverse;
             let shrink = exp(shift);
             self.moment = (self.moment + self.mass * shift) * shrink;

@@ -118,6 +118,7 @@ impl Gpu {
         let sums = sums_of(head, grads)?;
         let mut d_hidden = Vec::new();
         let vocabulary = head.dims2()?.0;
+        // Parts are smaller where log-probabilities of both models and their gradient are held beside the logits.
         let width = if is_plain { vocabulary } else { vocabulary * 4 };
         for (start, length) in self.parts(hidden.dim(0)?, width) {
             let rows = |x: &Tensor| x.narrow(0, start, length);
@@ -138,6 +139,8 @@ impl Gpu {
                     _ => None,
                 };
                 let of_logp = self.logp_grads(&logp, base.as_ref(), grad, start)?;
+                // log p = z / T - log sum e^(z / T): dz = (g - p sum g) / T for the gradient g of the
+                // log-probabilities.
                 let all = of_logp.sum_keepdim(1)?;
                 let more = (of_logp - logp.exp()?.broadcast_mul(&all)?)?;
                 d_logits = (d_logits + (more / temperature)?)?.to_dtype(hidden.dtype())?;
@@ -163,10 +166,12 @@ impl Gpu {
         let column = |grad: &Tensor| grad.narrow(0, start, length)?.unsqueeze(1);
         let mut d_logp = logp.zeros_like()?;
         if let Some(grad) = grad.entropy {
+            // H = -sum e^l l: dH/dl = -e^l (l + 1).
             let slope = (logp.exp()? * logp.affine(-1.0, -1.0)?)?;
             d_logp = (d_logp + slope.broadcast_mul(&column(grad)?)?)?;
         }
         if let (Some((anchor, _, grad)), Some(base)) = (grad.divergence, base) {
+            // D = sum a f(u) with u = e^l / a: dD/dl = a u f'(u).
             let slope = divergence_slope(anchor.divergence, logp, base)?;
             d_logp = (d_logp + slope.broadcast_mul(&column(grad)?)?)?;
         }

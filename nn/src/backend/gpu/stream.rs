@@ -31,7 +31,7 @@ impl ResidualStream {
         Self { x, more: None }
     }
 
-    /// The norm of all of it.
+    /// Root-mean-square norm of the stream, pending additions included.
     pub(super) fn norm(&mut self, gain: Gain<'_>) -> Result<Array> {
         let more = self.more.take();
         let more = more.as_ref().map(|more| more as &dyn Operand);

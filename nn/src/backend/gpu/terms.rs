@@ -16,6 +16,7 @@ pub(super) fn gain(norm: &Norm) -> kernels::Gain<'_> {
 pub(super) fn through(activation: Activation) -> kernels::Gate {
     let (slope, cubic) = match activation {
         Activation::Silu | Activation::Sigmoid => (1.0, 0.0),
+        // (1 + tanh(y)) / 2 = sigmoid(2 y): GELU is a gate like SiLU.
         Activation::GeluTanh => (2.0 * (2.0 / PI).sqrt(), 0.044_715),
     };
     kernels::Gate { slope, cubic, alone: activation == Activation::Sigmoid }

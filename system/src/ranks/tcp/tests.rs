@@ -48,7 +48,7 @@ fn ranks_by_tcp_gather_and_sum_as_threads_do() {
 }
 
 #[test]
-fn who_does_not_know_the_key_is_sent_away_and_the_others_go_on() {
+fn wrong_key_is_rejected_and_the_others_continue() {
     let (key, wrong) = (Key::random().expect("random"), Key::random().expect("random"));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let place = listener.local_addr().expect("an address");
@@ -66,7 +66,7 @@ fn who_does_not_know_the_key_is_sent_away_and_the_others_go_on() {
 }
 
 #[test]
-fn a_rank_that_goes_is_named() {
+fn disconnected_rank_is_named() {
     let errors = on_each(3, |ranks| {
         if ranks.rank() == 2 {
             return String::new();
@@ -77,7 +77,7 @@ fn a_rank_that_goes_is_named() {
 }
 
 #[test]
-fn connections_that_say_nothing_or_little_hold_up_no_rank() {
+fn silent_connections_do_not_delay_ranks() {
     let key = Key::random().expect("random");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let place = listener.local_addr().expect("an address");

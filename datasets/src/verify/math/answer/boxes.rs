@@ -20,7 +20,7 @@ struct Boxed {
     start: usize,
     /// What stands in it.
     inner: Range<usize>,
-    /// Behind its brace.
+    /// Index of the byte after its closing brace.
     end: usize,
 }
 

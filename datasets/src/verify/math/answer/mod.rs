@@ -114,9 +114,9 @@ impl Rule {
 /// Where an answer stands in a completion, and by which rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Location {
-    /// The rule.
+    /// Rule that found the answer.
     pub rule: Rule,
-    /// Its first byte.
+    /// Index of the answer's first byte.
     pub start: usize,
     /// The byte behind its last one.
     pub end: usize,

@@ -13,7 +13,7 @@ fn soon() -> Instant {
 }
 
 #[test]
-fn a_stranger_gets_nothing_that_depends_on_the_key() {
+fn unauthenticated_peer_learns_nothing_of_the_key() {
     let (listener, place, key) = listening();
     let mut stranger = TcpStream::connect(place).expect("connects");
     std::thread::scope(|scope| {
@@ -56,7 +56,7 @@ fn both_ends_prove_the_key_and_neither_the_same() {
 }
 
 #[test]
-fn a_rank_whose_greeting_failed_comes_again() {
+fn ranks_retry_failed_greetings() {
     let (listener, place, key) = listening();
     std::thread::scope(|scope| {
         let host = scope.spawn(|| {
@@ -71,7 +71,7 @@ fn a_rank_whose_greeting_failed_comes_again() {
 }
 
 #[test]
-fn a_byte_now_and_then_gives_no_more_time() {
+fn slow_greetings_do_not_extend_the_deadline() {
     let (listener, place, key) = listening();
     let mut slow = TcpStream::connect(place).expect("connects");
     let mut greeting = Greeting::begin(listener.accept().expect("it comes").0).expect("begins");
