@@ -17,16 +17,66 @@ const MAX_MODULAR_FACTORIAL: u64 = 20_000;
 pub(super) const PRIMES: [u64; 3] =
     [2_305_843_009_213_693_951, 2_305_843_009_213_693_921, 2_305_843_009_213_693_907];
 
+/// Largest product of nested exponents. Beyond it a power may be 1 modulo a prime for its exponent alone: those count
+/// modulo p - 1.
+const MAX_EXPONENT: u64 = u64::MAX;
+
+/// A prime of 60 bits or more that belongs to two expressions, so that neither is made for it, as one with a coefficient
+/// that all of [`PRIMES`] divide. Composite with a chance below 10^-10: it passes Fermat's test in base 2, strengthened.
+pub(super) fn prime_of(a: &Expr, b: &Expr) -> u64 {
+    let text = format!("{a:?} {b:?}");
+    let seed = text.bytes().fold(0, |seed, byte| mixed(seed ^ u64::from(byte)));
+    let first = (seed >> 4) | 1 << 59 | 1;
+    (first..).step_by(2).find(|candidate| is_probable_prime(*candidate)).unwrap_or(PRIMES[0])
+}
+
+/// Whether an odd number passes Miller and Rabin's test in base 2.
+fn is_probable_prime(number: u64) -> bool {
+    if [3, 5, 7, 11, 13, 17, 19, 23].into_iter().any(|small| number.is_multiple_of(small)) {
+        return false;
+    }
+    let twos = (number - 1).trailing_zeros();
+    let mut power = raise(2, (number - 1) >> twos, number);
+    if power == 1 {
+        return true;
+    }
+    for _ in 0..twos {
+        if power == number - 1 {
+            return true;
+        }
+        power = multiply(power, power, number);
+    }
+    false
+}
+
+/// A fixed scrambling of 64 bits (splitmix64).
+pub(super) fn mixed(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 /// The value of a rational function modulo a prime, with these values of its variables. `Err` where
-/// it is not a rational function or costs too much, `Ok(None)` where it divides by 0.
+/// it is not a rational function, costs too much or has too large an exponent, `Ok(None)` where it divides by 0.
 pub(super) fn modular(
     expr: &Expr,
     prime: u64,
     values: &BTreeMap<String, u64>,
     fuel: &mut Fuel,
 ) -> Result<Option<u64>, NotRational> {
+    within(expr, (prime, MAX_EXPONENT), values, fuel)
+}
+
+/// The same with the largest product of exponents that may stand in the expression.
+fn within(
+    expr: &Expr,
+    (prime, room): (u64, u64),
+    values: &BTreeMap<String, u64>,
+    fuel: &mut Fuel,
+) -> Result<Option<u64>, NotRational> {
     fuel.spend(1).ok_or(NotRational)?;
-    let mut evaluate = |expr: &Expr| modular(expr, prime, values, fuel);
+    let mut evaluate = |expr: &Expr| within(expr, (prime, room), values, fuel);
     macro_rules! value {
         ($expr:expr) => {
             match evaluate($expr)? {
@@ -61,12 +111,22 @@ pub(super) fn modular(
         }
         Expr::Negative(inner) => negate(value!(inner), prime),
         Expr::Power(base, exponent) => {
-            let base = value!(base);
             let exponent = rational(exponent, fuel).ok_or(NotRational)?;
             if !exponent.is_int() {
                 return Err(NotRational);
             }
-            return Ok(power(base, &exponent, prime));
+            let size = exponent.numerator().clone().unsigned_abs_value();
+            let size = u64::try_from(size).map_err(|_| NotRational)?;
+            let left = room / size.max(1);
+            if left == 0 {
+                return Err(NotRational);
+            }
+            let Some(base) = within(base, (prime, left), values, fuel)? else { return Ok(None) };
+            let raised = raise(base, size, prime);
+            return Ok(match exponent.sign() {
+                Sign::Positive => Some(raised),
+                Sign::Negative => inverse(raised, prime),
+            });
         }
         Expr::Factorial(inner) => {
             let n = rational(inner, fuel).and_then(|value| integer(&value)).ok_or(NotRational)?;
@@ -79,11 +139,11 @@ pub(super) fn modular(
         }
         Expr::Call(name, arguments) if is_series(name) => {
             let written = series(name, arguments, fuel).ok_or(NotRational)?;
-            return modular(&written, prime, values, fuel);
+            return within(&written, (prime, room), values, fuel);
         }
         Expr::Call(..) => {
             let value = rational(expr, fuel).ok_or(NotRational)?;
-            return modular(&Expr::Number(value, None), prime, values, fuel);
+            return within(&Expr::Number(value, None), (prime, room), values, fuel);
         }
         Expr::Constant(_) | Expr::PlusMinus(_) | Expr::Infinity => return Err(NotRational),
     }))
@@ -97,18 +157,6 @@ fn residue(value: &RBig, prime: u64) -> Option<u64> {
     let below: u64 = (value.denominator() % UBig::from(prime)).try_into().unwrap_or(0);
     let size = multiply(above, inverse(below, prime)?, prime);
     Some(if value.sign() == Sign::Negative { negate(size, prime) } else { size })
-}
-
-/// A power with a whole exponent.
-fn power(base: u64, exponent: &RBig, prime: u64) -> Option<u64> {
-    let size = exponent.numerator().clone().unsigned_abs_value();
-    // Fermat: exponents count modulo p - 1, for a base that is not 0.
-    let reduced: u64 = (size % UBig::from(prime - 1)).try_into().unwrap_or(0);
-    let raised = raise(base, reduced, prime);
-    match exponent.sign() {
-        Sign::Positive => Some(raised),
-        Sign::Negative => inverse(raised, prime),
-    }
 }
 
 /// The expression is not a rational function that can be evaluated within bounds.
@@ -142,4 +190,22 @@ fn raise(base: u64, mut exponent: u64, prime: u64) -> u64 {
 fn inverse(a: u64, prime: u64) -> Option<u64> {
     // Fermat: a^(p - 2) a = 1.
     (!a.is_multiple_of(prime)).then(|| raise(a, prime - 2, prime))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn primes_of_expressions_are_prime() {
+        for number in 0..20 {
+            let prime = prime_of(&Expr::integer(number), &Expr::integer(7));
+            assert!(prime >= 1 << 59);
+            // Miller and Rabin's test decides in these bases (Sinclair).
+            for base in [2, 325, 9_375, 28_178, 450_775, 9_780_504, 1_795_265_022] {
+                assert_eq!(raise(base, prime - 1, prime), 1, "{prime} is not prime");
+            }
+        }
+        assert!(is_probable_prime(PRIMES[1]) && !is_probable_prime(1_000_003 * 1_000_033));
+    }
 }

@@ -96,3 +96,30 @@ fn the_last_step_of_a_calculation_is_the_answer() {
     assert!(verdict("{1, 2}", "x = 1 and x = 2").is_correct());
     assert!(!verdict("2", "x = 1 and x = 2").is_correct());
 }
+
+/// Answers that agree with the gold modulo the verifier's own primes, whose source anyone can read.
+#[test]
+fn answers_made_for_the_fixed_primes_are_incorrect() {
+    let product =
+        modular::PRIMES.iter().fold(dashu_int::UBig::ONE, |product, prime| product * prime);
+    // 1 more than a multiple of every p - 1.
+    let exponent = "18575703525647137032596693281862724081278898011594401";
+    for (gold, answer) in [
+        ("x", format!("x + {product} x")),
+        ("x", format!("x (1 + {product})")),
+        ("x", format!("x^{{{exponent}}}")),
+        ("2", format!("2^{{{exponent}}}")),
+        ("x", format!("(x^{{4294967296}})^{{4294967296}}")),
+    ] {
+        let text = format!("\\boxed{{{answer}}}");
+        assert!(!verdict(gold, &text).is_correct(), "{gold} {text}");
+    }
+    for (gold, text) in [
+        ("x^{100}(x+1)", "\\boxed{x^{101}+x^{100}}"),
+        ("x", format!("\\boxed{{x + 0 \\cdot {product}}}").as_str()),
+        ("2^{1000001}", "\\boxed{2 \\cdot 2^{1000000}}"),
+        ("\\frac{1}{x^{64}}", "\\boxed{x^{-64}}"),
+    ] {
+        assert!(verdict(gold, text).is_correct(), "{gold} {text}");
+    }
+}

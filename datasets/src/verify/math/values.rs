@@ -8,7 +8,7 @@ use dashu_ratio::RBig;
 
 use super::exact::{is_series, rational};
 use super::fuel::Fuel;
-use super::modular::{NotRational, PRIMES, modular};
+use super::modular::{NotRational, PRIMES, mixed, modular, prime_of};
 use super::numeric::{agree, approximate, is_real};
 use super::pairing::pair_up;
 use super::quantities::unit_of;
@@ -108,8 +108,8 @@ pub(super) fn values(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     }
 }
 
-/// Equality modulo three primes at a random point each: wrong with chance below 2^-120 for expressions
-/// of any size that is read; a difference is certain.
+/// Equality modulo four primes at a random point each; a difference is certain. Three primes are always the same, and
+/// nearly always tell expressions that differ. The last belongs to these two: a completion cannot be made for it.
 fn modular_equal(
     a: &Expr,
     b: &Expr,
@@ -117,27 +117,31 @@ fn modular_equal(
     fuel: &mut Fuel,
 ) -> Result<bool, NotRational> {
     for (round, prime) in PRIMES.into_iter().enumerate() {
-        let mut is_decided = false;
-        for attempt in 0..4_u64 {
-            let seed =
-                |index: usize| mixed((round as u64) << 32 | attempt << 16 | index as u64) % prime;
-            let values =
-                names.iter().enumerate().map(|(i, name)| (name.clone(), seed(i))).collect();
-            if let (Some(a), Some(b)) =
-                (modular(a, prime, &values, fuel)?, modular(b, prime, &values, fuel)?)
-            {
-                if a != b {
-                    return Ok(false);
-                }
-                is_decided = true;
-                break;
-            }
-        }
-        if !is_decided {
+        if !equal_modulo(prime, round as u64, [a, b], names, fuel)? {
             return Ok(false);
         }
     }
-    Ok(true)
+    equal_modulo(prime_of(a, b), PRIMES.len() as u64, [a, b], names, fuel)
+}
+
+/// Equality modulo a prime, at a point where both have a value.
+fn equal_modulo(
+    prime: u64,
+    round: u64,
+    [a, b]: [&Expr; 2],
+    names: &BTreeSet<String>,
+    fuel: &mut Fuel,
+) -> Result<bool, NotRational> {
+    for attempt in 0..4_u64 {
+        let seed = |index: usize| mixed(round << 32 | attempt << 16 | index as u64) % prime;
+        let values = names.iter().enumerate().map(|(i, name)| (name.clone(), seed(i))).collect();
+        if let (Some(a), Some(b)) =
+            (modular(a, prime, &values, fuel)?, modular(b, prime, &values, fuel)?)
+        {
+            return Ok(a == b);
+        }
+    }
+    Ok(false)
 }
 
 /// The number of an answer like `5 m` or `3 m/s` to a gold that has no variables.
@@ -203,14 +207,6 @@ fn at_integers(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) ->
         }
     }
     agreed >= NEEDED
-}
-
-/// A fixed scrambling of 64 bits (splitmix64).
-fn mixed(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Equality at points in (0.3, 3), and where both have a value there at a negative one.
