@@ -325,7 +325,10 @@ impl DataOptions {
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
         dataset.first_problem().iter().for_each(|first| tracing::info!("  {first}"));
         if let (Purpose::Judge, Some(first)) = (purpose, dataset.problems.first()) {
-            dataset.verifier.probe(first).map_err(anyhow::Error::msg)?;
+            let warning = dataset.verifier.probe(first).map_err(anyhow::Error::msg)?;
+            if let Some(warning) = warning.filter(|_| dataset.has_answer_texts) {
+                tracing::warn!("{warning}");
+            }
         }
         Ok(dataset)
     }
