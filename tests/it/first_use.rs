@@ -127,6 +127,12 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
     let listed = |more: &[&str]| shown(&tealight(&[&["objectives"], more].concat()));
     let (some, all) = (listed(&[]), listed(&["--all"]));
     assert!(some.contains("  grpo\n") && !some.contains("  mara"), "{some}");
+    for name in ["divergence", "reverse-kl", "kl-full", "forward-kl", "js"] {
+        assert!(some.contains(&format!("\n  {name}[:")), "{name}: {some}");
+    }
+    for symbol in ["v is", "pi the", "a the base", "k1 ="] {
+        assert!(some.starts_with("Symbols: ") && some.contains(symbol), "{symbol}: {some}");
+    }
     assert!(some.lines().count() < 60 && some.contains("--all lists all 57"), "{some}");
     assert!(
         all.contains("  mara") && all.contains("clip-cov") && all.contains("Keys, for any"),
