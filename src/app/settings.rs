@@ -281,13 +281,14 @@ impl DataOptions {
         Ok(dataset)
     }
 
-    /// Leaves out the problems that are too long, where that is asked for.
+    /// Leaves out the problems that are too long, where that is asked for, and warns of those that the model cannot read.
     pub(crate) fn filter(
         &self,
         dataset: &mut Dataset,
         requested: Option<usize>,
         model: (&HubTokenizer, usize),
     ) -> Result<()> {
+        lengths::warn_of_unknown(dataset, model.0);
         match self.filter_overlong_prompts {
             true => lengths::filter_overlong(dataset, requested, model),
             false => Ok(()),

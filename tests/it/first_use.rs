@@ -123,6 +123,20 @@ fn mistaken_names_get_a_suggestion() {
 }
 
 #[test]
+fn prompts_of_letters_that_the_embedded_model_does_not_know_are_reported() {
+    let folder = Folder::new();
+    let rows = folder.write("rows.jsonl", "{\"prompt\": \"What is 1+1\", \"answer\": \"2\"}\n");
+    let eval = |dataset: &str| {
+        let set = format!("--dataset {dataset} --verifier exact --max-samples 2");
+        ok(command!("eval {set} -n 1 -k 1 --no-greedy --device cpu"))
+    };
+    let text = eval(&rows);
+    let line = text.lines().find(|line| line.contains("unknown to this model")).expect("a warning");
+    assert!(line.contains(" % of the tokens") && line.contains("use a pretrained model"), "{text}");
+    assert!(!eval("countdown").contains("unknown to this model"));
+}
+
+#[test]
 fn objectives_lists_the_common_ones_and_all_on_request() {
     let listed = |more: &[&str]| shown(&tealight(&[&["objectives"], more].concat()));
     let (some, all) = (listed(&[]), listed(&["--all"]));
