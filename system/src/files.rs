@@ -172,8 +172,8 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
 /// The name of a lock.
 const LOCK: &str = ".lock";
 
-/// A directory that one process writes at a time; free again when this is dropped or the process ends. Where nothing was
-/// written beside the lock, the lock is removed when this is dropped, and the directory, if this made it.
+/// A directory that one process writes at a time; free again when this is dropped or the process ends. If nothing was
+/// written beside the lock, dropping this removes the lock, and the directory where this made it.
 #[derive(Debug)]
 pub struct Claim {
     directory: PathBuf,
