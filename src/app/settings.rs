@@ -281,7 +281,7 @@ impl DataOptions {
         Ok(dataset)
     }
 
-    /// Leaves out the problems that are too long, where that is asked for, and warns of those that the model cannot read.
+    /// Leaves out the problems that are too long, where that is asked for; warns of those that the model cannot read.
     pub(crate) fn filter(
         &self,
         dataset: &mut Dataset,

@@ -204,8 +204,8 @@ impl Doubtful {
     pub const STATUS: u8 = 3;
 }
 
-/// Says how much could not be judged, and what failed unless `shown` has said so; more than `most` of all completions is
-/// no result to rely on.
+/// Says how much could not be judged, and what failed unless `shown` has said so; more than `most` of all completions
+/// is no result to rely on.
 pub(crate) fn doubt<'a>(
     results: &Results,
     verifiers: impl Iterator<Item = &'a dyn Verifier>,
