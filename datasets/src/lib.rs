@@ -115,6 +115,9 @@ pub struct Dataset {
     pub spellings: Option<List>,
     /// The instruction that the math verifier needs after a question, where prompts are bare questions.
     pub instruction: Option<&'static str>,
+    /// Whether gold answers are correct answers themselves, and not instances or specifications: known where another
+    /// verifier than the dataset's own judges.
+    pub has_answer_texts: bool,
 }
 
 impl Dataset {
@@ -127,7 +130,17 @@ impl Dataset {
         let verifier = Arc::new(verifier);
         let (notes, unusable) = (Vec::new(), Vec::new());
         let (answers, spellings, instruction) = (None, None, None);
-        Self { name, problems, verifier, notes, unusable, answers, spellings, instruction }
+        Self {
+            name,
+            problems,
+            verifier,
+            notes,
+            unusable,
+            answers,
+            spellings,
+            instruction,
+            has_answer_texts: false,
+        }
     }
 }
 

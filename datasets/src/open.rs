@@ -1,9 +1,12 @@
 //! A name or files to a dataset that is ready to be asked.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
 
 use crate::read::{self, Columns, Purpose};
-use crate::{DataError, Dataset, Result, SOURCES, suite, verify};
+use crate::{DataError, Dataset, Result, SOURCES, Verifier, suite, verify};
 
 /// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
 /// Parquet). Keeps the first `limit` problems where a limit is given.
@@ -32,7 +35,7 @@ pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Datas
     let mut dataset = (source.load)(split, limit)?;
     columns.rewards.check()?;
     if !columns.rewards.verifiers.is_empty() {
-        dataset.verifier = columns.rewards.open(|_| None)?;
+        dataset.judge_by(columns.rewards.open(|_| None)?);
     }
     dataset.check(columns.purpose)?;
     dataset.rewrite(&columns.prompting)?;
@@ -59,10 +62,10 @@ pub fn open_files(
         // Questions that name databases have found theirs beside them.
         let verifier = dataset.verifier.clone();
         let has_own = verifier.name().starts_with("sql");
-        dataset.verifier = columns.rewards.open(|spec| {
+        dataset.judge_by(columns.rewards.open(|spec| {
             let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
             (has_own && is_the_same).then(|| verifier.clone())
-        })?;
+        })?);
     }
     dataset.check(columns.purpose)?;
     dataset.ask(&columns.prompting);
@@ -70,6 +73,17 @@ pub fn open_files(
 }
 
 impl Dataset {
+    /// Has another verifier judge, and notes whether the gold answers are correct answers to the dataset's own.
+    fn judge_by(&mut self, verifier: Arc<dyn Verifier>) {
+        self.has_answer_texts = self.problems.first().is_some_and(|first| {
+            let gold = verify::math::gold(&first.answer);
+            let is_specification =
+                matches!(serde_json::from_str(&gold), Ok(Value::Array(_) | Value::Object(_)));
+            !is_specification && self.verifier.verify(first, &gold).is_correct()
+        });
+        self.verifier = verifier;
+    }
+
     /// Leaves out problems whose gold answer cannot be read, and refuses what is no dataset then.
     fn check(&mut self, purpose: Purpose) -> Result<()> {
         match purpose {
@@ -92,6 +106,31 @@ impl Dataset {
                 Err(DataError::Duplicate { id: twice.id.clone(), name: self.name.clone() })
             }
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rewards;
+
+    #[test]
+    fn gold_answers_are_told_from_instances_and_specifications() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rows.jsonl");
+        let rewards = Rewards::by(Some("program:cat".into()));
+        let columns = Columns { rewards, answer: Some("answer".into()), ..Columns::default() };
+        for (answer, expected) in [("\"yes\"", true), ("7", true), (r#""{\"tests\": [1]}""#, false)]
+        {
+            std::fs::write(&file, format!("{{\"prompt\": \"?\", \"answer\": {answer}}}\n"))
+                .unwrap();
+            let dataset = open(&file.display().to_string(), &columns, None).unwrap();
+            assert_eq!(dataset.has_answer_texts, expected, "{answer}");
+        }
+        let columns = Columns { answer: None, ..columns };
+        for (name, expected) in [("countdown", false), ("colouring", false), ("sql", true)] {
+            assert_eq!(open(name, &columns, Some(1)).unwrap().has_answer_texts, expected, "{name}");
         }
     }
 }

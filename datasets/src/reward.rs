@@ -267,8 +267,12 @@ impl Verifier for Weighted {
         self.verifiers.iter().find_map(|verifier| verifier.complaint())
     }
 
-    fn probe(&self, problem: &Problem) -> std::result::Result<(), String> {
-        self.verifiers.iter().try_for_each(|verifier| verifier.probe(problem))
+    // One of several may look at something else than the answer, such as the form: one that accepts the gold is enough.
+    fn probe(&self, problem: &Problem) -> std::result::Result<Option<String>, String> {
+        let probed = self.verifiers.iter().map(|verifier| verifier.probe(problem));
+        let warnings = probed.collect::<std::result::Result<Vec<Option<String>>, String>>()?;
+        let warnings: Option<Vec<String>> = warnings.into_iter().collect();
+        Ok(warnings.and_then(|warnings| warnings.into_iter().next()))
     }
 
     fn refuse_gold(&self, gold: &str) -> Option<String> {

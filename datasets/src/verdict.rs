@@ -124,13 +124,15 @@ pub trait Verifier: Send + Sync {
     fn complaint(&self) -> Option<String> {
         None
     }
-    /// Tries the verifier on a problem before anything is sampled: code of the user's may fail at its first call.
+    /// Tries the verifier on a problem's gold answer before anything is sampled: code of the user's may fail at its
+    /// first call. A warning where the gold answer is incorrect to it, which only says something of gold answers that
+    /// are correct completions ([`Dataset::has_answer_texts`](crate::Dataset::has_answer_texts)).
     ///
     /// # Errors
     /// Why it cannot judge.
-    fn probe(&self, problem: &Problem) -> Result<(), String> {
+    fn probe(&self, problem: &Problem) -> Result<Option<String>, String> {
         let _ = problem;
-        Ok(())
+        Ok(None)
     }
     /// Why a gold answer cannot be compared with, where that can be seen without an answer.
     fn refuse_gold(&self, gold: &str) -> Option<String> {

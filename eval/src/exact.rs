@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::{ByK, Estimate, amount, share};
+use crate::interval::{ByK, Estimate, amount, cut_at_k, share};
 
 /// The probabilities of a problem's correct answers.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -58,7 +58,7 @@ impl Exact {
             problems: listed.len(),
             answers: listed.iter().map(|problem| problem.logp.len()).sum(),
             pass_at_k: by_k(share, ListedProblem::pass),
-            unique_correct: by_k(amount, ListedProblem::unique),
+            unique_correct: cut_at_k(by_k(amount, ListedProblem::unique)),
             coverage: by_k(share, |problem, k| {
                 let listed = problem.logp.len() as u64;
                 let most = problem.total.unwrap_or(listed).max(listed).min(k as u64);

@@ -44,6 +44,14 @@ pub fn amount(values: &[f64]) -> Estimate {
     Estimate { low: estimate.low.max(0.0), ..estimate }
 }
 
+/// Cuts the intervals of distinct answers among k at k, the most that there can be.
+pub fn cut_at_k(mut counts: ByK) -> ByK {
+    for (k, count) in &mut counts {
+        count.high = count.high.min(*k as f64).max(count.value);
+    }
+    counts
+}
+
 /// The mean of shares: values between 0 and 1.
 ///
 /// Clopper and Pearson's interval of a binomial with as many trials as the variance of the values makes the
@@ -131,6 +139,14 @@ mod tests {
         assert!(half.low < 0.45 && half.high > 0.55, "{half:?}");
         assert!(share(&[0.3]).low < 0.1);
         assert!(share(&[]).value.is_nan());
+    }
+
+    #[test]
+    fn distinct_answers_among_k_are_at_most_k() {
+        let values = [4.0, 4.0, 1.0];
+        let counts = cut_at_k(ByK::from([(4, amount(&values)), (16, amount(&values))]));
+        assert_eq!((counts[&4].low, counts[&4].value, counts[&4].high), (0.0, 3.0, 4.0));
+        assert!(counts[&16].high > 7.0 && counts[&16].high < 8.0, "{counts:?}");
     }
 
     #[test]

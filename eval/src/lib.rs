@@ -53,7 +53,7 @@ pub use interval::Estimate;
 pub use measure::pass_at_k;
 pub use profiles::Profiles;
 pub use rules::Truncated;
-pub use sample::{Sample, Tally};
+pub use sample::{Sample, Tally, note_unjudged};
 pub use summary::Summary;
 
 /// A completion, as an evaluation sees it.

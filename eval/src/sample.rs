@@ -11,6 +11,9 @@ use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 use crate::measure::text::{TEXTS, TextDiversity};
 use crate::{Answer, Classes, Counts, Profiles, Truncated};
 
+/// Most reasons that are kept of completions that could not be judged.
+const MAX_REASONS: usize = 3;
+
 /// The thought before an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thinking {
@@ -282,5 +285,15 @@ impl Tally {
         let answered =
             self.wrong.multiplicities().iter().fold(self.correct, |a, b| a.saturating_add(*b));
         self.samples.saturating_sub(answered)
+    }
+}
+/// Adds why samples could not be judged: each reason once, with the first problem that has it.
+pub fn note_unjudged(samples: &[Sample], reasons: &mut Vec<String>) {
+    for sample in samples {
+        let Verdict::Unjudged { why, .. } = &sample.verdict else { continue };
+        let why = format!("`: {why}");
+        if reasons.len() < MAX_REASONS && !reasons.iter().any(|known| known.ends_with(&why)) {
+            reasons.push(format!("problem `{}{why}", sample.problem));
+        }
     }
 }

@@ -10,7 +10,7 @@ use tealight_datasets::verify::math::Rule;
 use crate::exact::Exact;
 use crate::extrapolation::Extrapolation;
 use crate::features::FeatureDiversity;
-use crate::interval::{ByK, Estimate, amount, mean, share};
+use crate::interval::{ByK, Estimate, amount, cut_at_k, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::text::TextDiversity;
@@ -217,12 +217,10 @@ impl Summary {
         // A problem with samples that could not be judged has values up to its number of judged ones.
         let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
         let has_totals = tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0));
-        let by_level = |level: &Level| {
-            (
-                level.name().to_owned(),
-                over(amount, &|tally, k| unique_correct(tally, *level, up_to(tally, k))),
-            )
+        let distinct = |level: Level| {
+            cut_at_k(over(amount, &|tally, k| unique_correct(tally, level, up_to(tally, k))))
         };
+        let by_level = |level: &Level| (level.name().to_owned(), distinct(*level));
         let total: usize = tallies.iter().map(|tally| tally.samples).sum();
         let of_samples = |count: fn(&Tally) -> usize| {
             tallies.iter().map(count).sum::<usize>() as f64 / total as f64
@@ -248,9 +246,7 @@ impl Summary {
                 pass_at_k(tally.samples, tally.correct, up_to(tally, k))
             }),
             mean_reward: mean_reward(tallies),
-            unique_correct: over(amount, &|tally, k| {
-                unique_correct(tally, Level::Solution, up_to(tally, k))
-            }),
+            unique_correct: distinct(Level::Solution),
             unique_by_level: Level::ALL.iter().map(by_level).collect(),
             coverage: if has_totals { over(share, &covered) } else { ByK::new() },
             pass_all_k: over(share, &|tally, k| {

@@ -12,7 +12,7 @@ use tealight_eval::grade::{GradeJob, JudgedChunk, Source};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::{Failed, Missing};
 use tealight_eval::store::{Index, SamplesWriter};
-use tealight_eval::{Summary, Tally, Truncated};
+use tealight_eval::{Tally, Truncated};
 
 use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Extras, Judged, LogFormat};
@@ -167,7 +167,7 @@ pub fn run(
         domain: None,
         verifier: verifier.name().into(),
         temperature: None,
-        summary: Summary::new(&graded.tallies, &ks)?
+        summary: outcome::summary(&graded.tallies, &ks, || unjudged.first().cloned())?
             .extrapolated(&graded.tallies, &options.extrapolate)?,
         questions: graded.problems.into_iter().map(Question::from).collect(),
         problems: graded.tallies,
@@ -180,7 +180,8 @@ pub fn run(
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }
-    let doubt = outcome::doubt(&results, std::iter::once(&*verifier), options.max_unjudged);
+    let verifiers = std::iter::once(&*verifier);
+    let doubt = outcome::doubt(&results, verifiers, &unjudged, options.max_unjudged);
     Ok(Judged { results, doubt })
 }
 

@@ -1,4 +1,5 @@
-//! How long completions may be beside the prompts of a dataset, and which prompts are too long.
+//! How long completions may be beside the prompts of a dataset, which prompts are too long, and which the model cannot
+//! read.
 
 use anyhow::{Result, bail};
 use tealight_datasets::{Dataset, Problem};
@@ -45,6 +46,29 @@ pub(crate) fn filter_overlong(
         Ok(tokenizer.encode_prompt(&problem.prompt)?.len() + length <= context)
     };
     keep(dataset, fits, &format!("a prompt with a completion of {length} tokens"), context)
+}
+
+/// Warns where many tokens of the first prompts are unknown to the tokenizer, as those of the embedded models know the
+/// letters of their tasks alone.
+pub(crate) fn warn_of_unknown(dataset: &Dataset, tokenizer: &HubTokenizer) {
+    /// Most prompts that are read.
+    const PROMPTS: usize = 64;
+    /// The share of unknown tokens above which a prompt is no longer what it says.
+    const MANY: f64 = 0.05;
+    let Some(unknown) = tokenizer.unknown_token() else { return };
+    let prompts = dataset.problems.iter().take(PROMPTS);
+    // A prompt that cannot be tokenized is refused later, with its name.
+    let tokens: Vec<u32> =
+        prompts.flat_map(|problem| tokenizer.encode_prompt(&problem.prompt)).flatten().collect();
+    let share = tokens.iter().filter(|id| **id == unknown).count() as f64 / tokens.len() as f64;
+    if share > MANY {
+        tracing::warn!(
+            "{}: {:.0} % of the tokens of the prompts are unknown to this model, which cannot read them; use a pretrained \
+             model, such as --model HuggingFaceTB/SmolLM2-135M-Instruct",
+            dataset.name,
+            100.0 * share
+        );
+    }
 }
 
 /// Keeps the problems that fit a context, and says how many do not.

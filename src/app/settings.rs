@@ -281,13 +281,14 @@ impl DataOptions {
         Ok(dataset)
     }
 
-    /// Leaves out the problems that are too long, where that is asked for.
+    /// Leaves out the problems that are too long, where that is asked for; warns of those that the model cannot read.
     pub(crate) fn filter(
         &self,
         dataset: &mut Dataset,
         requested: Option<usize>,
         model: (&HubTokenizer, usize),
     ) -> Result<()> {
+        lengths::warn_of_unknown(dataset, model.0);
         match self.filter_overlong_prompts {
             true => lengths::filter_overlong(dataset, requested, model),
             false => Ok(()),
@@ -325,7 +326,10 @@ impl DataOptions {
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
         dataset.first_problem().iter().for_each(|first| tracing::info!("  {first}"));
         if let (Purpose::Judge, Some(first)) = (purpose, dataset.problems.first()) {
-            dataset.verifier.probe(first).map_err(anyhow::Error::msg)?;
+            let warning = dataset.verifier.probe(first).map_err(anyhow::Error::msg)?;
+            if let Some(warning) = warning.filter(|_| dataset.has_answer_texts) {
+                tracing::warn!("{warning}");
+            }
         }
         Ok(dataset)
     }

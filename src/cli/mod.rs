@@ -13,6 +13,7 @@ mod tools;
 mod training;
 mod trl_names;
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -80,10 +81,10 @@ pub fn main() -> ExitCode {
     }
     let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
     let command = commands::command_as(Layout::of_arguments(&arguments));
-    let matches = match command.try_get_matches_from(arguments) {
+    let matches = match command.try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            if let Some(hint) = hint(&error) {
+            if let Some(hint) = hint(&error, &arguments) {
                 tracing::error!("{hint}\n\nFor more information, try '--help'.");
                 return ExitCode::from(2);
             }
@@ -108,10 +109,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A better message than clap's: for another tool's option, where clap guesses from the letters, and for a number
-/// that is out of range.
-fn hint(error: &clap::Error) -> Option<String> {
-    trl_names::hint(error).or_else(|| ranges::explain(error))
+/// A better message than clap's for the command line `words`: for another tool's option and one with a dash too many,
+/// where clap guesses from the letters, and for a number that is out of range.
+fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    trl_names::hint(error, words).or_else(|| ranges::explain(error))
 }
 
 /// Refuses what the command line and the environment say that no command can work with.
@@ -163,9 +164,10 @@ fn report(error: &anyhow::Error) -> u8 {
 
 /// Checks a command line without running it: its options, its configuration files, the numbers in them.
 pub fn check(arguments: &[String]) -> Result<()> {
-    let arguments = arguments.iter().map(|argument| config_merge::kebab_case(argument.into()));
-    let matches = commands::command().try_get_matches_from(arguments).map_err(|error| {
-        if let Some(hint) = hint(&error) {
+    let kebab_case = |argument: &String| config_merge::kebab_case(argument.into());
+    let arguments: Vec<OsString> = arguments.iter().map(kebab_case).collect();
+    let matches = commands::command().try_get_matches_from(&arguments).map_err(|error| {
+        if let Some(hint) = hint(&error, &arguments) {
             return anyhow!("{hint}");
         }
         let text = error.to_string();

@@ -1,6 +1,10 @@
 //! Options and settings that have another name in TRL and other tools, and what to give in place of them.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::commands;
 
 /// Other tools' names, without their dashes, and what to use here.
 const HINTS: &[(&str, &str)] = &[
@@ -61,15 +65,27 @@ const HINTS: &[(&str, &str)] = &[
     ("num-fewshot", "use --few-shot"),
 ];
 
-/// The hint for an option of another tool.
-pub(super) fn hint(error: &clap::Error) -> Option<String> {
+/// The hint for an option of another tool, or for a short option of the command in `words` with a dash too many.
+pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
-    let name = given.split('=').next().unwrap_or(given);
-    let fix = fix(name.strip_prefix("--")?)?;
-    Some(format!("there is no {name} here: {fix} (docs/how-to/trl.md)"))
+    let given = given.split('=').next().unwrap_or(given);
+    let name = given.strip_prefix("--")?;
+    if has_short(words, name) {
+        return Some(format!("there is no {given}: the option has one dash, -{name}"));
+    }
+    let fix = fix(name)?;
+    Some(format!("there is no {given} here: {fix} (docs/how-to/trl.md)"))
+}
+
+/// Whether `name` is a letter and the command of a command line has the short option.
+fn has_short(words: &[OsString], name: &str) -> bool {
+    let all = commands::command();
+    let command = words.iter().skip(1).find_map(|word| all.find_subcommand(word));
+    let shorts = command.into_iter().flat_map(|command| command.get_arguments());
+    shorts.filter_map(|option| option.get_short()).any(|short| name == short.to_string())
 }
 
 /// The option to give in place of another tool's, which is named without its dashes.
@@ -92,7 +108,6 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::cli::commands;
 
     #[test]
     fn hints_name_existing_options_and_no_own_name() {
@@ -128,9 +143,24 @@ mod tests {
         ] {
             let given = crate::cli::config_merge::kebab_case(given.into());
             let words_given = ["tealight".into(), "train".into(), given];
-            let error = commands::command().try_get_matches_from(words_given).expect_err(words);
-            let hint = hint(&error).expect(words);
+            let error = commands::command().try_get_matches_from(&words_given).expect_err(words);
+            let hint = hint(&error, &words_given).expect(words);
             assert!(hint.contains(words), "{hint}");
         }
+    }
+
+    #[test]
+    fn a_short_option_with_two_dashes_gets_its_own_name() {
+        let hint_of = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let error = commands::command().try_get_matches_from(&words).expect_err("no option");
+            hint(&error, &words)
+        };
+        for words in [&["tealight", "eval", "--k", "8"][..], &["tealight", "grade", "x", "--k=8"]] {
+            let hint = hint_of(words).expect("a hint");
+            assert!(hint.contains("there is no --k") && hint.ends_with("-k"), "{hint}");
+        }
+        // Training has no such option.
+        assert_eq!(hint_of(&["tealight", "train", "--k", "8"]), None);
     }
 }

@@ -169,9 +169,32 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A directory that one process writes at a time; free again when this is dropped or the process ends.
+/// The name of a lock.
+const LOCK: &str = ".lock";
+
+/// A directory that one process writes at a time; free again when this is dropped or the process ends. If nothing was
+/// written beside the lock, dropping this removes the lock, and the directory where this made it.
 #[derive(Debug)]
-pub struct Claim(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+pub struct Claim {
+    directory: PathBuf,
+    is_made: bool,
+    #[expect(dead_code, reason = "the lock lasts as long as the file is open")]
+    lock: File,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let Ok(mut entries) = std::fs::read_dir(&self.directory) else { return };
+        if !entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == LOCK)) {
+            return;
+        }
+        // What cannot be removed stays: it is in nobody's way.
+        let is_removed = std::fs::remove_file(self.directory.join(LOCK)).is_ok();
+        if is_removed && self.is_made {
+            let _ = std::fs::remove_dir(&self.directory);
+        }
+    }
+}
 
 impl Claim {
     /// Makes `directory` where needed, checks that it can be written, and takes it.
@@ -179,13 +202,15 @@ impl Claim {
     /// # Errors
     /// It cannot be made or written; another process has it.
     pub fn take(directory: &Path) -> Result<Self> {
+        let is_made = !directory.exists();
         writable_directory(directory)?;
-        let path = directory.join(".lock");
+        let path = directory.join(LOCK);
         // Whoever made the directory is named in its lock; a directory that others filled does not become ours.
         let was_empty = std::fs::read_dir(directory)?.next().is_none();
         let mut options = File::options();
         let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
         let mut file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
+        let claim = |lock| Self { directory: directory.to_owned(), is_made, lock };
         let taken = file.try_lock();
         let mut owner = String::new();
         match taken {
@@ -199,7 +224,7 @@ impl Claim {
                 );
             }
             // A file system without locks: nothing to be sure of.
-            Err(TryLockError::Error(_)) => return Ok(Self(file)),
+            Err(TryLockError::Error(_)) => return Ok(claim(file)),
         }
         // An untrusted lock may hold anything.
         let _ = (&file).take(64).read_to_string(&mut owner);
@@ -208,7 +233,7 @@ impl Claim {
         file.rewind()?;
         write!(file, "{maker}{}", std::process::id())?;
         remove_leftovers(directory)?;
-        Ok(Self(file))
+        Ok(claim(file))
     }
 }
 
@@ -244,6 +269,23 @@ mod tests {
         assert!(
             read_limited(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
         );
+    }
+
+    #[test]
+    fn a_claim_leaves_no_directory_in_which_nothing_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (made, used) = (folder.path().join("made"), folder.path().join("used"));
+        drop((Claim::take(&made).unwrap(), Claim::take(folder.path()).unwrap()));
+        assert!(!made.exists() && folder.path().exists());
+        let claim = Claim::take(&used).unwrap();
+        std::fs::write(used.join("config.toml"), "").unwrap();
+        drop(claim);
+        assert!(used.join(LOCK).exists());
+        // What others made stays, without the lock.
+        let empty = folder.path().join("empty");
+        std::fs::create_dir(&empty).unwrap();
+        drop(Claim::take(&empty).unwrap());
+        assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
     }
 
     #[test]

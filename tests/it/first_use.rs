@@ -123,10 +123,30 @@ fn mistaken_names_get_a_suggestion() {
 }
 
 #[test]
+fn prompts_of_letters_that_the_embedded_model_does_not_know_are_reported() {
+    let folder = Folder::new();
+    let rows = folder.write("rows.jsonl", "{\"prompt\": \"What is 1+1\", \"answer\": \"2\"}\n");
+    let eval = |dataset: &str| {
+        let set = format!("--dataset {dataset} --verifier exact --max-samples 2");
+        ok(command!("eval {set} -n 1 -k 1 --no-greedy --device cpu"))
+    };
+    let text = eval(&rows);
+    let line = text.lines().find(|line| line.contains("unknown to this model")).expect("a warning");
+    assert!(line.contains(" % of the tokens") && line.contains("use a pretrained model"), "{text}");
+    assert!(!eval("countdown").contains("unknown to this model"));
+}
+
+#[test]
 fn objectives_lists_the_common_ones_and_all_on_request() {
     let listed = |more: &[&str]| shown(&tealight(&[&["objectives"], more].concat()));
     let (some, all) = (listed(&[]), listed(&["--all"]));
     assert!(some.contains("  grpo\n") && !some.contains("  mara"), "{some}");
+    for name in ["divergence", "reverse-kl", "kl-full", "forward-kl", "js"] {
+        assert!(some.contains(&format!("\n  {name}[:")), "{name}: {some}");
+    }
+    for symbol in ["v is", "pi the", "a the base", "k1 ="] {
+        assert!(some.starts_with("Symbols: ") && some.contains(symbol), "{symbol}: {some}");
+    }
     assert!(some.lines().count() < 60 && some.contains("--all lists all 57"), "{some}");
     assert!(
         all.contains("  mara") && all.contains("clip-cov") && all.contains("Keys, for any"),

@@ -51,6 +51,61 @@ fn unjudged_completions_are_counted_with_reasons() {
 
 #[cfg(unix)]
 #[test]
+fn a_failing_verifier_is_reported_once_with_the_reason() {
+    let folder = Folder::new();
+    let function = "def judge(gold, completion):\n    return len(completion) > 2 and 1 / 0\n";
+    let spec = format!("python:{}:judge", folder.write("judge.py", function));
+    let reason = "ZeroDivisionError: division by zero (judge.py, line 2)";
+    let line = |id: usize, text: &str| {
+        json!({"id": id, "completion": text, "gold": "7"}).to_string() + "\n"
+    };
+    let all: String = (0..5).map(|id| line(id, "long")).collect();
+    let file = folder.write("some.jsonl", format!("{}{all}", line(9, "8")));
+    for more in [&[][..], &["--output", &folder.path("graded")]] {
+        let done = tealight(&[&["grade", &file, "--verifier", &spec], more].concat());
+        let text = stderr_of(&done);
+        assert_eq!(done.status.code(), Some(3), "{text}");
+        assert_eq!(text.matches(reason).count(), 1, "{text}");
+    }
+    let error = refusal(&["grade", &folder.write("all.jsonl", all), "--verifier", &spec]);
+    assert!(error.contains("no completion could be judged: problem `"), "{error}");
+    assert!(error.contains(reason), "{error}");
+    let (eval, train) = (folder.path("eval"), folder.path("train"));
+    let function = "def judge(gold, completion):\n    return completion == gold or 1 / 0\n";
+    folder.write("judge.py", function);
+    let eval = ["eval", "-n", "2", "-k", "1", "--output", &eval, "--verifier", &spec];
+    let error = refusal(&[&eval[..], &SHORT].concat());
+    assert!(error.contains("no completion could be judged: problem `"), "{error}");
+    assert!(error.contains(reason), "{error}");
+    let small = words("train --max-steps 1 --prompts-per-step 2 --num-generations 4");
+    let train = [&small[..], &SHORT, &["--output", &train, "--verifier", &spec]];
+    let error = refusal(&train.concat());
+    assert!(error.contains(reason) && error.contains("mend the verifier"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_verifier_that_rejects_the_gold_answer_is_reported_before_sampling() {
+    let folder = Folder::new();
+    let script = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}
+        echo "{\"request\":$n,\"verdict\":\"wrong\",\"why\":\"no tag\"}"; done"#;
+    let program = format!("program:sh {}", folder.write("judge.sh", script));
+    let rows = folder.write("rows.jsonl", "{\"prompt\": \"Is ice cold?\", \"answer\": \"yes\"}\n");
+    let eval = |dataset: &str| {
+        let eval = ["eval", "--dataset", dataset, "-n", "1", "-k", "1", "--no-greedy"];
+        ok(&[&eval[..], &SHORT, &["--verifier", &program]].concat())
+    };
+    let text = eval(&rows);
+    let warnings: Vec<&str> =
+        text.lines().filter(|line| line.contains("gold answer `yes` of")).collect();
+    assert_eq!(warnings.len(), 1, "{text}");
+    assert!(warnings[0].contains("incorrect (no tag)"), "{text}");
+    // The gold answers of a generated task are its instances.
+    assert!(!eval("countdown").contains("as the completion"), "instances are no answers");
+}
+
+#[cfg(unix)]
+#[test]
 fn verifier_programs_end_with_their_parent() {
     let folder = Folder::new();
     let mark = format!("{}", 70_000 + std::process::id() % 9_000);

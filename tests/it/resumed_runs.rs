@@ -35,6 +35,31 @@ fn a_resumed_run_starts_a_program_only_where_the_command_line_says_so() {
 }
 
 #[test]
+fn a_run_that_is_not_there_is_named_and_leaves_no_directory() {
+    let folder = Folder::new();
+    let run = folder.path("run");
+    train(&run, &["--save-steps", "1"]);
+    let (missing, empty) = (folder.path("missing"), folder.path("empty"));
+    std::fs::create_dir(&empty).expect("made");
+    for command in ["train", "sft"] {
+        let error = refusal(&[command, "--resume", &missing]);
+        assert!(error.contains(&format!("--resume {missing}: there is no such dir")), "{error}");
+        let error = refusal(&[command, "--resume", &empty]);
+        assert!(error.contains("neither a run (config.toml) nor a checkpoint"), "{error}");
+        let error = refusal(&[command, "--resume", &format!("{run}/checkpoint-9")]);
+        let there = "no checkpoint `checkpoint-9`; there are checkpoint-";
+        assert!(error.contains(there), "{error}");
+    }
+    assert_eq!(refusal(&["train", "--resume"]), "error: --output DIR is needed");
+    let error = refusal(&["train", "--resume", "checkpoint-1", "--output", &missing]);
+    assert!(error.contains("no checkpoint `checkpoint-1`"), "{error}");
+    // The verifier fails its trial call, after the directory was claimed.
+    let failing = ["--verifier", "python:missing.py:f", "--output", &missing];
+    refusal(&[&["train", "--max-steps", "1"], &failing[..]].concat());
+    assert!(!Path::new(&missing).exists(), "a run that wrote nothing left its directory");
+}
+
+#[test]
 fn outside_paths_of_a_resumed_run_must_be_given_again() {
     let folder = Folder::new();
     let run = folder.path("run");

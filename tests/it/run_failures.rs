@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, refusal, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, tealight, words};
 use crate::support::metrics::rows;
 use crate::support::processes::signal;
-use crate::support::runs::{SMALL, json, trained};
+use crate::support::runs::{SHORT, SMALL, json, trained};
 
 #[cfg(unix)]
 #[test]
@@ -134,6 +134,18 @@ fn strict_runs_fail_where_others_warn() {
     assert_eq!(done.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("error: --strict: step 1"), "{stderr}");
     assert!(Path::new(&strict).join("checkpoint-1/model.safetensors").exists());
+}
+
+#[test]
+fn a_short_run_whose_completions_are_all_incorrect_says_so_at_its_end() {
+    let folder = Folder::new();
+    // No completion is the numbers and the target themselves.
+    let arguments =
+        [&["train", "--output", &folder.path("run"), "--verifier", "exact"], &SHORT[..]];
+    let error = ok(&arguments.concat());
+    let warnings = error.lines().filter(|line| line.contains("2 steps in a row taught nothing"));
+    assert_eq!(warnings.count(), 1, "{error}");
+    assert!(error.contains("check --verifier"), "{error}");
 }
 
 #[test]

@@ -78,6 +78,7 @@ pub(super) fn dataset(
         answers: None,
         spellings: None,
         instruction: None,
+        has_answer_texts: false,
     })
 }
 

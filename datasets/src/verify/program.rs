@@ -16,6 +16,8 @@
 //! asked once more; what it then still does not judge is not judged at all, never wrong by default. As many copies
 //! run as threads ask. Each is a process group of its own, which ends with us however we end.
 
+mod trial;
+
 use std::io::{BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -256,11 +258,11 @@ impl Program {
             )));
         }
         if reply.raised {
-            let why = reply.why.as_deref().unwrap_or_default();
+            // The same words as of the completion that stays unjudged, which is named with its problem.
             self.complain(format!(
-                "`{}`: {why}, on the problem `{}`",
+                "`{}`: {}",
                 self.command,
-                super::short(&problem.id)
+                reply.why.as_deref().unwrap_or_default()
             ));
         }
         // Only a copy that answers in order is asked again.
@@ -347,22 +349,8 @@ impl Verifier for Program {
         self.complaint.get().cloned()
     }
 
-    // Its gold answer stands for a completion, which a function must be able to judge in some way.
-    fn probe(&self, problem: &Problem) -> Result<(), String> {
-        let Launch::Interpreter(..) = self.launch else { return Ok(()) };
-        let gold = super::math::gold(&problem.answer);
-        let reply = self.ask(problem, &gold).or_else(|_| self.ask(problem, &gold))?;
-        if !reply.raised {
-            return Ok(());
-        }
-        Err(format!(
-            "`{}` cannot judge the problem `{}` with its gold answer `{}` as the completion: {}; a function returns None \
-             for what it cannot judge",
-            self.command,
-            super::short(&problem.id),
-            super::short(&gold),
-            reply.why.unwrap_or_default()
-        ))
+    fn probe(&self, problem: &Problem) -> Result<Option<String>, String> {
+        self.trial(problem)
     }
 }
 

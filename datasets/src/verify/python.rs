@@ -239,7 +239,7 @@ def both(gold, completion, prompt, messages):
         let named = |name: &str| open(&format!("{}:{name}", file.display()));
         for name in ["texts", "conversations"] {
             let program = named(name).unwrap();
-            assert_eq!(program.probe(&problem()), Ok(()), "{name}");
+            assert_eq!(program.probe(&problem()), Ok(None), "{name}");
             assert!(verdict(&program, "it is 7").is_correct(), "{name}");
             assert_eq!(verdict(&program, "it is 8"), Verdict::wrong(), "{name}");
             assert_eq!(program.complaint(), None);
@@ -257,6 +257,24 @@ def both(gold, completion, prompt, messages):
             let message = program.probe(&problem()).unwrap_err();
             assert!(message.contains(why) && message.contains("gold answer `7`"), "{message}");
             assert!(program.complaint().is_some_and(|complaint| complaint.contains(why)));
+        }
+    }
+
+    #[test]
+    fn the_trial_call_warns_of_a_gold_answer_that_is_incorrect() {
+        let Some((_folder, program)) = judge() else { return };
+        let probed = |gold: &str| {
+            let problem = Problem::new("p", Prompt::Text("?".into()), gold);
+            program.probe(&problem).unwrap().unwrap_or_default()
+        };
+        for quiet in ["7", "half", "none"] {
+            assert_eq!(probed(quiet), "", "{quiet}");
+        }
+        let warning = probed("object");
+        for words in
+            ["mine.py:judge`", "gold answer `object`", "problem `p`", "incorrect (so it is)"]
+        {
+            assert!(warning.contains(words), "{warning}");
         }
     }
 

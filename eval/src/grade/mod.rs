@@ -84,7 +84,7 @@ pub struct Graded {
     pub tallies: Vec<Tally>,
     /// Completions that were judged.
     pub completions: usize,
-    /// The first completions that could not be judged, each with its problem and the reason.
+    /// The first reasons why completions could not be judged, each with a problem.
     pub unjudged: Vec<String>,
     /// What was left out, repeated or not known, one sentence each.
     pub notes: Vec<String>,

@@ -8,14 +8,10 @@ use std::fs::File;
 
 use anyhow::{Context, Result};
 use rayon::prelude::*;
-use tealight_datasets::Verdict;
 
 use super::scratch::{CHANGED, Place, Scratch, list, number};
 use crate::measure::text::TEXTS;
-use crate::{Counts, Level, Sample, Tally};
-
-/// Reasons that are kept of completions that could not be judged.
-const REASONS: usize = 3;
+use crate::{Counts, Level, Sample, Tally, note_unjudged};
 
 /// The tallies of all problems.
 pub(super) struct Tallies<'a> {
@@ -33,7 +29,7 @@ pub(super) struct Tallies<'a> {
     chunks: usize,
     /// Completions that were counted.
     pub(super) completions: usize,
-    /// The first completions that could not be judged, each with its problem and the reason.
+    /// The first reasons why completions could not be judged, each with a problem.
     pub(super) unjudged: Vec<String>,
 }
 
@@ -107,19 +103,8 @@ impl<'a> Tallies<'a> {
             self.list[problem] = tally;
         }
         self.completions += samples.len();
-        self.note_unjudged(samples);
+        note_unjudged(samples, &mut self.unjudged);
         self.trim()
-    }
-
-    fn note_unjudged(&mut self, samples: &[Sample]) {
-        let why = |sample: &Sample| match &sample.verdict {
-            Verdict::Unjudged { why, .. } => Some(format!("problem `{}`: {why}", sample.problem)),
-            _ => None,
-        };
-        let missing = REASONS - self.unjudged.len();
-        if missing > 0 {
-            self.unjudged.extend(samples.iter().filter_map(why).take(missing));
-        }
     }
 
     /// Reads the names and texts of a problem, unless they are in memory.

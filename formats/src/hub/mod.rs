@@ -73,7 +73,8 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
     if !names::is_repository(id) {
         bail!(
             "model `{name}`: no such directory, and not a Hub id (owner/name[@revision]) or an embedded model \
-             (`{EMBEDDED}`, `{TASKS}`)"
+             (`{EMBEDDED}`, `{TASKS}`){}",
+            embedded_like(name).map_or(String::new(), |known| format!("; did you mean `{known}`?"))
         );
     }
     // `runs/final` reads like an id; who has a folder `runs` means a folder.
@@ -88,6 +89,22 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
         );
     }
     Ok(ModelFiles { directory: fetch(&repository)?, _unpacked: None })
+}
+
+/// The embedded model whose name has the letters of `name` up to one, in any order.
+fn embedded_like(name: &str) -> Option<&'static str> {
+    let is_like = |known: &&str| {
+        let mut missing: Vec<char> = known.chars().collect();
+        let mut extra = 0;
+        for letter in name.to_lowercase().chars() {
+            match missing.iter().position(|other| *other == letter) {
+                Some(index) => drop(missing.swap_remove(index)),
+                None => extra += 1,
+            }
+        }
+        missing.len().max(extra) <= 1
+    };
+    [EMBEDDED, TASKS].into_iter().find(is_like)
 }
 
 /// Whether `name` is fetched from the Hub, and not a directory or the embedded model.
@@ -195,4 +212,21 @@ fn download(repository: &Repository) -> Result<PathBuf> {
         repository.fetch(&shard)?;
     }
     directory.with_context(|| format!("{}: the repository has no config.json", repository.shown()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_embedded_model_is_named() {
+        for (name, known) in
+            [("task", TASKS), ("taks", TASKS), ("Tasks", TASKS), ("coundown", EMBEDDED)]
+        {
+            let error = resolve(name).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("; did you mean `{known}`?")), "{error}");
+        }
+        let error = resolve("qwen").unwrap_err().to_string();
+        assert!(!error.contains("did you mean"), "{error}");
+    }
 }

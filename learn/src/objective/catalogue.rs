@@ -14,20 +14,28 @@ struct Kind {
 }
 
 /// The objectives to know first: of each kind those that most comparisons have.
-const COMMON: [&str; 12] = [
+const COMMON: [&str; 14] = [
+    "divergence",
     "grpo",
     "dr-grpo",
     "dapo",
     "rloo",
-    "kl-k3",
     "reverse-kl",
-    "dph-js",
+    "kl-full",
+    "kl-k3",
     "forward-kl",
+    "js",
     "alpha-dpg",
     "rft",
     "pkpo",
     "unique-at-k",
 ];
+
+/// The symbols of the descriptions.
+pub const SYMBOLS: &str = "\
+Symbols: v is the reward of a completion, pi the policy, a the base, p* the base conditioned on a correct answer, beta \
+the coefficient; with r = a / pi of a sampled token, k1 = -log r, k2 = (log r)^2 / 2 and k3 = r - 1 - log r estimate \
+KL(pi||a). A number such as 2402.03300 is a paper on arXiv.";
 
 /// Every objective in one kind.
 const KINDS: [Kind; 10] = [

@@ -75,8 +75,10 @@ impl Plan {
             (self.covariance, inputs.kl_cov_mask)
         {
             // A distance, not its square: the slope in log pi is plus or minus the coefficient, however near.
-            let moved = (inputs.policy_logp - inputs.behavior_logp)?.abs()?;
-            let cost = ((moved * kl_cov_mask)? * inputs.weight)?.sum_all()?;
+            // Candle's slope of `abs` at 0 is 1; here it is 0, so that the batch's first update has no penalty.
+            let change = (inputs.policy_logp - inputs.behavior_logp)?;
+            let distance = (&change * change.detach().sign()?)?;
+            let cost = ((distance * kl_cov_mask)? * inputs.weight)?.sum_all()?;
             loss.total = (loss.total + (cost * coefficient)?)?;
         }
         Ok(loss)
@@ -143,5 +145,37 @@ impl Plan {
             cut = f64::from(is_cut.sum_all()?.to_scalar::<f32>()?);
         }
         Ok(StoredLoss { total, cut })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{Device, Tensor, Var};
+
+    use super::LossInputs;
+    use crate::objective::{Completions, Objective};
+
+    #[test]
+    fn kl_cov_has_no_penalty_where_the_policy_has_not_moved() {
+        let plan = "kl-cov".parse::<Objective>().unwrap().plan;
+        let vector = |values: [f64; 3]| Tensor::new(&values, &Device::Cpu).unwrap();
+        let gradient = |policy: [f64; 3]| -> Vec<f64> {
+            let policy = Var::new(&policy, &Device::Cpu).unwrap();
+            let inputs = LossInputs {
+                completions: &Completions::new(vec![3], &Device::Cpu).unwrap(),
+                policy_logp: policy.as_tensor(),
+                behavior_logp: &vector([-1.0; 3]),
+                reference_logp: None,
+                advantage: &vector([0.0; 3]),
+                weight: &vector([0.5; 3]),
+                penalty_weight: None,
+                kl_cov_mask: Some(&vector([1.0, 1.0, 0.0])),
+            };
+            let loss = plan.loss(&inputs).unwrap();
+            loss.total.backward().unwrap().get(&policy).unwrap().to_vec1().unwrap()
+        };
+        assert_eq!(gradient([-1.0; 3]), [0.0; 3]);
+        let moved = gradient([-0.9, -1.1, -0.9]);
+        assert!(moved[0] > 0.0 && moved[0] == -moved[1] && moved[2] == 0.0, "{moved:?}");
     }
 }

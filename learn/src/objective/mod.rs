@@ -44,7 +44,7 @@ pub mod vocabulary;
 pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
 pub use annealing::{Annealing, Coefficients, Shape};
 pub use baseline::Baseline;
-pub use catalogue::{Description, describe, kinds};
+pub use catalogue::{Description, SYMBOLS, describe, kinds};
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
 pub use demonstration::{Demonstration, Teacher, TeacherWeights};
 pub use estimators::AdvantageEstimator;

@@ -193,7 +193,12 @@ impl<'a> Collector<'a> {
         // A failure is not a zero: it would be learned from. But an answer that is too much to compare earns nothing:
         // it could have been shorter.
         if let Verdict::Unjudged { why, is_too_costly: false } = &verdict {
-            bail!("problem `{}`: a completion could not be judged: {why}", problem.problem.id);
+            bail!(
+                "problem `{}`: a completion could not be judged: {why}; training needs a verdict on every completion: \
+                 mend the verifier (a function returns False, a program says `wrong`, where there is no answer), \
+                 allow it more time (python:timeout=60:FILE.py:FUNCTION), or leave the problem out of the dataset",
+                problem.problem.id
+            );
         }
         let granted = match self.reward_use {
             RewardUse::Graded => reward,

@@ -181,6 +181,12 @@ impl HubTokenizer {
         self.eos_token.unwrap_or(self.eos[0])
     }
 
+    /// The token that stands for text that the tokenizer does not know, where there is one and it ends no completion.
+    pub fn unknown_token(&self) -> Option<u32> {
+        let id = ["<unk>", "[UNK]"].iter().find_map(|name| self.parts.inner.token_to_id(name))?;
+        (!self.eos.contains(&id)).then_some(id)
+    }
+
     /// The chat template's text, where there is one.
     pub fn chat_template(&self) -> Option<&str> {
         self.template.as_ref().map(|template| &*template.source)

@@ -213,9 +213,10 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
         sets: of_sets,
     };
     let extras = outcome::Extras { prompts, indices: None };
-    ranks.first(|| outcome::write(&results, extras, &destination, options.log_format))?;
+    let write = || outcome::write(&results, extras, &destination, options.log_format);
+    let reasons = ranks.first(write)?;
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
-    let doubt = outcome::doubt(&results, verifiers, options.max_unjudged);
+    let doubt = outcome::doubt(&results, verifiers, &reasons, options.max_unjudged);
     Ok(Judged { results, doubt })
 }
 

@@ -7,20 +7,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{Verdict, Verifier, names};
+use tealight_datasets::{Verifier, names};
 use tealight_eval::results::{Question, Results, SetResult};
 use tealight_eval::store::{self, Index};
-use tealight_eval::{Sample, Tally, export, inspect, report};
+use tealight_eval::{Summary, SummaryError, Tally, export, inspect, note_unjudged, report};
 
 use crate::app::directory::{self, Destination};
 use crate::system::files::{writable_subfolder, write_atomic, write_atomic_by};
-
-/// Reasons that are shown of completions that could not be judged.
-const REASONS: usize = 3;
 
 /// A form of the samples that another tool's viewer reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -63,13 +60,13 @@ pub(crate) struct Extras {
 }
 
 /// Writes every form of `results`, and warns of what makes its numbers mean little; where nothing is kept it only
-/// warns.
+/// warns. Returns the reasons of completions that could not be judged, which it has shown.
 pub(crate) fn write(
     results: &Results,
     extras: Extras,
     destination: &Destination,
     log_format: Option<LogFormat>,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     let output = destination.path();
     let open = |set: &SetResult| -> Result<Option<Arc<Index>>> {
         let is_read = destination.is_saved() || set.summary.unjudged > 0;
@@ -80,18 +77,23 @@ pub(crate) fn write(
         Some(indices) => indices,
         None => results.sets.iter().map(open).collect::<Result<_>>()?,
     };
-    let warn = || -> Result<()> {
+    let warn = || -> Result<Vec<String>> {
+        let mut all = Vec::new();
         for (set, index) in results.sets.iter().zip(&indices) {
-            warn_of(set, &reasons(set, index.as_deref())?);
+            set.cautions().iter().for_each(|note| tracing::warn!("{note}"));
+            let Some(index) = index.as_ref().filter(|_| set.summary.unjudged > 0) else { continue };
+            let reasons = reasons(index)?;
+            reasons.iter().for_each(|reason| tracing::info!("  {reason}"));
+            all.extend(reasons);
         }
-        Ok(())
+        Ok(all)
     };
     if !destination.is_saved() {
-        warn()?;
+        let reasons = warn()?;
         tracing::info!(
             "nothing was saved; --output DIR saves the results, a report and the samples"
         );
-        return Ok(());
+        return Ok(reasons);
     }
     write_atomic_by(&output.join("results.json"), |path| {
         let mut out = BufWriter::new(File::create(path)?);
@@ -108,9 +110,9 @@ pub(crate) fn write(
     // The user named this model.
     let trained = Path::new(&results.model).parent().map(Path::to_owned);
     report::write_indexed(results, &indices, trained.as_slice(), output)?;
-    warn()?;
+    let reasons = warn()?;
     tracing::info!("results, report.html and samples in {}", output.display());
-    Ok(())
+    Ok(reasons)
 }
 
 /// The pair of files that lm-evaluation-harness writes, for the tools that read those.
@@ -202,15 +204,18 @@ impl Doubtful {
     pub const STATUS: u8 = 3;
 }
 
-/// Says how much could not be judged and why; more than `most` of all completions is no result to rely on.
+/// Says how much could not be judged, and what failed unless `shown` has said so; more than `most` of all completions
+/// is no result to rely on.
 pub(crate) fn doubt<'a>(
     results: &Results,
     verifiers: impl Iterator<Item = &'a dyn Verifier>,
+    shown: &[String],
     most: f64,
 ) -> Option<Doubtful> {
     let mut warned = HashSet::new();
     for complaint in verifiers.filter_map(|verifier| verifier.complaint()) {
-        if warned.insert(complaint.clone()) {
+        let is_shown = shown.iter().any(|reason| reason.ends_with(&complaint));
+        if !is_shown && warned.insert(complaint.clone()) {
             tracing::warn!("the verifier failed: {complaint}");
         }
     }
@@ -229,29 +234,25 @@ pub(crate) fn doubt<'a>(
     })
 }
 
-/// Warns of what makes numbers mean little; `reasons` say why completions could not be judged.
-pub(crate) fn warn_of(set: &SetResult, reasons: &[String]) {
-    set.cautions().iter().for_each(|note| tracing::warn!("{note}"));
-    reasons.iter().for_each(|reason| tracing::info!("  {reason}"));
+/// The summary of tallies; where nothing could be judged, the error has `reason`.
+pub(crate) fn summary(
+    tallies: &[Tally],
+    ks: &[usize],
+    reason: impl FnOnce() -> Option<String>,
+) -> Result<Summary> {
+    Summary::new(tallies, ks).map_err(|error| {
+        let reason = if error == SummaryError::NothingJudged { reason() } else { None };
+        reason.map_or_else(|| error.clone().into(), |reason| anyhow!("{error}: {reason}"))
+    })
 }
 
-/// The first reasons in a file of samples.
-fn reasons(set: &SetResult, stored: Option<&Index>) -> Result<Vec<String>> {
-    let Some(stored) = stored.filter(|_| set.summary.unjudged > 0) else {
-        return Ok(Vec::new());
-    };
+/// The first reasons why samples in a file could not be judged, each with a problem.
+pub(super) fn reasons(stored: &Index) -> Result<Vec<String>> {
     let mut ids: Vec<&String> = stored.problems().collect();
     ids.sort();
-    let why = |sample: &Sample| match &sample.verdict {
-        Verdict::Unjudged { why, .. } => Some(format!("problem `{}`: {why}", sample.problem)),
-        _ => None,
-    };
     let mut reasons = Vec::new();
     for id in ids {
-        reasons.extend(stored.samples(id)?.iter().filter_map(why).take(REASONS - reasons.len()));
-        if reasons.len() == REASONS {
-            break;
-        }
+        note_unjudged(&stored.samples(id)?, &mut reasons);
     }
     Ok(reasons)
 }

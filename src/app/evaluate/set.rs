@@ -7,12 +7,13 @@ use anyhow::{Context, Result};
 use tealight_datasets::names;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::results::{Question, SetResult};
-use tealight_eval::store::SampleStore;
+use tealight_eval::store::{Index, SampleStore};
 use tealight_eval::{Summary, Tally};
 
 use super::EvalOptions;
 use super::engine::Engine;
 use super::eval_sets::EvalSet;
+use super::outcome;
 use super::progress::EvalBar;
 use crate::learn::listed::ProblemAnswers;
 use crate::learn::train::rlvr::LENGTH;
@@ -49,7 +50,7 @@ impl Evaluation<'_> {
                 tally.greedy = Some(greedy.correct > 0);
             }
         }
-        let summary = Summary::new(&tallies, &options.k)
+        let summary = outcome::summary(&tallies, &options.k, || self.first_reason(set))
             .with_context(|| set.name.clone())?
             .extrapolated(&tallies, &options.extrapolate)?;
         let exact = match self.listed.get(&set.dataset.name) {
@@ -70,6 +71,13 @@ impl Evaluation<'_> {
             unusable: set.dataset.unusable.clone(),
             samples: Some(format!("samples/{}.jsonl", set.file)),
         })
+    }
+
+    /// The first reason why completions of a set could not be judged, where its samples say so.
+    fn first_reason(&self, set: &EvalSet<'_>) -> Option<String> {
+        let samples = self.output.join("samples");
+        let path = names::inside(&samples, &format!("{}.jsonl", set.file)).ok()?;
+        outcome::reasons(&Index::open(&path).ok()?).ok()?.into_iter().next()
     }
 
     fn tallies(&self, set: &EvalSet<'_>, pass: Pass) -> Result<Vec<Tally>> {

@@ -67,11 +67,12 @@ impl<'a> Journal<'a> {
         })
     }
 
-    /// Logs a step; returns why the run must stop, where a strict one must.
+    /// Logs a step, which may be the last; returns why the run must stop, where a strict one must.
     pub(crate) fn record(
         &mut self,
         step: &Step<'_>,
         problems: &[Encoded<'_>],
+        is_last: bool,
     ) -> Result<Option<String>> {
         let metrics = step.metrics;
         self.lines.write(metrics)?;
@@ -91,7 +92,7 @@ impl<'a> Journal<'a> {
             completions::write(&self.output, metrics.step, &logged(step, problems))?;
         }
         self.progress.advance(|| line(metrics));
-        let warnings = self.health.check(metrics);
+        let warnings = self.health.check(metrics, is_last);
         warnings.iter().for_each(|warning| self.progress.warn(warning));
         let first = warnings.into_iter().next().filter(|_| self.strict);
         Ok(first.map(|warning| format!("--strict: {warning}")))

@@ -49,12 +49,12 @@ impl<'a> Recorder<'a> {
 
     /// Records a step; returns why the run must stop, where it must.
     pub(super) fn record(&mut self, step: Step<'_>) -> Result<Option<String>> {
+        let is_last = !self.run.goes_on(step.state);
         let reason = self.session.ranks.first(|| match &mut self.journal {
-            Some(journal) => journal.record(&step, self.run.problems),
+            Some(journal) => journal.record(&step, self.run.problems, is_last),
             None => Ok(None),
         })?;
         let Step { state, optimizer, metrics, .. } = step;
-        let is_last = !self.run.goes_on(state);
         if self.setup.held_out.is_some_and(|set| set.is_due(state.global_step, is_last)) {
             self.evaluate(state.global_step)?;
         }

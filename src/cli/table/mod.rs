@@ -36,13 +36,6 @@ fn summary(summary: &Summary) -> String {
         ]);
     }
     let largest = summary.pass_at_k.keys().next_back().copied().unwrap_or(summary.n);
-    let by_level: Vec<String> = Level::ALL
-        .iter()
-        .filter_map(|level| {
-            let value = summary.unique_by_level.get(level.name())?.get(&largest)?.value;
-            Some(format!("{value:.2} {}", level.description()))
-        })
-        .collect();
     let more: String = lines(summary).iter().map(|line| format!("{line}\n")).collect();
     let unjudged = match summary.unjudged {
         0 => String::new(),
@@ -54,8 +47,8 @@ fn summary(summary: &Summary) -> String {
         count => format!(" ({count} of them correct but cut off)"),
     };
     format!(
-        "{table}\ndistinct correct among {largest}: {}{unjudged}\n{more}{}, {} each; {}, {:.1} % without an answer, {}",
-        by_level.join(", "),
+        "{table}{}{unjudged}\n{more}{}, {} each; {}, {:.1} % without an answer, {}",
+        by_level(summary, largest),
         counted(summary.problems, "problem"),
         with_noun(&summary.samples_each(), "sample"),
         summary.truncated.map_or("number of truncated completions unknown".into(), |s| format!(
@@ -67,6 +60,26 @@ fn summary(summary: &Summary) -> String {
             .mean_length
             .map_or("lengths unknown".into(), |n| format!("{n:.1} tokens on average")),
     )
+}
+
+/// A line with the distinct correct answers among k by each definition of one answer, equal numbers once; nothing where
+/// all are equal, as the table has them.
+fn by_level(summary: &Summary, k: usize) -> String {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for level in Level::ALL {
+        let by_k = summary.unique_by_level.get(level.name());
+        let Some(value) = by_k.and_then(|by_k| by_k.get(&k)) else { continue };
+        let shown = fixed(value.value, 2);
+        match groups.last_mut().filter(|(known, _)| *known == shown) {
+            Some((_, names)) => names.push(level.description()),
+            None => groups.push((shown, vec![level.description()])),
+        }
+    }
+    if groups.len() < 2 {
+        return String::new();
+    }
+    let groups = groups.iter().map(|(value, names)| format!("{value} {}", names.join(" or ")));
+    format!("\ndistinct correct among {k}: {}", groups.collect::<Vec<_>>().join(", "))
 }
 
 /// Measures besides Pass@k and distinct answers, a line each.
@@ -93,7 +106,8 @@ fn lines(summary: &Summary) -> Vec<String> {
     }
     if let Some(richness) = &summary.richness {
         lines.push(format!(
-            "distinct correct solutions of a solved problem: Hill number 1 {:.2}, Hill number 2 {:.2}, Chao1 {:.1}, unseen mass {:.1} %",
+            "distinct correct solutions of a solved problem, in effect: {:.2} by their entropy (Hill number 1), {:.2} by how \
+             often two agree (Hill number 2); at least {:.1} with those not sampled (Chao1), {:.1} % chance of a new one",
             richness.hill_1.value,
             richness.hill_2.value,
             richness.chao_1.value,
@@ -237,7 +251,35 @@ fn right_aligned(header: &[impl ToString]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use tealight_datasets::{Problem, Prompt, verify};
+    use tealight_eval::{Answer, Sample, Tally};
+
     use super::*;
+
+    /// The summary of completions of one problem, with all of them for k.
+    fn summary_of(texts: &[&str]) -> Summary {
+        let problem = Problem::new("p", Prompt::question("?"), "7");
+        let verifier = verify::open("math").expect("a verifier");
+        let mut tally = Tally::new(&problem);
+        for (number, text) in texts.iter().enumerate() {
+            let answer =
+                Answer { text: (*text).to_owned(), is_finished: true, ..Answer::default() };
+            tally.add(&Sample::judged(&problem, &*verifier, number, answer));
+        }
+        Summary::new(&[tally], &[texts.len()]).expect("a summary")
+    }
+
+    #[test]
+    fn equal_distinct_counts_are_printed_once() {
+        let text = summary(&summary_of(&["7", "7"]));
+        assert!(!text.contains("distinct correct among"), "{text}");
+        let text = summary(&summary_of(&["it is  7", "it is 7", "it is 7", "it is 7"]));
+        assert!(text.contains("among 4: 2.00 exact texts, 1.00 texts ignoring"), "{text}");
+        assert_eq!(text.matches("1.00 texts").count(), 1, "{text}");
+        let rest = "1.00 texts ignoring white space or solutions or final answers";
+        assert!(text.contains(rest), "{text}");
+        assert!(text.contains("(Chao1)") && text.contains("(Hill number 1)"), "{text}");
+    }
 
     #[test]
     fn wide_tables_continue_below_with_their_first_column() {

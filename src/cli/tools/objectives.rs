@@ -25,6 +25,7 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     if let Some(name) = &options.name {
         return Ok(write!(out, "{}", one(&objective::describe(name)?))?);
     }
+    writeln!(out, "{}\n", wrapped(objective::SYMBOLS, 0))?;
     let is_shown = |one: &Description| options.all || one.is_common;
     for (title, when, all) in objective::kinds() {
         let shown: Vec<Description> = all.into_iter().filter(is_shown).collect();

@@ -1,9 +1,10 @@
 //! A run's directory from flags: `--output`, `--overwrite` and `--resume RUN`, which brings the run's settings below
 //! files and flags, and the checkpoint that is continued.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::de::DeserializeOwned;
@@ -11,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::foreign::refuse_foreign;
 use crate::app::directory::{RunDirectory, Start};
-use crate::cli::config_merge;
+use crate::cli::{NO_OUTPUT, config_merge};
+use crate::learn::train::checkpoint;
 use crate::system::files::{MAX_SETTINGS, own_file, read_text};
 
 /// The settings of a command that trains, and the directory that a settings file may name too.
@@ -71,6 +73,29 @@ where
         (None, false) => Start::New,
     };
     Ok((run.settings, run.output.map(|path| RunDirectory { path, start })))
+}
+
+/// The directory of a command that needs one.
+///
+/// # Errors
+/// No --output, or a --resume that names neither a run nor a checkpoint.
+pub(super) fn directory(matches: &ArgMatches, named: Option<RunDirectory>) -> Result<RunDirectory> {
+    if let Some(directory) = named {
+        return Ok(directory);
+    }
+    let resume = RunFlags::from_arg_matches(matches)?.resume.unwrap_or_default();
+    let path = Path::new(&resume);
+    let is_run = |run: &&Path| !run.as_os_str().is_empty() && run.join("config.toml").is_file();
+    let run = path.parent().filter(is_run);
+    if let (Some(run), Some(name)) = (run, path.file_name().and_then(OsStr::to_str)) {
+        // It says which checkpoints there are.
+        checkpoint::find(run, name)?;
+    }
+    match resume.as_str() {
+        "" => bail!(NO_OUTPUT),
+        _ if !path.exists() => bail!("--resume {resume}: there is no such directory"),
+        _ => bail!("--resume {resume}: holds neither a run (config.toml) nor a checkpoint of one"),
+    }
 }
 
 /// The directory of a run and the name of a checkpoint, empty for the newest; none where `named` is neither.

@@ -1,11 +1,10 @@
 //! `tealight sft`.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::ArgMatches;
 
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::sft::{self, SftOptions};
-use crate::cli::NO_OUTPUT;
 use crate::system::stop::Stop;
 
 /// The settings of this command.
@@ -20,5 +19,5 @@ pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
 
 pub(in crate::cli) fn run(matches: &ArgMatches, stop: &Stop) -> Result<()> {
     let (options, directory) = resume::resolve::<SftOptions>(matches)?;
-    sft::run(&options, &directory.context(NO_OUTPUT)?, stop)
+    sft::run(&options, &resume::directory(matches, directory)?, stop)
 }

@@ -2,13 +2,12 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::{self, DryRun, TrainOptions};
-use crate::cli::NO_OUTPUT;
 use crate::system::process::Process;
 use crate::system::telemetry::{out, print};
 
@@ -35,7 +34,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     if Flags::from_arg_matches(matches)?.dry_run {
         return show(&training::dry_run(&options, &process.ranks)?);
     }
-    let directory = directory.context(NO_OUTPUT)?;
+    let directory = resume::directory(matches, directory)?;
     if !options.json {
         return training::run(&options, &directory, process, None).map(drop);
     }

@@ -45,6 +45,20 @@ fn program_failures_are_unjudged_not_zero() {
 }
 
 #[test]
+fn the_trial_call_warns_of_a_gold_answer_that_is_incorrect() {
+    let program = Program::new(&format!("timeout=1:{GRADER}")).unwrap();
+    let probed = |gold: &str| program.probe(&Problem::new("p", Prompt::question("?"), gold));
+    assert_eq!(probed("7"), Ok(None));
+    let warning = probed("9").unwrap().unwrap();
+    for words in ["gold answer `9`", "problem `p`", "incorrect (not 7)"] {
+        assert!(warning.contains(words), "{warning}");
+    }
+    // A program that fails is started again.
+    assert_eq!(probed("boom"), Ok(None));
+    assert_eq!(probed("half"), Ok(None));
+}
+
+#[test]
 fn program_features_are_limited() {
     let program = Program::new(GRADER).unwrap();
     let features = Features::new(vec!["tactic:ring".into(), "tactic:simp".into()]).unwrap();

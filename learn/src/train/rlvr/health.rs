@@ -2,7 +2,7 @@
 
 use super::metrics::Metrics;
 
-/// Steps without any signal after which a run says that it learns nothing.
+/// Steps without any signal after which a run says that it learns nothing; a shorter run says so at its end.
 const DEAD_STEPS: usize = 10;
 /// Mean difference in nats above which an engine does not merely round otherwise.
 const ENGINE_ROUNDING: f64 = 0.01;
@@ -16,6 +16,7 @@ type Warning = (&'static str, String);
 #[derive(Debug)]
 pub struct Health {
     rounding: f64,
+    steps: usize,
     equal: usize,
     still: usize,
     reported: Vec<&'static str>,
@@ -24,12 +25,14 @@ pub struct Health {
 impl Health {
     /// Of a run whose log-probabilities may be `rounding` apart between rollout and training.
     pub fn new(rounding: f64) -> Self {
-        Self { rounding, equal: 0, still: 0, reported: Vec::new() }
+        Self { rounding, steps: 0, equal: 0, still: 0, reported: Vec::new() }
     }
 
-    /// The warnings that the metrics of the next step call for. Each kind is given once a run.
-    pub fn check(&mut self, metrics: &Metrics) -> Vec<String> {
-        let mut warnings = self.completion_warnings(metrics);
+    /// The warnings that the metrics of the next step call for, which may be the run's last. Each kind is given once a
+    /// run.
+    pub fn check(&mut self, metrics: &Metrics, is_last: bool) -> Vec<String> {
+        self.steps += 1;
+        let mut warnings = self.completion_warnings(metrics, is_last);
         warnings.extend(self.update_warnings(metrics));
         warnings.retain(|(kind, _)| !self.reported.contains(kind));
         self.reported.extend(warnings.iter().map(|(kind, _)| *kind));
@@ -37,21 +40,27 @@ impl Health {
     }
 
     /// Warnings from rewards and verdicts.
-    fn completion_warnings(&mut self, metrics: &Metrics) -> Vec<Warning> {
+    fn completion_warnings(&mut self, metrics: &Metrics, is_last: bool) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let step = metrics.step;
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         self.equal = if metrics.frac_reward_zero_std == 1.0 { self.equal + 1 } else { 0 };
-        if self.equal == DEAD_STEPS {
+        let is_short_run = is_last && self.equal == self.steps && self.steps < DEAD_STEPS;
+        if self.equal == DEAD_STEPS || is_short_run {
             let (which, kind) = match metrics.reward > 0.5 {
-                true => ("right", "harder"),
-                false => ("wrong", "easier"),
+                true => ("correct", "harder"),
+                false => ("incorrect", "easier"),
+            };
+            let steps = match self.equal {
+                1 => "the only step".to_owned(),
+                count => format!("{count} steps in a row"),
             };
             warnings.push((
                 "equal",
                 format!(
-                    "{DEAD_STEPS} steps in a row taught nothing: every completion of a group was {which}; look at a \
-                     few with `tealight show`, raise --num-generations, or choose {kind} problems"
+                    "{steps} taught nothing: every completion of a group was {which}; look at a few with \
+                     --log-completions 1 and `tealight show`, check --verifier, the form of the answers that the \
+                     prompts ask for and --max-completion-length, raise --num-generations, or choose {kind} problems"
                 ),
             ));
         }
@@ -163,7 +172,7 @@ mod tests {
     fn each_warning_is_given_once_with_its_fix() {
         type Change = fn(&mut Metrics);
         let troubles: [(&str, usize, Change); 8] = [
-            ("every completion of a group was wrong", DEAD_STEPS, |m| {
+            ("every completion of a group was incorrect", DEAD_STEPS, |m| {
                 (m.reward, m.frac_reward_zero_std) = (0.0, 1.0);
             }),
             ("--max-completion-length", 1, |m| m.clipped_ratio = 0.6),
@@ -182,13 +191,34 @@ mod tests {
             for step in 1..=2 * DEAD_STEPS {
                 let mut metrics = healthy(step);
                 change(&mut metrics);
-                told.extend(health.check(&metrics).into_iter().map(|text| (step, text)));
+                told.extend(health.check(&metrics, false).into_iter().map(|text| (step, text)));
             }
             assert_eq!(told.len(), 1, "{told:?}");
             assert_eq!(told[0].0, steps, "{told:?}");
             assert!(told[0].1.contains(words), "{told:?}");
         }
         let mut health = Health::new(1e-3);
-        assert!((1..99).all(|step| health.check(&healthy(step)).is_empty()));
+        assert!((1..99).all(|step| health.check(&healthy(step), step == 98).is_empty()));
+    }
+
+    #[test]
+    fn a_short_run_that_learned_nothing_says_so_at_its_end() {
+        let dull = |step: usize, reward: f64| Metrics {
+            reward,
+            frac_reward_zero_std: 1.0,
+            ..healthy(step)
+        };
+        let mut health = Health::new(1e-3);
+        assert!((1..3).all(|step| health.check(&dull(step, 0.0), false).is_empty()));
+        let warnings = health.check(&dull(3, 0.0), true);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        for words in ["3 steps", "was incorrect", "--verifier", "--max-completion-length"] {
+            assert!(warnings[0].contains(words), "{warnings:?}");
+        }
+        let warnings = Health::new(1e-3).check(&dull(1, 1.0), true);
+        assert!(warnings[0].contains("the only step") && warnings[0].contains("was correct"));
+        let mut health = Health::new(1e-3);
+        assert!(health.check(&healthy(1), false).is_empty());
+        assert!(health.check(&dull(2, 0.0), true).is_empty(), "the first step taught something");
     }
 }

@@ -1,0 +1,46 @@
+//! The trial call: a gold answer as the completion, before anything is sampled -> whether the program can judge, and
+//! what to look at where the gold answer is incorrect to it.
+
+use super::{Launch, Program};
+use crate::verify::{math, short};
+use crate::{Problem, Verdict};
+
+impl Program {
+    /// Has the gold answer judged as a completion, which a function must be able to judge in some way; a warning where
+    /// it is incorrect.
+    ///
+    /// # Errors
+    /// A function that raises an exception, hangs, or returns what is no result. A program of the shell may fail: it
+    /// is started again for every completion that it fails on.
+    pub(super) fn trial(&self, problem: &Problem) -> Result<Option<String>, String> {
+        let gold = math::gold(&problem.answer);
+        let reply = match (self.ask(problem, &gold), &self.launch) {
+            (Ok(reply), _) => reply,
+            (Err(_), Launch::Shell) => return Ok(None),
+            (Err(_), Launch::Interpreter(..)) => self.ask(problem, &gold)?,
+        };
+        let (id, shown) = (short(&problem.id), short(&gold));
+        if reply.raised {
+            return Err(format!(
+                "`{}` cannot judge the problem `{id}` with its gold answer `{shown}` as the completion: {}; a function \
+                 returns None for what it cannot judge",
+                self.command,
+                reply.why.unwrap_or_default()
+            ));
+        }
+        let grade = self.granted(problem, &gold, reply);
+        let verdict = match grade.verdict {
+            // A reward below the threshold is a judgement all the same.
+            _ if grade.reward > 0.0 => return Ok(None),
+            Verdict::Wrong { why: Some(why), .. } => format!("incorrect ({})", short(&why)),
+            Verdict::Wrong { .. } => "incorrect".to_owned(),
+            Verdict::NoAnswer => "no answer".to_owned(),
+            _ => return Ok(None),
+        };
+        Ok(Some(format!(
+            "`{}` judges the gold answer `{shown}` of the problem `{id}`, as the completion, {verdict}: check it, unless \
+             completions must hold more than the answer, such as a box",
+            self.command
+        )))
+    }
+}
