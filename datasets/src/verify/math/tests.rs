@@ -109,7 +109,7 @@ fn answers_made_for_the_fixed_primes_are_incorrect() {
         ("x", format!("x (1 + {product})")),
         ("x", format!("x^{{{exponent}}}")),
         ("2", format!("2^{{{exponent}}}")),
-        ("x", format!("(x^{{4294967296}})^{{4294967296}}")),
+        ("x", "(x^{4294967296})^{4294967296}".to_owned()),
     ] {
         let text = format!("\\boxed{{{answer}}}");
         assert!(!verdict(gold, &text).is_correct(), "{gold} {text}");
