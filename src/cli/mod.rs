@@ -13,6 +13,7 @@ mod tools;
 mod training;
 mod trl_names;
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use tealight_datasets::Prompting;
 use tealight_matmul::InstructionSet;
 
@@ -79,11 +80,11 @@ pub fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
-    let command = commands::command_as(Layout::of_arguments(&arguments));
-    let matches = match command.try_get_matches_from(arguments) {
+    let mut command = commands::command_as(Layout::of_arguments(&arguments));
+    let matches = match command.try_get_matches_from_mut(&arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            if let Some(hint) = hint(&error) {
+            if let Some(hint) = hint(&error, &command, &arguments) {
                 tracing::error!("{hint}\n\nFor more information, try '--help'.");
                 return ExitCode::from(2);
             }
@@ -110,8 +111,9 @@ pub fn main() -> ExitCode {
 
 /// A better message than clap's: for another tool's option, where clap guesses from the letters, and for a number
 /// that is out of range.
-fn hint(error: &clap::Error) -> Option<String> {
-    trl_names::hint(error).or_else(|| ranges::explain(error))
+fn hint(error: &clap::Error, program: &Command, arguments: &[OsString]) -> Option<String> {
+    let command = arguments.get(1).and_then(|name| program.find_subcommand(name));
+    trl_names::hint(error).or_else(|| ranges::explain(error, command?))
 }
 
 /// Refuses what the command line and the environment say that no command can work with.
@@ -163,9 +165,11 @@ fn report(error: &anyhow::Error) -> u8 {
 
 /// Checks a command line without running it: its options, its configuration files, the numbers in them.
 pub fn check(arguments: &[String]) -> Result<()> {
-    let arguments = arguments.iter().map(|argument| config_merge::kebab_case(argument.into()));
-    let matches = commands::command().try_get_matches_from(arguments).map_err(|error| {
-        if let Some(hint) = hint(&error) {
+    let arguments: Vec<_> =
+        arguments.iter().map(|argument| config_merge::kebab_case(argument.into())).collect();
+    let mut program = commands::command();
+    let matches = program.try_get_matches_from_mut(&arguments).map_err(|error| {
+        if let Some(hint) = hint(&error, &program, &arguments) {
             return anyhow!("{hint}");
         }
         let text = error.to_string();

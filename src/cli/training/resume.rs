@@ -21,7 +21,7 @@ pub(in crate::cli) struct RunSettings<S: Args> {
     #[serde(flatten)]
     pub(super) settings: S,
     /// Directory for the model, the metrics and the checkpoints.
-    #[arg(long, alias = "output-dir")]
+    #[arg(long, alias = "output-dir", help_heading = "Output")]
     output: Option<PathBuf>,
 }
 
@@ -32,10 +32,10 @@ pub(in crate::cli) struct RunFlags {
     /// name, or without a value: the run in --output, from that checkpoint or the newest one; without any checkpoint
     /// the run starts from the beginning.
     #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
-          alias = "resume-from-checkpoint")]
+          alias = "resume-from-checkpoint", help_heading = "Checkpoints")]
     resume: Option<String>,
     /// Replace the run in --output: the files that Tealight wrote there are removed.
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long, conflicts_with = "resume", help_heading = "Output")]
     overwrite: bool,
 }
 
