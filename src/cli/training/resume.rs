@@ -94,12 +94,14 @@ mod tests {
     use crate::app::study::StudyOptions;
     use crate::app::training::TrainOptions;
     use crate::app::training::sft::SftOptions;
+    use crate::cli::ranges::number_kind;
     use std::collections::BTreeSet;
 
-    /// The names of all settings of a command.
+    /// The names of all settings of a command but numbers.
     fn names<T: Args>() -> BTreeSet<String> {
         let command = T::augment_args(clap::Command::new("options"));
-        command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+        let named = command.get_arguments().filter(|option| number_kind(option).is_none());
+        named.map(|option| option.get_id().to_string()).collect()
     }
 
     #[test]
