@@ -64,17 +64,17 @@ pub enum BaseDtype {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Precision {
     /// Type of weights and activations: float32, bfloat16 (for GPUs), or auto: bfloat16 on CUDA, float32 elsewhere.
-    #[arg(long, value_enum, default_value_t = Dtype::Auto, alias = "torch-dtype")]
+    #[arg(long, value_enum, default_value_t = Dtype::Auto, alias = "torch-dtype", help_heading = "Model")]
     #[serde(default)]
     pub dtype: Dtype,
     /// Type of the base's weights if the base is not trained (with an adapter, or in evaluations), on the CPU only.
     /// Default: --dtype.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Model")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_dtype: Option<BaseDtype>,
     /// Quantise the rollout model to this type, on the CPU only. Sampling is faster, but from another model than the
     /// policy; training corrects for this with --importance-correction.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Model")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_dtype: Option<RolloutDtype>,
 }

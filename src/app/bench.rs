@@ -21,6 +21,7 @@ use crate::nn::model::{Architecture, Decoder};
 use crate::nn::policy::{self, Policy, Sequence};
 use crate::nn::work::Work;
 use crate::system::machine;
+use crate::system::range::{COUNT, at_least};
 
 /// The objective of the training step: GRPO's loss with a divergence to the reference, as the peers' does.
 const OBJECTIVE: &str = "kl-k3";
@@ -33,30 +34,30 @@ pub struct BenchOptions {
     #[serde(flatten)]
     pub model: ModelOptions,
     /// Number of prompts.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, add = COUNT)]
     pub prompts: usize,
     /// Number of completions for each prompt.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, add = COUNT)]
     pub group: usize,
     /// Number of tokens of each prompt.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, add = COUNT)]
     pub prompt_len: usize,
     /// Number of tokens of each completion; no completion ends earlier.
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, add = COUNT)]
     pub new_tokens: usize,
     /// Maximum tokens in one forward and backward pass of the training step.
-    #[arg(long, default_value_t = 4096)]
+    #[arg(long, default_value_t = 4096, add = at_least(1.0).at_most(1e9))]
     pub micro_batch_tokens: usize,
     /// Keep only the input of each layer for the backward pass and recompute the rest.
     #[arg(long)]
     #[serde(default)]
     pub gradient_checkpointing: bool,
     /// Maximum repetitions of the rollout and of the training step, after one warm-up; the median is reported.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, add = at_least(1.0).at_most(1000.0))]
     pub reps: usize,
     /// Approximate duration of the measurement in seconds. A slow model is repeated less often; if one repetition takes
     /// more than a third of the time, the warm-up is measured too.
-    #[arg(long, default_value_t = 45.0)]
+    #[arg(long, default_value_t = 45.0, add = at_least(1.0).at_most(1e6))]
     pub max_seconds: f64,
     /// Measure the rollout alone: no reference, no gradients, no optimizer.
     #[arg(long)]

@@ -20,22 +20,23 @@ use crate::learn::objective::target;
 use crate::learn::presample::PresampleSpec;
 use crate::learn::rollout::Encoded;
 use crate::system::files::{Claim, writable_directory, write_atomic};
+use crate::system::range::{SEED, TOKENS, above, at_least};
 use crate::system::stop::Stop;
 
 /// Options of `tealight beta`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct BetaOptions {
     /// Validity of the base: its probability of a correct answer, between 0 and 1.
-    #[arg(long)]
+    #[arg(long, add = above(0.0).below(1.0))]
     pub validity: Option<f64>,
     /// Measure the base's validity problem by problem: sample --model on --dataset, and draw validity against beta.
     #[arg(long, conflicts_with = "validity")]
     pub measure: bool,
     /// Validity to reach: the share of the optimal policy's samples that are correct.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', add = above(0.0).below(1.0))]
     pub target: Vec<f64>,
     /// KL coefficients for which the validity of the optimum is printed.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', add = at_least(0.0).at_most(1e6))]
     pub beta: Vec<f64>,
     /// Which model, and where it runs.
     #[command(flatten)]
@@ -46,20 +47,20 @@ pub struct BetaOptions {
     #[serde(flatten)]
     pub data: DataOptions,
     /// Number of completions of each prompt that --measure begins with.
-    #[arg(short = 'n', long, default_value_t = 16)]
+    #[arg(short = 'n', long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0))]
     pub num_presamples: usize,
     /// Largest width of the 95 % interval of the validity, at every --target and --beta: --measure takes more samples
     /// of undecided prompts until it is reached. 1 disables further samples.
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, add = above(0.0).at_most(1.0))]
     pub interval_width: f64,
     /// Maximum number of completions of one prompt that --measure samples to reach --interval-width.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(65_536.0))]
     pub max_presamples: usize,
     /// Maximum new tokens of a completion for --measure. Default: the room that the context leaves, up to 512.
-    #[arg(long)]
+    #[arg(long, add = TOKENS)]
     pub max_completion_length: Option<usize>,
     /// Seed of the samples of --measure.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED)]
     pub seed: u64,
     /// Directory for beta.html and beta.json, and for the samples of --measure, which serve `train --presamples`.
     #[arg(long)]

@@ -11,106 +11,48 @@ use toml::{Table, Value};
 use crate::app::directory::as_argument;
 use crate::formats::hub::{self, dataset::HubDataset};
 
-/// Settings that a folder may give any value: numbers, switches, names of methods and columns, texts of prompts. An
-/// option that is not here, a new one too, is [`is_public`] or has to be repeated.
+/// Settings that a folder may give any value, besides all numbers: switches, names of methods and columns, texts of
+/// prompts. An option that is not here, a new one too, is [`is_public`] or has to be repeated.
 pub(crate) const FREE: &[&str] = &[
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
     "allow_unequal_tuning",
     "answer_column",
-    "average_share",
     "base_dtype",
     "base_perplexity",
-    "base_temperature",
     "baseline",
-    "batch_size",
-    "beta",
     "beta_per",
-    "concurrency",
-    "correct_threshold",
     "device",
     "drop_unsolved",
     "dtype",
-    "engine_timeout",
-    "epsilon",
-    "epsilon_high",
-    "eval_max_samples",
-    "eval_min_p",
-    "eval_num_samples",
-    "eval_steps",
-    "eval_temperature",
-    "eval_top_k",
-    "eval_top_p",
-    "eval_train",
     "explore",
     "extra_check",
-    "few_shot",
-    "few_shot_seed",
     "filter_overlong_prompts",
     "gradient_checkpointing",
     "gradient_link",
     "importance_correction",
     "instruction",
     "json",
-    "k",
     "kernels",
-    "learning_rate",
-    "ledger",
-    "log_completions",
-    "log_divergences",
     "log_kl",
-    "lora_alpha",
-    "lora_dropout",
-    "lora_r",
     "lora_target_modules",
     "loss_type",
     "lr_scheduler_type",
     "mask_truncated_completions",
     "match",
-    "max_completion_length",
-    "max_completions",
-    "max_grad_norm",
-    "max_num_seqs",
-    "max_samples",
-    "max_skipped_steps",
-    "max_staleness",
-    "max_steps",
-    "max_test_samples",
-    "max_tokens",
     "metric_for_best_model",
-    "micro_batch_tokens",
-    "n",
     "no_baselines",
     "no_greedy",
-    "num_generations",
-    "num_iterations",
-    "num_presamples",
     "objective",
     "objectives",
     // A file that sets it counts as the folder's, whichever folder it names.
     "output",
-    "pef_threshold",
-    "plan_rate",
     "prompt_allocation",
     "prompt_column",
-    "prompts_per_step",
     "quantized",
-    "rehearsal_batch_size",
     "rehearsal_samples",
-    "retries",
-    "reward_weights",
     "rollout_dtype",
-    "save_steps",
-    "save_total_limit",
-    "seed",
     "seeds",
-    "steps_per_generation",
     "strict",
     "system_prompt",
-    "target_validity",
-    "temperature",
-    "temperatures",
     "template_date",
     "test_measure",
     "truncated",
@@ -118,8 +60,6 @@ pub(crate) const FREE: &[&str] = &[
     "use_peft",
     "use_rslora",
     "variants",
-    "warmup_steps",
-    "weight_decay",
 ];
 
 /// Verifiers that neither start a program nor read a file; tasks have further ones.
@@ -162,6 +102,14 @@ fn is_hub_dataset(spec: &str) -> bool {
     matches!(HubDataset::parse(spec.trim()), Ok(Some(_)))
 }
 
+/// Whether a value is a number, or a list of numbers: it names nothing.
+fn is_number(value: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().all(is_number),
+        value => value.is_integer() || value.is_float(),
+    }
+}
+
 /// The flags that repeat the settings of `merged` that `own`, the user's, lack and that a folder may not bring.
 ///
 /// # Errors
@@ -169,7 +117,8 @@ fn is_hub_dataset(spec: &str) -> bool {
 pub(crate) fn to_repeat<T: Serialize>(own: &T, merged: &T) -> Result<Vec<String>> {
     let (own, merged) = (Table::try_from(own)?, Table::try_from(merged)?);
     let is_foreign = |(name, value): &(&String, &Value)| {
-        own.get(*name) != Some(*value) && !FREE.contains(&name.as_str())
+        let is_free = FREE.contains(&name.as_str()) || is_number(value);
+        own.get(*name) != Some(*value) && !is_free
     };
     let flags = merged.iter().filter(is_foreign).flat_map(|(name, value)| {
         let values = match value {

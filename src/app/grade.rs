@@ -21,6 +21,7 @@ use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
 use crate::system::choices::choice;
 use crate::system::process::Process;
+use crate::system::range::{COUNT, at_least};
 
 /// How often the progress of grading is logged.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -72,11 +73,11 @@ pub struct GradeOptions {
     pub prefilled_thinking: bool,
     /// Report Pass@k and distinct correct answers at these k. Default: powers of two up to the fewest samples that a
     /// problem has.
-    #[arg(short, value_delimiter = ',')]
+    #[arg(short, value_delimiter = ',', add = COUNT)]
     #[serde(default)]
     pub k: Vec<usize>,
     /// Estimate Pass@k at these k, also above the number of samples, with intervals and a check on held-out samples.
-    #[arg(long, value_name = "K", value_delimiter = ',')]
+    #[arg(long, value_name = "K", value_delimiter = ',', add = COUNT)]
     #[serde(default)]
     pub extrapolate: Vec<usize>,
     /// Name of the model in the results.
@@ -87,7 +88,7 @@ pub struct GradeOptions {
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Exit with status 3 if more than this share of the completions could not be judged.
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, add = at_least(0.0).at_most(1.0))]
     pub max_unjudged: f64,
     /// Do not write the judged samples: the report then has no list of problems, and the command needs little memory
     /// and disk.

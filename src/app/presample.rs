@@ -17,6 +17,7 @@ use crate::learn::rollout::Encoded;
 use crate::solvers::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
+use crate::system::range::{COUNT, SEED, TOKENS, at_least};
 
 /// Options of `tealight presample`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -30,30 +31,30 @@ pub struct PresampleOptions {
     #[serde(flatten)]
     pub data: DataOptions,
     /// Number of completions for each prompt.
-    #[arg(short = 'n', long, default_value_t = 16)]
+    #[arg(short = 'n', long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0))]
     pub num_presamples: usize,
     /// Report the base's Pass@k at these k, each at most -n. Default: 1, 4 and 16 as far as -n allows.
-    #[arg(short, value_delimiter = ',')]
+    #[arg(short, value_delimiter = ',', add = COUNT)]
     #[serde(default)]
     pub k: Vec<usize>,
     /// Sample one further completion of each prompt, to confirm the prompts that the base seems to solve (DPH-RL).
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub extra_check: bool,
     /// Report DPH-RL's split of the prompts: D_pef has at least this share of correct completions, D_exp the rest.
-    #[arg(long, default_value_t = 0.875)]
+    #[arg(long, default_value_t = 0.875, add = at_least(0.0).at_most(1.0))]
     pub pef_threshold: f64,
     /// Sampling temperature; must equal that of the training that will use the samples.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, add = at_least(0.0).at_most(100.0))]
     pub temperature: f64,
     /// Maximum new tokens of a completion; must equal the value of the training that will use the samples. Default:
     /// the room that the context leaves, up to 512.
-    #[arg(long)]
+    #[arg(long, add = TOKENS)]
     pub max_completion_length: Option<usize>,
     /// Seed of the samples.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED)]
     pub seed: u64,
     /// Maximum number of sequences in one decoding batch.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(1e10))]
     pub max_num_seqs: usize,
     /// A server that samples in place of this process.
     #[command(flatten)]

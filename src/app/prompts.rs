@@ -10,6 +10,7 @@ use tealight_datasets::prompting::{Template, choose};
 use tealight_datasets::{Problem, Prompting};
 
 use crate::system::files::read_limited;
+use crate::system::range::{SEED, at_least};
 
 /// Largest template, in bytes.
 const MAX_TEMPLATE: u64 = 1 << 20;
@@ -28,14 +29,14 @@ pub struct PromptOptions {
     #[arg(long, value_name = "FILE", help_heading = "Prompts")]
     pub prompt_template: Option<PathBuf>,
     /// Number of worked examples before every problem.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Prompts")]
+    #[arg(long, value_name = "N", default_value_t = 0, add = at_least(0.0).at_most(1000.0), help_heading = "Prompts")]
     #[serde(default)]
     pub few_shot: usize,
     /// Dataset for the few-shot examples; its problems need worked solutions, as a training split has.
     #[arg(long, value_name = "DATASET", help_heading = "Prompts")]
     pub few_shot_dataset: Option<String>,
     /// Seed of the choice of few-shot examples; all problems get the same examples.
-    #[arg(long, default_value_t = 0, help_heading = "Prompts")]
+    #[arg(long, default_value_t = 0, add = SEED, help_heading = "Prompts")]
     #[serde(default)]
     pub few_shot_seed: u64,
 }

@@ -11,7 +11,8 @@ use tealight_datasets::{Dataset, Rewards, verify};
 
 use crate::app::directory::as_argument;
 use crate::app::folder_settings;
-use crate::system::one_or_many;
+use crate::system::one_or_many::{self, OneOrMany};
+use crate::system::range::above;
 
 /// The help of `--verifier`.
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
@@ -28,17 +29,17 @@ pub struct RewardOptions {
     /// Verifier of completions: math, exact, numeric, regex:PATTERN, python:FILE.py:FUNCTION, program:COMMAND,
     /// sql:FOLDER, ... Default: the dataset's own. Repeat the option for several verifiers: the reward is the weighted
     /// mean of their rewards.
-    #[arg(long, long_help = VERIFIER_HELP.as_str())]
+    #[arg(long, long_help = VERIFIER_HELP.as_str(), add = OneOrMany, help_heading = "Data")]
     #[serde(default, with = "one_or_many")]
     pub verifier: Vec<String>,
     /// Weight of each --verifier, in the same order, such as 0.8,0.2. Weights are divided by their sum, so the reward
     /// stays between 0 and 1. Default: equal weights.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', add = above(0.0).at_most(1e6), help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reward_weights: Vec<f64>,
     /// Smallest reward of a correct completion, for verifiers with graded rewards. Decides Pass@k, logged verdicts, and
     /// the rewards of objectives that need binary ones. Default: 1.
-    #[arg(long)]
+    #[arg(long, add = above(0.0).at_most(1.0), help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct_threshold: Option<f64>,
 }

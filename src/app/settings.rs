@@ -24,6 +24,7 @@ use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::{Architecture, RolloutDtype};
 use crate::nn::tokenizer::HubTokenizer;
 use crate::solvers::sampled::Sampled;
+use crate::system::range::{LIMIT, TOKENS, above, at_least};
 use crate::system::ranks::Ranks;
 
 /// Settings with every option at its default: where another program begins.
@@ -52,22 +53,22 @@ pub struct ModelOptions {
     /// Model: a directory in Hub layout, a .gguf file, a Hub id (owner/name, owner/name@revision, or
     /// owner/name:FILE.gguf), or an embedded model: `countdown`, or `tasks`, which knows every task of `tealight
     /// tasks`.
-    #[arg(long, default_value = "countdown", alias = "model-name-or-path")]
+    #[arg(long, default_value = "countdown", alias = "model-name-or-path", help_heading = "Model")]
     pub model: String,
     /// LoRA adapter of the model, in PEFT's format. --model may also name an adapter whose configuration names its
     /// base.
-    #[arg(long)]
+    #[arg(long, help_heading = "Model")]
     pub adapter: Option<String>,
     /// Its chat template.
     #[command(flatten)]
     #[serde(flatten)]
     pub template: TemplateOptions,
     /// Device: auto, cpu, cuda, cuda:N or metal; auto is the first GPU that this binary was built for, else the CPU.
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", help_heading = "Model")]
     pub device: String,
     /// Kernels for a model on a GPU: tealight, eager (without CUDA graphs), or candle (Candle's operations: slower, an
     /// independent implementation). With --device cpu, candle runs the GPU's code path on the CPU.
-    #[arg(long, value_enum, default_value_t = Kernels::Tealight)]
+    #[arg(long, value_enum, default_value_t = Kernels::Tealight, help_heading = "Model")]
     #[serde(default)]
     pub kernels: Kernels,
     /// Types of numbers.
@@ -75,7 +76,7 @@ pub struct ModelOptions {
     #[serde(flatten)]
     pub precision: Precision,
     /// Sample from a GGUF file without dequantising its weights, by candle-transformers; for eval, generate and batch.
-    #[arg(long)]
+    #[arg(long, help_heading = "Model")]
     #[serde(default)]
     pub quantized: bool,
 }
@@ -235,26 +236,26 @@ impl ModelOptions {
 pub struct DataOptions {
     /// Dataset: a generated task (countdown, countdown/test), a .jsonl, .json, .csv or .parquet file, or a dataset on
     /// the Hub (openai/gsm8k/main:test).
-    #[arg(long, default_value = "countdown", long_help = DATASET_HELP, alias = "dataset-name")]
+    #[arg(long, default_value = "countdown", long_help = DATASET_HELP, alias = "dataset-name", help_heading = "Data")]
     pub dataset: String,
     /// Column with the question or the chat messages.
-    #[arg(long)]
+    #[arg(long, help_heading = "Data")]
     pub prompt_column: Option<String>,
     /// Column with the answer, or with a worked solution that ends in the answer.
-    #[arg(long)]
+    #[arg(long, help_heading = "Data")]
     pub answer_column: Option<String>,
     /// The verifiers of completions, and their rewards.
     #[command(flatten)]
     #[serde(flatten)]
     pub rewards: RewardOptions,
     /// Number of problems to use, from the start of the dataset. Default: all.
-    #[arg(long)]
+    #[arg(long, add = LIMIT, help_heading = "Data")]
     pub max_samples: Option<usize>,
     /// Leave out rows that are too long: a prompt that leaves no room for its completion in the model's context, or,
     /// for
     /// sft, a prompt and solution that do not fit together. The number of these rows is printed. Without this option
     /// such a row is an error.
-    #[arg(long, alias = "filter-overlong")]
+    #[arg(long, alias = "filter-overlong", help_heading = "Data")]
     #[serde(default)]
     pub filter_overlong_prompts: bool,
     /// The text of prompts besides the question.
@@ -339,19 +340,25 @@ impl DataOptions {
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct DecodingOptions {
     /// Sampling temperature; 0 is greedy. Several, separated by commas, are evaluated one after another.
-    #[arg(long, value_delimiter = ',', default_value = "1", help_heading = "Decoding")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1",
+        add = at_least(0.0).at_most(100.0),
+        help_heading = "Decoding"
+    )]
     pub temperature: Vec<f64>,
     /// Sample from the k most likely tokens; 0 disables the filter.
-    #[arg(long, default_value_t = 0, help_heading = "Decoding")]
+    #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(16_777_216.0), help_heading = "Decoding")]
     pub top_k: usize,
     /// Nucleus sampling: sample from the most likely tokens up to this probability mass; 1 disables the filter.
-    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
+    #[arg(long, default_value_t = 1.0, add = above(0.0).at_most(1.0), help_heading = "Decoding")]
     pub top_p: f64,
     /// Drop tokens whose probability is below this share of the most likely token's; 0 disables the filter.
-    #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
+    #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Decoding")]
     pub min_p: f64,
     /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
-    #[arg(long, help_heading = "Decoding")]
+    #[arg(long, add = TOKENS, help_heading = "Decoding")]
     pub max_completion_length: Option<usize>,
 }
 

@@ -73,7 +73,7 @@ where
         }
     }
     set_adapter_rate(&mut table, &given);
-    ranges::check(&table)?;
+    ranges::check(&table, &options_of::<T>())?;
     if is_quiet {
         crate::system::telemetry::be_quiet();
     }
@@ -184,7 +184,7 @@ where
 /// The names of all options of `T`, aliases included, and what each stands for. (Clap's matches know an unknown
 /// name only in debug builds.)
 fn known_ids<T: Args>() -> BTreeMap<String, String> {
-    let command = T::augment_args(Command::new("options"));
+    let command = options_of::<T>();
     let mut known = BTreeMap::new();
     for argument in command.get_arguments() {
         let id = argument.get_id().to_string();
@@ -194,6 +194,11 @@ fn known_ids<T: Args>() -> BTreeMap<String, String> {
         known.insert(id.clone(), id);
     }
     known
+}
+
+/// A command with the options of `T` alone.
+fn options_of<T: Args>() -> Command {
+    T::augment_args(Command::new("options"))
 }
 
 /// Which option has a number that no settings file can hold.

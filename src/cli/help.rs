@@ -61,52 +61,20 @@ const COMMON: [(&str, &str); 12] = [
     ("lab", "world class beta alpha divergence start sampled table seed output json"),
 ];
 
-/// The groups of `--help` of `train` and of `study`, with every option of both by its name in settings files.
-const GROUPS: [(&str, &str); 8] = [
-    (
-        "Model",
-        "model device use_peft adapter dtype base_dtype rollout_dtype kernels quantized lora_r \
-         lora_alpha lora_dropout lora_target_modules use_rslora",
-    ),
-    (
-        "Data",
-        "task dataset test_dataset verifier max_samples tasks prompt_column answer_column \
-         reward_weights correct_threshold ood_dataset test_suite max_test_samples instruction \
-         system_prompt prompt_template chat_template template_date filter_overlong_prompts \
-         few_shot few_shot_dataset few_shot_seed",
-    ),
-    (
-        "Objective",
-        "objective objectives beta target_validity beta_per baseline loss_type epsilon \
-         epsilon_high num_iterations steps_per_generation mask_truncated_completions truncated \
-         demonstration_template num_presamples presamples rehearsal_batch_size rehearsal_samples \
-         pef_threshold extra_check explore drop_unsolved tuned allow_unequal_tuning variants \
-         average_share base_temperature temperatures test_measure no_baselines",
-    ),
-    (
-        "Rollout",
-        "num_generations prompts_per_step max_completion_length temperature prompt_allocation \
-         max_num_seqs engine engine_model engine_dialect engine_weights engine_folder \
-         engine_timeout concurrency retries api_key_env max_staleness importance_correction",
-    ),
-    (
-        "Optimizer",
-        "max_steps learning_rate seed seeds max_completions max_tokens match lr_scheduler_type \
-         warmup_steps adam_beta1 adam_beta2 adam_epsilon weight_decay max_grad_norm gradient_link \
-         micro_batch_tokens gradient_checkpointing max_skipped_steps strict",
-    ),
-    (
-        "Evaluation",
-        "n k eval_dataset eval_steps eval_max_samples eval_num_samples metric_for_best_model \
-         eval_train eval_temperature eval_top_p eval_top_k eval_min_p no_greedy base_perplexity \
-         ledger",
-    ),
-    ("Checkpoints", "save_steps resume save_total_limit"),
-    (
-        "Output",
-        "output dry_run plan config overwrite json log_completions log_kl log_divergences \
-         report_to plan_rate plan_from quiet",
-    ),
+/// The groups of options in `--help`, in their order; an option names its own (`help_heading`).
+const HEADINGS: [&str; 12] = [
+    "Model",
+    "LoRA",
+    "Data",
+    "Prompts",
+    "Objective",
+    "Rollout",
+    "Decoding",
+    "Engine",
+    "Optimizer",
+    "Evaluation",
+    "Checkpoints",
+    "Output",
 ];
 
 /// The groups of commands in `tealight --help`.
@@ -119,14 +87,12 @@ const COMMANDS: [(&str, &str); 6] = [
     ("This machine", "doctor bench launch completions man"),
 ];
 
-/// Whether `-h` of a command shows an option.
-fn is_common(command: &str, id: &str) -> bool {
-    common(command).is_none_or(|ids| ids.split(' ').any(|common| common == id))
-}
-
-/// The row of a command in [`COMMON`].
-fn common(command: &str) -> Option<&'static str> {
-    COMMON.iter().find(|(name, _)| *name == command).map(|(_, ids)| *ids)
+/// The place of an option in the row of `command` in [`COMMON`]; 0 where the command has none.
+fn place(command: &str, id: &str) -> Option<usize> {
+    match COMMON.iter().find(|(name, _)| *name == command) {
+        Some((_, ids)) => ids.split(' ').position(|common| common == id),
+        None => Some(0),
+    }
 }
 
 /// The template of `tealight --help`, with the commands in their groups and what each is about.
@@ -142,31 +108,33 @@ pub(super) fn template(about: impl Fn(&str) -> &'static str) -> String {
     )
 }
 
-/// A command as `layout` shows it.
+/// A command as `layout` shows it: `--help` has its options by headings, and below each the common ones first.
 pub(super) fn laid_out(name: &'static str, command: Command, layout: Layout) -> Command {
-    let command = match name {
-        "train" | "study" => grouped(name, command),
-        _ => command,
+    let place = |option: &Arg| place(name, option.get_id().as_str());
+    let heading = |option: &Arg| match layout {
+        Layout::Full => HEADINGS.iter().position(|known| option.get_help_heading() == Some(*known)),
+        Layout::Short => None,
     };
-    command.mut_args(|option| {
-        let id = option.get_id().to_string();
-        let option = with_value_name(option).hide_short_help(!is_common(name, &id));
+    let mut options: Vec<Arg> = command.get_arguments().cloned().collect();
+    options.sort_by_key(|option| {
+        let heading = heading(option).unwrap_or(HEADINGS.len());
+        (heading, place(option).unwrap_or(usize::MAX))
+    });
+    let lay_out = |option: Arg| {
+        let is_common = place(&option).is_some();
+        let option = with_value_name(option).hide_short_help(!is_common);
         match layout {
             Layout::Full => option,
-            Layout::Short => short(name, &id, option),
+            Layout::Short => short(option),
         }
-    })
+    };
+    Command::new(name).args(options.into_iter().map(lay_out))
 }
 
 /// An option as `-h` shows it.
-fn short(command: &str, id: &str, option: Arg) -> Arg {
-    let place = common(command).and_then(|ids| ids.split(' ').position(|common| common == id));
+fn short(option: Arg) -> Arg {
     let help = option.get_help().map(|help| summary(&help.to_string()));
     let option = option.help_heading(None::<&str>);
-    let option = match place {
-        Some(place) => option.display_order(place),
-        None => option,
-    };
     match help {
         Some(help) => option.help(help),
         None => option,
@@ -227,21 +195,6 @@ fn with_value_name(option: Arg) -> Arg {
     }
 }
 
-/// The options of `train` or `study` in their groups.
-fn grouped(name: &'static str, command: Command) -> Command {
-    // Headings stand in the order of the first option that has them.
-    let mut sorted = Command::new(name);
-    for (title, ids) in &GROUPS {
-        let known = ids.split(' ').filter_map(|id| option(&command, id));
-        sorted = sorted.args(known.map(|option| option.help_heading(*title)));
-    }
-    // An option that was forgotten above is an option all the same; a test asks for its group.
-    let known =
-        |option: &&Arg| sorted.get_arguments().all(|other| other.get_id() != option.get_id());
-    let forgotten: Vec<Arg> = command.get_arguments().filter(known).cloned().collect();
-    sorted.args(forgotten)
-}
-
 /// The options with the values that a recipe gives them in the default study.
 pub(super) fn with_recipe(command: Command, recipe: &toml::Table) -> Command {
     recipe.iter().fold(command, |command, (id, value)| {
@@ -296,19 +249,20 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_training_has_one_group() {
-        let ids: Vec<&str> = GROUPS.iter().flat_map(|(_, ids)| ids.split(' ')).collect();
-        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "twice");
-        for name in ["train", "study"] {
+    fn every_option_of_training_has_a_heading_and_headings_are_known() {
+        for name in commands::names() {
             let plain = commands::entry(name).expect("a command").plain();
-            let missing: Vec<_> = plain
-                .get_arguments()
-                .map(|option| option.get_id().to_string())
-                .filter(|id| !ids.contains(&id.as_str()))
-                .collect();
-            assert!(missing.is_empty(), "{name}: no group for {missing:?}");
-            let grouped = grouped(name, plain.clone());
-            assert_eq!(plain.get_arguments().count(), grouped.get_arguments().count());
+            let is_training = ["train", "study"].contains(&name);
+            for option in plain.get_arguments() {
+                let id = option.get_id().as_str();
+                let is_general = ["config", "quiet"].contains(&id);
+                match option.get_help_heading() {
+                    Some(heading) => assert!(HEADINGS.contains(&heading), "{id}: {heading}"),
+                    None => assert!(!is_training || is_general, "{name}: {id} has no help_heading"),
+                }
+            }
+            let laid_out = laid_out(name, plain.clone(), Layout::Full);
+            assert_eq!(plain.get_arguments().count(), laid_out.get_arguments().count());
         }
     }
 

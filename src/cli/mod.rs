@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use tealight_datasets::Prompting;
 use tealight_matmul::InstructionSet;
 
@@ -80,11 +80,11 @@ pub fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
-    let command = commands::command_as(Layout::of_arguments(&arguments));
-    let matches = match command.try_get_matches_from(&arguments) {
+    let mut command = commands::command_as(Layout::of_arguments(&arguments));
+    let matches = match command.try_get_matches_from_mut(&arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            if let Some(hint) = hint(&error, &arguments) {
+            if let Some(hint) = hint(&error, &command, &arguments) {
                 tracing::error!("{hint}\n\nFor more information, try '--help'.");
                 return ExitCode::from(2);
             }
@@ -109,10 +109,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A better message than clap's for the command line `words`: for another tool's option and one with a dash too many,
-/// where clap guesses from the letters, and for a number that is out of range.
-fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
-    trl_names::hint(error, words).or_else(|| ranges::explain(error))
+/// A better message than clap's for the command line `arguments`: for another tool's option and one with a dash too
+/// many, where clap guesses from the letters, and for a number that is out of range.
+fn hint(error: &clap::Error, program: &Command, arguments: &[OsString]) -> Option<String> {
+    let command = arguments.get(1).and_then(|name| program.find_subcommand(name));
+    trl_names::hint(error, arguments).or_else(|| ranges::explain(error, command?))
 }
 
 /// Refuses what the command line and the environment say that no command can work with.
@@ -166,8 +167,9 @@ fn report(error: &anyhow::Error) -> u8 {
 pub fn check(arguments: &[String]) -> Result<()> {
     let kebab_case = |argument: &String| config_merge::kebab_case(argument.into());
     let arguments: Vec<OsString> = arguments.iter().map(kebab_case).collect();
-    let matches = commands::command().try_get_matches_from(&arguments).map_err(|error| {
-        if let Some(hint) = hint(&error, &arguments) {
+    let mut program = commands::command();
+    let matches = program.try_get_matches_from_mut(&arguments).map_err(|error| {
+        if let Some(hint) = hint(&error, &program, &arguments) {
             return anyhow!("{hint}");
         }
         let text = error.to_string();

@@ -17,6 +17,7 @@ pub mod machine;
 pub mod one_or_many;
 #[cfg(not(target_family = "wasm"))]
 pub mod process;
+pub mod range;
 pub mod ranks;
 pub mod stop;
 mod team;

@@ -1,12 +1,19 @@
 //! A list that settings files write as its one item where it has one, and leave out where it is empty: an option that
 //! once took one value takes several, and files of before are read.
 
+use clap::builder::ArgExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// The mark of such an option, for the schema of settings files: `#[arg(long, add = OneOrMany)]`.
+#[derive(Debug, Clone)]
+pub struct OneOrMany;
+
+impl ArgExt for OneOrMany {}
+
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a value, or a list of values, of those that --help names")]
-enum OneOrMany<T> {
+enum Form<T> {
     One(T),
     Many(Vec<T>),
 }
@@ -24,9 +31,9 @@ pub fn serialize<T: Serialize, S: Serializer>(items: &[T], to: S) -> Result<S::O
 pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {
-    Ok(match Option::<OneOrMany<T>>::deserialize(from)? {
+    Ok(match Option::<Form<T>>::deserialize(from)? {
         None => Vec::new(),
-        Some(OneOrMany::One(one)) => vec![one],
-        Some(OneOrMany::Many(many)) => many,
+        Some(Form::One(one)) => vec![one],
+        Some(Form::Many(many)) => many,
     })
 }

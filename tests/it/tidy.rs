@@ -286,7 +286,7 @@ fn the_optimizer_is_spelled_with_a_z() {
     }
 }
 
-/// Settings derive `Args` and `ValueEnum` where they are declared; only the command line parses.
+/// Settings derive `Args` and `ValueEnum` where they are declared, and carry marks; only the command line parses.
 #[test]
 fn only_the_cli_parses_options() {
     for (name, text) in sources() {
@@ -298,7 +298,7 @@ fn only_the_cli_parses_options() {
         }
         for line in text.lines().filter(|line| line.starts_with("use clap::")) {
             let names = line.trim_start_matches("use clap::").trim_matches(['{', '}', ';']);
-            let is_derived = |name: &str| ["Args", "ValueEnum"].contains(&name);
+            let is_derived = |name: &str| ["Args", "ValueEnum", "builder::ArgExt"].contains(&name);
             assert!(names.split(", ").all(is_derived), "{name}: {line}");
         }
         for word in ["clap::Command", "ArgMatches", "clap::Parser"] {

@@ -21,6 +21,7 @@ use tealight_nn::model::lora::{self, Scaling};
 use tealight_nn::model::weights::{self, Weights};
 use tealight_nn::model::{Architecture, Decoder};
 use tealight_system::files::{read_json, write_atomic};
+use tealight_system::range::{above, at_least};
 
 /// The file that makes a directory an adapter.
 pub const CONFIG: &str = "adapter_config.json";
@@ -39,14 +40,20 @@ pub struct LoraOptions {
     #[serde(default)]
     pub use_peft: bool,
     /// Rank of the LoRA adapter.
-    #[arg(long, default_value_t = 16, help_heading = "LoRA", alias = "lora-rank")]
+    #[arg(
+        long,
+        default_value_t = 16,
+        add = at_least(1.0).at_most(65_536.0),
+        help_heading = "LoRA",
+        alias = "lora-rank"
+    )]
     pub lora_r: usize,
     /// Scale of the adapter: this number divided by the rank.
-    #[arg(long, default_value_t = 32.0, help_heading = "LoRA")]
+    #[arg(long, default_value_t = 32.0, add = above(0.0).at_most(1e6), help_heading = "LoRA")]
     pub lora_alpha: f64,
     /// Dropout probability of the adapter's inputs. Above 0, the policy that is trained differs from the policy that
     /// sampled.
-    #[arg(long, default_value_t = 0.0, help_heading = "LoRA")]
+    #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "LoRA")]
     pub lora_dropout: f64,
     /// Projections to adapt: all-linear, or some of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj.
     #[arg(long, value_delimiter = ',', default_value = ALL_LINEAR, help_heading = "LoRA")]

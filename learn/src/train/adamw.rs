@@ -8,6 +8,7 @@ use candle_core::{DType, Result, Tensor, Var};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_gpu::kernels;
+use tealight_system::range::{above, at_least};
 
 use tealight_nn::backend::cpu::adamw::{Step, squares};
 use tealight_nn::backend::cpu::with_values_mut;
@@ -18,19 +19,19 @@ use tealight_nn::policy::{GradAccumulator, Gradient, Policy};
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
 pub struct AdamWConfig {
     /// AdamW's beta1: decay rate of the mean of gradients.
-    #[arg(long, default_value_t = 0.9, help_heading = "Optimizer")]
+    #[arg(long, default_value_t = 0.9, add = at_least(0.0).below(1.0), help_heading = "Optimizer")]
     pub adam_beta1: f64,
     /// AdamW's beta2: decay rate of the mean of squared gradients.
-    #[arg(long, default_value_t = 0.999, help_heading = "Optimizer")]
+    #[arg(long, default_value_t = 0.999, add = at_least(0.0).below(1.0), help_heading = "Optimizer")]
     pub adam_beta2: f64,
     /// AdamW's epsilon: added to the root of the mean of squared gradients.
-    #[arg(long, default_value_t = 1e-8, help_heading = "Optimizer")]
+    #[arg(long, default_value_t = 1e-8, add = above(0.0).at_most(1.0), help_heading = "Optimizer")]
     pub adam_epsilon: f64,
     /// AdamW's weight decay: each step shrinks weight matrices by this share of the learning rate.
-    #[arg(long, default_value_t = 0.0, help_heading = "Optimizer")]
+    #[arg(long, default_value_t = 0.0, add = at_least(0.0).at_most(10.0), help_heading = "Optimizer")]
     pub weight_decay: f64,
     /// Clip gradients to this norm. 0 disables clipping.
-    #[arg(long, default_value_t = 1.0, help_heading = "Optimizer")]
+    #[arg(long, default_value_t = 1.0, add = at_least(0.0).at_most(1e30), help_heading = "Optimizer")]
     pub max_grad_norm: f64,
 }
 

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use tealight_system::range::{above, at_least};
 
 /// The learning-rate schedule after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -19,13 +20,13 @@ pub enum Scheduler {
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize, Deserialize)]
 pub struct Schedule {
     /// Step size of AdamW after the warm-up; with --use-peft 1e-4 unless given.
-    #[arg(long, default_value = "1e-6", help_heading = "Optimizer")]
+    #[arg(long, default_value = "1e-6", add = above(0.0).at_most(1e30), help_heading = "Optimizer")]
     pub learning_rate: f64,
     /// Learning-rate schedule after the warm-up.
     #[arg(long, value_enum, default_value_t = Scheduler::Constant, help_heading = "Optimizer")]
     pub lr_scheduler_type: Scheduler,
     /// Steps over which the learning rate rises from 0.
-    #[arg(long, default_value_t = 0, help_heading = "Optimizer")]
+    #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(1e12), help_heading = "Optimizer")]
     pub warmup_steps: usize,
 }
 

@@ -8,6 +8,7 @@ use super::checkpoint::State;
 use super::step::{DropoutCounter, micro_batches};
 use super::{AdamW, AdamWConfig, Schedule, order};
 use tealight_nn::policy::{GradAccumulator, Policy, Sequence};
+use tealight_system::range::{COUNT, LIMIT_OR_ZERO, SEED, at_least};
 use tealight_system::stop::Stop;
 use tealight_system::telemetry::count_tokens;
 
@@ -15,24 +16,24 @@ use tealight_system::telemetry::count_tokens;
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct SftConfig {
     /// Number of optimizer steps.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, add = at_least(1.0).at_most(1e12), help_heading = "Optimizer")]
     pub max_steps: usize,
     /// Number of sequences in an optimizer step.
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, add = COUNT, help_heading = "Optimizer")]
     pub batch_size: usize,
     /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
-    #[arg(long, default_value_t = 4096)]
+    #[arg(long, default_value_t = 4096, add = at_least(1.0).at_most(1e9), help_heading = "Optimizer")]
     pub micro_batch_tokens: usize,
     /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, add = LIMIT_OR_ZERO, help_heading = "Checkpoints")]
     #[serde(default)]
     pub save_steps: usize,
     /// Number of the newest checkpoints to keep, besides the best by mean loss; 0 keeps all.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, add = LIMIT_OR_ZERO, help_heading = "Checkpoints")]
     #[serde(default)]
     pub save_total_limit: usize,
     /// Seed of the order of examples and of random weights.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED, help_heading = "Optimizer")]
     pub seed: u64,
     /// See the optimizer's settings.
     #[command(flatten)]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RemoteOptions;
 use tealight_learn::objective::ImportanceCorrection;
+use tealight_system::range::at_least;
 
 /// Options of the servers that sample for a training run.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ pub struct EngineOptions {
     pub engine_folder: Option<PathBuf>,
     /// Staleness in steps: 0 samples every step from the current weights, 1 samples the next step while this step
     /// trains.
-    #[arg(long, default_value_t = 0, value_name = "STEPS", help_heading = "Engine")]
+    #[arg(long, default_value_t = 0, value_name = "STEPS", add = at_least(0.0).at_most(64.0), help_heading = "Engine")]
     #[serde(default)]
     pub max_staleness: usize,
     /// Importance correction of samples from a server or from the policy rounded to --rollout-dtype: token-truncate:C,

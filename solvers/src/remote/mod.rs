@@ -24,6 +24,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
+use tealight_system::range::at_least;
 
 use answers::ServerSample;
 use client::{Client, PromptInput, Request};
@@ -51,13 +52,13 @@ pub struct RemoteOptions {
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_dialect: Option<Dialect>,
     /// Maximum number of concurrent requests.
-    #[arg(long, default_value_t = 32, help_heading = "Engine")]
+    #[arg(long, default_value_t = 32, add = at_least(1.0).at_most(4096.0), help_heading = "Engine")]
     pub concurrency: usize,
     /// Seconds that one request may take.
-    #[arg(long, default_value_t = 600.0, help_heading = "Engine")]
+    #[arg(long, default_value_t = 600.0, add = at_least(0.001).at_most(1e6), help_heading = "Engine")]
     pub engine_timeout: f64,
     /// Number of retries of a failed request before the run ends.
-    #[arg(long, default_value_t = 8, help_heading = "Engine")]
+    #[arg(long, default_value_t = 8, add = at_least(0.0).at_most(1000.0), help_heading = "Engine")]
     pub retries: usize,
     /// Environment variable that holds the server's API key.
     #[arg(long, default_value = "OPENAI_API_KEY", help_heading = "Engine")]

@@ -22,6 +22,7 @@ use crate::app::settings::ModelOptions;
 use crate::nn::generate::{Completion, Finish, RngKey, SampleRequest, Sampler};
 use crate::nn::tokenizer::Tokenizer;
 use crate::solvers::sampled::Sampled;
+use crate::system::range::{SEED, TOKENS, at_least};
 use crate::system::stop::Stop;
 use crate::system::telemetry::{JsonLines, Progress};
 pub(crate) use request::BatchRequest;
@@ -42,13 +43,13 @@ pub struct BatchOptions {
     pub prompts: PromptOptions,
     /// Maximum new tokens of a completion, if the request sets none. Default: the room that the context leaves, up to
     /// 512.
-    #[arg(long)]
+    #[arg(long, add = TOKENS)]
     pub max_completion_length: Option<usize>,
     /// Maximum number of sequences in one decoding batch.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(1e10))]
     pub max_num_seqs: usize,
     /// Seed of requests that set no seed.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED)]
     pub seed: u64,
 }
 

@@ -36,6 +36,7 @@ use crate::solvers::remote::RemoteOptions;
 use crate::system::choices::choice;
 use crate::system::files::Claim;
 use crate::system::process::Process;
+use crate::system::range::{COUNT, SEED, at_least};
 use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
 use engine::Engine;
@@ -64,15 +65,15 @@ pub struct EvalOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Number of samples of each problem.
-    #[arg(short, default_value_t = 64)]
+    #[arg(short, default_value_t = 64, add = COUNT)]
     pub n: usize,
     /// Report Pass@k and distinct correct answers at these k, each at most -n. Default: 1, 4, 16 and 64 as far as -n
     /// allows, and -n itself if it is below 64.
-    #[arg(short, value_delimiter = ',', conflicts_with = "reject")]
+    #[arg(short, value_delimiter = ',', conflicts_with = "reject", add = COUNT)]
     #[serde(default)]
     pub k: Vec<usize>,
     /// Estimate Pass@k at these k, which may exceed -n, with intervals and a check on held-out samples.
-    #[arg(long, value_name = "K", value_delimiter = ',', conflicts_with = "reject")]
+    #[arg(long, value_name = "K", value_delimiter = ',', conflicts_with = "reject", add = COUNT)]
     #[serde(default)]
     pub extrapolate: Vec<usize>,
     /// Also compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct
@@ -95,10 +96,10 @@ pub struct EvalOptions {
     #[serde(default)]
     pub truncated: Truncated,
     /// Seed of the samples.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED)]
     pub seed: u64,
     /// Maximum number of sequences in one decoding batch.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(1e10))]
     pub max_num_seqs: usize,
     /// A server that samples in place of this process.
     #[command(flatten)]
@@ -109,7 +110,7 @@ pub struct EvalOptions {
     #[serde(default)]
     pub reject: bool,
     /// Number of rounds of -n samples after which --reject gives up on a problem.
-    #[arg(long, default_value_t = 16, requires = "reject")]
+    #[arg(long, default_value_t = 16, requires = "reject", add = COUNT)]
     pub max_rounds: usize,
     /// Directory with samples of the base, made by `tealight presample`: report the model's coverage of the base's
     /// correct answers, and with --reject the distance from p*.
@@ -125,7 +126,7 @@ pub struct EvalOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
     /// Exit with status 3 if more than this share of the completions could not be judged.
-    #[arg(long, default_value_t = 0.05, conflicts_with = "reject")]
+    #[arg(long, default_value_t = 0.05, conflicts_with = "reject", add = at_least(0.0).at_most(1.0))]
     pub max_unjudged: f64,
     /// Print the results as JSON instead of as a table.
     #[arg(long)]

@@ -9,6 +9,7 @@ use crate::lab::decompose::{Parts, Request, Training, decompose};
 use crate::lab::fixed_mu::{FixedMu, Series, fixed_mu};
 use crate::lab::{Class, Descent, Family, World};
 use crate::learn::objective::Divergence;
+use crate::system::range::{COUNT, above, at_least};
 
 /// Most steps of a search for an optimum: there are many of them.
 const MOST_ITERATIONS: usize = 2500;
@@ -28,19 +29,19 @@ pub struct CollapseOptions {
     #[serde(default)]
     pub rank: Vec<String>,
     /// Number of training steps of --table decompose.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, add = COUNT)]
     pub steps: usize,
     /// Number of groups of each prompt in a training step of --table decompose.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, add = COUNT)]
     pub groups_per_step: usize,
     /// Number of training runs of --table decompose, whose mean is shown.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, add = at_least(1.0).at_most(1000.0))]
     pub runs: u64,
     /// Target validity mu of --table fixed-mu and of --paper.
-    #[arg(long, default_value_t = 0.9)]
+    #[arg(long, default_value_t = 0.9, add = above(0.0).below(1.0))]
     pub target_validity: f64,
     /// Base validities of --table fixed-mu. Default: the world's own, and 1/3, 1/10, 1/30 and 1/100 of that.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', add = above(0.0).below(1.0))]
     #[serde(default)]
     pub base_validity: Vec<f64>,
 }

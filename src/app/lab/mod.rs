@@ -20,6 +20,7 @@ use crate::lab::sweep::{Point, Start, sweep};
 use crate::lab::{Class, Descent, KS, Measures, World};
 use crate::learn::objective::{Divergence, Objective};
 use crate::system::files::write_atomic;
+use crate::system::range::{SEED, above, at_least};
 pub use collapse::CollapseOptions;
 
 /// Options of `tealight lab`.
@@ -33,10 +34,10 @@ pub struct LabOptions {
     pub class: Option<String>,
     /// Maximise mean reward - beta KL(q || base) for each of these betas; 0 is the reward alone. With --divergence
     /// the target is p_beta instead.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', add = at_least(0.0).at_most(1e6))]
     pub beta: Vec<f64>,
     /// Minimise the alpha divergence to p* for each of these alphas: 0 is forward KL, 1 is reverse KL.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', add = at_least(0.0).at_most(1.0))]
     pub alpha: Vec<f64>,
     /// Minimise these divergences to p*, or with --beta to p_beta.
     #[arg(long, value_delimiter = ',')]
@@ -46,10 +47,10 @@ pub struct LabOptions {
     #[arg(long, default_value = "base")]
     pub start: String,
     /// Maximum number of steps of Adam.
-    #[arg(long, default_value_t = 6000)]
+    #[arg(long, default_value_t = 6000, add = at_least(1.0).at_most(1e9))]
     pub iterations: usize,
     /// Learning rate at the start; the rate falls to 0.
-    #[arg(long, default_value_t = 0.03)]
+    #[arg(long, default_value_t = 0.03, add = above(0.0).at_most(1e30))]
     pub learning_rate: f64,
     /// Measure bias and variance of the gradient estimators that training uses, at a policy that is not the base.
     #[arg(long)]
@@ -62,13 +63,13 @@ pub struct LabOptions {
     )]
     pub objectives: Vec<Objective>,
     /// Number of samples in a group, for --sampled and --table decompose.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, add = at_least(1.0).at_most(65_536.0))]
     pub num_generations: usize,
     /// Number of groups for --sampled.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, add = at_least(1.0).at_most(1e9))]
     pub groups: usize,
     /// Seed of --sampled, --table online-z, --table decompose and --paper.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED)]
     pub seed: u64,
     /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), inner products of prompts'
     /// gradients (interference), the causes of a collapse (decompose, which takes --beta, --alpha, and --divergence for

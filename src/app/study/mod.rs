@@ -37,6 +37,7 @@ use crate::learn::objective::Objective;
 use crate::learn::train::rlvr::{Rewarding, Settings};
 use crate::system::files::{Claim, write_atomic};
 use crate::system::process::Process;
+use crate::system::range::{COUNT, LIMIT, above};
 use crate::system::ranks::Ranks;
 use crate::system::stop::Interrupted;
 use configuration::Configuration;
@@ -62,11 +63,16 @@ pub struct StudyOptions {
     pub data: DataOptions,
     /// Generated task to train and test on (TASK/train, TASK/test): countdown, a task of `tealight tasks`, chain,
     /// walk or sql. The last three need a base trained for them (recipes/walk-base.toml).
-    #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"])]
+    #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"], help_heading = "Data")]
     pub task: Option<String>,
     /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over
     /// tasks: countdown and the tasks of `tealight tasks`.
-    #[arg(long, value_delimiter = ',', conflicts_with_all = ["dataset", "test_dataset", "test_suite", "task"])]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        conflicts_with_all = ["dataset", "test_dataset", "test_suite", "task"],
+        help_heading = "Data"
+    )]
     #[serde(default)]
     pub tasks: Vec<String>,
     /// The sets that models are evaluated on.
@@ -76,57 +82,74 @@ pub struct StudyOptions {
     /// Objectives to compare, with the configurations that each is tuned over: NAME:k=v@{VALUES}, separated by commas;
     /// k=v and VALUES may be left out. VALUES are coefficients of the objective (forward-kl@{0.1,0.3,1})
     /// or settings (grpo@{learning-rate=3e-5,7e-5}, max-steps, any key of the objective); several @{...} multiply.
-    #[arg(long, default_value = "grpo,kl-full,forward-kl,js", value_name = "OBJECTIVES")]
+    #[arg(
+        long,
+        default_value = "grpo,kl-full,forward-kl,js",
+        value_name = "OBJECTIVES",
+        help_heading = "Objective"
+    )]
     #[serde(serialize_with = "tuning::write", deserialize_with = "tuning::read")]
     pub objectives: Vec<Objectives>,
     /// Configuration of an objective that --objectives names without settings, such as js:2.4.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', help_heading = "Objective")]
     pub tuned: Vec<Objective>,
     /// Accept objectives with different numbers of configurations. The objective with more of them is more likely to
     /// win by luck.
-    #[arg(long)]
+    #[arg(long, help_heading = "Objective")]
     #[serde(default)]
     pub allow_unequal_tuning: bool,
     /// Seeds, with one run of each configuration for each seed. A..B stands for all seeds from A to B, both included.
-    #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds)]
+    #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds, help_heading = "Optimizer")]
     #[serde(deserialize_with = "read_seeds")]
     pub seeds: Vec<Seeds>,
     /// Budget equalised across runs.
-    #[arg(id = "match", long, value_enum, default_value_t = Matched::Completions)]
+    #[arg(id = "match", long, value_enum, default_value_t = Matched::Completions, help_heading = "Optimizer")]
     #[serde(rename = "match")]
     pub matched: Matched,
     /// Further models to evaluate, made from each run without training: its best checkpoint (best), or its weights
     /// averaged with the base's (average).
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_enum, value_delimiter = ',', help_heading = "Objective")]
     #[serde(default)]
     pub variants: Vec<Variant>,
     /// Baselines of the curves: the trained weights of the first objective without a divergence, averaged with the
     /// base's. Each value is the share of the trained weights in one average.
-    #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0.25,0.5,0.75",
+        add = above(0.0).below(1.0),
+        help_heading = "Objective"
+    )]
     pub average_share: Vec<f64>,
     /// Baselines of the curves: the base at these shares of the sampling temperature.
-    #[arg(long, value_delimiter = ',', default_value = "0.9,0.8,0.7,0.6,0.5")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "0.9,0.8,0.7,0.6,0.5",
+        add = above(0.0).below(1.0),
+        help_heading = "Objective"
+    )]
     pub base_temperature: Vec<f64>,
     /// Further temperatures at which every checkpoint of every objective is evaluated, as shares of the sampling
     /// temperature: shows the best checkpoint and temperature of each objective at each Pass@1.
-    #[arg(long, value_delimiter = ',', value_name = "SHARES")]
+    #[arg(long, value_delimiter = ',', value_name = "SHARES", add = above(0.0).below(1.0), help_heading = "Objective")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub temperatures: Vec<f64>,
     /// Measure whose differences from the reference objective are tested; the other is shown without tests. Choose
     /// before the study runs.
-    #[arg(long, value_enum, default_value_t = TestMeasure::PassAtK)]
+    #[arg(long, value_enum, default_value_t = TestMeasure::PassAtK, help_heading = "Objective")]
     #[serde(default)]
     pub test_measure: TestMeasure,
     /// Leave the baselines out of the curves.
-    #[arg(long)]
+    #[arg(long, help_heading = "Objective")]
     #[serde(default)]
     pub no_baselines: bool,
     /// Number of samples of each problem in evaluations.
-    #[arg(short, default_value_t = 64)]
+    #[arg(short, default_value_t = 64, add = COUNT, help_heading = "Evaluation")]
     pub n: usize,
     /// Report Pass@k at these k, each at most -n. Default: 1, 8 and 32 as far as -n allows, and -n itself if it is
     /// below 32.
-    #[arg(short, value_delimiter = ',')]
+    #[arg(short, value_delimiter = ',', add = COUNT, help_heading = "Evaluation")]
     #[serde(default)]
     pub k: Vec<usize>,
     /// The settings of every run.
@@ -143,15 +166,15 @@ pub struct StudyOptions {
     /// under the base and every checkpoint: shows which rare answers training loses, without sampling noise
     /// (docs/how-to/ledger.md). For tasks whose answers can be listed: countdown, chain, walk and those of `tealight
     /// tasks`.
-    #[arg(long, value_name = "PROBLEMS")]
+    #[arg(long, value_name = "PROBLEMS", add = LIMIT, help_heading = "Evaluation")]
     #[serde(default)]
     pub ledger: Option<usize>,
     /// Sampled tokens per second for --plan, in place of a measurement on this machine.
-    #[arg(long)]
+    #[arg(long, add = above(0.0).at_most(1e12), help_heading = "Output")]
     #[serde(default)]
     pub plan_rate: Option<f64>,
     /// Directory for all results. Default: `study`, or `study-2` and so on if that exists.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub output: Option<PathBuf>,
 }
 

@@ -21,57 +21,58 @@ use crate::learn::train::rlvr::Settings;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
 use crate::nn::tokenizer::Tokenizer;
+use crate::system::range::{LIMIT, LIMIT_OR_ZERO, above, at_least};
 
 /// Which sets, and how many samples.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 pub struct SetOptions {
     /// Held-out datasets of the training domain, for evaluation only. Default: the split `test` of a generated task; of
     /// other datasets a fifth of the problems of --dataset (at most 500), which are then not trained on.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', help_heading = "Data")]
     #[serde(default)]
     pub test_dataset: Vec<String>,
     /// Held-out datasets outside the training domain.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', help_heading = "Data")]
     #[serde(default)]
     pub ood_dataset: Vec<String>,
     /// Suite of held-out sets in place of --test-dataset and --ood-dataset: a built-in suite, or a FILE.toml that
     /// marks its sets `in` or `out` of the training domain.
-    #[arg(long, conflicts_with_all = ["test_dataset", "ood_dataset"])]
+    #[arg(long, conflicts_with_all = ["test_dataset", "ood_dataset"], help_heading = "Data")]
     #[serde(default)]
     pub test_suite: Option<String>,
     /// Number of problems of each held-out dataset to use, from the start. Default: all.
-    #[arg(long)]
+    #[arg(long, add = LIMIT, help_heading = "Data")]
     #[serde(default)]
     pub max_test_samples: Option<usize>,
     /// Number of training prompts to evaluate as well, from the start of the dataset. Gains on training prompts without
     /// gains on held-out problems are memorisation.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = LIMIT_OR_ZERO, help_heading = "Evaluation")]
     pub eval_train: usize,
     /// Temperatures of evaluations. Default: --temperature.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', add = above(0.0).at_most(100.0), help_heading = "Evaluation")]
     #[serde(default)]
     pub eval_temperature: Vec<f64>,
     /// Nucleus sampling in evaluations, those that choose checkpoints included: keep the most likely tokens up to this
     /// probability mass. Training samples the full distribution.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, add = above(0.0).at_most(1.0), help_heading = "Evaluation")]
     #[serde(default = "whole")]
     pub eval_top_p: f64,
     /// Sample from the k most likely tokens in evaluations; 0 disables the filter.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(16_777_216.0), help_heading = "Evaluation")]
     #[serde(default)]
     pub eval_top_k: usize,
     /// Drop tokens in evaluations whose probability is below this share of the most likely token's; 0 disables the
     /// filter.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Evaluation")]
     #[serde(default)]
     pub eval_min_p: f64,
     /// Report the perplexity of every model's correct completions under the base, by one forward pass of the base over
     /// each distinct completion.
-    #[arg(long)]
+    #[arg(long, help_heading = "Evaluation")]
     #[serde(default)]
     pub base_perplexity: bool,
     /// Leave out the evaluation at temperature 0.
-    #[arg(long)]
+    #[arg(long, help_heading = "Evaluation")]
     #[serde(default)]
     pub no_greedy: bool,
 }

@@ -18,6 +18,7 @@ use crate::app::settings::DataOptions;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
 use crate::system::files::{MAX_LINES, MAX_SMALL, read_limited, read_text, write_atomic};
+use crate::system::range::{COUNT, LIMIT, LIMIT_OR_ZERO};
 use crate::system::telemetry::JsonLines;
 
 /// The file of a run that evaluations during training go to.
@@ -30,22 +31,22 @@ const BEST_FILE: &str = "best.json";
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct HeldOutOptions {
     /// Steps between evaluations on --eval-dataset, which also happen at the start and at the end; 0 disables them.
-    #[arg(long, default_value_t = 0, help_heading = "Evaluation during training")]
+    #[arg(long, default_value_t = 0, add = LIMIT_OR_ZERO, help_heading = "Evaluation")]
     #[serde(default)]
     pub eval_steps: usize,
     /// Held-out problems for --eval-steps. The best model is chosen on these problems, so they must be neither
     /// training problems nor test problems that you report.
-    #[arg(long, help_heading = "Evaluation during training")]
+    #[arg(long, help_heading = "Evaluation")]
     #[serde(default)]
     pub eval_dataset: Option<String>,
     /// Number of problems of --eval-dataset to use, from the start.
-    #[arg(long, default_value_t = 64, help_heading = "Evaluation during training")]
+    #[arg(long, default_value_t = 64, add = LIMIT, help_heading = "Evaluation")]
     pub eval_max_samples: usize,
     /// Number of samples of each problem in the evaluations of --eval-steps.
-    #[arg(long, default_value_t = 16, help_heading = "Evaluation during training")]
+    #[arg(long, default_value_t = 16, add = COUNT, help_heading = "Evaluation")]
     pub eval_num_samples: usize,
     /// Measure that chooses the best model: pass@K, for a K up to --eval-num-samples, or distinct.
-    #[arg(long, default_value = "pass@1", help_heading = "Evaluation during training")]
+    #[arg(long, default_value = "pass@1", help_heading = "Evaluation")]
     pub metric_for_best_model: String,
 }
 

@@ -70,7 +70,7 @@ pub struct TrainOptions {
     #[serde(default)]
     pub gradient_link: GradientLink,
     /// Print every step's metrics as a JSON line, and the outcome as the last.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     #[serde(default)]
     pub json: bool,
 }

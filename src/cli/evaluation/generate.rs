@@ -16,6 +16,7 @@ use crate::nn::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams
 use crate::nn::tokenizer::{TextStream, Tokenizer};
 use crate::solvers::sampled::Sampled;
 use crate::system::files::read_limited;
+use crate::system::range::{COUNT, SEED, TOKENS, above, at_least};
 use crate::system::stop::Stop;
 use crate::system::telemetry::{out, print};
 
@@ -41,25 +42,25 @@ pub(in crate::cli) struct GenerateOptions {
     #[serde(default)]
     raw: bool,
     /// Number of completions; several are printed when all are done.
-    #[arg(short, default_value_t = 1)]
+    #[arg(short, default_value_t = 1, add = COUNT)]
     n: usize,
     /// Sampling temperature; 0 is greedy.
-    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
+    #[arg(long, default_value_t = 1.0, add = at_least(0.0).at_most(100.0), help_heading = "Decoding")]
     temperature: f64,
     /// Sample from the k most likely tokens; 0 disables the filter.
-    #[arg(long, default_value_t = 0, help_heading = "Decoding")]
+    #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(16_777_216.0), help_heading = "Decoding")]
     top_k: usize,
     /// Nucleus sampling: sample from the most likely tokens up to this probability mass.
-    #[arg(long, default_value_t = 1.0, help_heading = "Decoding")]
+    #[arg(long, default_value_t = 1.0, add = above(0.0).at_most(1.0), help_heading = "Decoding")]
     top_p: f64,
     /// Drop tokens whose probability is below this share of the most likely token's.
-    #[arg(long, default_value_t = 0.0, help_heading = "Decoding")]
+    #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Decoding")]
     min_p: f64,
     /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
-    #[arg(long, help_heading = "Decoding")]
+    #[arg(long, add = TOKENS, help_heading = "Decoding")]
     max_completion_length: Option<usize>,
     /// Seed of the samples.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED)]
     seed: u64,
     /// Print a JSON object for each completion: text, finish_reason, tokens, logp.
     #[arg(long)]

@@ -24,6 +24,7 @@ use tealight_eval::report::{self, Live, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
 use crate::app::verdicts::asks_this_machine;
+use crate::system::range::at_least;
 use crate::system::stop::Stop;
 use crate::system::telemetry::print;
 
@@ -42,7 +43,7 @@ pub(in crate::cli) struct ReportOptions {
     #[serde(default)]
     serve: bool,
     /// Port of --serve; 0 takes a free port.
-    #[arg(long, default_value_t = 7272)]
+    #[arg(long, default_value_t = 7272, add = at_least(0.0).at_most(65_535.0))]
     port: u16,
 }
 

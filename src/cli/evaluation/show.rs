@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use tealight_eval::number::{counted, signed};
 
 use crate::app::data_file;
+use crate::system::range::LIMIT_OR_ZERO;
 use crate::system::telemetry::{completions, out};
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -18,7 +19,7 @@ pub(in crate::cli) struct ShowOptions {
     #[arg(value_name = "DIR|FILE")]
     place: Option<PathBuf>,
     /// Training step whose completions are shown. Default: the last logged step.
-    #[arg(long)]
+    #[arg(long, add = LIMIT_OR_ZERO)]
     step: Option<usize>,
     /// Show only completions with this verdict.
     #[arg(long, value_enum)]
@@ -28,7 +29,7 @@ pub(in crate::cli) struct ShowOptions {
     #[serde(default)]
     truncated: bool,
     /// Number of completions to show.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, add = LIMIT_OR_ZERO)]
     limit: usize,
     /// Print each completion as a JSON line.
     #[arg(long)]

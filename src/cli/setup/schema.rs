@@ -3,18 +3,17 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Args, Command};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::cli::commands;
 use crate::cli::evaluation::eval;
+use crate::cli::ranges::{self, NumberKind};
 use crate::cli::training::{export, push, sft, study, train};
-use crate::cli::{commands, ranges};
+use crate::system::one_or_many::OneOrMany;
+use crate::system::range::{Bound, Range};
 use crate::system::telemetry::out;
-
-/// Options that are a text, or a list of texts.
-const ONE_OR_MANY: [&str; 2] = ["verifier", "report_to"];
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct SchemaOptions {
@@ -141,14 +140,16 @@ pub(super) fn settings(name: &str, command: &Command) -> Vec<Arg> {
 
 /// The schema of an option.
 fn property(option: &Arg) -> Value {
-    let id = option.get_id().as_str();
     let mut item = item(option);
     let is_list =
         matches!(option.get_action(), ArgAction::Append) || option.get_value_delimiter().is_some();
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     if is_list {
         let list = json!({"type": "array", "items": item});
-        item = if ONE_OR_MANY.contains(&id) { json!({"anyOf": [item, list]}) } else { list };
+        item = match option.get::<OneOrMany>() {
+            Some(OneOrMany) => json!({"anyOf": [item, list]}),
+            None => list,
+        };
     }
     if let Some(fields) = item.as_object_mut() {
         fields.insert("description".into(), help.into());
@@ -168,19 +169,12 @@ fn item(option: &Arg) -> Value {
     if matches!(option.get_action(), ArgAction::SetTrue | ArgAction::SetFalse) {
         return json!({"type": "boolean"});
     }
-    let parser = option.get_value_parser().type_id();
-    let is = |other: ValueParser| other.type_id() == parser;
-    if is(clap::value_parser!(bool)) {
+    let is_bool = option.get_value_parser().type_id() == clap::value_parser!(bool).type_id();
+    if is_bool {
         return json!({"type": "boolean"});
     }
-    let is_whole = is(clap::value_parser!(usize).into())
-        || is(clap::value_parser!(u64).into())
-        || is(clap::value_parser!(u16).into());
-    if is_whole || is(clap::value_parser!(f64).into()) {
-        let mut number = Map::new();
-        number.insert("type".into(), if is_whole { "integer" } else { "number" }.into());
-        ranges::describe(id, &mut number);
-        return number.into();
+    if let Some(kind) = ranges::number_kind(option) {
+        return number(kind, option.get());
     }
     let values: Vec<String> =
         option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
@@ -188,6 +182,26 @@ fn item(option: &Arg) -> Value {
         true => json!({"type": "string"}),
         false => json!({"type": "string", "enum": values}),
     }
+}
+
+/// The schema of a number with its range.
+fn number(kind: NumberKind, range: Option<&Range>) -> Value {
+    let kind = if kind == NumberKind::Whole { "integer" } else { "number" };
+    let mut schema = Map::from_iter([("type".to_owned(), kind.into())]);
+    let bounds = range.map(|range| (Some(range.least), range.most)).unwrap_or_default();
+    for (bound, at, beyond) in
+        [(bounds.0, "minimum", "exclusiveMinimum"), (bounds.1, "maximum", "exclusiveMaximum")]
+    {
+        let (key, bound) = match bound {
+            None => continue,
+            Some(Bound::At(bound)) => (at, bound),
+            Some(Bound::Beyond(bound)) => (beyond, bound),
+        };
+        // Whole bounds are written as whole numbers.
+        let is_whole = bound.fract() == 0.0 && bound.abs() < 1e15;
+        schema.insert(key.into(), if is_whole { json!(bound as i64) } else { json!(bound) });
+    }
+    schema.into()
 }
 
 /// The default of an option, as a settings file writes it.

@@ -5,12 +5,13 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::launch::{self, Launch};
+use crate::system::range::at_least;
 use crate::system::stop::Stop;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct LaunchOptions {
     /// Number of processes (ranks). Each gets an equal share of the CPU cores; GPUs are assigned in turn.
-    #[arg(short = 'n', long, default_value_t = 1)]
+    #[arg(short = 'n', long, default_value_t = 1, add = at_least(1.0).at_most(1024.0))]
     nproc_per_node: usize,
     /// The command and its options: train, study, eval, presample or grade.
     #[arg(

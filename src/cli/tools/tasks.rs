@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tealight_datasets::task::{self, Kind, instances, knobs, reasoning_gym};
 
+use crate::system::range::{COUNT, SEED};
 use crate::system::telemetry::out;
 
 /// Problems that the numbers of answers are taken over.
@@ -19,10 +20,10 @@ pub(in crate::cli) struct TasksOptions {
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Number of instances of NAME to print, as JSON lines.
-    #[arg(short)]
+    #[arg(short, add = COUNT)]
     n: Option<usize>,
     /// Seed of the instances; 0 gives the instances of `--dataset NAME`.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED)]
     seed: u64,
     /// Shape of the lines: jsonl has id, prompt, answer (what the verifier compares with), solution, total and answers;
     /// reasoning-gym has question, answer and metadata, and is read again by --dataset.

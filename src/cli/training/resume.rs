@@ -23,7 +23,7 @@ pub(in crate::cli) struct RunSettings<S: Args> {
     #[serde(flatten)]
     pub(super) settings: S,
     /// Directory for the model, the metrics and the checkpoints.
-    #[arg(long, alias = "output-dir")]
+    #[arg(long, alias = "output-dir", help_heading = "Output")]
     output: Option<PathBuf>,
 }
 
@@ -34,10 +34,10 @@ pub(in crate::cli) struct RunFlags {
     /// name, or without a value: the run in --output, from that checkpoint or the newest one; without any checkpoint
     /// the run starts from the beginning.
     #[arg(long, value_name = "RUN|CHECKPOINT", num_args = 0..=1, default_missing_value = "",
-          alias = "resume-from-checkpoint")]
+          alias = "resume-from-checkpoint", help_heading = "Checkpoints")]
     resume: Option<String>,
     /// Replace the run in --output: the files that Tealight wrote there are removed.
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long, conflicts_with = "resume", help_heading = "Output")]
     overwrite: bool,
 }
 
@@ -119,12 +119,14 @@ mod tests {
     use crate::app::study::StudyOptions;
     use crate::app::training::TrainOptions;
     use crate::app::training::sft::SftOptions;
+    use crate::cli::ranges::number_kind;
     use std::collections::BTreeSet;
 
-    /// The names of all settings of a command.
+    /// The names of all settings of a command but numbers.
     fn names<T: Args>() -> BTreeSet<String> {
         let command = T::augment_args(clap::Command::new("options"));
-        command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+        let named = command.get_arguments().filter(|option| number_kind(option).is_none());
+        named.map(|option| option.get_id().to_string()).collect()
     }
 
     #[test]

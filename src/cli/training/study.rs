@@ -152,16 +152,16 @@ fn check_model(options: &StudyOptions, task: &str, is_generated: bool) -> Result
 pub(in crate::cli) struct Flags {
     /// Print the planned runs, their duration and the minimum detectable difference, and stop. A few samples and
     /// training steps are timed and discarded.
-    #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
+    #[arg(long, conflicts_with_all = ["resume", "overwrite"], help_heading = "Output")]
     plan: bool,
     /// Earlier study, a folder or its results.json, whose variances --plan assumes.
-    #[arg(long, requires = "plan", value_name = "STUDY")]
+    #[arg(long, requires = "plan", value_name = "STUDY", help_heading = "Output")]
     plan_from: Option<PathBuf>,
     /// Continue the study in --output (default: `study`) after a stop or a crash.
-    #[arg(long)]
+    #[arg(long, help_heading = "Checkpoints")]
     resume: bool,
     /// Replace the study in --output: the files that Tealight wrote there are removed.
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long, conflicts_with = "resume", help_heading = "Output")]
     overwrite: bool,
 }
 

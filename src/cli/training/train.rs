@@ -20,7 +20,7 @@ pub(in crate::cli) struct Flags {
     #[command(flatten)]
     run: RunFlags,
     /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long, conflicts_with = "resume", help_heading = "Output")]
     dry_run: bool,
 }
 

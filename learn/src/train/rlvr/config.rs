@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_system::range::SEED;
 
 use super::settings::{Explore, LogKl, RehearsalSamples, Settings};
 use crate::objective::{
@@ -14,10 +15,10 @@ use crate::objective::{
 pub struct RlvrConfig {
     /// Objective: `NAME[:VALUE...][:KEY=VALUE...]`, such as grpo, kl-full:0.1, dph-js:0.4 or
     /// f-dpg:hellinger:baseline=group-mean. `tealight objectives` describes the names, --all every name and key.
-    #[arg(long, default_value = "grpo")]
+    #[arg(long, default_value = "grpo", help_heading = "Objective")]
     pub objective: Objective,
     /// Seed of the samples and of the order of prompts.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, add = SEED, help_heading = "Optimizer")]
     pub seed: u64,
     /// Everything else.
     #[command(flatten)]

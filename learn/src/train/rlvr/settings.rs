@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tealight_eval::Truncated;
+use tealight_system::range::{COUNT, LIMIT, LIMIT_OR_ZERO, TOKENS, above, at_least};
 
 use crate::objective::{Baseline, LossType};
 use crate::train::{AdamWConfig, PromptAllocation, Schedule};
@@ -13,7 +14,7 @@ use tealight_formats::adapter::LoraOptions;
 use tealight_nn::generate::{Filters, SamplingParams};
 use tealight_nn::tokenizer::Tokenizer;
 use tealight_system::choices::choice;
-use tealight_system::one_or_many;
+use tealight_system::one_or_many::{self, OneOrMany};
 
 /// Maximum new tokens of a completion where nobody says and the context leaves more.
 pub const LENGTH: usize = 512;
@@ -22,148 +23,177 @@ pub const LENGTH: usize = 512;
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct Settings {
     /// Override the objective's baseline.
-    #[arg(long, value_enum, alias = "advantage")]
+    #[arg(long, value_enum, alias = "advantage", help_heading = "Objective")]
     pub baseline: Option<Baseline>,
     /// Override the objective's mean of the loss: grpo (over tokens of a completion, then completions), dapo (over all
     /// tokens), dr_grpo (sum of tokens over the maximum length).
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Objective")]
     pub loss_type: Option<LossType>,
     /// Override the objective's clip range: importance ratios are clipped from below at 1 - EPSILON.
-    #[arg(long)]
+    #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub epsilon: Option<f64>,
     /// Override the objective's clip range: importance ratios are clipped from above at 1 + EPSILON_HIGH.
-    #[arg(long)]
+    #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub epsilon_high: Option<f64>,
     /// Override the objective's KL (or other) penalty coefficient, or the temperature of its target p_beta. Larger
     /// values retain more of the base's answers.
-    #[arg(long)]
+    #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub beta: Option<f64>,
     /// Override the objective's number of passes over each batch of rollouts.
-    #[arg(long)]
+    #[arg(long, add = at_least(1.0).at_most(1000.0), help_heading = "Objective")]
     pub num_iterations: Option<usize>,
     /// Override the number of mini-batches, each with its own optimizer step, that a batch of rollouts is split into. A
     /// trust region acts only with more than one update a batch.
-    #[arg(long)]
+    #[arg(long, add = at_least(1.0).at_most(1000.0), help_heading = "Objective")]
     #[serde(default)]
     pub steps_per_generation: Option<usize>,
     /// Choose beta such that the objective's optimum is correct with this probability, on average over prompts.
-    #[arg(long)]
+    #[arg(long, add = above(0.0).below(1.0), help_heading = "Objective")]
     pub target_validity: Option<f64>,
     /// Whether --target-validity sets one beta for the run or one for each prompt.
-    #[arg(long, value_enum, default_value_t = BetaPer::Run)]
+    #[arg(long, value_enum, default_value_t = BetaPer::Run, help_heading = "Objective")]
     pub beta_per: BetaPer,
     /// Number of completions for each prompt of a step.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, add = at_least(1.0).at_most(65_536.0), help_heading = "Rollout")]
     pub num_generations: usize,
     /// Number of prompts in a step.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, add = COUNT, help_heading = "Rollout")]
     pub prompts_per_step: usize,
     /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
     /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5). Pass rates are counted in this
     /// run, from the base's pre-samples on; each time a prompt is sampled, its earlier counts are halved.
-    #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE")]
+    #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE", help_heading = "Rollout")]
     #[serde(default)]
     pub prompt_allocation: PromptAllocation,
     /// Number of training steps; each step samples its own rollouts.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, add = at_least(1.0).at_most(1e12), help_heading = "Optimizer")]
     pub max_steps: usize,
     /// Stop when this many completions have been sampled, those of the base included.
-    #[arg(long)]
+    #[arg(long, add = LIMIT, help_heading = "Optimizer")]
     pub max_completions: Option<usize>,
     /// Stop when this many tokens have been sampled, those of the base included.
-    #[arg(long)]
+    #[arg(long, add = LIMIT, help_heading = "Optimizer")]
     #[serde(default)]
     pub max_tokens: Option<usize>,
     /// Maximum new tokens of a completion; --truncated says what a truncated completion earns. Default: the room that
     /// the context leaves, up to 512.
-    #[arg(long)]
+    #[arg(long, add = TOKENS, help_heading = "Rollout")]
     pub max_completion_length: Option<usize>,
     /// Leave truncated completions out of the loss instead of counting them as incorrect.
-    #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, help_heading = "Objective")]
     pub mask_truncated_completions: bool,
     /// Rule for completions that were truncated at the length limit, in rollouts and in evaluations of the run: wrong
     /// (no reward, so that the policy learns to end), or judged (the verifier decides). Stored samples of the base
     /// always count by `wrong`.
-    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
+    #[arg(
+        long,
+        value_name = "RULE",
+        default_value = "wrong",
+        value_parser = choice::<Truncated>(),
+        help_heading = "Objective"
+    )]
     #[serde(default)]
     pub truncated: Truncated,
     /// Temperature of rollouts and of log-probabilities.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, add = at_least(0.0).at_most(100.0), help_heading = "Rollout")]
     pub temperature: f64,
     /// Number of completions of the base for each prompt, if the objective needs them.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0), help_heading = "Objective")]
     pub num_presamples: usize,
     /// Take the base's completions from this directory, made by `tealight presample`.
-    #[arg(long)]
+    #[arg(long, help_heading = "Objective")]
     pub presamples: Option<PathBuf>,
     /// Prompt of the teacher of self-distillation, a template with {{ prompt }} and {{ solution }}. Default: the
     /// solution as a worked example before the prompt, and in a chat below the last question.
-    #[arg(long, value_name = "TEMPLATE")]
+    #[arg(long, value_name = "TEMPLATE", help_heading = "Objective")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demonstration_template: Option<String>,
     /// Override the objective's threshold for rehearsal: a prompt is rehearsed if at least this share of the base's
     /// samples is correct (DPH-RL's D_pef).
-    #[arg(long)]
+    #[arg(long, add = at_least(0.0).at_most(1.0), help_heading = "Objective")]
     pub pef_threshold: Option<f64>,
     /// Override whether a prompt is rehearsed only if one further sample of the base is correct too.
-    #[arg(long)]
+    #[arg(long, help_heading = "Objective")]
     pub extra_check: Option<bool>,
     /// Override the prompts whose rollouts an objective with rehearsal samples: those that are not rehearsed (rest;
     /// DPH-RL's D_exp), or all.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Objective")]
     pub explore: Option<Explore>,
     /// Override whether an objective with rehearsal leaves out prompts that the base never solved.
-    #[arg(long)]
+    #[arg(long, help_heading = "Objective")]
     pub drop_unsolved: Option<bool>,
     /// Override how many correct completions of each rehearsed prompt are stored: all, or one (as in DPH-RL).
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Objective")]
     #[serde(default)]
     pub rehearsal_samples: Option<RehearsalSamples>,
     /// Number of stored completions of the base in each step, if the objective trains on them.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, add = COUNT, help_heading = "Objective")]
     pub rehearsal_batch_size: usize,
     /// How to log the KL to the base for objectives that do not compute it: estimate uses 32 completions of every
     /// fifth step, all uses all completions, off disables it. true stands for all, false for off.
-    #[arg(long, value_enum, default_value_t = LogKl::Estimate)]
+    #[arg(long, value_enum, default_value_t = LogKl::Estimate, help_heading = "Output")]
     pub log_kl: LogKl,
     /// Steps between logged estimates of the distance from p*, the base conditioned on a correct answer; 0 disables
     /// them. With --presamples the estimates include answers that the policy has lost.
-    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10")]
+    #[arg(
+        long,
+        value_name = "STEPS",
+        num_args = 0..=1,
+        default_value_t = 0,
+        default_missing_value = "10",
+        add = LIMIT_OR_ZERO,
+        help_heading = "Output"
+    )]
     #[serde(default)]
     pub log_divergences: usize,
     /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
-    #[arg(long, default_value_t = 4096)]
+    #[arg(long, default_value_t = 4096, add = at_least(1.0).at_most(1e9), help_heading = "Optimizer")]
     pub micro_batch_tokens: usize,
     /// Keep only the input of each layer for the backward pass and recompute the rest: a third more arithmetic, a
     /// fraction of the memory, the same result.
-    #[arg(long)]
+    #[arg(long, help_heading = "Optimizer")]
     #[serde(default)]
     pub gradient_checkpointing: bool,
     /// Maximum number of sequences in one decoding batch.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(1e10), help_heading = "Rollout")]
     pub max_num_seqs: usize,
     /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, add = LIMIT_OR_ZERO, help_heading = "Checkpoints")]
     pub save_steps: usize,
     /// Number of the newest checkpoints to keep, besides the best by mean reward; 0 keeps all.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, add = LIMIT_OR_ZERO, help_heading = "Checkpoints")]
     #[serde(default)]
     pub save_total_limit: usize,
     /// Stop after this many optimizer steps in a row were skipped because the loss or the gradient was not finite.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, add = LIMIT, help_heading = "Optimizer")]
     #[serde(default)]
     pub max_skipped_steps: usize,
     /// Steps between files of completions, completions/*.parquet; 0 writes none.
-    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1")]
+    #[arg(
+        long,
+        value_name = "STEPS",
+        num_args = 0..=1,
+        default_value_t = 10,
+        default_missing_value = "1",
+        add = LIMIT_OR_ZERO,
+        help_heading = "Output"
+    )]
     #[serde(default)]
     pub log_completions: usize,
     /// Where to log metrics besides metrics.jsonl: tensorboard (event files), wandb or trackio (by the Python package
     /// of that name, with python3 or TEALIGHT_PYTHON), or none. Separate several by commas.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tensorboard")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "tensorboard",
+        add = OneOrMany,
+        help_heading = "Output"
+    )]
     #[serde(default = "tensorboard", with = "one_or_many")]
     pub report_to: Vec<ReportTo>,
     /// Save a checkpoint and stop, instead of only warning, when a run learns nothing.
-    #[arg(long)]
+    #[arg(long, help_heading = "Optimizer")]
     #[serde(default)]
     pub strict: bool,
     /// The adapter, where one is trained.
