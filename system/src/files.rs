@@ -171,7 +171,10 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
 
 /// A directory that one process writes at a time; free again when this is dropped or the process ends.
 #[derive(Debug)]
-pub struct Claim(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+pub struct Claim {
+    /// The lock lasts as long as this file is open.
+    _lock: File,
+}
 
 impl Claim {
     /// Makes `directory` where needed, checks that it can be written, and takes it.
@@ -199,7 +202,7 @@ impl Claim {
                 );
             }
             // A file system without locks: nothing to be sure of.
-            Err(TryLockError::Error(_)) => return Ok(Self(file)),
+            Err(TryLockError::Error(_)) => return Ok(Self { _lock: file }),
         }
         // An untrusted lock may hold anything.
         let _ = (&file).take(64).read_to_string(&mut owner);
@@ -208,7 +211,7 @@ impl Claim {
         file.rewind()?;
         write!(file, "{maker}{}", std::process::id())?;
         remove_leftovers(directory)?;
-        Ok(Self(file))
+        Ok(Self { _lock: file })
     }
 }
 
