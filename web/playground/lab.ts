@@ -40,7 +40,7 @@ class Laboratory implements View {
         {},
         "All outputs of this toy task are listed, so the best policy for each objective is computed instead of trained. ",
         "p* is the base given a correct output: always correct, no correct output lost. ",
-        "A class of policies that cannot represent p* has to choose, and the further you move a slider to the right, the more correct outputs it gives up for being correct more often.",
+        "Policies that cannot represent p* give up correct outputs to be correct more often: move a slider to the right, and choose the policies that can.",
       ),
       h("form.card.knobs", { "aria-label": "Toy task", onsubmit: (event) => event.preventDefault() }, this.choices, this.summary),
       this.message,
