@@ -1,4 +1,5 @@
-"""Headless Chromium over the DevTools protocol, with Python's standard library alone: for check-report and screenshots."""
+"""Headless Chromium over the DevTools protocol, with Python's standard library alone: for check-report, screenshots and
+check-playground-page."""
 
 import base64
 import json
@@ -13,6 +14,9 @@ import time
 def binary():
     """Where Chromium is; none where it is not."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+REPORT_IS_DRAWN = "document.readyState === 'complete' && !!document.querySelector('.views')?.childElementCount"
 
 
 class Browser:
@@ -33,7 +37,7 @@ class Browser:
                    f"--user-data-dir={self.profile.name}"]
         self.process = subprocess.Popen([path, *options], preexec_fn=ends, close_fds=False,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.number, self.buffer, self.events, self.session = 0, b"", [], None
+        self.number, self.buffer, self.events, self.session, self.target = 0, b"", [], None, None
         self.window = (1280, 900, "light", 1)
 
     def message(self, timeout=120):
@@ -58,17 +62,19 @@ class Browser:
                 return message["result"]
             self.events.append(message)
 
-    def open(self, url):
-        """Opens a page in a tab of its own; the seconds until its first view is drawn."""
-        self.session = None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
+    def open(self, url, is_drawn=REPORT_IS_DRAWN):
+        """Opens a page in a tab of its own, in place of the last one; the seconds until its first view is drawn."""
+        last, self.session = self.target, None
+        self.target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        if last:
+            self.call("Target.closeTarget", targetId=last)
+        self.session = self.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.look(*self.window)
         started = time.monotonic()
         self.call("Page.navigate", url=url)
-        self.until("document.readyState === 'complete' && !!document.querySelector('.views')?.childElementCount", 120)
+        self.until(is_drawn, 120)
         return time.monotonic() - started
 
     def value(self, expression):
@@ -111,6 +117,11 @@ class Browser:
             if event.get("method") == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning"):
                 found.append(str(parameters["args"]))
         return found
+
+    def requests(self):
+        """The addresses that pages have asked for, their own included."""
+        sent = (event for event in self.events if event.get("method") == "Network.requestWillBeSent")
+        return [event["params"]["request"]["url"] for event in sent]
 
     def close(self):
         self.process.kill()

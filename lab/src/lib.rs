@@ -10,6 +10,7 @@
 
 pub mod claim;
 mod class;
+mod class_search;
 pub mod decompose;
 mod descent;
 mod exact;
@@ -35,6 +36,7 @@ use anyhow::{Result, bail};
 use tealight_learn::objective::{Anchor, Plan, target};
 
 pub use class::{Class, Table};
+pub use class_search::ClassSearch;
 pub use descent::Descent;
 pub use exact::Setting;
 pub use measure::{KS, Measures};

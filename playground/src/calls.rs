@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::settings::Settings;
+use crate::toy::{self, Target};
 use crate::training::Training;
 
 /// A request of the page, in JSON.
@@ -21,6 +22,10 @@ enum Call {
     Hash,
     /// The settings as a file of `tealight train`.
     Export { settings: Settings },
+    /// A world of the laboratory, with its base and p*.
+    World { world: String },
+    /// An optimum in a class of policies of a world.
+    Optimum { world: String, class: String, target: Target },
 }
 
 /// Answers calls, one run at a time.
@@ -63,6 +68,10 @@ impl Playground {
             Call::Export { settings } => {
                 settings.config()?.plan()?;
                 Ok(json!({"toml": settings.toml()}))
+            }
+            Call::World { world } => Ok(json!(toy::world(&world)?)),
+            Call::Optimum { world, class, target } => {
+                Ok(json!(toy::optimum(&world, &class, target)?))
             }
         }
     }

@@ -11,6 +11,7 @@ pub mod measure;
 #[cfg(target_family = "wasm")]
 mod random;
 pub mod settings;
+pub mod toy;
 pub mod training;
 
 use std::cell::RefCell;

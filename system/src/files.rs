@@ -178,8 +178,8 @@ const LOCK: &str = ".lock";
 pub struct Claim {
     directory: PathBuf,
     is_made: bool,
-    #[expect(dead_code, reason = "the lock lasts as long as the file is open")]
-    lock: File,
+    /// The lock lasts as long as this file is open.
+    _lock: File,
 }
 
 impl Drop for Claim {
@@ -210,7 +210,7 @@ impl Claim {
         let mut options = File::options();
         let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
         let mut file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
-        let claim = |lock| Self { directory: directory.to_owned(), is_made, lock };
+        let claim = |lock| Self { directory: directory.to_owned(), is_made, _lock: lock };
         let taken = file.try_lock();
         let mut owner = String::new();
         match taken {

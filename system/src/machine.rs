@@ -124,7 +124,7 @@ pub fn is_bound() -> bool {
 }
 
 /// Bytes of memory that this process holds; none where the system does not say.
-pub(crate) fn rss() -> Option<u64> {
+pub fn rss() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
 }

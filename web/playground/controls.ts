@@ -1,7 +1,7 @@
 // The knobs: what the runs are, and the buttons that start and stop them.
 
 import { button, h, select } from "../src/dom";
-import { MEMBERS, member, type PageSettings } from "./settings";
+import { MEMBERS, SECOND, member, type PageSettings } from "./settings";
 
 export interface Actions {
   /** The settings were changed. */
@@ -70,7 +70,7 @@ export class Controls {
     });
     const both = h("input", { type: "checkbox", checked: settings.choices.length > 1 }) as HTMLInputElement;
     both.addEventListener("change", () => {
-      settings.choices = both.checked ? [...settings.choices, { divergence: "forward-kl", weight: 0.1 }] : settings.choices.slice(0, 1);
+      settings.choices = both.checked ? [...settings.choices, { ...SECOND }] : settings.choices.slice(0, 1);
       this.draw();
       this.actions.changed();
     });

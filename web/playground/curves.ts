@@ -8,6 +8,10 @@ export interface Line {
   /** `run-0`, `run-1`, or `earlier`. */
   kind: string;
   points: [x: number, y: number][];
+  /** Where its circle is; at the last point unless given. */
+  mark?: [x: number, y: number];
+  /** A text beside the circle. */
+  text?: string;
 }
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [420, 260, 58, 40, 12, 14];
@@ -64,8 +68,13 @@ export function curve(title: string, axes: [x: string, y: string], least: [numbe
     for (const line of [...lines].sort((a, b) => Number(b.kind === "earlier") - Number(a.kind === "earlier"))) {
       const place = line.points.map(([px, py]) => `${x(px).toFixed(1)},${y(py).toFixed(1)}`).join(" ");
       const drawn = svg(`g.line.${line.kind}`, {}, svg("title", {}, line.name), svg("polyline", { points: place }));
-      const last = line.points.at(-1);
-      if (last) drawn.append(svg("circle", { cx: x(last[0]), cy: y(last[1]), r: line.kind === "earlier" ? 3 : 5 }));
+      const mark = line.mark ?? line.points.at(-1);
+      if (mark) {
+        const [cx, cy] = [x(mark[0]), y(mark[1])];
+        drawn.append(svg("circle", { cx, cy, r: line.kind === "earlier" ? 3 : 5 }));
+        const isRight = cx > WIDTH / 2;
+        if (line.text) drawn.append(svg("text.mark", { x: cx + (isRight ? -7 : 7), y: cy - 5, "text-anchor": isRight ? "end" : "start" }, line.text));
+      }
       picture.append(drawn);
     }
     holder.replaceChildren(picture);
@@ -74,8 +83,8 @@ export function curve(title: string, axes: [x: string, y: string], least: [numbe
 }
 
 function described(title: string, axes: [string, string], lines: Line[]): string {
-  const ends = lines.map(({ name, points }) => {
-    const [x = 0, y = 0] = points.at(-1) ?? [];
+  const ends = lines.map(({ name, points, mark }) => {
+    const [x = 0, y = 0] = mark ?? points.at(-1) ?? [];
     return `${name}: ${axes[0]} ${x.toPrecision(3)}, ${axes[1]} ${y.toPrecision(3)}`;
   });
   return `${title}. ${ends.join("; ")}`;

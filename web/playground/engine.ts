@@ -23,6 +23,23 @@ export interface RunSettings {
   max_steps: number;
 }
 
+/** A policy of a toy task: its measures, and the probability of every output. */
+export interface Policy {
+  measures: { validity: number; effective_valid: number; max_mass: number; unique_valid_256: number };
+  probabilities: number[];
+}
+
+/** A toy task: its outputs, which of them are correct, its base, and p*. */
+export interface World {
+  outputs: string[];
+  is_correct: boolean[];
+  base: Policy;
+  pstar: Policy;
+}
+
+/** What an optimum is of: reverse KL at a beta, or a divergence to p* at an alpha. */
+export type Target = { beta: number } | { alpha: number };
+
 let module: Promise<WebAssembly.Module> | undefined;
 
 /** The module, which the page holds compressed and in base64. */
@@ -81,6 +98,15 @@ export class Engine {
 
   export(settings: RunSettings): Promise<{ toml: string }> {
     return this.ask({ call: "export", settings });
+  }
+
+  world(world: string): Promise<World> {
+    return this.ask({ call: "world", world });
+  }
+
+  /** The optimum in a class of policies. */
+  optimum(world: string, policies: string, target: Target): Promise<Policy> {
+    return this.ask({ call: "optimum", world, class: policies, target });
   }
 
   end(): void {

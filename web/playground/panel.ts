@@ -4,6 +4,11 @@ import { h } from "../src/dom";
 import { alive, dots, graph, type Dots } from "./graph";
 import type { Run } from "./run";
 
+/** A number with its name, in a list of numbers. */
+export function entry(name: string, value: string): HTMLElement {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value));
+}
+
 const percent = (value: number): string => `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
 
 export class Panel {
@@ -42,7 +47,6 @@ export class Panel {
     const rate = run.secondsPerStep ? `, ${run.secondsPerStep.toFixed(2)} s a step` : "";
     const reward = run.reward === null ? "" : `, mean reward ${run.reward.toFixed(2)}`;
     this.state.textContent = `Step ${run.step} of ${run.settings.max_steps}${reward}${rate}${run.isDone ? ". Done." : ""}`;
-    const entry = (name: string, value: string): HTMLElement => h("div", {}, h("dt", {}, name), h("dd", {}, value));
     this.numbers.replaceChildren(
       entry("Pass@1", percent(measured.pass_1)),
       entry("Pass@8", percent(measured.pass_8)),

@@ -35,12 +35,16 @@ export interface PageSettings {
   problem: number;
 }
 
+/** The run beside the first. */
+export const SECOND: Choice = { divergence: "reverse-kl", weight: 0.1 };
+
 export const DEFAULT: PageSettings = {
   choices: [
     { divergence: "none", weight: null },
-    { divergence: "forward-kl", weight: 0.1 },
+    SECOND,
   ],
-  learningRate: 1e-4,
+  // That of the default study (recipes/collapse-study.toml). docs/how-to/playground.md compares rates.
+  learningRate: 7e-5,
   seed: 0,
   steps: 60,
   problem: 0,

@@ -3,11 +3,8 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::super::decompose::{best, log_target};
-use super::super::member::{Family, Member};
-use super::super::{Class, Descent, Measures};
+use super::super::{Class, ClassSearch, Measures, World};
 use super::{Request, Rules, Verdict, measures, short};
-use tealight_learn::objective::Divergence;
 
 /// The betas of reverse KL, from the largest down.
 const BETAS: [f64; 14] =
@@ -75,25 +72,19 @@ pub struct Collapse {
     pub verdicts: Vec<Verdict>,
 }
 
-/// The class in which optima are sought, always from the base, as training does.
-struct ClassSearch<'a> {
-    member: Member<'a>,
-    search: Descent,
+/// The search in the class, and the world of one prompt.
+struct Optima<'a> {
+    world: &'a World,
+    search: ClassSearch<'a>,
 }
 
-impl ClassSearch<'_> {
-    fn optimum(&self, divergence: Divergence, log_p: &[f64]) -> Result<Vec<f64>> {
-        let starts = vec![self.member.start(0)];
-        let (at, _) = best(&self.member, starts, (divergence, log_p), self.search)?;
-        Ok(self.member.policy(&at).distributions(self.member.world).remove(0))
-    }
-
+impl Optima<'_> {
     fn at_beta(&self, beta: f64) -> Result<Vec<f64>> {
-        self.optimum(Divergence::ReverseKl, &log_target(self.member.world, beta))
+        Ok(self.search.at_beta(beta)?.remove(0))
     }
 
     fn at_alpha(&self, alpha: f64) -> Result<Vec<f64>> {
-        self.optimum(Divergence::alpha(alpha), &log_target(self.member.world, 0.0))
+        Ok(self.search.at_alpha(alpha)?.remove(0))
     }
 
     /// The optimum of reverse KL with the validity of an optimum of a divergence to p*; none where validity jumps past
@@ -109,7 +100,7 @@ impl ClassSearch<'_> {
         for _ in 0..HALVINGS {
             // Bisection in log beta, in which validity falls about evenly.
             let beta = (high * low).sqrt();
-            let reached = measures(self.member.world, &self.at_beta(beta)?);
+            let reached = measures(self.world, &self.at_beta(beta)?);
             if (reached.validity - wanted).abs() <= EQUAL {
                 return Ok(Some(EqualValidity {
                     alpha,
@@ -127,8 +118,8 @@ impl ClassSearch<'_> {
 impl Collapse {
     pub(super) fn new(request: &Request<'_>) -> Result<Self> {
         let world = request.world;
-        let member = Member::new(world, Family::Class(request.class))?;
-        let class_search = ClassSearch { member, search: request.search };
+        let search = ClassSearch::new(world, request.class, request.search)?;
+        let optima = Optima { world, search };
         let effective_pstar = measures(world, &world.filtered(0)).effective_valid;
         let row = |objective: String, beta, alpha, distribution: Vec<f64>| {
             let measures = measures(world, &distribution);
@@ -138,7 +129,7 @@ impl Collapse {
         let mut rows = Vec::new();
         for beta in BETAS {
             let name = format!("reverse KL, beta {beta}");
-            rows.push(row(name, Some(beta), None, class_search.at_beta(beta)?));
+            rows.push(row(name, Some(beta), None, optima.at_beta(beta)?));
         }
         let mut equal_validity = Vec::new();
         for alpha in ALPHAS {
@@ -146,8 +137,8 @@ impl Collapse {
                 0.0 => "forward KL to p* (alpha 0)".to_owned(),
                 alpha => format!("alpha {alpha} to p*"),
             };
-            let aimed = row(name, None, Some(alpha), class_search.at_alpha(alpha)?);
-            equal_validity.extend(class_search.equal(alpha, &aimed, &rows[..BETAS.len()])?);
+            let aimed = row(name, None, Some(alpha), optima.at_alpha(alpha)?);
+            equal_validity.extend(optima.equal(alpha, &aimed, &rows[..BETAS.len()])?);
             rows.push(aimed);
         }
         let class = request.class;

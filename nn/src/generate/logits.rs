@@ -36,12 +36,6 @@ impl Logits {
         })
     }
 
-    /// A copy of the rows of a tensor `[B, V]`.
-    pub(super) fn of_rows(rows: &Tensor) -> Result<Self> {
-        let values = Arc::new(rows.flatten_all()?.to_vec1()?.into());
-        Ok(Self::Cpu { values, vocabulary: rows.dim(1)? })
-    }
-
     /// Draws a token for each pair of a row and a stream: its id and log-probability.
     pub(super) fn draw(
         &self,

@@ -11,7 +11,7 @@ mod quantized;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
 use candle_core::{DType, Device, Tensor};
@@ -153,7 +153,7 @@ impl CandleModel {
                 .filter(|(row, _)| open(&completions[*row]))
                 .collect();
             let rows: Vec<usize> = picks.iter().map(|(row, _)| *row).collect();
-            let sampled = Logits::of_rows(&logits)?.draw(&mut picks, params)?;
+            let sampled = copied(&logits)?.draw(&mut picks, params)?;
             count_tokens(sampled.len());
             for (row, (token, logp)) in rows.into_iter().zip(sampled) {
                 let completion = &mut completions[row];
@@ -190,6 +190,12 @@ impl CandleModel {
         let mut streams = [rng_key.stream(0, 0)];
         Ok(self.complete(prompt, &mut streams, params, sink)?[0].finish)
     }
+}
+
+/// A copy of logits `[B, V]` on the CPU.
+fn copied(logits: &Tensor) -> Result<Logits> {
+    let values = Arc::new(logits.flatten_all()?.to_vec1()?.into());
+    Ok(Logits::Cpu { values, vocabulary: logits.dim(1)? })
 }
 
 /// Samples from a model of candle-transformers.
