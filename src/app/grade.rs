@@ -30,7 +30,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct GradeOptions {
     /// Dataset with the gold answers, for completions without one: by the problem's id, or by its prompt.
-    #[arg(long)]
+    #[arg(long, help_heading = "Data")]
     pub dataset: Option<String>,
     /// Name of the set in the results. `compare` matches sets by their names. Default: the file's name.
     #[arg(long, value_name = "SET")]
@@ -57,10 +57,10 @@ pub struct GradeOptions {
     #[serde(default)]
     pub missing: Missing,
     /// Column of that dataset with the question.
-    #[arg(long)]
+    #[arg(long, help_heading = "Data")]
     pub prompt_column: Option<String>,
     /// Column of that dataset with the answer.
-    #[arg(long)]
+    #[arg(long, help_heading = "Data")]
     pub answer_column: Option<String>,
     /// The judge: --verifier, or else the dataset's own, or math without a dataset.
     #[command(flatten)]

@@ -340,13 +340,8 @@ impl DataOptions {
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct DecodingOptions {
     /// Sampling temperature; 0 is greedy. Several, separated by commas, are evaluated one after another.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "1",
-        add = at_least(0.0).at_most(100.0),
-        help_heading = "Decoding"
-    )]
+    #[arg(long, value_delimiter = ',', default_value = "1", add = at_least(0.0).at_most(100.0),
+          help_heading = "Decoding")]
     pub temperature: Vec<f64>,
     /// Sample from the k most likely tokens; 0 disables the filter.
     #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(16_777_216.0), help_heading = "Decoding")]

@@ -87,12 +87,14 @@ const COMMANDS: [(&str, &str); 6] = [
     ("This machine", "doctor bench launch completions man"),
 ];
 
-/// The place of an option in the row of `command` in [`COMMON`]; 0 where the command has none.
-fn place(command: &str, id: &str) -> Option<usize> {
-    match COMMON.iter().find(|(name, _)| *name == command) {
-        Some((_, ids)) => ids.split(' ').position(|common| common == id),
-        None => Some(0),
-    }
+/// Whether `-h` of a command shows an option.
+fn is_common(command: &str, id: &str) -> bool {
+    common(command).is_none_or(|ids| ids.split(' ').any(|common| common == id))
+}
+
+/// The row of a command in [`COMMON`].
+fn common(command: &str) -> Option<&'static str> {
+    COMMON.iter().find(|(name, _)| *name == command).map(|(_, ids)| *ids)
 }
 
 /// The template of `tealight --help`, with the commands in their groups and what each is about.
@@ -108,33 +110,34 @@ pub(super) fn template(about: impl Fn(&str) -> &'static str) -> String {
     )
 }
 
-/// A command as `layout` shows it: `--help` has its options by headings, and below each the common ones first.
+/// A command as `layout` shows it.
 pub(super) fn laid_out(name: &'static str, command: Command, layout: Layout) -> Command {
-    let place = |option: &Arg| place(name, option.get_id().as_str());
-    let heading = |option: &Arg| match layout {
-        Layout::Full => HEADINGS.iter().position(|known| option.get_help_heading() == Some(*known)),
-        Layout::Short => None,
-    };
+    // Headings stand in the order of the first option that has them.
     let mut options: Vec<Arg> = command.get_arguments().cloned().collect();
     options.sort_by_key(|option| {
-        let heading = heading(option).unwrap_or(HEADINGS.len());
-        (heading, place(option).unwrap_or(usize::MAX))
+        let heading = HEADINGS.iter().position(|known| option.get_help_heading() == Some(*known));
+        heading.unwrap_or(HEADINGS.len())
     });
     let lay_out = |option: Arg| {
-        let is_common = place(&option).is_some();
-        let option = with_value_name(option).hide_short_help(!is_common);
+        let id = option.get_id().to_string();
+        let option = with_value_name(option).hide_short_help(!is_common(name, &id));
         match layout {
             Layout::Full => option,
-            Layout::Short => short(option),
+            Layout::Short => short(name, &id, option),
         }
     };
     Command::new(name).args(options.into_iter().map(lay_out))
 }
 
 /// An option as `-h` shows it.
-fn short(option: Arg) -> Arg {
+fn short(command: &str, id: &str, option: Arg) -> Arg {
+    let place = common(command).and_then(|ids| ids.split(' ').position(|common| common == id));
     let help = option.get_help().map(|help| summary(&help.to_string()));
     let option = option.help_heading(None::<&str>);
+    let option = match place {
+        Some(place) => option.display_order(place),
+        None => option,
+    };
     match help {
         Some(help) => option.help(help),
         None => option,

@@ -40,13 +40,8 @@ pub struct LoraOptions {
     #[serde(default)]
     pub use_peft: bool,
     /// Rank of the LoRA adapter.
-    #[arg(
-        long,
-        default_value_t = 16,
-        add = at_least(1.0).at_most(65_536.0),
-        help_heading = "LoRA",
-        alias = "lora-rank"
-    )]
+    #[arg(long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0), help_heading = "LoRA",
+          alias = "lora-rank")]
     pub lora_r: usize,
     /// Scale of the adapter: this number divided by the rank.
     #[arg(long, default_value_t = 32.0, add = above(0.0).at_most(1e6), help_heading = "LoRA")]

@@ -67,12 +67,8 @@ pub struct StudyOptions {
     pub task: Option<String>,
     /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over
     /// tasks: countdown and the tasks of `tealight tasks`.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        conflicts_with_all = ["dataset", "test_dataset", "test_suite", "task"],
-        help_heading = "Data"
-    )]
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["dataset", "test_dataset", "test_suite", "task"],
+          help_heading = "Data")]
     #[serde(default)]
     pub tasks: Vec<String>,
     /// The sets that models are evaluated on.
@@ -113,22 +109,12 @@ pub struct StudyOptions {
     pub variants: Vec<Variant>,
     /// Baselines of the curves: the trained weights of the first objective without a divergence, averaged with the
     /// base's. Each value is the share of the trained weights in one average.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "0.25,0.5,0.75",
-        add = above(0.0).below(1.0),
-        help_heading = "Objective"
-    )]
+    #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75", add = above(0.0).below(1.0),
+          help_heading = "Objective")]
     pub average_share: Vec<f64>,
     /// Baselines of the curves: the base at these shares of the sampling temperature.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "0.9,0.8,0.7,0.6,0.5",
-        add = above(0.0).below(1.0),
-        help_heading = "Objective"
-    )]
+    #[arg(long, value_delimiter = ',', default_value = "0.9,0.8,0.7,0.6,0.5", add = above(0.0).below(1.0),
+          help_heading = "Objective")]
     pub base_temperature: Vec<f64>,
     /// Further temperatures at which every checkpoint of every objective is evaluated, as shares of the sampling
     /// temperature: shows the best checkpoint and temperature of each objective at each Pass@1.

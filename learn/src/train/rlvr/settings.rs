@@ -85,13 +85,8 @@ pub struct Settings {
     /// Rule for completions that were truncated at the length limit, in rollouts and in evaluations of the run: wrong
     /// (no reward, so that the policy learns to end), or judged (the verifier decides). Stored samples of the base
     /// always count by `wrong`.
-    #[arg(
-        long,
-        value_name = "RULE",
-        default_value = "wrong",
-        value_parser = choice::<Truncated>(),
-        help_heading = "Objective"
-    )]
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>(),
+          help_heading = "Objective")]
     #[serde(default)]
     pub truncated: Truncated,
     /// Temperature of rollouts and of log-probabilities.
@@ -135,15 +130,8 @@ pub struct Settings {
     pub log_kl: LogKl,
     /// Steps between logged estimates of the distance from p*, the base conditioned on a correct answer; 0 disables
     /// them. With --presamples the estimates include answers that the policy has lost.
-    #[arg(
-        long,
-        value_name = "STEPS",
-        num_args = 0..=1,
-        default_value_t = 0,
-        default_missing_value = "10",
-        add = LIMIT_OR_ZERO,
-        help_heading = "Output"
-    )]
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10",
+          add = LIMIT_OR_ZERO, help_heading = "Output")]
     #[serde(default)]
     pub log_divergences: usize,
     /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
@@ -169,27 +157,14 @@ pub struct Settings {
     #[serde(default)]
     pub max_skipped_steps: usize,
     /// Steps between files of completions, completions/*.parquet; 0 writes none.
-    #[arg(
-        long,
-        value_name = "STEPS",
-        num_args = 0..=1,
-        default_value_t = 10,
-        default_missing_value = "1",
-        add = LIMIT_OR_ZERO,
-        help_heading = "Output"
-    )]
+    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1",
+          add = LIMIT_OR_ZERO, help_heading = "Output")]
     #[serde(default)]
     pub log_completions: usize,
     /// Where to log metrics besides metrics.jsonl: tensorboard (event files), wandb or trackio (by the Python package
     /// of that name, with python3 or TEALIGHT_PYTHON), or none. Separate several by commas.
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "tensorboard",
-        add = OneOrMany,
-        help_heading = "Output"
-    )]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "tensorboard", add = OneOrMany,
+          help_heading = "Output")]
     #[serde(default = "tensorboard", with = "one_or_many")]
     pub report_to: Vec<ReportTo>,
     /// Save a checkpoint and stop, instead of only warning, when a run learns nothing.
