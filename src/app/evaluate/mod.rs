@@ -213,9 +213,8 @@ pub fn run(options: &EvalOptions, existing: Existing, process: &Process) -> Resu
         seconds: started.elapsed().as_secs_f64(),
         sets: of_sets,
     };
-    let extras = outcome::Extras { prompts, indices: None };
-    let write = || outcome::write(&results, extras, &destination, options.log_format);
-    let reasons = ranks.first(write)?;
+    let (extras, format) = (outcome::Extras { prompts, indices: None }, options.log_format);
+    let reasons = ranks.first(|| outcome::write(&results, extras, &destination, format))?;
     let verifiers = datasets.iter().map(|dataset| &*dataset.verifier);
     let doubt = outcome::doubt(&results, verifiers, &reasons, options.max_unjudged);
     Ok(Judged { results, doubt })
