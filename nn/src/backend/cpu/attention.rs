@@ -66,7 +66,6 @@ impl KeyLayout {
         let blocks = [k, v].map(|values| in_blocks(values, dim, past + tokens));
         let mut scratch = [Vec::new(), Vec::new()];
         for token in 0..tokens {
-            // Causal: token t sees slots 0 to past + t, itself included.
             let until = past + token + 1;
             let seen = Keys { seen: until.saturating_sub(window)..until, dim, scale };
             let range = token * wide..(token + 1) * wide;
@@ -131,8 +130,7 @@ impl Attend<'_> {
     fn of_heads<S: Simd, const H: usize>(self, simd: S) {
         let Self { keys, q, parts, weights, out } = self;
         let (blocks, dim) = (keys.blocks(), keys.dim);
-        // out = softmax(scale q K^T) V. The scores of all parts come first: no exponential is taken before the maximum
-        // is known.
+        // out = softmax(scale q K^T) V. The scores of all parts come first: exponentials need their maximum.
         keys.clear::<H>(weights);
         for part in parts {
             let Some((slots, offsets)) = part.overlap(&blocks, dim) else { continue };
@@ -370,8 +368,7 @@ fn spread<S: Simd, const H: usize>(
     let registers_of_x = x.map(S::as_simd_f32s);
     let rows = out[keys.seen.start * dim..keys.seen.end * dim].chunks_exact_mut(dim);
     for (slot, row) in keys.within().zip(rows) {
-        // out[slot] += sum over heads of weight[head, slot] x[head]: a key's row is read and written once for all
-        // heads.
+        // out[slot] += sum over heads of weight[head, slot] x[head]: a row is read and written once for all heads.
         let weights: [f32; H] = std::array::from_fn(|head| weights[head * width + slot]);
         if S::IS_SCALAR {
             for (weight, x) in weights.iter().zip(x) {
