@@ -371,8 +371,9 @@ mod tests {
         assert!(!output.join("js-seed0").exists() && output.join("my-seeds").exists());
         // A command that was killed early leaves its lock, which says who made the folder.
         let killed = folder.path().join("killed");
-        drop(fresh(&killed, Existing::Keep).unwrap());
+        let claim = fresh(&killed, Existing::Keep).unwrap();
         std::fs::write(killed.join("model.safetensors"), "x").unwrap();
+        drop(claim);
         assert!(
             fresh(&killed, Existing::Keep).is_err() && fresh(&killed, Existing::Replace).is_ok()
         );
