@@ -16,8 +16,8 @@ pub fn add_scaled(out: &mut [f32], scale: f32, x: &[f32]) {
     }
 }
 
-/// Products of a vector `[D]` with the [`LANES`] columns of a block `[D, LANES]`: the sum over even places plus that over
-/// odd ones, each added up in order.
+/// Products of a vector `[D]` with the [`LANES`] columns of a block `[D, LANES]`: the sum over even places plus that
+/// over odd ones, each added up in order.
 ///
 /// # Panics
 /// If the block has another size.

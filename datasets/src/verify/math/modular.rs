@@ -71,12 +71,12 @@ pub(super) fn modular(
 /// The same with the largest product of exponents that may stand in the expression.
 fn within(
     expr: &Expr,
-    (prime, room): (u64, u64),
+    (prime, max_exponent): (u64, u64),
     values: &BTreeMap<String, u64>,
     fuel: &mut Fuel,
 ) -> Result<Option<u64>, NotRational> {
     fuel.spend(1).ok_or(NotRational)?;
-    let mut evaluate = |expr: &Expr| within(expr, (prime, room), values, fuel);
+    let mut evaluate = |expr: &Expr| within(expr, (prime, max_exponent), values, fuel);
     macro_rules! value {
         ($expr:expr) => {
             match evaluate($expr)? {
@@ -117,7 +117,7 @@ fn within(
             }
             let size = exponent.numerator().clone().unsigned_abs_value();
             let size = u64::try_from(size).map_err(|_| NotRational)?;
-            let left = room / size.max(1);
+            let left = max_exponent / size.max(1);
             if left == 0 {
                 return Err(NotRational);
             }
@@ -139,11 +139,11 @@ fn within(
         }
         Expr::Call(name, arguments) if is_series(name) => {
             let written = series(name, arguments, fuel).ok_or(NotRational)?;
-            return within(&written, (prime, room), values, fuel);
+            return within(&written, (prime, max_exponent), values, fuel);
         }
         Expr::Call(..) => {
             let value = rational(expr, fuel).ok_or(NotRational)?;
-            return within(&Expr::Number(value, None), (prime, room), values, fuel);
+            return within(&Expr::Number(value, None), (prime, max_exponent), values, fuel);
         }
         Expr::Constant(_) | Expr::PlusMinus(_) | Expr::Infinity => return Err(NotRational),
     }))
