@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::{ByK, Estimate, amount, cut_at_k, share};
+use crate::interval::{ByK, Estimate, amount, distinct, share};
 
 /// The probabilities of a problem's correct answers.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,15 +51,17 @@ impl Exact {
         let each = |value: &dyn Fn(&ListedProblem) -> f64| -> Vec<f64> {
             listed.iter().map(|problem| value(problem)).collect()
         };
-        let by_k = |estimate: fn(&[f64]) -> Estimate, value: fn(&ListedProblem, usize) -> f64| {
-            ks.iter().map(|k| (*k, estimate(&each(&|problem| value(problem, *k))))).collect()
+        let at_k = |value: fn(&ListedProblem, usize) -> f64, k: usize| {
+            each(&|problem: &ListedProblem| value(problem, k))
         };
+        let by_k = |value| ks.iter().map(|k| (*k, share(&at_k(value, *k)))).collect();
+        let unique = |k: &usize| (*k, distinct(&at_k(ListedProblem::unique, *k), *k));
         Some(Self {
             problems: listed.len(),
             answers: listed.iter().map(|problem| problem.logp.len()).sum(),
-            pass_at_k: by_k(share, ListedProblem::pass),
-            unique_correct: cut_at_k(by_k(amount, ListedProblem::unique)),
-            coverage: by_k(share, |problem, k| {
+            pass_at_k: by_k(ListedProblem::pass),
+            unique_correct: ks.iter().map(unique).collect(),
+            coverage: by_k(|problem, k| {
                 let listed = problem.logp.len() as u64;
                 let most = problem.total.unwrap_or(listed).max(listed).min(k as u64);
                 problem.unique(k) / most as f64

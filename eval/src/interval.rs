@@ -44,12 +44,18 @@ pub fn amount(values: &[f64]) -> Estimate {
     Estimate { low: estimate.low.max(0.0), ..estimate }
 }
 
-/// Cuts the intervals of distinct answers among k at k, the most that there can be.
-pub fn cut_at_k(mut counts: ByK) -> ByK {
-    for (k, count) in &mut counts {
-        count.high = count.high.min(*k as f64).max(count.value);
+/// The mean number of distinct answers among k samples: values between 0 and k, with Student's interval.
+///
+/// At k = 1 the number is Pass@1 and has its interval. Values that are all equal have no variance, but other problems may
+/// have others: they have the interval of shares of k, which always has width.
+pub fn distinct(values: &[f64], k: usize) -> Estimate {
+    let (most, estimate) = (k as f64, amount(values));
+    if k == 1 || values.iter().all(|value| *value == values[0]) {
+        let shares: Vec<f64> = values.iter().map(|value| value / most).collect();
+        let of_shares = share(&shares);
+        return Estimate { low: most * of_shares.low, high: most * of_shares.high, ..estimate };
     }
-    counts
+    Estimate { high: estimate.high.min(most).max(estimate.value), ..estimate }
 }
 
 /// The mean of shares: values between 0 and 1.
@@ -143,10 +149,21 @@ mod tests {
 
     #[test]
     fn distinct_answers_among_k_are_at_most_k() {
-        let values = [4.0, 4.0, 1.0];
-        let counts = cut_at_k(ByK::from([(4, amount(&values)), (16, amount(&values))]));
-        assert_eq!((counts[&4].low, counts[&4].value, counts[&4].high), (0.0, 3.0, 4.0));
-        assert!(counts[&16].high > 7.0 && counts[&16].high < 8.0, "{counts:?}");
+        let [of_four, of_many] = [4, 16].map(|k| distinct(&[4.0, 4.0, 1.0], k));
+        assert_eq!((of_four.low, of_four.value, of_four.high), (0.0, 3.0, 4.0));
+        assert!(of_many.high > 7.0 && of_many.high < 8.0, "{of_many:?}");
+    }
+
+    #[test]
+    fn one_distinct_answer_has_the_interval_of_pass_at_1_and_none_is_a_point() {
+        let values = [1.0, 0.25, 0.0, 0.0];
+        let (one, pass) = (distinct(&values, 1), share(&values));
+        assert_eq!([one.low, one.value, one.high], [pass.low, pass.value, pass.high]);
+        for (value, k) in [(0.0, 8), (8.0, 8), (2.0, 8)] {
+            let estimate = distinct(&[value; 6], k);
+            assert_eq!(estimate.value, value);
+            assert!(estimate.high - estimate.low > 1.0, "{estimate:?}");
+        }
     }
 
     #[test]

@@ -228,6 +228,20 @@ impl Tally {
         Self { problem: problem.id.clone(), total: problem.total, ..Self::default() }
     }
 
+    /// Answers drawn, judged or not.
+    pub fn drawn(&self) -> usize {
+        self.samples + self.unjudged
+    }
+
+    /// The tally with the fewest answers drawn, of those with a judged answer of the model. A request that a server failed
+    /// to answer is one failure, however many answers it asked for: such a problem limits no k. All tallies, if none has
+    /// an answer.
+    pub fn with_fewest(tallies: &[Self]) -> Option<&Self> {
+        let answered = tallies.iter().filter(|tally| tally.samples > tally.failed);
+        let fewest = answered.min_by_key(|tally| tally.drawn());
+        fewest.or_else(|| tallies.iter().min_by_key(|tally| tally.drawn()))
+    }
+
     /// Counts one answer.
     pub fn add(&mut self, sample: &Sample) {
         if let Verdict::Unjudged { .. } = sample.verdict {
@@ -243,7 +257,7 @@ impl Tally {
         if let Some(found) = &sample.found {
             *self.rules.entry(found.rule).or_insert(0) += 1;
         }
-        self.truncated += usize::from(!sample.is_finished);
+        self.truncated += usize::from(!sample.is_finished && sample.failure.is_none());
         if let Some(end) = (!sample.is_finished).then(|| end_of_turn(&sample.completion)).flatten()
         {
             self.end_of_turn.get_or_insert_with(|| (0, end.to_owned())).0 += 1;

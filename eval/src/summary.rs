@@ -10,7 +10,7 @@ use tealight_datasets::verify::math::Rule;
 use crate::exact::Exact;
 use crate::extrapolation::Extrapolation;
 use crate::features::FeatureDiversity;
-use crate::interval::{ByK, Estimate, amount, cut_at_k, mean, share};
+use crate::interval::{self, ByK, Estimate, amount, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::text::TextDiversity;
@@ -157,12 +157,9 @@ impl Summary {
     /// # anyhow::Ok(())
     /// ```
     pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self, SummaryError> {
-        let num_samples = |tally: &Tally| tally.samples + tally.unjudged;
-        let Some(least) = tallies.iter().min_by_key(|tally| num_samples(tally)) else {
-            return Err(SummaryError::NoProblem);
-        };
-        let n = num_samples(least);
-        let most = tallies.iter().map(num_samples).max().unwrap_or(n);
+        let Some(least) = Tally::with_fewest(tallies) else { return Err(SummaryError::NoProblem) };
+        let n = least.drawn();
+        let most = tallies.iter().map(Tally::drawn).max().unwrap_or(n);
         if let Some(k) = ks.iter().find(|k| **k > n && n < most) {
             return Err(SummaryError::Uneven { k: *k, problem: least.problem.clone(), n, most });
         }
@@ -217,8 +214,9 @@ impl Summary {
         // A problem with samples that could not be judged has values up to its number of judged ones.
         let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
         let has_totals = tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0));
-        let distinct = |level: Level| {
-            cut_at_k(over(amount, &|tally, k| unique_correct(tally, level, up_to(tally, k))))
+        let distinct = |level: Level| -> ByK {
+            let count = |k| each(&|tally| unique_correct(tally, level, up_to(tally, k)));
+            ks.iter().map(|k| (*k, interval::distinct(&count(*k), *k))).collect()
         };
         let by_level = |level: &Level| (level.name().to_owned(), distinct(*level));
         let total: usize = tallies.iter().map(|tally| tally.samples).sum();
@@ -348,6 +346,19 @@ mod tests {
 
     fn tally(problem: &str, samples: usize, correct: usize) -> Tally {
         Tally { problem: problem.into(), samples, correct, ..Tally::default() }
+    }
+
+    #[test]
+    fn a_failed_request_limits_no_k() {
+        let failed = Tally { failed: 1, ..tally("b", 1, 0) };
+        let tallies = [tally("a", 4, 2), failed.clone()];
+        let summary = Summary::new(&tallies, &[1, 4]).unwrap();
+        assert_eq!((summary.samples_each(), summary.pass_at_k[&4].value), ("4".into(), 0.5));
+        let unjudged = Tally { unjudged: 1, ..tally("b", 0, 0) };
+        let summary = Summary::new(&[tally("a", 4, 2), unjudged], &[4]).unwrap();
+        assert_eq!((summary.pass_at_k[&4].value, summary.unjudged_problems), (1.0, 1));
+        assert!(Summary::new(&[failed.clone()], &[1]).is_ok());
+        assert!(Summary::new(&[tally("a", 4, 2), tally("b", 1, 0)], &[4]).is_err());
     }
 
     #[test]

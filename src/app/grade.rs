@@ -291,13 +291,13 @@ impl GradeOptions {
 
     /// The k asked for, or the powers of two that every problem's samples can estimate.
     fn ks(&self, tallies: &[Tally]) -> Result<Vec<usize>> {
-        let Some(least) = tallies.iter().map(|tally| tally.samples + tally.unjudged).min() else {
+        let Some(fewest) = Tally::with_fewest(tallies) else {
             bail!("there is no completion to grade");
         };
         if !self.k.is_empty() {
             return Ok(self.k.clone());
         }
-        Ok(tealight_eval::report::grid(&[], least))
+        Ok(tealight_eval::report::grid(&[], fewest.drawn()))
     }
 }
 

@@ -132,6 +132,8 @@ fn committed_manual_equals_the_binarys() {
     let page =
         std::fs::read_to_string(Path::new(&output).join("tealight-train.1")).expect("a page");
     assert!(page.contains("num\\-generations"), "{page}");
+    // An option that -h leaves out has its text too.
+    assert!(page.contains("Clip gradients to this norm"), "{page}");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = tealight(&["completions", shell]).stdout;
         assert!(String::from_utf8_lossy(&script).contains("num-generations"), "{shell}");

@@ -37,6 +37,14 @@ impl<'a> Encoded<'a> {
                 if prompt.is_empty() {
                     bail!("problem `{}`: the prompt has no token", problem.id);
                 }
+                if prompt.len() >= context {
+                    bail!(
+                        "problem `{}`: a prompt of {} tokens does not fit the model's context of {context}; \
+                         choose another --model, or leave such rows out with --filter-overlong-prompts",
+                        problem.id,
+                        prompt.len(),
+                    );
+                }
                 if prompt.len() + new_tokens > context {
                     bail!(
                         "problem `{}`: a prompt of {} tokens and {new_tokens} new ones do not fit the \

@@ -48,7 +48,9 @@ pub(in crate::cli) fn man(options: &ManOptions, program: Command) -> Result<()> 
     }
     let Some(output) = &options.output else { bail!("--output DIR or --markdown is needed") };
     writable_directory(output)?;
-    let all: Vec<Command> = program.get_subcommands().cloned().collect();
+    // A page has every option: clap_mangen leaves out the text of those that -h hides.
+    let with_all = |command: Command| command.mut_args(|option| option.hide_short_help(false));
+    let all: Vec<Command> = program.get_subcommands().cloned().map(with_all).collect();
     let page = |name: &str, command: Command| -> Result<()> {
         let mut text = Vec::new();
         clap_mangen::Man::new(command).render(&mut text)?;
