@@ -349,19 +349,6 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_request_limits_no_k() {
-        let failed = Tally { failed: 1, ..tally("b", 1, 0) };
-        let tallies = [tally("a", 4, 2), failed.clone()];
-        let summary = Summary::new(&tallies, &[1, 4]).unwrap();
-        assert_eq!((summary.samples_each(), summary.pass_at_k[&4].value), ("4".into(), 0.5));
-        let unjudged = Tally { unjudged: 1, ..tally("b", 0, 0) };
-        let summary = Summary::new(&[tally("a", 4, 2), unjudged], &[4]).unwrap();
-        assert_eq!((summary.pass_at_k[&4].value, summary.unjudged_problems), (1.0, 1));
-        assert!(Summary::new(&[failed.clone()], &[1]).is_ok());
-        assert!(Summary::new(&[tally("a", 4, 2), tally("b", 1, 0)], &[4]).is_err());
-    }
-
-    #[test]
     fn problems_with_unequal_samples_have_equal_weights() {
         let tallies = [tally("a", 4, 2), tally("b", 8, 2)];
         let summary = Summary::new(&tallies, &[1, 4]).unwrap();
