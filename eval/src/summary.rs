@@ -10,7 +10,7 @@ use tealight_datasets::verify::math::Rule;
 use crate::exact::Exact;
 use crate::extrapolation::Extrapolation;
 use crate::features::FeatureDiversity;
-use crate::interval::{self, ByK, Estimate, amount, mean, share};
+use crate::interval::{self, ByK, Estimate, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::text::TextDiversity;
