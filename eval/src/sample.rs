@@ -229,7 +229,7 @@ impl Tally {
     }
 
     /// Answers drawn, judged or not.
-    pub fn drawn(&self) -> usize {
+    pub fn num_samples(&self) -> usize {
         self.samples + self.unjudged
     }
 
@@ -238,8 +238,8 @@ impl Tally {
     /// an answer.
     pub fn with_fewest(tallies: &[Self]) -> Option<&Self> {
         let answered = tallies.iter().filter(|tally| tally.samples > tally.failed);
-        let fewest = answered.min_by_key(|tally| tally.drawn());
-        fewest.or_else(|| tallies.iter().min_by_key(|tally| tally.drawn()))
+        let fewest = answered.min_by_key(|tally| tally.num_samples());
+        fewest.or_else(|| tallies.iter().min_by_key(|tally| tally.num_samples()))
     }
 
     /// Counts one answer.

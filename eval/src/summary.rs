@@ -158,8 +158,8 @@ impl Summary {
     /// ```
     pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self, SummaryError> {
         let Some(least) = Tally::with_fewest(tallies) else { return Err(SummaryError::NoProblem) };
-        let n = least.drawn();
-        let most = tallies.iter().map(Tally::drawn).max().unwrap_or(n);
+        let n = least.num_samples();
+        let most = tallies.iter().map(Tally::num_samples).max().unwrap_or(n);
         if let Some(k) = ks.iter().find(|k| **k > n && n < most) {
             return Err(SummaryError::Uneven { k: *k, problem: least.problem.clone(), n, most });
         }

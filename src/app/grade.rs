@@ -297,7 +297,7 @@ impl GradeOptions {
         if !self.k.is_empty() {
             return Ok(self.k.clone());
         }
-        Ok(tealight_eval::report::grid(&[], fewest.drawn()))
+        Ok(tealight_eval::report::grid(&[], fewest.num_samples()))
     }
 }
 

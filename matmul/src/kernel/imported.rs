@@ -1,8 +1,8 @@
 //! WebAssembly's relaxed multiply-adds, in a module of their own (`playground/products.rs`): an engine without the
 //! instruction refuses a module that names it, whether it runs or not.
 //!
-//! The page puts that module's functions into this module's table, and calls [`multiply_adds`] with their places, if the
-//! engine has the instruction and rounds once; the standard leaves that open.
+//! The page puts that module's functions into this module's table, and calls [`multiply_adds`] with their places, if
+//! the engine has the instruction and rounds once; the standard leaves that open.
 
 use std::sync::OnceLock;
 
