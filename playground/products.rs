@@ -1,5 +1,7 @@
-//! What is made of WebAssembly's relaxed multiply-adds: a module of its own, which shares the memory of the first. An engine without the instruction refuses this module alone, and the first one emulates the operation.
-//! scripts/build-playground compiles this file. It has no stack and no data, which would lie where the first module's do.
+//! What is made of WebAssembly's relaxed multiply-adds: a module of its own, which shares the memory of the first. An
+//! engine without the instruction refuses this module alone, and the first one emulates the operation.
+//! scripts/build-playground compiles this file. It has no stack and no data, which would lie where the first module's
+//! do.
 
 #![no_std]
 

@@ -46,8 +46,8 @@ pub fn amount(values: &[f64]) -> Estimate {
 
 /// The mean number of distinct answers among k samples: values between 0 and k, with Student's interval.
 ///
-/// At k = 1 the number is Pass@1 and has its interval. Values that are all equal have no variance, but other problems may
-/// have others: they have the interval of shares of k, which always has width.
+/// At k = 1 the number is Pass@1 and has its interval. Values that are all equal have no variance, but other problems
+/// may have others: they have the interval of shares of k, which always has width.
 pub fn distinct(values: &[f64], k: usize) -> Estimate {
     let (most, estimate) = (k as f64, amount(values));
     if k == 1 || values.iter().all(|value| *value == values[0]) {

@@ -233,9 +233,9 @@ impl Tally {
         self.samples + self.unjudged
     }
 
-    /// The tally with the fewest answers drawn, of those with a judged answer of the model. A request that a server failed
-    /// to answer is one failure, however many answers it asked for: such a problem limits no k. All tallies, if none has
-    /// an answer.
+    /// The tally with the fewest answers drawn, of those with a judged answer of the model. A request that a server
+    /// failed to answer is one failure, however many answers it asked for: such a problem limits no k. All tallies, if
+    /// none has an answer.
     pub fn with_fewest(tallies: &[Self]) -> Option<&Self> {
         let answered = tallies.iter().filter(|tally| tally.samples > tally.failed);
         let fewest = answered.min_by_key(|tally| tally.num_samples());

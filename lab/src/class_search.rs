@@ -1,5 +1,5 @@
-//! Optima in a class of policies, found from the base, as training does: of reverse KL along beta, and of divergences to
-//! p* along alpha.
+//! Optima in a class of policies, found from the base, as training does: of reverse KL along beta, and of divergences
+//! to p* along alpha.
 
 use anyhow::{Result, ensure};
 

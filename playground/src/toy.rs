@@ -1,4 +1,5 @@
-//! The toy tasks of `tealight lab` in which every output is enumerated: a world, and optima of a class of policies in it.
+//! The toy tasks of `tealight lab` in which every output is enumerated: a world, and optima of a class of policies in
+//! it.
 
 use anyhow::{Result, anyhow, ensure};
 use clap::ValueEnum;

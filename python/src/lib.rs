@@ -1,5 +1,5 @@
-//! The module `tealight_rl._tealight`: verifiers, measures and results for Python. What people call is in the Python files
-//! of `lib/tealight_rl/`; here stands what needs Rust.
+//! The module `tealight_rl._tealight`: verifiers, measures and results for Python. What people call is in the Python
+//! files of `lib/tealight_rl/`; here stands what needs Rust.
 
 mod measures;
 mod results;

@@ -21,8 +21,8 @@ pub(super) const PRIMES: [u64; 3] =
 /// modulo p - 1.
 const MAX_EXPONENT: u64 = u64::MAX;
 
-/// A prime of 60 bits that belongs to two expressions, so that neither can be made for it, as one with a coefficient that
-/// all of [`PRIMES`] divide. Composite with a chance below 10^-10, after one round of Miller and Rabin's test.
+/// A prime of 60 bits that belongs to two expressions, so that neither can be made for it, as one with a coefficient
+/// that all of [`PRIMES`] divide. Composite with a chance below 10^-10, after one round of Miller and Rabin's test.
 pub(super) fn prime_of(a: &Expr, b: &Expr) -> u64 {
     let text = format!("{a:?} {b:?}");
     let seed = text.bytes().fold(0, |seed, byte| mixed(seed ^ u64::from(byte)));
