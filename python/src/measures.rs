@@ -155,7 +155,8 @@ pub(crate) fn mean_distinct(
         counts.sort_unstable();
         counts.iter().fold(0.0, |sum, m| sum + tealight_eval::pass_at_k::pass_at_k(*n, *m, k))
     };
-    Ok(py.detach(|| intervals::amount(&problems.iter().map(distinct).collect::<Vec<_>>())).into())
+    let estimate = || intervals::distinct(&problems.iter().map(distinct).collect::<Vec<_>>(), k);
+    Ok(py.detach(estimate).into())
 }
 
 /// The mean of values, one a problem, with an interval for their kind.
