@@ -116,8 +116,7 @@ impl<'a> EvalJob<'a> {
     pub fn run(mut self) -> Result<Vec<Tally>> {
         let (problems, solver, team) = (self.problems, self.solver, self.team);
         let mut tallies = self.known();
-        let known: Vec<usize> =
-            tallies.iter().map(|tally| tally.samples + tally.unjudged).collect();
+        let known: Vec<usize> = tallies.iter().map(Tally::num_samples).collect();
         let missing: Vec<usize> =
             (0..problems.len()).filter(|index| known[*index] < self.n).collect();
         self.progress.begin(missing.len())?;

@@ -222,8 +222,7 @@ pub(crate) fn doubt<'a>(
     let count = |value: fn(&Tally) -> usize| -> usize {
         results.sets.iter().flat_map(|set| &set.problems).map(value).sum()
     };
-    let (unjudged, all) =
-        (count(|tally| tally.unjudged), count(|tally| tally.samples + tally.unjudged));
+    let (unjudged, all) = (count(|tally| tally.unjudged), count(Tally::num_samples));
     let share = unjudged as f64 / all.max(1) as f64;
     (share > most).then(|| Doubtful {
         message: format!(
