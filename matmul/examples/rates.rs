@@ -1,13 +1,16 @@
-//! Measures the products of a decoder here, in GFLOP/s, for each shape (rows by k by columns): packed, in 8 bits, and
-//! not packed. The first line names the instruction set and the limit of its registers.
+//! Measures the products of a decoder here, in GFLOP/s, for each shape (rows by k by columns): packed, in bfloat16 and
+//! in 8 bits, and not packed. The first line names the instruction set and the limits of its registers.
 
 use std::time::Instant;
 
-use tealight_matmul::{InstructionSet, Matrix, Packed, Quantized, Right, peak, product};
+use tealight_matmul::{
+    InstructionSet, Matrix, Packed, Quantized, Right, bfloat16_peak, peak, product,
+};
 
 fn main() {
     let set = InstructionSet::in_use().name();
-    println!("{set}: {:.0} GFLOP/s in registers", peak() / 1e9);
+    let (single, half) = (peak() / 1e9, bfloat16_peak() / 1e9);
+    println!("{set}: {single:.0} GFLOP/s in registers, {half:.0} in bfloat16");
     for [m, k, n] in [
         [2048, 2048, 2048],
         [1, 896, 151_936],
@@ -32,6 +35,7 @@ fn main() {
         let left = Matrix::new(&left, m, k);
         let weight = Matrix::new(&right, n, k).transposed();
         let packed = Packed::new(weight);
+        let half = Packed::new(Right::Rounded(weight));
         let quantized = Quantized::new(Right::Plain(weight));
         let rate = |work: &dyn Fn() -> Vec<f32>| {
             let flops = 2.0 * (m * k * n) as f64;
@@ -45,11 +49,15 @@ fn main() {
             flops / times[times.len() / 2] / 1e9
         };
         println!(
-            "{m:5} x {k:5} x {n:6}: packed {:6.1}, 8 bits {:6.1}, weight [n, k] {:6.1}, [k, n] {:6.1} GFLOP/s",
+            "{m:5} x {k:5} x {n:6}: packed {:6.1}, bfloat16 {:6.1}, 8 bits {:6.1}, \
+             weight [n, k] {:6.1} and {:6.1}, [k, n] {:6.1} and {:6.1} GFLOP/s",
             rate(&|| product(left, Right::Packed(&packed))),
+            rate(&|| product(left, Right::Packed(&half))),
             rate(&|| product(left, Right::Quantized(&quantized))),
             rate(&|| product(left, Right::Plain(weight))),
+            rate(&|| product(left, Right::Rounded(weight))),
             rate(&|| product(left, Right::Plain(Matrix::new(&right, k, n)))),
+            rate(&|| product(left, Right::Rounded(Matrix::new(&right, k, n)))),
         );
     }
 }

@@ -10,10 +10,11 @@
 //! of the widened matrix.
 //!
 //! Or it is rounded to 8 bits ([`Quantized`]), and so is the left one as it comes: sums are then of integers, which are
-//! exact.
+//! exact. Or both are rounded to bfloat16 ([`Right::Half`], [`Right::Rounded`]) and sums are in f32.
 
 #![warn(missing_docs)]
 
+mod bfloat16;
 mod blocks;
 mod huge_pages;
 mod instructions;
@@ -26,11 +27,14 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::time::Instant;
 
+use half::bf16;
 use rayon::prelude::*;
 
+use bfloat16::Form;
 use instructions::TileShape;
 use pack::RowPanels;
 
+pub use bfloat16::is_accelerated as multiplies_bfloat16;
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
 pub use huge_pages::huge_page_zeros;
 pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};
@@ -47,20 +51,20 @@ const SERIAL: usize = 1 << 17;
 
 /// A matrix in a slice: element `(r, c)` stands at `r * row_stride + c * column_stride`.
 #[derive(Debug, Clone, Copy)]
-pub struct Matrix<'a> {
-    data: &'a [f32],
+pub struct Matrix<'a, T = f32> {
+    data: &'a [T],
     rows: usize,
     columns: usize,
     row_stride: usize,
     column_stride: usize,
 }
 
-impl<'a> Matrix<'a> {
+impl<'a, T> Matrix<'a, T> {
     /// Row after row.
     ///
     /// # Panics
     /// Where `data` is not `rows * columns` long.
-    pub fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+    pub fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a matrix of {rows} x {columns}");
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
@@ -69,7 +73,7 @@ impl<'a> Matrix<'a> {
     ///
     /// # Panics
     /// Where `data` is too short.
-    pub fn strided(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
+    pub fn strided(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
         assert!(rows == 0 || data.len() >= (rows - 1) * stride + columns, "{rows} x {columns}");
         Self { data, rows, columns, row_stride: stride, column_stride: 1 }
     }
@@ -92,26 +96,32 @@ impl<'a> Matrix<'a> {
 pub struct Packed {
     k: usize,
     columns: usize,
-    /// Panel after panel, each `[k][columns of a tile]`.
+    form: Form,
+    /// Panel after panel, each `[lines of the form][columns of a tile]`.
     values: Vec<f32>,
 }
 
 impl Packed {
-    /// Packs `right` `[k, n]`.
-    pub fn new(right: Matrix<'_>) -> Self {
+    /// Packs `right` `[k, n]`, which is not packed.
+    pub fn new<'a>(right: impl Into<Right<'a>>) -> Self {
         Self::within(right, huge_page_zeros)
     }
 
     /// The same into the values that `allocate` gives for a count, whatever they are: memory that a process has had
     /// before is faster than new.
-    pub fn within(right: Matrix<'_>, allocate: impl FnOnce(usize) -> Vec<f32>) -> Self {
-        let (k, columns) = (right.rows, right.columns);
+    pub fn within<'a>(
+        right: impl Into<Right<'a>>,
+        allocate: impl FnOnce(usize) -> Vec<f32>,
+    ) -> Self {
+        let right = right.into();
+        let ((k, columns), form) = (right.sizes(), right.form());
         let width = InstructionSet::in_use().tile().columns;
-        let mut values = allocate(columns.div_ceil(width) * k * width);
-        values.par_chunks_mut((k * width).max(1)).enumerate().for_each(|(panel, out)| {
-            pack::right(Right::Plain(right), (panel * width, width), 0..k, out);
+        let panel = form.lines(k) * width;
+        let mut values = allocate(columns.div_ceil(width) * panel);
+        values.par_chunks_mut(panel.max(1)).enumerate().for_each(|(panel, out)| {
+            pack::right(right, (panel * width, width), 0..k, form, out);
         });
-        Self { k, columns, values }
+        Self { k, columns, form, values }
     }
 
     /// `(k, n)`.
@@ -141,6 +151,16 @@ pub enum Right<'a> {
     Blocks(Blocks<'a>),
     /// Rounded before: the product is that of the rounded operands.
     Quantized(&'a Quantized),
+    /// Of bfloat16, to which the left operand is rounded; packed while the product goes on.
+    Half(Matrix<'a, bf16>),
+    /// As `Plain`, but the product is that of both operands rounded to bfloat16.
+    Rounded(Matrix<'a>),
+}
+
+impl<'a> From<Matrix<'a>> for Right<'a> {
+    fn from(matrix: Matrix<'a>) -> Self {
+        Right::Plain(matrix)
+    }
 }
 
 impl Right<'_> {
@@ -148,9 +168,19 @@ impl Right<'_> {
     fn sizes(&self) -> (usize, usize) {
         match self {
             Right::Packed(packed) => packed.sizes(),
-            Right::Plain(matrix) => (matrix.rows, matrix.columns),
+            Right::Plain(matrix) | Right::Rounded(matrix) => (matrix.rows, matrix.columns),
+            Right::Half(matrix) => (matrix.rows, matrix.columns),
             Right::Blocks(blocks) => blocks.sizes(),
             Right::Quantized(quantized) => quantized.sizes(),
+        }
+    }
+
+    /// That of its panels.
+    fn form(&self) -> Form {
+        match self {
+            Right::Packed(packed) => packed.form,
+            Right::Half(_) | Right::Rounded(_) => Form::half(),
+            Right::Plain(_) | Right::Blocks(_) | Right::Quantized(_) => Form::Single,
         }
     }
 }
@@ -196,7 +226,7 @@ pub fn multiply_each<'a>(
 ) {
     let (rows, depth) = (left.rows, left.columns);
     let width = InstructionSet::in_use().tile().columns;
-    let (mut floats, mut quantized) = (Vec::new(), Vec::new());
+    let (mut floats, mut halves, mut quantized) = (Vec::new(), Vec::new(), Vec::new());
     for (right, out) in products {
         let (k, columns) = right.sizes();
         assert_eq!(depth, k, "inner sizes");
@@ -214,14 +244,19 @@ pub fn multiply_each<'a>(
             Right::Quantized(right) => {
                 quantized.push(Part::new(right, [rows, columns], right.panel(), out));
             }
-            _ => floats.push(Part::new(right, [rows, columns], width, out)),
+            _ => {
+                let parts = if right.form() == Form::Single { &mut floats } else { &mut halves };
+                parts.push(Part::new(right, [rows, columns], width, out));
+            }
         }
     }
     if !quantized.is_empty() {
         quantized::multiply(left, &quantized, parallel);
     }
-    if !floats.is_empty() {
-        multiply_floats(left, &floats, parallel);
+    for parts in [floats, halves] {
+        if let Some(first) = parts.first() {
+            multiply_floats(left, first.right.form(), &parts, parallel);
+        }
     }
 }
 
@@ -258,7 +293,8 @@ impl<'a, R> Part<'a, R> {
     }
 }
 
-fn multiply_floats(left: Matrix<'_>, parts: &[Part<'_, Right<'_>>], parallel: bool) {
+/// Products whose panels are all of one form.
+fn multiply_floats(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>], parallel: bool) {
     let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
     let set = InstructionSet::in_use();
     let shape = set.tile();
@@ -272,8 +308,8 @@ fn multiply_floats(left: Matrix<'_>, parts: &[Part<'_, Right<'_>>], parallel: bo
     let shares = tiles.count.div_ceil(share);
     // The buffer of this thread's last product: fresh memory costs more than what is written to it.
     let mut panels = PANELS.take();
-    pack::left(left, tiles, is_serial || rows * depth < 1 << 14, &mut panels);
-    let work = Work { set, panels: &panels, tiles, depth, parts };
+    pack::left(left, tiles, form, is_serial || rows * depth < 1 << 14, &mut panels);
+    let work = Work { set, panels: &panels, tiles, depth, form, parts };
     let task = |index: usize| {
         let (panel, first) = (index % count, index / count * share);
         work.column_panel(panel, first..(first + share).min(tiles.count));
@@ -298,28 +334,30 @@ struct Work<'a> {
     panels: &'a [f32],
     tiles: RowPanels,
     depth: usize,
+    form: Form,
     parts: &'a [Part<'a, Right<'a>>],
 }
 
 impl Work<'_> {
     /// Computes a panel of columns of the results, for the row panels `tiles`.
     fn column_panel(&self, panel: usize, tiles: Range<usize>) {
-        let depth = self.depth;
-        let width = self.set.tile().columns;
+        let (form, width) = (self.form, self.set.tile().columns);
+        let depth = form.lines(self.depth);
         let (part, panel) = Part::find(self.parts, panel);
         let mut fresh = Vec::new();
         // 256 places along k at a time, whose panel of columns stays in the first-level cache for all row panels. The
         // stretches are added in their order: the result's bits depend on k alone.
-        for start in (0..depth).step_by(DEPTH) {
-            let places = start..(start + DEPTH).min(depth);
+        for start in (0..self.depth).step_by(DEPTH) {
+            let places = start..(start + DEPTH).min(self.depth);
+            let lines = form.lines(places.start)..form.lines(places.end);
             let right = match part.right {
                 Right::Packed(packed) => {
                     let values = &packed.values[panel * depth * width..][..depth * width];
-                    &values[places.start * width..places.end * width]
+                    &values[lines.start * width..lines.end * width]
                 }
-                Right::Plain(_) | Right::Blocks(_) | Right::Quantized(_) => {
-                    fresh.resize(places.len() * width, 0.0);
-                    pack::right(part.right, (panel * width, width), places.clone(), &mut fresh);
+                right => {
+                    fresh.resize(lines.len() * width, 0.0);
+                    pack::right(right, (panel * width, width), places, form, &mut fresh);
                     &fresh
                 }
             };
@@ -327,9 +365,9 @@ impl Work<'_> {
                 let rows = self.tiles.rows(tile);
                 let height = rows.len();
                 let left = &self.panels[rows.start * depth..rows.end * depth];
-                let left = &left[places.start * height..places.end * height];
+                let left = &left[lines.start * height..lines.end * height];
                 let at = [rows.start, panel * width];
-                let panels = kernel::Panels { left, right, height };
+                let panels = kernel::Panels { left, right, height, form };
                 kernel::tile(self.set, panels, part.adds || start > 0, at, &part.target);
             }
         }
@@ -337,18 +375,28 @@ impl Work<'_> {
 }
 
 /// Floating-point operations a second that all threads reach together on operands in the first-level
-/// cache with the instruction set in use: the limit of any product.
+/// cache with the instruction set in use: the limit of any product of f32.
 pub fn peak() -> f64 {
+    peak_of(Form::Single)
+}
+
+/// The same of products of bfloat16.
+pub fn bfloat16_peak() -> f64 {
+    peak_of(Form::half())
+}
+
+fn peak_of(form: Form) -> f64 {
     let set = InstructionSet::in_use();
     let TileShape { rows, columns } = set.tile();
-    let (left, right) = (vec![0f32; DEPTH * rows], vec![0f32; DEPTH * columns]);
+    let lines = form.lines(DEPTH);
+    let (left, right) = (vec![0f32; lines * rows], vec![0f32; lines * columns]);
     let threads = rayon::current_num_threads();
     let pass = |tiles: usize| {
         let start = Instant::now();
         (0..threads).into_par_iter().with_max_len(1).for_each(|_| {
             let mut out = vec![0f32; rows * columns];
             let target = kernel::Target::new(&mut out, rows, columns, columns);
-            let panels = kernel::Panels { left: &left, right: &right, height: rows };
+            let panels = kernel::Panels { left: &left, right: &right, height: rows, form };
             for _ in 0..tiles {
                 kernel::tile(set, panels, true, [0, 0], &target);
             }
@@ -358,5 +406,5 @@ pub fn peak() -> f64 {
     // About a tenth of a second.
     let tiles = (20.0 / pass(100)).clamp(1.0, 40_000.0) as usize;
     let seconds = (0..5).map(|_| pass(tiles)).fold(f64::INFINITY, f64::min);
-    (2 * rows * columns * DEPTH * tiles * threads) as f64 / seconds
+    (2 * form.products() * rows * columns * lines * tiles * threads) as f64 / seconds
 }

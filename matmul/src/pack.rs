@@ -1,13 +1,14 @@
-//! Operands into panels: for every place along k, the values of a panel's rows or columns side by side. What a
-//! panel has too much is zero.
+//! Operands into panels: for every place along k, the values of a panel's rows or columns side by side; of bfloat16
+//! for every two places. What a panel has too much is zero.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::bfloat16::{Form, Value, rounded};
 use super::{Blocks, Matrix, Right, vectorized};
 
-/// Places along k that are transposed at a time.
+/// Places along k, and columns, that are transposed or rounded at a time.
 const BLOCK: usize = 16;
 
 /// Rows in panels of nearly one height: the first ones may have a row more than the others, and none is padded, since a
@@ -41,22 +42,30 @@ impl RowPanels {
     }
 }
 
-/// Panels of the rows of `left` `[m, k]`, each `[k][rows]`, to the beginning of `out`.
-pub(super) fn left(left: Matrix<'_>, panels: RowPanels, serial: bool, out: &mut Vec<f32>) {
+/// Panels of the rows of `left` `[m, k]`, each `[lines of the form][rows]`, to the beginning of `out`.
+pub(super) fn left(
+    left: Matrix<'_>,
+    panels: RowPanels,
+    form: Form,
+    serial: bool,
+    out: &mut Vec<f32>,
+) {
     let depth = left.columns;
-    let needed = left.rows * depth;
+    let lines = form.lines(depth);
+    let needed = left.rows * lines;
     if out.len() < needed {
         out.resize(needed, 0.0);
     }
     let matrix = left.transposed();
     let fill = |(panel, out): (usize, &mut [f32])| {
         let rows = panels.rows(panel);
-        Panel { first: rows.start, width: rows.len(), range: 0..depth }.fill(matrix, out);
+        let panel = Panel { first: rows.start, width: rows.len(), range: 0..depth, form };
+        panel.fill(matrix, out);
     };
-    let high = panels.most() * depth;
+    let high = panels.most() * lines;
     let (highest, others) = out[..needed].split_at_mut(panels.highest() * high);
     // Where all are of one height, which may be one row, no others are there.
-    let low = (high - depth).max(1);
+    let low = (high - lines).max(1);
     if serial {
         highest.chunks_mut(high).chain(others.chunks_mut(low)).enumerate().for_each(fill);
     } else {
@@ -65,16 +74,19 @@ pub(super) fn left(left: Matrix<'_>, panels: RowPanels, serial: bool, out: &mut 
     }
 }
 
-/// The positions `range` along k of a panel of `right` `[k, n]`, which is not packed: `width` columns from `first` on.
+/// The places `range` along k of a panel of `right` `[k, n]`, which is not packed: `width` columns from `first` on. In
+/// pairs the range begins with a first place, and ends with a second one or with k.
 pub(super) fn right(
     right: Right<'_>,
     (first, width): (usize, usize),
     range: Range<usize>,
+    form: Form,
     out: &mut [f32],
 ) {
-    let panel = Panel { first, width, range };
+    let panel = Panel { first, width, range, form };
     match right {
-        Right::Plain(matrix) => panel.fill(matrix, out),
+        Right::Plain(matrix) | Right::Rounded(matrix) => panel.fill(matrix, out),
+        Right::Half(matrix) => panel.fill(matrix, out),
         Right::Blocks(blocks) => panel.fill(blocks, out),
         Right::Packed(_) | Right::Quantized(_) => unreachable!("it is in panels"),
     }
@@ -89,7 +101,7 @@ trait Lines: Copy {
     fn read(&self, line: usize, start: usize, out: &mut [f32]);
 }
 
-impl Lines for Matrix<'_> {
+impl<T: Value> Lines for Matrix<'_, T> {
     fn columns(&self) -> usize {
         self.columns
     }
@@ -102,9 +114,17 @@ impl Lines for Matrix<'_> {
     fn read(&self, line: usize, start: usize, out: &mut [f32]) {
         // One of the strides is 1.
         let values = &self.data[line * self.row_stride.max(self.column_stride) + start..];
-        match <&mut [f32; BLOCK]>::try_from(&mut *out) {
-            Ok(out) => out.copy_from_slice(&values[..BLOCK]),
-            Err(_) => out.copy_from_slice(&values[..out.len()]),
+        match (<&mut [f32; BLOCK]>::try_from(&mut *out), values.first_chunk::<BLOCK>()) {
+            (Ok(out), Some(values)) => {
+                for (out, x) in out.iter_mut().zip(values) {
+                    *out = x.wide();
+                }
+            }
+            _ => {
+                for (out, x) in out.iter_mut().zip(values) {
+                    *out = x.wide();
+                }
+            }
         }
     }
 }
@@ -129,6 +149,7 @@ struct Panel {
     first: usize,
     width: usize,
     range: Range<usize>,
+    form: Form,
 }
 
 impl Panel {
@@ -137,7 +158,9 @@ impl Panel {
             #[inline(always)]
             || {
                 let there = self.width.min(lines.columns() - self.first);
-                if lines.are_along_k() {
+                if self.form != Form::Single {
+                    self.in_pairs(lines, there, out);
+                } else if lines.are_along_k() {
                     self.along_k(lines, there, out);
                 } else {
                     self.along_columns(lines, there, out);
@@ -159,22 +182,84 @@ impl Panel {
     /// Where the values along k stand side by side: blocks are transposed.
     #[inline(always)]
     fn along_k(&self, lines: impl Lines, there: usize, out: &mut [f32]) {
-        let Self { first, width, range } = self;
+        let Self { width, range, .. } = self;
         for start in range.clone().step_by(BLOCK) {
             let places = start..(start + BLOCK).min(range.end);
             let out = &mut out[(start - range.start) * width..][..places.len() * width];
             for from in (0..*width).step_by(BLOCK) {
                 let columns = from..(from + BLOCK).min(*width);
-                // 16 x 16 at a time, missing values zero: rows of the block are read and columns written within 1 KiB,
-                // not with a stride of a line.
-                let mut block = [[0f32; BLOCK]; BLOCK];
-                for column in columns.start..columns.end.min(there) {
-                    let line = &mut block[column - from][..places.len()];
-                    lines.read(first + column, start, line);
-                }
+                let block = self.transposed(lines, there, columns.clone(), places.clone());
                 for (index, out) in out.chunks_exact_mut(*width).enumerate() {
                     for (column, out) in out[columns.clone()].iter_mut().enumerate() {
                         *out = block[column][index];
+                    }
+                }
+            }
+        }
+    }
+
+    /// A line of values along k for each column, missing values zero: in a block lines are read and columns written
+    /// within 1 KiB, not with a stride of a line.
+    #[inline(always)]
+    fn transposed(
+        &self,
+        lines: impl Lines,
+        there: usize,
+        columns: Range<usize>,
+        places: Range<usize>,
+    ) -> [[f32; BLOCK]; BLOCK] {
+        let mut block = [[0f32; BLOCK]; BLOCK];
+        for column in columns.start..columns.end.min(there) {
+            let line = &mut block[column - columns.start][..places.len()];
+            lines.read(self.first + column, places.start, line);
+        }
+        block
+    }
+
+    /// In a form of pairs: blocks are transposed where that is needed, and rounded.
+    #[inline(always)]
+    fn in_pairs(&self, lines: impl Lines, there: usize, out: &mut [f32]) {
+        let Self { width, range, form, .. } = self;
+        let lines_of_pair = form.lines(2);
+        for start in range.clone().step_by(BLOCK) {
+            let places = start..(start + BLOCK).min(range.end);
+            let first_line = form.lines(start - range.start);
+            let out = &mut out[first_line * width..][..form.lines(places.len()) * width];
+            for from in (0..*width).step_by(BLOCK) {
+                let columns = from..(from + BLOCK).min(*width);
+                let mut bits = [[0u32; BLOCK]; BLOCK];
+                if lines.are_along_k() {
+                    let block = self.transposed(lines, there, columns.clone(), places.clone());
+                    for (place, bits) in bits.iter_mut().enumerate() {
+                        for (bits, line) in bits.iter_mut().zip(&block) {
+                            *bits = rounded(line[place]);
+                        }
+                    }
+                } else {
+                    let some = columns.end.min(there).saturating_sub(from);
+                    // Past the last column a line has nothing to read.
+                    let places = if some == 0 { 0..0 } else { places.clone() };
+                    for (bits, place) in bits.iter_mut().zip(places) {
+                        let mut line = [0f32; BLOCK];
+                        lines.read(place, self.first + from, &mut line[..some]);
+                        *bits = line.map(
+                            #[inline(always)]
+                            |x| rounded(x),
+                        );
+                    }
+                }
+                for (pair, out) in
+                    bits.chunks_exact(2).zip(out.chunks_exact_mut(lines_of_pair * width))
+                {
+                    let mut written = [[0f32; BLOCK]; 2];
+                    let [line, next] = &mut written;
+                    form.write([&pair[0], &pair[1]], [line, next]);
+                    for (line, out) in written.iter().zip(out.chunks_exact_mut(*width)) {
+                        let out = &mut out[columns.clone()];
+                        match <&mut [f32; BLOCK]>::try_from(&mut *out) {
+                            Ok(out) => *out = *line,
+                            Err(_) => out.copy_from_slice(&line[..out.len()]),
+                        }
                     }
                 }
             }

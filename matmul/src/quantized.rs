@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::bfloat16::Form;
 use super::kernel::integers::{GROUP, IntegerKernel, Layout, Level, Tile};
 use super::pack::{self, RowPanels};
 use super::{Matrix, Part, Right, SERIAL, vectorized};
@@ -49,7 +50,7 @@ impl Quantized {
         let each = each.zip(scales.par_chunks_mut((groups * width).max(1))).enumerate();
         each.for_each_init(Vec::new, |wide, (panel, (values, scales))| {
             wide.resize(k * width, 0f32);
-            pack::right(right, (panel * width, width), 0..k, wide);
+            pack::right(right, (panel * width, width), 0..k, Form::Single, wide);
             vectorized(
                 #[inline(always)]
                 || panel_to(wide, kernel.layout(), values, scales),

@@ -71,7 +71,7 @@ fn add_products(a: f32, row: &[f32; COLUMNS], sums: &mut [f32; COLUMNS]) {
 
 /// Computes, or with `adds` adds to, the tile of the result at row and column `at`.
 pub(super) fn tile(panels: Panels<'_>, adds: bool, [row, column]: [usize; 2], target: &Target<'_>) {
-    let Panels { left, right, height } = panels;
+    let Panels { left, right, height, .. } = panels;
     for index in 0..height {
         let mut sums = [0f32; COLUMNS];
         for (values, columns) in left.chunks_exact(height).zip(right.as_chunks::<COLUMNS>().0) {

@@ -15,6 +15,7 @@ mod registers;
 use std::marker::PhantomData;
 
 use super::InstructionSet;
+use super::bfloat16::Form;
 use super::instructions::arch;
 
 /// The result, written by several threads at places that do not overlap.
@@ -69,12 +70,14 @@ struct OutputTile {
     adds: bool,
 }
 
-/// A panel of rows `[k][height]` times one of columns `[k][width]`.
+/// A panel of rows `[lines][height]` times one of columns `[lines][width]`.
 #[derive(Clone, Copy)]
 pub(super) struct Panels<'a> {
     pub(super) left: &'a [f32],
     pub(super) right: &'a [f32],
     pub(super) height: usize,
+    /// That of both.
+    pub(super) form: Form,
 }
 
 /// Computes, or with `adds` adds to, the tile of the result at row and column `at`.
@@ -100,11 +103,16 @@ pub(super) fn tile(
         adds,
     };
     match set {
+        // SAFETY: as below; panels are of this form where the processor has AVX512-BF16.
+        #[cfg(target_arch = "x86_64")]
+        InstructionSet::Avx512 if panels.form == Form::Pairs => unsafe {
+            avx512::pairs::tile(panels.left, panels.right, panels.height, place);
+        },
         // SAFETY: the processor has the instructions, or the set would not be in use; the place lies within the
         // result, and no other task has it.
         #[cfg(target_arch = "x86_64")]
         InstructionSet::Avx512 => unsafe {
-            avx512::tile(panels.left, panels.right, panels.height, place);
+            avx512::singles::tile(panels.left, panels.right, panels.height, place);
         },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]

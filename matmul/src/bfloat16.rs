@@ -1,0 +1,127 @@
+//! Products of bfloat16: operands are rounded to 16 bits, and sums are in f32.
+//!
+//! Values along k go in pairs. Of a pair the product of the second place is added first, then that of the first place,
+//! each rounded once: so does `vdpbf16ps` of AVX512-BF16, and so do f32 multiply-adds over panels whose places are
+//! exchanged. Both come to the same bits, unless a partial sum is below 1.2e-38, which the instruction takes for zero.
+
+use half::bf16;
+
+use super::InstructionSet;
+
+/// How panels hold the places along k.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// f32, a line for each place.
+    Single,
+    /// bfloat16, a line for every two places: in a value's bits the second place above the first. Such a value is
+    /// never computed with.
+    Pairs,
+    /// bfloat16 widened to f32, a line for each place, the two of a pair exchanged.
+    Exchanged,
+}
+
+impl Form {
+    /// That of products of bfloat16.
+    pub(crate) fn half() -> Self {
+        if is_accelerated() { Self::Pairs } else { Self::Exchanged }
+    }
+
+    /// Lines of so many places: a pair whose second place is missing has a zero there.
+    pub(crate) fn lines(self, places: usize) -> usize {
+        match self {
+            Self::Single => places,
+            Self::Pairs => places.div_ceil(2),
+            Self::Exchanged => places.next_multiple_of(2),
+        }
+    }
+
+    /// Multiplications of a line with one value.
+    pub(crate) fn products(self) -> usize {
+        if self == Self::Pairs { 2 } else { 1 }
+    }
+
+    /// Writes the lines of a pair of places, of bits that are [`rounded`].
+    #[inline(always)]
+    pub(crate) fn write<const N: usize>(
+        self,
+        [first, second]: [&[u32; N]; 2],
+        out: [&mut [f32; N]; 2],
+    ) {
+        let [line, next] = out;
+        for index in 0..N {
+            let (first, second) = (first[index], second[index]);
+            match self {
+                Self::Pairs => line[index] = f32::from_bits(second | (first >> 16)),
+                Self::Single | Self::Exchanged => {
+                    line[index] = f32::from_bits(second);
+                    next[index] = f32::from_bits(first);
+                }
+            }
+        }
+    }
+}
+
+/// Whether this processor multiplies bfloat16 faster than f32 with the instruction set in use; else such products are
+/// as slow as those of f32, or a little slower.
+pub fn is_accelerated() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        InstructionSet::in_use() == InstructionSet::Avx512 && is_x86_feature_detected!("avx512bf16")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+/// The bits of the nearest bfloat16, the even one of two, widened. What is below the smallest normal number is zero,
+/// since the instruction takes it for that.
+#[inline(always)]
+pub(crate) fn rounded(x: f32) -> u32 {
+    const SIZE: u32 = 0x7fff_ffff;
+    let bits = x.to_bits();
+    let near = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) & 0xffff_0000;
+    let near = if near & SIZE < 0x0080_0000 { bits & !SIZE } else { near };
+    // What is not a number would become infinite, or zero.
+    if bits & SIZE > 0x7f80_0000 { (bits | 0x0040_0000) & 0xffff_0000 } else { near }
+}
+
+/// A value that a matrix consists of.
+pub(crate) trait Value: Copy + Sync {
+    /// In f32, exactly.
+    fn wide(self) -> f32;
+}
+
+impl Value for f32 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        self
+    }
+}
+
+impl Value for bf16 {
+    #[inline(always)]
+    fn wide(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_is_that_of_half_but_for_subnormals() {
+        for step in 0..200_000u32 {
+            let x = f32::from_bits(step.wrapping_mul(21_473));
+            let (ours, theirs) = (f32::from_bits(rounded(x)), bf16::from_f32(x).to_f32());
+            match x.is_nan() {
+                true => assert!(ours.is_nan()),
+                false if theirs.abs() < f32::MIN_POSITIVE => {
+                    assert!(ours == 0.0 && ours.is_sign_negative() == x.is_sign_negative());
+                }
+                false => assert_eq!(ours, theirs, "{x}"),
+            }
+        }
+    }
+}
