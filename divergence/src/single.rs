@@ -15,15 +15,18 @@ pub fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     let x = x.clamp(-87.0, 88.0);
     // Cody and Waite: ln 2 in two parts, the high one so short that n times it is exact, so that r keeps its digits.
-    let n = x.mul_add(std::f32::consts::LOG2_E, ROUND) - ROUND;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
     let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x));
     // e^r by Horner to r^7; |r| <= .35 leaves an error of 1e-8.
     let mut p: f32 = 1.0 / 5040.0;
     for term in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         p = p.mul_add(r, term);
     }
-    // 2^n is the number with the exponent bits n + 127 and no fraction.
-    p * f32::from_bits(((n as i32 + 127) << 23) as u32)
+    // 2^n is the number with the exponent bits n + 127 and no fraction. The shifted number has n in its last bits; as a
+    // conversion to i32, which saturates, LLVM would take each lane by itself.
+    let n = shifted.to_bits().wrapping_sub(ROUND.to_bits());
+    p * f32::from_bits(n.wrapping_add(127) << 23)
 }
 
 impl Number for f32 {

@@ -18,8 +18,8 @@ pub enum Dtype {
     Auto,
     /// 32 bits.
     Float32,
-    /// 16 bits with the range of float32, on a GPU: weights and activations are bfloat16; trained weights stay float32,
-    /// with a rounded copy.
+    /// 16 bits with the range of float32. On a GPU weights and activations are bfloat16, on a CPU weight matrices and the
+    /// operands of products with them; sums are float32. Trained weights stay float32, with a rounded copy.
     Bfloat16,
 }
 
@@ -33,19 +33,11 @@ impl Dtype {
         }
     }
 
-    /// The type of weights and activations on `device`.
-    ///
-    /// # Errors
-    /// bfloat16 on the CPU.
-    pub fn storage(self, device: &Device) -> Result<DType> {
+    /// The type of weight matrices on `device`.
+    pub fn storage(self, device: &Device) -> DType {
         match self.on(device) {
-            Dtype::Auto | Dtype::Float32 => Ok(DType::F32),
-            Dtype::Bfloat16 if device.is_cpu() && !tealight_gpu::is_emulating() => {
-                bail!(
-                    "--dtype bfloat16 is for GPUs; the CPU computes in float32: leave --dtype out"
-                )
-            }
-            Dtype::Bfloat16 => Ok(DType::BF16),
+            Dtype::Auto | Dtype::Float32 => DType::F32,
+            Dtype::Bfloat16 => DType::BF16,
         }
     }
 }
@@ -63,7 +55,8 @@ pub enum BaseDtype {
 /// The type that a model is computed in, and the type that its weights are stored as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Precision {
-    /// Type of weights and activations: float32, bfloat16 (for GPUs), or auto: bfloat16 on CUDA, float32 elsewhere.
+    /// Type of weights and matrix products: float32, bfloat16, or auto: bfloat16 on CUDA, float32 elsewhere. Trained
+    /// weights are float32 in any case.
     #[arg(long, value_enum, default_value_t = Dtype::Auto, alias = "torch-dtype", help_heading = "Model")]
     #[serde(default)]
     pub dtype: Dtype,
@@ -88,21 +81,28 @@ impl Precision {
     /// The form of weights on `device`.
     ///
     /// # Errors
-    /// bfloat16 on the CPU, int8 elsewhere.
+    /// A type of the base or of rollouts elsewhere than on the CPU; bfloat16 rollouts of a base in 8 bits.
     pub fn placement(self, device: &Device) -> Result<Placement<'_>> {
         let is_int8 = self.base_dtype.is_some();
         let is_by_cpu = device.is_cpu() && !tealight_gpu::is_emulating();
-        for (option, is_given) in
-            [("--base-dtype", is_int8), ("--rollout-dtype", self.rollout_dtype.is_some())]
-        {
-            if is_given && !is_by_cpu {
+        let base = is_int8.then_some("int8");
+        let rollout = self.rollout_dtype.map(RolloutDtype::name);
+        for (option, dtype) in [("--base-dtype", base), ("--rollout-dtype", rollout)] {
+            if let Some(dtype) = dtype.filter(|_| !is_by_cpu) {
                 bail!(
-                    "{option} int8 is for the CPU's own kernels: use --device cpu without --kernels candle, or leave \
-                       {option} out"
+                    "{option} {dtype} is for the CPU's own kernels: use --device cpu without --kernels candle, or \
+                       leave {option} out"
                 );
             }
         }
-        Ok(Placement { dtype: self.dtype.storage(device)?, is_int8, device })
+        if is_int8 && self.rollout_dtype == Some(RolloutDtype::Bfloat16) {
+            bail!(
+                "--rollout-dtype bfloat16 does not go with --base-dtype int8, whose weights are 8 bits already: leave one \
+                   out"
+            );
+        }
+        let dtype = self.dtype.storage(device);
+        Ok(Placement { dtype, rounds_matrices_alone: is_by_cpu, is_int8, device })
     }
 
     /// That of the model itself, whatever is sampled from.
@@ -128,14 +128,20 @@ impl Precision {
 #[derive(Debug, Clone, Copy)]
 pub struct Placement<'a> {
     dtype: DType,
+    /// Norms, biases and kernels of convolutions, which no product of matrices reads, are f32 in any case.
+    rounds_matrices_alone: bool,
     is_int8: bool,
     device: &'a Device,
 }
 
 impl Placement<'_> {
     /// In f32 on the CPU.
-    pub const F32: Placement<'static> =
-        Placement { dtype: DType::F32, is_int8: false, device: &Device::Cpu };
+    pub const F32: Placement<'static> = Placement {
+        dtype: DType::F32,
+        rounds_matrices_alone: true,
+        is_int8: false,
+        device: &Device::Cpu,
+    };
 
     /// Whether weights of this shape are to be in blocks of 8 bits.
     pub fn is_int8(&self, shape: &[usize]) -> bool {
@@ -144,10 +150,12 @@ impl Placement<'_> {
 
     /// A weight as it is to be stored.
     pub fn place(&self, weight: &Tensor) -> candle_core::Result<Tensor> {
-        match self.is_int8(weight.dims()) {
-            true => int8::narrowed(weight),
-            false => weight.to_dtype(self.dtype)?.to_device(self.device),
+        if self.is_int8(weight.dims()) {
+            return int8::narrowed(weight);
         }
+        let is_rounded = !self.rounds_matrices_alone || weight.rank() == 2;
+        let dtype = if is_rounded { self.dtype } else { DType::F32 };
+        weight.to_dtype(dtype)?.to_device(self.device)
     }
 }
 

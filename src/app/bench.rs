@@ -91,7 +91,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     };
     // Before the limits are measured, which take memory of their own.
     let peak = machine::peak_rss();
-    let dtype = options.model.precision.dtype.storage(&device)?;
+    let dtype = options.model.precision.dtype.storage(&device);
     let limits = machine::measure(&device, dtype)?;
     let work = Work::new(
         &architecture,
@@ -128,7 +128,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         "memory_plan_peak_bytes": plan.map(|plan| plan.peak()),
         "limits": limits,
         "fraction_of_limit": {
-            // The limit is that of f32.
+            // The limit is that of the model's own type.
             "rollout": (!is_rounded).then(|| work.rollout_at(&limits) / rollout.median),
             "step": parts.as_ref().map(|(seconds, _)| work.step_at(&limits) / seconds.median),
         },
@@ -191,7 +191,7 @@ impl BenchOptions {
         if self.rollout_only {
             return Ok(None);
         }
-        let place = Hardware::for_device(device, self.model.precision)?;
+        let place = Hardware::for_device(device, self.model.precision);
         Ok(Some(MemoryPlan::at(architecture, sizes, &place)))
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use candle_core::{DType, Device, Result, Tensor};
 use rayon::prelude::*;
 use serde::Serialize;
-use tealight_matmul::{Matrix, Right, peak, product};
+use tealight_matmul::{Matrix, Right, bfloat16_peak, peak, product};
 
 pub use free::{available_memory, free_space};
 
@@ -23,18 +23,21 @@ pub struct Limits {
     pub read: f64,
 }
 
-/// Measures the limits of `device` for products of this type, which on the CPU is f32; takes about a second.
+/// Measures the limits of `device` for products of this type; takes about a second.
 pub fn measure(device: &Device, dtype: DType) -> Result<Limits> {
     if device.is_cpu() {
         let (size, side) = (2048 * 2048, 2048);
         let (left, right) = (vec![0.5f32; size], vec![0.25f32; size]);
         let (left, right) = (Matrix::new(&left, side, side), Matrix::new(&right, side, side));
+        let is_half = dtype == DType::BF16;
+        let right = if is_half { Right::Rounded(right) } else { Right::Plain(right) };
         let seconds = best(5, || {
-            std::hint::black_box(product(left, Right::Plain(right)));
+            std::hint::black_box(product(left, right));
             Ok(())
         })?;
         let product = 2.0 * (side as f64).powi(3) / seconds;
-        return Ok(Limits { peak: peak(), product, read: read()? });
+        let peak = if is_half { bfloat16_peak() } else { peak() };
+        return Ok(Limits { peak, product, read: read()? });
     }
     const LARGEST: usize = 8192;
     let values = unequal(LARGEST * LARGEST, device)?;

@@ -41,22 +41,20 @@ pub struct Sizes {
 /// The processor of a run: its memory depends on it.
 #[derive(Debug, Clone)]
 pub enum Hardware {
-    /// The CPU, in f32.
-    Cpu,
+    /// The CPU, with weight matrices of this type; the rest is in f32.
+    Cpu(DType),
     /// A GPU, with weights and activations of this type.
     Gpu(DType, Device),
 }
 
 impl Hardware {
     /// That of a device and a precision.
-    ///
-    /// # Errors
-    /// A type that the device does not compute in.
-    pub fn for_device(device: &Device, precision: Precision) -> anyhow::Result<Self> {
-        Ok(match BackendKind::for_device(device) {
-            BackendKind::Cpu => Self::Cpu,
-            BackendKind::Gpu => Self::Gpu(precision.dtype.storage(device)?, device.clone()),
-        })
+    pub fn for_device(device: &Device, precision: Precision) -> Self {
+        let dtype = precision.dtype.storage(device);
+        match BackendKind::for_device(device) {
+            BackendKind::Cpu => Self::Cpu(dtype),
+            BackendKind::Gpu => Self::Gpu(dtype, device.clone()),
+        }
     }
 }
 
@@ -86,14 +84,17 @@ impl MemoryPlan {
     /// Of a run at this place.
     pub fn at(architecture: &Architecture, sizes: Sizes, place: &Hardware) -> Self {
         match place {
-            Hardware::Cpu => Self::on_cpu(architecture, sizes),
+            Hardware::Cpu(dtype) => Self::on_cpu(architecture, sizes, *dtype),
             Hardware::Gpu(dtype, device) => Self::on_gpu(architecture, sizes, (*dtype, device)),
         }
     }
 
-    /// Of a run on the CPU in f32; `sizes` may be larger than what is met.
-    pub fn on_cpu(architecture: &Architecture, sizes: Sizes) -> Self {
+    /// Of a run on the CPU with weight matrices of this type; `sizes` may be larger than what is met.
+    pub fn on_cpu(architecture: &Architecture, sizes: Sizes, dtype: DType) -> Self {
         let a = architecture;
+        let is_half = dtype == DType::BF16;
+        // Of the other weights there are few: they count as matrices.
+        let width = dtype.size_in_bytes() as u64;
         let keys = a.num_kv_heads * a.head_dim;
         let all = a.parameters();
         // An adapter stands on the base itself.
@@ -101,14 +102,14 @@ impl MemoryPlan {
         let bytes = |shape: &[usize]| {
             let count = shape.iter().product::<usize>() as u64;
             let is_int8 = sizes.is_int8 && int8::fits(shape);
-            if is_int8 { count / int8::BLOCK * int8::BLOCK_BYTES } else { 4 * count }
+            if is_int8 { count / int8::BLOCK * int8::BLOCK_BYTES } else { width * count }
         };
-        let lookup = 4 * (a.vocab_size * a.hidden_size) as u64;
+        let lookup = width * (a.vocab_size * a.hidden_size) as u64;
         let packed = match sizes.is_int8 {
             // Products widen it as they read it.
             true => 0,
-            false if a.tied_embeddings => 4 * all,
-            false => 4 * all - lookup,
+            false if a.tied_embeddings => width * all,
+            false => width * all - lookup,
         };
         let block = 2048;
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
@@ -119,7 +120,8 @@ impl MemoryPlan {
                 true => a.tensors().iter().map(|(_, shape)| bytes(shape)).sum(),
                 false => 0,
             },
-            policy: 4 * trained,
+            // An adapter stays in f32.
+            policy: 4 * trained + if is_half && sizes.trained.is_none() { width * all } else { 0 },
             optimizer: 8 * trained,
             activations: 4 * activations(a, sizes),
             packed,

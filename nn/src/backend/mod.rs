@@ -53,8 +53,20 @@ pub(crate) struct Heads {
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lowercase")]
 pub enum RolloutDtype {
+    /// 16 bits with the range of float32, for weights and for activations as products read them.
+    Bfloat16,
     /// 8-bit integers with a scale for every 32 values, for weights and activations.
     Int8,
+}
+
+impl RolloutDtype {
+    /// The value of the option.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bfloat16 => "bfloat16",
+            Self::Int8 => "int8",
+        }
+    }
 }
 
 /// A root-mean-square norm: `x / sqrt(mean(x^2) + eps) * (weight + offset)`.

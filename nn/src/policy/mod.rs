@@ -24,7 +24,8 @@ pub use forward::{Base, Forward, FullVocabulary};
 #[derive(Clone)]
 pub struct Policy {
     weights: BTreeMap<String, Var>,
-    /// In bf16 what the decoder is made of, rounded from the weights, which are always f32.
+    /// In bf16 what the decoder is made of, rounded from the weights, which are always f32: all weights on a GPU, matrices
+    /// on the CPU.
     rounded: BTreeMap<String, Var>,
     decoder: Decoder,
 }
@@ -49,13 +50,12 @@ impl Policy {
         if let Some((name, _)) = from.iter().find(|(_, tensor)| int8::is_int8(tensor)) {
             bail!("`{name}` is of 8 bits, which cannot be trained");
         }
-        let is_half = from.values().any(|tensor| tensor.dtype() == DType::BF16);
         let (mut weights, mut rounded) = (BTreeMap::new(), BTreeMap::new());
         for (name, tensor) in from {
             // A variable has a copy of its own; the tensor is dropped before the next is copied.
             let var = |dtype: DType| Var::from_tensor(&tensor.to_dtype(dtype)?.detach());
             // An update of 1e-6 of a weight is below bf16's step of 2^-8: the optimizer writes the f32 copy.
-            if is_half {
+            if tensor.dtype() == DType::BF16 {
                 rounded.insert(name.clone(), var(DType::BF16)?);
             }
             weights.insert(name, var(DType::F32)?);
@@ -144,7 +144,11 @@ impl Policy {
     pub fn refresh(&self) -> Result<()> {
         for (name, var) in &self.rounded {
             let weight = self.weights[name].as_detached_tensor();
-            tealight_gpu::kernels::narrow(&weight, &var.as_detached_tensor())?;
+            if weight.device().is_cpu() && !tealight_gpu::is_emulating() {
+                var.set(&weight.to_dtype(var.dtype())?)?;
+            } else {
+                tealight_gpu::kernels::narrow(&weight, &var.as_detached_tensor())?;
+            }
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
         memory: MemoryPlan::at(
             &base.architecture,
             sizes,
-            &Hardware::for_device(&device, base.precision)?,
+            &Hardware::for_device(&device, base.precision),
         ),
         is_base_for_log: holds_base_to_log(&options.rlvr)?,
         is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),

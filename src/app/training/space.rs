@@ -27,10 +27,10 @@ impl Session<'_> {
         let asked = config.settings.micro_batch_tokens;
         let holds_base = self.taken.is_none();
         let sizes = Sizes { holds_base, ..sizes(config, problems, self.base)? };
-        let place = Hardware::for_device(&self.device, self.base.precision)?;
+        let place = Hardware::for_device(&self.device, self.base.precision);
         let plan = |sizes: Sizes| MemoryPlan::at(&self.base.architecture, sizes, &place);
         let (available, rows) = match &place {
-            Hardware::Cpu => (
+            Hardware::Cpu(_) => (
                 machine::available_memory().map(|free| free / self.ranks.local().1 as u64),
                 sizes.rows,
             ),
@@ -96,7 +96,8 @@ pub(crate) fn planned_peak(
     let silent = RlvrConfig { settings: config.settings.unlogged(), ..config.clone() };
     let (context, length) = (base.architecture.max_positions, silent.settings.length());
     let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
-    Ok(MemoryPlan::on_cpu(&base.architecture, sizes(&silent, &problems, base)?).peak())
+    let dtype = base.precision.dtype.storage(&candle_core::Device::Cpu);
+    Ok(MemoryPlan::on_cpu(&base.architecture, sizes(&silent, &problems, base)?, dtype).peak())
 }
 
 /// The sizes that decide the memory of a run of `config` alone: where it reads the base nowhere, the base is not held.

@@ -4,7 +4,7 @@
 //! N tokens, D hidden values, V vocabulary.
 
 use rayon::prelude::*;
-use tealight_matmul::{Matrix, Output, Right, multiply, vectorized};
+use tealight_matmul::{Matrix, Output, multiply, vectorized};
 
 use super::full_vocabulary::{OutputGrads, keep_largest};
 use super::math::exp;
@@ -126,7 +126,7 @@ impl Head<'_> {
         let hidden = Matrix::new(&self.layer.hidden[row * width..][..rows * width], rows, width);
         let Some(d_weight) = d_weight else { return };
         let data = &mut d_weight[token * width..][..count * width];
-        let right = Right::Plain(hidden);
+        let right = self.layer.weight.activations(hidden);
         // dW = dz^T h: the rows of W that are this block's tokens.
         multiply(slope.transposed(), right, Output { data, stride: width, adds: true }, true);
     }

@@ -383,7 +383,8 @@ impl Backend for Cpu {
 
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
         match dtype {
-            None => self.packed(weight),
+            None => self.packed(weight, false),
+            Some(RolloutDtype::Bfloat16) => self.packed(weight, true),
             Some(RolloutDtype::Int8) => quantized(weight),
         }
     }

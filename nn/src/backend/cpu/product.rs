@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::{CpuStorage, Result, Storage, Tensor, bail};
+use candle_core::{CpuStorage, DType, Result, Storage, Tensor, bail};
+use half::bf16;
 use tealight_matmul::{
     Blocks, Matrix, Output, Packed, Quantized, Right, multiply, multiply_each, product, vectorized,
 };
@@ -22,6 +23,8 @@ pub(super) struct Weight<'a> {
 #[derive(Clone, Copy)]
 enum Values<'a> {
     Floats(&'a [f32]),
+    /// Products with them round what they are multiplied by, as torch's autocast does; sums are in f32.
+    Halves(&'a [bf16]),
     Blocks(Blocks<'a>),
 }
 
@@ -42,6 +45,9 @@ impl<'a> Weight<'a> {
             Values::Floats(values) => {
                 Values::Floats(&values[rows.start * self.inner..rows.end * self.inner])
             }
+            Values::Halves(values) => {
+                Values::Halves(&values[rows.start * self.inner..rows.end * self.inner])
+            }
             Values::Blocks(blocks) => Values::Blocks(blocks.rows(rows.clone())),
         };
         Self { values, out: rows.len(), ..self }
@@ -51,16 +57,25 @@ impl<'a> Weight<'a> {
     pub(super) fn plain(self) -> Right<'a> {
         match self.values {
             Values::Floats(values) => Right::Plain(Matrix::new(values, self.out, self.inner)),
+            Values::Halves(values) => Right::Half(Matrix::new(values, self.out, self.inner)),
             Values::Blocks(blocks) => Right::Blocks(blocks),
         }
+    }
+
+    /// Activations as the right operand of the product that is this weight's gradient, rounded where the weight is.
+    pub(super) fn activations(self, values: Matrix<'a>) -> Right<'a> {
+        right_like(matches!(self.values, Values::Halves(_)), values)
     }
 
     /// As an operand `[in, out]`.
     pub(super) fn transposed(self) -> Right<'a> {
         match self.plain() {
             Right::Plain(matrix) => Right::Plain(matrix.transposed()),
+            Right::Half(matrix) => Right::Half(matrix.transposed()),
             Right::Blocks(blocks) => Right::Blocks(blocks.transposed()),
-            Right::Packed(_) | Right::Quantized(_) => unreachable!("it is plain"),
+            Right::Packed(_) | Right::Quantized(_) | Right::Rounded(_) => {
+                unreachable!("it is as it is stored")
+            }
         }
     }
 
@@ -69,6 +84,10 @@ impl<'a> Weight<'a> {
         match self.values {
             Values::Floats(values) => {
                 out.copy_from_slice(&values[row * self.inner..][..self.inner]);
+            }
+            Values::Halves(values) => {
+                let values = &values[row * self.inner..][..self.inner];
+                out.iter_mut().zip(values).for_each(|(out, x)| *out = x.to_f32());
             }
             Values::Blocks(blocks) => blocks.widen(row, 0, out),
         }
@@ -85,17 +104,25 @@ pub(super) fn with_weight<R>(
         bail!("of `{}` the copy for sampling alone is kept", weight.name);
     }
     let values = weight.used()?;
-    if !int8::is_int8(&values) {
+    if values.dtype() == DType::F32 {
         return with_values(&values, |values| read(Weight::floats(values, out, inner)));
     }
     let (storage, layout) = values.storage_and_layout();
     match (&*storage, layout.contiguous_offsets()) {
+        (Storage::Cpu(CpuStorage::BF16(values)), Some((start, end))) => {
+            read(Weight { values: Values::Halves(&values[start..end]), out, inner })
+        }
         (Storage::Cpu(CpuStorage::U8(bytes)), Some((start, end))) => {
             let blocks = Blocks::new(&bytes[start..end], out, inner);
             read(Weight { values: Values::Blocks(blocks), out, inner })
         }
         _ => bail!("`{}` is not in one piece on the CPU", weight.name),
     }
+}
+
+/// Values as a right operand, rounded to bfloat16 where `is_half`.
+fn right_like(is_half: bool, values: Matrix<'_>) -> Right<'_> {
+    if is_half { Right::Rounded(values) } else { Right::Plain(values) }
 }
 
 /// Calls `work` with the operands `[in, out]` of the weights, after `operands`.
@@ -187,7 +214,7 @@ impl Cpu {
         // y = x W^T + b: dW = dy^T x, db = the sum of dy over rows.
         let left = Matrix::new(grad, rows, width).transposed();
         let data = grads.on_cpu(weight, &self.pool);
-        let right = Right::Plain(Matrix::new(x, rows, inner));
+        let right = right_like(weight.values.dtype() == DType::BF16, Matrix::new(x, rows, inner));
         multiply(left, right, Output { data, stride: inner, adds: true }, true);
         let Some(bias) = bias else { return Ok(()) };
         let sums = grads.on_cpu(bias, &self.pool);
@@ -202,15 +229,17 @@ impl Cpu {
         Ok(())
     }
 
-    /// A weight with a copy of it in the order in which products read.
-    pub(super) fn packed(&self, weight: &Parameter) -> Result<Parameter> {
+    /// A weight with a copy of it in the order in which products read, in bfloat16 where that is said or the weight is.
+    pub(super) fn packed(&self, weight: &Parameter, in_half: bool) -> Result<Parameter> {
         if weight.prepacked.is_some() || int8::is_int8(&weight.values) {
             // It is there, or would be four times the weight's size.
             return Ok(weight.clone());
         }
-        let (width, inner) = weight.dims2()?;
-        let packed = with_values(&weight.used()?, |values| {
-            let right = Matrix::new(values, width, inner).transposed();
+        let packed = with_weight(weight, |weight| {
+            let right = match weight.transposed() {
+                Right::Plain(values) => right_like(in_half, values),
+                right => right,
+            };
             Ok(Packed::within(right, |count| self.pool.take_fixed(count)))
         })?;
         let packed = Arc::new(PooledPacked::new(packed, self.pool.clone()));

@@ -393,7 +393,7 @@ impl Backend for Gpu {
 /// Refuses to round weights, for which there is no kernel.
 fn refuse(dtype: Option<RolloutDtype>) -> Result<()> {
     match dtype {
-        Some(RolloutDtype::Int8) => bail!("--rollout-dtype int8 is for the CPU"),
+        Some(dtype) => bail!("--rollout-dtype {} is for the CPU", dtype.name()),
         None => Ok(()),
     }
 }
