@@ -39,26 +39,6 @@ impl Form {
     pub(crate) fn products(self) -> usize {
         if self == Self::Pairs { 2 } else { 1 }
     }
-
-    /// Writes the lines of a pair of places, of bits that are [`rounded`].
-    #[inline(always)]
-    pub(crate) fn write<const N: usize>(
-        self,
-        [first, second]: [&[u32; N]; 2],
-        out: [&mut [f32; N]; 2],
-    ) {
-        let [line, next] = out;
-        for index in 0..N {
-            let (first, second) = (first[index], second[index]);
-            match self {
-                Self::Pairs => line[index] = f32::from_bits(second | (first >> 16)),
-                Self::Single | Self::Exchanged => {
-                    line[index] = f32::from_bits(second);
-                    next[index] = f32::from_bits(first);
-                }
-            }
-        }
-    }
 }
 
 /// Whether this processor multiplies bfloat16 faster than f32 with the instruction set in use; else such products are
@@ -75,31 +55,41 @@ pub fn is_accelerated() -> bool {
 }
 
 /// The bits of the nearest bfloat16, the even one of two, widened. What is below the smallest normal number is zero,
-/// since the instruction takes it for that.
+/// since the instructions take it for that.
 #[inline(always)]
 pub(crate) fn rounded(x: f32) -> u32 {
     const SIZE: u32 = 0x7fff_ffff;
     let bits = x.to_bits();
     let near = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) & 0xffff_0000;
-    let near = if near & SIZE < 0x0080_0000 { bits & !SIZE } else { near };
+    let near = if bits & SIZE < 0x0080_0000 { bits & !SIZE } else { near };
     // What is not a number would become infinite, or zero.
     if bits & SIZE > 0x7f80_0000 { (bits | 0x0040_0000) & 0xffff_0000 } else { near }
 }
 
 /// A value that a matrix consists of.
-pub(crate) trait Value: Copy + Sync {
-    /// In f32, exactly.
+#[cfg(target_arch = "x86_64")]
+pub(crate) trait Value: Wide + super::kernel::pairs::Pairable {}
+
+/// A value that a matrix consists of.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) trait Value: Wide {}
+
+impl Value for f32 {}
+impl Value for bf16 {}
+
+/// A value that f32 holds exactly.
+pub(crate) trait Wide: Copy + Sync {
     fn wide(self) -> f32;
 }
 
-impl Value for f32 {
+impl Wide for f32 {
     #[inline(always)]
     fn wide(self) -> f32 {
         self
     }
 }
 
-impl Value for bf16 {
+impl Wide for bf16 {
     #[inline(always)]
     fn wide(self) -> f32 {
         f32::from_bits(u32::from(self.to_bits()) << 16)
@@ -117,7 +107,7 @@ mod tests {
             let (ours, theirs) = (f32::from_bits(rounded(x)), bf16::from_f32(x).to_f32());
             match x.is_nan() {
                 true => assert!(ours.is_nan()),
-                false if theirs.abs() < f32::MIN_POSITIVE => {
+                false if x.abs() < f32::MIN_POSITIVE => {
                     assert!(ours == 0.0 && ours.is_sign_negative() == x.is_sign_negative());
                 }
                 false => assert_eq!(ours, theirs, "{x}"),

@@ -6,6 +6,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::bfloat16::{Form, Value, rounded};
+#[cfg(target_arch = "x86_64")]
+use super::kernel::pairs::PairPanel;
 use super::{Blocks, Matrix, Right, vectorized};
 
 /// Places along k, and columns, that are transposed or rounded at a time.
@@ -60,7 +62,7 @@ pub(super) fn left(
     let fill = |(panel, out): (usize, &mut [f32])| {
         let rows = panels.rows(panel);
         let panel = Panel { first: rows.start, width: rows.len(), range: 0..depth, form };
-        panel.fill(matrix, out);
+        panel.of_matrix(matrix, out);
     };
     let high = panels.most() * lines;
     let (highest, others) = out[..needed].split_at_mut(panels.highest() * high);
@@ -85,8 +87,8 @@ pub(super) fn right(
 ) {
     let panel = Panel { first, width, range, form };
     match right {
-        Right::Plain(matrix) | Right::Rounded(matrix) => panel.fill(matrix, out),
-        Right::Half(matrix) => panel.fill(matrix, out),
+        Right::Plain(matrix) | Right::Rounded(matrix) => panel.of_matrix(matrix, out),
+        Right::Half(matrix) => panel.of_matrix(matrix, out),
         Right::Blocks(blocks) => panel.fill(blocks, out),
         Right::Packed(_) | Right::Quantized(_) => unreachable!("it is in panels"),
     }
@@ -153,13 +155,21 @@ struct Panel {
 }
 
 impl Panel {
+    fn of_matrix<T: Value>(&self, matrix: Matrix<'_, T>, out: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if self.form == Form::Pairs {
+            return self.pairs(matrix, out);
+        }
+        self.fill(matrix, out);
+    }
+
     fn fill(&self, lines: impl Lines, out: &mut [f32]) {
         vectorized(
             #[inline(always)]
             || {
                 let there = self.width.min(lines.columns() - self.first);
                 if self.form != Form::Single {
-                    self.in_pairs(lines, there, out);
+                    self.exchanged(lines, there, out);
                 } else if lines.are_along_k() {
                     self.along_k(lines, there, out);
                 } else {
@@ -182,89 +192,94 @@ impl Panel {
     /// Where the values along k stand side by side: blocks are transposed.
     #[inline(always)]
     fn along_k(&self, lines: impl Lines, there: usize, out: &mut [f32]) {
-        let Self { width, range, .. } = self;
+        let Self { first, width, range, .. } = self;
         for start in range.clone().step_by(BLOCK) {
-            let places = start..(start + BLOCK).min(range.end);
-            let out = &mut out[(start - range.start) * width..][..places.len() * width];
+            let places = (range.end - start).min(BLOCK);
+            let out = &mut out[(start - range.start) * width..][..places * width];
             for from in (0..*width).step_by(BLOCK) {
-                let columns = from..(from + BLOCK).min(*width);
-                let block = self.transposed(lines, there, columns.clone(), places.clone());
-                for (index, out) in out.chunks_exact_mut(*width).enumerate() {
-                    for (column, out) in out[columns.clone()].iter_mut().enumerate() {
-                        *out = block[column][index];
-                    }
+                // Missing values are zero. In a block lines are read and columns written within 1 KiB, not with a stride of
+                // a line.
+                let mut block = [[0f32; BLOCK]; BLOCK];
+                let columns = there.saturating_sub(from).min(BLOCK);
+                for (column, line) in block.iter_mut().enumerate().take(columns) {
+                    lines.read(first + from + column, start, &mut line[..places]);
+                }
+                let block = transposed(block);
+                for (line, out) in block.iter().zip(out.chunks_exact_mut(*width)) {
+                    put(line, &mut out[from..]);
                 }
             }
         }
     }
 
-    /// A line of values along k for each column, missing values zero: in a block lines are read and columns written
-    /// within 1 KiB, not with a stride of a line.
+    /// Rounded, the places of each pair exchanged.
     #[inline(always)]
-    fn transposed(
-        &self,
-        lines: impl Lines,
-        there: usize,
-        columns: Range<usize>,
-        places: Range<usize>,
-    ) -> [[f32; BLOCK]; BLOCK] {
-        let mut block = [[0f32; BLOCK]; BLOCK];
-        for column in columns.start..columns.end.min(there) {
-            let line = &mut block[column - columns.start][..places.len()];
-            lines.read(self.first + column, places.start, line);
+    fn exchanged(&self, lines: impl Lines, there: usize, out: &mut [f32]) {
+        let width = self.width;
+        if lines.are_along_k() {
+            self.along_k(lines, there, out);
+        } else {
+            self.along_columns(lines, there, out);
         }
-        block
+        let places = self.range.len() * width;
+        for x in &mut out[..places] {
+            *x = f32::from_bits(rounded(*x));
+        }
+        // What a last pair lacks.
+        out[places..].fill(0.0);
+        for pair in out.chunks_exact_mut(2 * width) {
+            let (first, second) = pair.split_at_mut(width);
+            first.swap_with_slice(second);
+        }
     }
 
-    /// In a form of pairs: blocks are transposed where that is needed, and rounded.
-    #[inline(always)]
-    fn in_pairs(&self, lines: impl Lines, there: usize, out: &mut [f32]) {
-        let Self { width, range, form, .. } = self;
-        let lines_of_pair = form.lines(2);
-        for start in range.clone().step_by(BLOCK) {
-            let places = start..(start + BLOCK).min(range.end);
-            let first_line = form.lines(start - range.start);
-            let out = &mut out[first_line * width..][..form.lines(places.len()) * width];
-            for from in (0..*width).step_by(BLOCK) {
-                let columns = from..(from + BLOCK).min(*width);
-                let mut bits = [[0u32; BLOCK]; BLOCK];
-                if lines.are_along_k() {
-                    let block = self.transposed(lines, there, columns.clone(), places.clone());
-                    for (place, bits) in bits.iter_mut().enumerate() {
-                        for (bits, line) in bits.iter_mut().zip(&block) {
-                            *bits = rounded(line[place]);
-                        }
-                    }
-                } else {
-                    let some = columns.end.min(there).saturating_sub(from);
-                    // Past the last column a line has nothing to read.
-                    let places = if some == 0 { 0..0 } else { places.clone() };
-                    for (bits, place) in bits.iter_mut().zip(places) {
-                        let mut line = [0f32; BLOCK];
-                        lines.read(place, self.first + from, &mut line[..some]);
-                        *bits = line.map(
-                            #[inline(always)]
-                            |x| rounded(x),
-                        );
-                    }
-                }
-                for (pair, out) in
-                    bits.chunks_exact(2).zip(out.chunks_exact_mut(lines_of_pair * width))
-                {
-                    let mut written = [[0f32; BLOCK]; 2];
-                    let [line, next] = &mut written;
-                    form.write([&pair[0], &pair[1]], [line, next]);
-                    for (line, out) in written.iter().zip(out.chunks_exact_mut(*width)) {
-                        let out = &mut out[columns.clone()];
-                        match <&mut [f32; BLOCK]>::try_from(&mut *out) {
-                            Ok(out) => *out = *line,
-                            Err(_) => out.copy_from_slice(&line[..out.len()]),
-                        }
-                    }
-                }
+    /// In pairs.
+    #[cfg(target_arch = "x86_64")]
+    fn pairs<T: Value>(&self, matrix: Matrix<'_, T>, out: &mut [f32]) {
+        let there = self.width.min(matrix.columns - self.first);
+        let panel =
+            PairPanel { first: self.first, width: self.width, there, range: self.range.clone() };
+        // SAFETY: panels are of this form where the processor has the instructions.
+        unsafe {
+            match matrix.are_along_k() {
+                true => panel.along_k(matrix.data, matrix.column_stride, out),
+                false => panel.along_columns(matrix.data, matrix.row_stride, out),
             }
         }
     }
+}
+
+/// Copies a line, or as much of it as fits.
+#[inline(always)]
+fn put(line: &[f32; BLOCK], out: &mut [f32]) {
+    match out.first_chunk_mut() {
+        Some(out) => *out = *line,
+        None => out.copy_from_slice(&line[..out.len()]),
+    }
+}
+
+/// Rows and columns exchanged. An element's place is four bits of its row and four of its column; each of four rounds
+/// moves the first bit of the row behind the column, and the first of the column behind the row.
+#[inline(always)]
+fn transposed<T: Copy>(block: [[T; BLOCK]; BLOCK]) -> [[T; BLOCK]; BLOCK] {
+    const { assert!(BLOCK == 16) };
+    interleaved(interleaved(interleaved(interleaved(block))))
+}
+
+/// Row `r` and row `r + 8` value by value, which become rows `2 r` and `2 r + 1`.
+#[inline(always)]
+fn interleaved<T: Copy>(block: [[T; BLOCK]; BLOCK]) -> [[T; BLOCK]; BLOCK] {
+    const HALF: usize = BLOCK / 2;
+    let mut out = block;
+    for row in 0..HALF {
+        for column in 0..HALF {
+            out[2 * row][2 * column] = block[row][column];
+            out[2 * row][2 * column + 1] = block[row + HALF][column];
+            out[2 * row + 1][2 * column] = block[row][column + HALF];
+            out[2 * row + 1][2 * column + 1] = block[row + HALF][column + HALF];
+        }
+    }
+    out
 }
 
 #[cfg(test)]

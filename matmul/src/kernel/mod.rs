@@ -10,6 +10,8 @@ mod emulated;
 #[cfg(target_family = "wasm")]
 pub(super) mod imported;
 pub(super) mod integers;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod pairs;
 mod registers;
 
 use std::marker::PhantomData;

@@ -1,0 +1,233 @@
+//! Panels of pairs of bfloat16 by AVX512-BF16: rounded, paired and transposed in registers.
+
+use std::arch::x86_64::{
+    __m512, __m512bh, __m512i, __mmask16, __mmask32, _mm512_castsi512_ps, _mm512_cvtne2ps_pbh,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_ps,
+    _mm512_permutex2var_epi16, _mm512_permutexvar_epi16, _mm512_setzero_si512,
+    _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
+    _mm512_unpacklo_epi64,
+};
+use std::ops::Range;
+
+use half::bf16;
+
+/// Values of a register, and lines that are transposed at a time.
+const LANES: usize = 16;
+
+/// A value that is rounded to bfloat16 if it is not of that.
+pub(crate) trait Pairable: Copy {
+    /// The first `count` of 32 values side by side as 16 pairs; the others are zero.
+    ///
+    /// # Safety
+    /// AVX512-BF16 and AVX-512BW are there, and so many values at `at`.
+    unsafe fn side_by_side(at: *const Self, count: usize) -> __m512i;
+
+    /// The first `count` of 16 values at each of two places in pairs; the others are zero.
+    ///
+    /// # Safety
+    /// As above, of both places.
+    unsafe fn one_above_other(first: *const Self, second: *const Self, count: [usize; 2])
+    -> __m512i;
+}
+
+/// A mask of the first `count` of 16.
+fn mask(count: usize) -> __mmask16 {
+    if count >= LANES { __mmask16::MAX } else { (1 << count) - 1 }
+}
+
+/// The 16-bit places that interleave the halves of a register: 0, 16, 1, 17 and so on.
+const INTERLEAVED: [i16; 32] = {
+    let mut places = [0; 32];
+    let mut at = 0;
+    while at < 32 {
+        places[at] = (at as i16 % 2) * 16 + at as i16 / 2;
+        at += 1;
+    }
+    places
+};
+
+/// Values rounded: those of `low`, then those of `high`. What is subnormal becomes zero.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn rounded(low: __m512, high: __m512) -> __m512i {
+    let rounded = _mm512_cvtne2ps_pbh(high, low);
+    // SAFETY: registers of 512 bits, whatever they hold.
+    unsafe { std::mem::transmute::<__m512bh, __m512i>(rounded) }
+}
+
+impl Pairable for f32 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn side_by_side(at: *const Self, count: usize) -> __m512i {
+        // SAFETY: as the caller promises; addresses behind a mask of zero are not touched.
+        unsafe {
+            let low = _mm512_maskz_loadu_ps(mask(count), at);
+            let next = at.wrapping_add(LANES);
+            rounded(low, _mm512_maskz_loadu_ps(mask(count.saturating_sub(LANES)), next))
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn one_above_other(
+        first: *const Self,
+        second: *const Self,
+        count: [usize; 2],
+    ) -> __m512i {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let both = rounded(
+                _mm512_maskz_loadu_ps(mask(count[0]), first),
+                _mm512_maskz_loadu_ps(mask(count[1]), second),
+            );
+            let places = std::mem::transmute::<[i16; 32], __m512i>(INTERLEAVED);
+            _mm512_permutexvar_epi16(places, both)
+        }
+    }
+}
+
+impl Pairable for bf16 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn side_by_side(at: *const Self, count: usize) -> __m512i {
+        let mask = if count >= 32 { __mmask32::MAX } else { (1 << count) - 1 };
+        // SAFETY: as the caller promises.
+        unsafe { _mm512_maskz_loadu_epi16(mask, at.cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn one_above_other(
+        first: *const Self,
+        second: *const Self,
+        count: [usize; 2],
+    ) -> __m512i {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let [first, second] = [(first, count[0]), (second, count[1])].map(|(at, count)| {
+                _mm512_maskz_loadu_epi16(__mmask32::from(mask(count)), at.cast())
+            });
+            // Value i of the second register is place 32 + i of both.
+            let mut places = INTERLEAVED;
+            for place in &mut places {
+                *place += if *place >= 16 { 16 } else { 0 };
+            }
+            let places = std::mem::transmute::<[i16; 32], __m512i>(places);
+            _mm512_permutex2var_epi16(first, places, second)
+        }
+    }
+}
+
+/// The columns `first..first + width` of an operand `[k, n]`, of which so many are `there`, for the places `range` along
+/// k; the first of them is the first of a pair.
+pub(crate) struct PairPanel {
+    pub(crate) first: usize,
+    pub(crate) width: usize,
+    pub(crate) there: usize,
+    pub(crate) range: Range<usize>,
+}
+
+impl PairPanel {
+    /// The lines `[pairs][width]` from columns that stand in lines of `stride` values along k.
+    ///
+    /// # Safety
+    /// AVX512-BF16 and AVX-512BW are there.
+    ///
+    /// # Panics
+    /// Where `data` or `out` is too short.
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    pub(crate) unsafe fn along_k<T: Pairable>(&self, data: &[T], stride: usize, out: &mut [f32]) {
+        let Self { first, width, there, ref range } = *self;
+        assert!(there <= width && out.len() >= range.len().div_ceil(2) * width);
+        assert!(there == 0 || (first + there - 1) * stride + range.end <= data.len());
+        for start in range.clone().step_by(2 * LANES) {
+            let lines = (range.end - start).div_ceil(2).min(LANES);
+            let out = &mut out[(start - range.start) / 2 * width..][..lines * width];
+            for from in (0..width).step_by(LANES) {
+                let mut block = [_mm512_setzero_si512(); LANES];
+                for (column, block) in (from..there).zip(&mut block) {
+                    // SAFETY: the values of the column up to the end of the range are there.
+                    unsafe {
+                        let at = data.as_ptr().add((first + column) * stride + start);
+                        *block = T::side_by_side(at, range.end - start);
+                    }
+                }
+                let mask = mask(width - from);
+                for (line, words) in transposed(block).into_iter().enumerate().take(lines) {
+                    // SAFETY: the line has `width` values, of which the mask leaves out what is past the last.
+                    unsafe {
+                        let at = out.as_mut_ptr().add(line * width + from);
+                        _mm512_mask_storeu_ps(at, mask, _mm512_castsi512_ps(words));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same from lines of `stride` values along the columns.
+    ///
+    /// # Safety
+    /// AVX512-BF16 and AVX-512BW are there.
+    ///
+    /// # Panics
+    /// Where `data` or `out` is too short.
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    pub(crate) unsafe fn along_columns<T: Pairable>(
+        &self,
+        data: &[T],
+        stride: usize,
+        out: &mut [f32],
+    ) {
+        let Self { first, width, there, ref range } = *self;
+        assert!(there <= width && out.len() >= range.len().div_ceil(2) * width);
+        assert!(range.is_empty() || (range.end - 1) * stride + first + there <= data.len());
+        for (line, place) in range.clone().step_by(2).enumerate() {
+            for from in (0..width).step_by(LANES) {
+                let count = there.saturating_sub(from);
+                let second = if place + 1 < range.end { count } else { 0 };
+                let at = data.as_ptr().wrapping_add(place * stride + first + from);
+                // SAFETY: so many values of both lines are there, and of the panel's line what the mask leaves.
+                unsafe {
+                    let words =
+                        T::one_above_other(at, at.wrapping_add(stride), [count, second]);
+                    let at = out.as_mut_ptr().add(line * width + from);
+                    _mm512_mask_storeu_ps(at, mask(width - from), _mm512_castsi512_ps(words));
+                }
+            }
+        }
+    }
+}
+
+/// Rows and columns of 16 x 16 words exchanged.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transposed(rows: [__m512i; LANES]) -> [__m512i; LANES] {
+    let mut out = rows;
+    // Words of two rows, then pairs of words, then quarters of registers, twice.
+    for at in 0..8 {
+        let (a, b) = (rows[2 * at], rows[2 * at + 1]);
+        (out[2 * at], out[2 * at + 1]) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    }
+    let words = out;
+    for at in 0..4 {
+        for half in 0..2 {
+            let (a, b) = (words[4 * at + half], words[4 * at + 2 + half]);
+            out[4 * at + 2 * half] = _mm512_unpacklo_epi64(a, b);
+            out[4 * at + 2 * half + 1] = _mm512_unpackhi_epi64(a, b);
+        }
+    }
+    // Register 4 r + c has column c of each quarter of rows 4 r to 4 r + 3.
+    let quarters = out;
+    for column in 0..4 {
+        let [a, b, c, d] = [0, 4, 8, 12].map(|at| quarters[at + column]);
+        let (even_ab, odd_ab) =
+            (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
+        let (even_cd, odd_cd) =
+            (_mm512_shuffle_i32x4::<0x88>(c, d), _mm512_shuffle_i32x4::<0xdd>(c, d));
+        out[column] = _mm512_shuffle_i32x4::<0x88>(even_ab, even_cd);
+        out[column + 4] = _mm512_shuffle_i32x4::<0x88>(odd_ab, odd_cd);
+        out[column + 8] = _mm512_shuffle_i32x4::<0xdd>(even_ab, even_cd);
+        out[column + 12] = _mm512_shuffle_i32x4::<0xdd>(odd_ab, odd_cd);
+    }
+    out
+}
