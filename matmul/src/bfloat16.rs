@@ -68,7 +68,7 @@ pub(crate) fn rounded(x: f32) -> u32 {
 
 /// A value that a matrix consists of.
 #[cfg(target_arch = "x86_64")]
-pub(crate) trait Value: Wide + super::kernel::pairs::Pairable {}
+pub(crate) trait Value: Wide + super::kernel::packing::Packable<2> {}
 
 /// A value that a matrix consists of.
 #[cfg(not(target_arch = "x86_64"))]

@@ -5,9 +5,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+#[cfg(target_arch = "x86_64")]
+use super::InstructionSet;
 use super::bfloat16::{Form, Value, rounded};
 #[cfg(target_arch = "x86_64")]
-use super::kernel::pairs::PairPanel;
+use super::kernel::packing::{InputLines, PanelPart};
 use super::{Blocks, Matrix, Right, vectorized};
 
 /// Places along k, and columns, that are transposed or rounded at a time.
@@ -62,7 +64,7 @@ pub(super) fn left(
     let fill = |(panel, out): (usize, &mut [f32])| {
         let rows = panels.rows(panel);
         let panel = Panel { first: rows.start, width: rows.len(), range: 0..depth, form };
-        panel.of_matrix(matrix, out);
+        panel.of_singles(matrix, out);
     };
     let high = panels.most() * lines;
     let (highest, others) = out[..needed].split_at_mut(panels.highest() * high);
@@ -87,7 +89,7 @@ pub(super) fn right(
 ) {
     let panel = Panel { first, width, range, form };
     match right {
-        Right::Plain(matrix) | Right::Rounded(matrix) => panel.of_matrix(matrix, out),
+        Right::Plain(matrix) | Right::Rounded(matrix) => panel.of_singles(matrix, out),
         Right::Half(matrix) => panel.of_matrix(matrix, out),
         Right::Blocks(blocks) => panel.fill(blocks, out),
         Right::Packed(_) | Right::Quantized(_) => unreachable!("it is in panels"),
@@ -155,10 +157,22 @@ struct Panel {
 }
 
 impl Panel {
+    fn of_singles(&self, matrix: Matrix<'_>, out: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if self.form == Form::Single && InstructionSet::in_use() == InstructionSet::Avx512 {
+            let (part, lines) = self.in_registers(matrix);
+            // SAFETY: the processor has the instructions of the set in use.
+            return unsafe { part.singles(matrix.data, lines, out) };
+        }
+        self.of_matrix(matrix, out);
+    }
+
     fn of_matrix<T: Value>(&self, matrix: Matrix<'_, T>, out: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
         if self.form == Form::Pairs {
-            return self.pairs(matrix, out);
+            let (part, lines) = self.in_registers(matrix);
+            // SAFETY: panels are of this form where the processor has the instructions.
+            return unsafe { part.pairs(matrix.data, lines, out) };
         }
         self.fill(matrix, out);
     }
@@ -233,19 +247,16 @@ impl Panel {
         }
     }
 
-    /// In pairs.
+    /// The part of the panel that is filled in registers, and how the matrix stands.
     #[cfg(target_arch = "x86_64")]
-    fn pairs<T: Value>(&self, matrix: Matrix<'_, T>, out: &mut [f32]) {
+    fn in_registers<T>(&self, matrix: Matrix<'_, T>) -> (PanelPart, InputLines) {
         let there = self.width.min(matrix.columns - self.first);
-        let panel =
-            PairPanel { first: self.first, width: self.width, there, range: self.range.clone() };
-        // SAFETY: panels are of this form where the processor has the instructions.
-        unsafe {
-            match matrix.are_along_k() {
-                true => panel.along_k(matrix.data, matrix.column_stride, out),
-                false => panel.along_columns(matrix.data, matrix.row_stride, out),
-            }
-        }
+        let range = self.range.clone();
+        let lines = match matrix.column_stride {
+            1 => InputLines::AlongColumns(matrix.row_stride),
+            stride => InputLines::AlongK(stride),
+        };
+        (PanelPart { first: self.first, width: self.width, there, range }, lines)
     }
 }
 

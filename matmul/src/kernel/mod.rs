@@ -11,7 +11,7 @@ mod emulated;
 pub(super) mod imported;
 pub(super) mod integers;
 #[cfg(target_arch = "x86_64")]
-pub(super) mod pairs;
+pub(super) mod packing;
 mod registers;
 
 use std::marker::PhantomData;

@@ -1,8 +1,8 @@
-//! Panels of pairs of bfloat16 by AVX512-BF16: rounded, paired and transposed in registers.
+//! Panels by AVX-512, transposed in registers: of f32, and of pairs of bfloat16, which AVX512-BF16 rounds.
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, __mmask16, __mmask32, _mm512_castsi512_ps, _mm512_cvtne2ps_pbh,
-    _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_ps,
+    __m512, __m512bh, __m512i, __mmask16, __mmask32, _mm512_castps_si512, _mm512_castsi512_ps,
+    _mm512_cvtne2ps_pbh, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_ps,
     _mm512_permutex2var_epi16, _mm512_permutexvar_epi16, _mm512_setzero_si512,
     _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
     _mm512_unpacklo_epi64,
@@ -14,20 +14,19 @@ use half::bf16;
 /// Values of a register, and lines that are transposed at a time.
 const LANES: usize = 16;
 
-/// A value that is rounded to bfloat16 if it is not of that.
-pub(crate) trait Pairable: Copy {
-    /// The first `count` of 32 values side by side as 16 pairs; the others are zero.
+/// A value that a panel is made of, whose words hold `PLACES` places along k each: a value, or a pair of bfloat16.
+pub(crate) trait Packable<const PLACES: usize>: Copy {
+    /// The first `count` values side by side as 16 words; the others are zero.
     ///
     /// # Safety
-    /// AVX512-BF16 and AVX-512BW are there, and so many values at `at`.
-    unsafe fn side_by_side(at: *const Self, count: usize) -> __m512i;
+    /// AVX-512 F and BW, and for pairs BF16, are there, and so many values at `at`.
+    unsafe fn words(at: *const Self, count: usize) -> __m512i;
 
-    /// The first `count` of 16 values at each of two places in pairs; the others are zero.
+    /// A word of each of 16 columns, of values at one place and, in pairs, at the next: the first `count` of each.
     ///
     /// # Safety
     /// As above, of both places.
-    unsafe fn one_above_other(first: *const Self, second: *const Self, count: [usize; 2])
-    -> __m512i;
+    unsafe fn columns(first: *const Self, next: *const Self, count: [usize; 2]) -> __m512i;
 }
 
 /// A mask of the first `count` of 16.
@@ -55,10 +54,26 @@ fn rounded(low: __m512, high: __m512) -> __m512i {
     unsafe { std::mem::transmute::<__m512bh, __m512i>(rounded) }
 }
 
-impl Pairable for f32 {
+impl Packable<1> for f32 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn words(at: *const Self, count: usize) -> __m512i {
+        // SAFETY: as the caller promises; addresses behind a mask of zero are not touched.
+        unsafe { _mm512_castps_si512(_mm512_maskz_loadu_ps(mask(count), at)) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn columns(first: *const Self, _: *const Self, count: [usize; 2]) -> __m512i {
+        // SAFETY: as above.
+        unsafe { <Self as Packable<1>>::words(first, count[0]) }
+    }
+}
+
+impl Packable<2> for f32 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn side_by_side(at: *const Self, count: usize) -> __m512i {
+    unsafe fn words(at: *const Self, count: usize) -> __m512i {
         // SAFETY: as the caller promises; addresses behind a mask of zero are not touched.
         unsafe {
             let low = _mm512_maskz_loadu_ps(mask(count), at);
@@ -69,16 +84,12 @@ impl Pairable for f32 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn one_above_other(
-        first: *const Self,
-        second: *const Self,
-        count: [usize; 2],
-    ) -> __m512i {
+    unsafe fn columns(first: *const Self, next: *const Self, count: [usize; 2]) -> __m512i {
         // SAFETY: as the caller promises.
         unsafe {
             let both = rounded(
                 _mm512_maskz_loadu_ps(mask(count[0]), first),
-                _mm512_maskz_loadu_ps(mask(count[1]), second),
+                _mm512_maskz_loadu_ps(mask(count[1]), next),
             );
             let places = std::mem::transmute::<[i16; 32], __m512i>(INTERLEAVED);
             _mm512_permutexvar_epi16(places, both)
@@ -86,10 +97,10 @@ impl Pairable for f32 {
     }
 }
 
-impl Pairable for bf16 {
+impl Packable<2> for bf16 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn side_by_side(at: *const Self, count: usize) -> __m512i {
+    unsafe fn words(at: *const Self, count: usize) -> __m512i {
         let mask = if count >= 32 { __mmask32::MAX } else { (1 << count) - 1 };
         // SAFETY: as the caller promises.
         unsafe { _mm512_maskz_loadu_epi16(mask, at.cast()) }
@@ -97,14 +108,10 @@ impl Pairable for bf16 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn one_above_other(
-        first: *const Self,
-        second: *const Self,
-        count: [usize; 2],
-    ) -> __m512i {
+    unsafe fn columns(first: *const Self, next: *const Self, count: [usize; 2]) -> __m512i {
         // SAFETY: as the caller promises.
         unsafe {
-            let [first, second] = [(first, count[0]), (second, count[1])].map(|(at, count)| {
+            let [first, next] = [(first, count[0]), (next, count[1])].map(|(at, count)| {
                 _mm512_maskz_loadu_epi16(__mmask32::from(mask(count)), at.cast())
             });
             // Value i of the second register is place 32 + i of both.
@@ -113,47 +120,105 @@ impl Pairable for bf16 {
                 *place += if *place >= 16 { 16 } else { 0 };
             }
             let places = std::mem::transmute::<[i16; 32], __m512i>(places);
-            _mm512_permutex2var_epi16(first, places, second)
+            _mm512_permutex2var_epi16(first, places, next)
         }
     }
 }
 
 /// The columns `first..first + width` of an operand `[k, n]`, of which so many are `there`, for the places `range` along
-/// k; the first of them is the first of a pair.
-pub(crate) struct PairPanel {
+/// k, which in pairs begin with the first of one.
+pub(crate) struct PanelPart {
     pub(crate) first: usize,
     pub(crate) width: usize,
     pub(crate) there: usize,
     pub(crate) range: Range<usize>,
 }
 
-impl PairPanel {
-    /// The lines `[pairs][width]` from columns that stand in lines of `stride` values along k.
+/// How an operand's values stand in memory, in lines of so many.
+#[derive(Clone, Copy)]
+pub(crate) enum InputLines {
+    AlongK(usize),
+    AlongColumns(usize),
+}
+
+impl PanelPart {
+    /// The panel's lines of f32, from lines along k or along the columns.
     ///
     /// # Safety
-    /// AVX512-BF16 and AVX-512BW are there.
+    /// AVX-512 F and BW are there.
     ///
     /// # Panics
     /// Where `data` or `out` is too short.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(crate) unsafe fn singles(&self, data: &[f32], lines: InputLines, out: &mut [f32]) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match lines {
+                InputLines::AlongK(stride) => self.along_k::<f32, 1>(data, stride, out),
+                InputLines::AlongColumns(stride) => {
+                    self.along_columns::<f32, 1>(data, stride, out);
+                }
+            }
+        }
+    }
+
+    /// The same of pairs of bfloat16.
+    ///
+    /// # Safety
+    /// AVX-512 F, BW and BF16 are there.
+    ///
+    /// # Panics
+    /// See [`Self::singles`].
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    pub(crate) unsafe fn along_k<T: Pairable>(&self, data: &[T], stride: usize, out: &mut [f32]) {
+    pub(crate) unsafe fn pairs<T: Packable<2>>(
+        &self,
+        data: &[T],
+        lines: InputLines,
+        out: &mut [f32],
+    ) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match lines {
+                InputLines::AlongK(stride) => self.along_k(data, stride, out),
+                InputLines::AlongColumns(stride) => self.along_columns(data, stride, out),
+            }
+        }
+    }
+
+    /// The words `[lines][width]` of columns that stand in lines of `stride` values along k.
+    ///
+    /// # Safety
+    /// Inlined where AVX-512 F and BW, and for pairs BF16, are there.
+    ///
+    /// # Panics
+    /// Where `data` or `out` is too short.
+    #[inline(always)]
+    unsafe fn along_k<T: Packable<P>, const P: usize>(
+        &self,
+        data: &[T],
+        stride: usize,
+        out: &mut [f32],
+    ) {
         let Self { first, width, there, ref range } = *self;
-        assert!(there <= width && out.len() >= range.len().div_ceil(2) * width);
+        assert!(there <= width && out.len() >= range.len().div_ceil(P) * width);
         assert!(there == 0 || (first + there - 1) * stride + range.end <= data.len());
-        for start in range.clone().step_by(2 * LANES) {
-            let lines = (range.end - start).div_ceil(2).min(LANES);
-            let out = &mut out[(start - range.start) / 2 * width..][..lines * width];
+        for start in range.clone().step_by(P * LANES) {
+            let lines = (range.end - start).div_ceil(P).min(LANES);
+            let out = &mut out[(start - range.start) / P * width..][..lines * width];
             for from in (0..width).step_by(LANES) {
-                let mut block = [_mm512_setzero_si512(); LANES];
+                // SAFETY: the caller has the instructions.
+                let mut block = unsafe { [_mm512_setzero_si512(); LANES] };
                 for (column, block) in (from..there).zip(&mut block) {
                     // SAFETY: the values of the column up to the end of the range are there.
                     unsafe {
                         let at = data.as_ptr().add((first + column) * stride + start);
-                        *block = T::side_by_side(at, range.end - start);
+                        *block = T::words(at, range.end - start);
                     }
                 }
                 let mask = mask(width - from);
-                for (line, words) in transposed(block).into_iter().enumerate().take(lines) {
+                // SAFETY: as above.
+                let block = unsafe { transposed(block) };
+                for (line, words) in block.into_iter().enumerate().take(lines) {
                     // SAFETY: the line has `width` values, of which the mask leaves out what is past the last.
                     unsafe {
                         let at = out.as_mut_ptr().add(line * width + from);
@@ -167,29 +232,28 @@ impl PairPanel {
     /// The same from lines of `stride` values along the columns.
     ///
     /// # Safety
-    /// AVX512-BF16 and AVX-512BW are there.
+    /// See [`Self::along_k`].
     ///
     /// # Panics
     /// Where `data` or `out` is too short.
-    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    pub(crate) unsafe fn along_columns<T: Pairable>(
+    #[inline(always)]
+    unsafe fn along_columns<T: Packable<P>, const P: usize>(
         &self,
         data: &[T],
         stride: usize,
         out: &mut [f32],
     ) {
         let Self { first, width, there, ref range } = *self;
-        assert!(there <= width && out.len() >= range.len().div_ceil(2) * width);
+        assert!(there <= width && out.len() >= range.len().div_ceil(P) * width);
         assert!(range.is_empty() || (range.end - 1) * stride + first + there <= data.len());
-        for (line, place) in range.clone().step_by(2).enumerate() {
+        for (line, place) in range.clone().step_by(P).enumerate() {
             for from in (0..width).step_by(LANES) {
                 let count = there.saturating_sub(from);
-                let second = if place + 1 < range.end { count } else { 0 };
+                let next = if place + 1 < range.end { count } else { 0 };
                 let at = data.as_ptr().wrapping_add(place * stride + first + from);
                 // SAFETY: so many values of both lines are there, and of the panel's line what the mask leaves.
                 unsafe {
-                    let words =
-                        T::one_above_other(at, at.wrapping_add(stride), [count, second]);
+                    let words = T::columns(at, at.wrapping_add(stride), [count, next]);
                     let at = out.as_mut_ptr().add(line * width + from);
                     _mm512_mask_storeu_ps(at, mask(width - from), _mm512_castsi512_ps(words));
                 }
