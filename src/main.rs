@@ -2,13 +2,9 @@
 
 use tealight::system::budget::Counting;
 
-#[cfg(target_env = "musl")]
+/// mimalloc: the system's allocator takes a quarter of the time of `grade`, and far more where it is musl's.
 #[global_allocator]
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
-
-#[cfg(not(target_env = "musl"))]
-#[global_allocator]
-static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
 
 fn main() -> std::process::ExitCode {
     tealight::system::budget::quiet_panics();

@@ -1,4 +1,4 @@
-//! `--rollout-dtype int8`: what samples is another model, and its samples are weighted for that.
+//! `--rollout-dtype`: what samples is another model, and its samples are weighted for that.
 
 use std::path::Path;
 
@@ -29,10 +29,17 @@ fn train(output: &Path, more: &str) {
 
 #[test]
 fn rounded_samples_are_near_and_the_same_in_every_batch() {
+    // bfloat16 has as many bits as 8-bit integers with a scale, and rounds less where values differ in size.
+    check_samples(RolloutDtype::Int8, 1e-4..0.03);
+    check_samples(RolloutDtype::Bfloat16, 1e-5..0.01);
+}
+
+/// Holds the mean difference of log-probabilities, in nats a token, against a range.
+fn check_samples(dtype: RolloutDtype, range: std::ops::Range<f32>) {
     let base = Pretrained::load("countdown", Default::default(), &candle_core::Device::Cpu);
     let base = base.expect("the embedded model");
     let policy = Policy::new(&base.architecture, &base.weights).expect("a policy");
-    let rounded = policy.decoder().prepacked(Some(RolloutDtype::Int8)).expect("rounded");
+    let rounded = policy.decoder().prepacked(Some(dtype)).expect("rounded");
     let prompt = base.tokenizer.encode_completion("3 5 7 2 = 24").expect("tokens");
     let params = SamplingParams {
         temperature: 1.0,
@@ -62,7 +69,7 @@ fn rounded_samples_are_near_and_the_same_in_every_batch() {
     let sampled_logp: Vec<f32> = all.iter().flat_map(|found| found.logp.clone()).collect();
     let mean =
         own.iter().zip(&sampled_logp).map(|(a, b)| (a - b).abs()).sum::<f32>() / own.len() as f32;
-    assert!(mean > 1e-4 && mean < 0.03, "{mean} nats a token");
+    assert!(range.contains(&mean), "{dtype:?}: {mean} nats a token");
 }
 
 #[test]
@@ -103,6 +110,11 @@ fn rollout_dtype_is_recorded_and_refused_where_without_effect() {
     let stderr = ok(&[&["eval", "--rollout-dtype", "int8"][..], &small].concat());
     assert!(stderr.contains("sampled from in int8 (another model)"), "{stderr}");
     assert_eq!(json(format!("{output}/results.json"))["model"], "countdown (int8)");
+    let half = folder.path("half");
+    let small = [&small[..5], &["--output", &half]].concat();
+    let stderr = ok(&[&["eval", "--rollout-dtype", "bfloat16"][..], &small].concat());
+    assert!(stderr.contains("sampled from in bfloat16 (another model)"), "{stderr}");
+    assert_eq!(json(format!("{half}/results.json"))["model"], "countdown (bfloat16)");
     let out = folder.path("out");
     for (command, why) in [
         (vec!["sft", "--output", &out], "with the model itself"),

@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use tealight_matmul::{InstructionSet, VARIABLE};
 
 /// The files of the runs: the training of all weights and of an adapter from samples in 8 bits, with their optimizers'
-/// states; an evaluation's samples; the adapter merged.
-const FILES: [(&str, &str); 6] = [
+/// states; an evaluation's samples; the adapter merged; the training of all weights in bfloat16.
+const FILES: [(&str, &str); 7] = [
     (
         "run/final/model.safetensors",
         "fe6f379f92b3a694a53eb95f35e03615c74922536f63ac828cd18665430e3138",
@@ -34,15 +34,21 @@ const FILES: [(&str, &str); 6] = [
         "merged/model.safetensors",
         "0e5cfc418e5283682364c92b02f28aa6c80c92a8b3eddbfff01f6511ad433aff",
     ),
+    (
+        "half/final/model.safetensors",
+        "fe2f0cdb27b6da3b572d2ac867001f44ee38846c6f778dc17dbe332392091c64",
+    ),
 ];
 
-const COMMANDS: [&str; 4] = [
+const COMMANDS: [&str; 5] = [
     "train --objective kl-full:0.1 --max-steps 4 --prompts-per-step 4 --num-generations 4 --max-samples 16 \
      --learning-rate 1e-3 --quiet --output run",
     "train --objective js --use-peft --max-steps 2 --prompts-per-step 4 --num-generations 4 --max-samples 16 \
      --learning-rate 1e-3 --rollout-dtype int8 --quiet --output adapter",
     "eval --model run/final --max-samples 8 -n 8 -k 1,8 --quiet --output eval",
     "export --model adapter/final --merge --output merged",
+    "train --dtype bfloat16 --objective kl-full:0.1 --max-steps 4 --prompts-per-step 4 --num-generations 4 \
+     --max-samples 16 --learning-rate 1e-3 --quiet --output half",
 ];
 
 fn run_all(set: InstructionSet, folder: &Path) {

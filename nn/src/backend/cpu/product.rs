@@ -236,14 +236,17 @@ impl Cpu {
             return Ok(weight.clone());
         }
         let packed = with_weight(weight, |weight| {
-            let right = match weight.transposed() {
-                Right::Plain(values) => right_like(in_half, values),
-                right => right,
-            };
-            Ok(Packed::within(right, |count| self.pool.take_fixed(count)))
+            Ok(match weight.transposed() {
+                // Gradients are of the weights' sizes, and use the same memory in turn.
+                Right::Plain(values) if !in_half => {
+                    let packed = Packed::within(values, |count| self.pool.take_fixed(count));
+                    PooledPacked::new(packed, self.pool.clone())
+                }
+                Right::Plain(values) => PooledPacked::unpooled(Packed::new(Right::Rounded(values))),
+                half => PooledPacked::unpooled(Packed::new(half)),
+            })
         })?;
-        let packed = Arc::new(PooledPacked::new(packed, self.pool.clone()));
-        Ok(Parameter { prepacked: Some(Prepacked::Cpu(packed)), ..weight.clone() })
+        Ok(Parameter { prepacked: Some(Prepacked::Cpu(Arc::new(packed))), ..weight.clone() })
     }
 }
 
