@@ -1,4 +1,4 @@
-//! Matrix products in f32, the same bits on every processor.
+//! Matrix products in f32, bfloat16 and 8 bits, the same bits on every processor.
 //!
 //! A product is `out[m, n] = sum over k of left[m, k] right[k, n]`. Operands are packed into panels, the
 //! right one perhaps long before ([`Packed`]: weights that many products share). Every element of the result
