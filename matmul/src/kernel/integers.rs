@@ -1,14 +1,12 @@
 //! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI, AVX-VNNI or ARM, by AVX2's products of 16
 //! bits, or by loops. All come to the same bits.
 
-#[cfg(target_arch = "x86_64")]
-mod avx_vnni;
 #[cfg(target_arch = "aarch64")]
 mod dot;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod tile;
 #[cfg(target_arch = "x86_64")]
-mod pairs;
-#[cfg(target_arch = "x86_64")]
-mod vnni;
+mod x86;
 
 use super::Target;
 use crate::InstructionSet;
@@ -165,13 +163,13 @@ impl Level for i8 {
             IntegerKernel::Vnni => {
                 tile.check();
                 // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { vnni::tile(tile, adds, at, target) };
+                unsafe { x86::vnni::tile(tile, adds, at, target) };
             }
             #[cfg(target_arch = "x86_64")]
             IntegerKernel::AvxVnni => {
                 tile.check();
                 // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { avx_vnni::vex::tile(tile, adds, at, target) };
+                unsafe { x86::avx_vnni::tile(tile, adds, at, target) };
             }
             #[cfg(target_arch = "aarch64")]
             IntegerKernel::Dot => {
@@ -197,7 +195,7 @@ impl Level for i16 {
             IntegerKernel::Pairs => {
                 tile.check();
                 // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { pairs::tile(tile, adds, at, target) };
+                unsafe { x86::pairs::tile(tile, adds, at, target) };
             }
             _ => crate::vectorized(
                 #[inline(always)]
@@ -301,7 +299,7 @@ mod tests {
             check_tile::<i8>(layout, |tile, adds, at, target| {
                 tile.check();
                 // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { avx_vnni::evex::tile(tile, adds, at, target) };
+                unsafe { x86::avx_vnni_512::tile(tile, adds, at, target) };
             });
         }
     }
