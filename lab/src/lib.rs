@@ -16,7 +16,6 @@ mod descent;
 mod exact;
 pub mod fixed_mu;
 mod group_claim;
-pub mod interference;
 mod measure;
 mod member;
 pub mod mismatch;
@@ -26,8 +25,6 @@ pub mod sampled;
 mod set_claim;
 pub mod sweep;
 pub mod tables;
-mod teacher;
-mod teacher_claim;
 mod update;
 mod world;
 
@@ -41,7 +38,6 @@ pub use descent::Descent;
 pub use exact::Setting;
 pub use measure::{KS, Measures};
 pub use member::Family;
-pub use teacher::COPIED;
 pub use world::{WALKS, WORLDS, World};
 
 /// Largest relative difference between an expected gradient and its claim.
@@ -58,7 +54,7 @@ const MOST_ENUMERATED: usize = 17;
 pub fn self_check(plan: &Plan, name: &str) -> Result<String> {
     let (uncut, is_cut) = without_cut(plan);
     let plan = &uncut;
-    let (world, group) = (World::ends(3), plan.smallest_group());
+    let (world, group) = (World::ends(3), plan.rule.smallest_group());
     let mut message = if group > 2
         && multisets::sees_classes_alone(plan)
         && group <= MOST_ENUMERATED

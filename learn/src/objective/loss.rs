@@ -97,10 +97,7 @@ impl Plan {
 
     /// The regulariser that compares next-token distributions with the base's, if there is one.
     pub fn vocabulary_regulariser(&self) -> Option<&Regulariser> {
-        let is_full = |regulariser: &&Regulariser| {
-            matches!(regulariser.estimator, Estimator::Full | Estimator::Held)
-        };
-        self.regulariser().filter(is_full)
+        self.regulariser().filter(|regulariser| regulariser.estimator == Estimator::Full)
     }
 
     /// The full-vocabulary terms of the loss.

@@ -23,8 +23,6 @@ pub(super) struct TokenBatch {
     pub(super) sequences: Vec<Sequence>,
     /// The base's distributions at every completion's tokens, where the loss compares with them and this rank has them.
     pub(super) base: Option<Vec<Distributions>>,
-    /// The completions as the teacher of self-distillation sees them, where there is one.
-    pub(super) teacher: Option<Vec<Sequence>>,
     /// The completions of each mini-batch, one optimizer step each.
     pub(super) mini_batches: Vec<Range<usize>>,
     columns: Columns,
@@ -45,8 +43,6 @@ impl TokenBatch {
     /// The batch of a step.
     pub(super) fn new(plan: &Plan, scored: ScoredGroups, settings: &BatchSettings) -> Self {
         let ScoredGroups { offsets, groups, stats, counts, behavior_logp, deferral, .. } = scored;
-        let (teacher, is_shown) =
-            scored.teacher.map(|rows| (rows.sequences, rows.is_shown)).unzip();
         let mut advantage = offsets.spread(&advantages(plan, &stats).concat());
         let betas = stats.iter().map(|stats| stats.beta);
         if let Some(costs) = &scored.costs {
@@ -78,14 +74,10 @@ impl TokenBatch {
             simko: plan.simko.filter(|_| deferral.entropy),
         };
         let beta = groups.iter().zip(betas);
-        let mut beta: Vec<f64> = beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect();
-        for (beta, is_shown) in beta.iter_mut().zip(is_shown.iter().flatten()) {
-            *beta = if *is_shown { *beta } else { 0.0 };
-        }
+        let beta: Vec<f64> = beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect();
         Self {
             sequences: scored.sequences,
             base: scored.base,
-            teacher,
             mini_batches,
             columns: Columns {
                 beta,
@@ -259,7 +251,6 @@ mod tests {
             behavior_logp: (1..=8).map(|token| -0.25 * token as f32).collect(),
             base_logp: None,
             base: None,
-            teacher: None,
             importance: None,
             costs: None,
             entropy: None,

@@ -67,7 +67,7 @@ impl RlvrConfig {
         if settings.num_generations < 2 && plan.is_on_policy() && needs_group {
             bail!("num-generations must be at least 2: a group of one has no baseline");
         }
-        let smallest = plan.smallest_group();
+        let smallest = plan.rule.smallest_group();
         if plan.is_on_policy() && settings.num_generations < smallest {
             bail!(
                 "objective `{}`: it needs at least {smallest} --num-generations, not {}",
@@ -134,7 +134,7 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
         Anchor::Target(matching) => matching.target == target::Target::Tilted,
         Anchor::Base(regulariser) => {
             regulariser.divergence == Divergence::ReverseKl
-                && !matches!(regulariser.estimator, Estimator::K3 | Estimator::Held)
+                && regulariser.estimator != Estimator::K3
                 // MARA's optimum is another.
                 && plan.rule == AdvantageEstimator::Plain
         }
@@ -153,5 +153,5 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
 pub fn reads_base(config: &RlvrConfig, plan: &Plan) -> bool {
     let settings = &config.settings;
     let logs = settings.log_kl != LogKl::Off || settings.log_divergences > 0;
-    plan.needs_reference() || plan.teaches_by_base() || (plan.is_on_policy() && logs)
+    plan.needs_reference() || (plan.is_on_policy() && logs)
 }

@@ -30,8 +30,7 @@ pub(super) fn compare_with_base(
     }
     let scorer = run.scorer();
     if run.plan.needs_reference() || run.config.settings.log_kl == LogKl::All {
-        let compared = run.plan.vocabulary_regulariser().filter(|r| r.teacher.is_none());
-        let scores = match compared {
+        let scores = match run.plan.vocabulary_regulariser() {
             Some(_) if run.ranks.size() == 1 => scorer.base_distributions(sequences)?,
             _ => BaseScores { logp: scorer.base_logp(sequences)?, distributions: None },
         };

@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | `source`, `rollouts`, `ahead` | prompts | `Rollouts`: judged groups |
 //! | `scored` (with `scorer`, `kl`, `pstar`, `history`) | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
-//! | (and `demonstrations`) | `Rollouts` | what a teacher sees |
 //! | `batch` | `ScoredGroups` | `TokenBatch`: flat columns of advantages and weights |
 //! | `deferred` | `TokenBatch` and the outputs of a pass | `MicroBatch`: what the loss reads |
 //! | `gradients` (with `loss_tensors`, `rehearsal`) | `MicroBatch` | the gradient of one update |
@@ -18,7 +17,6 @@ mod batch;
 mod columns;
 mod config;
 mod deferred;
-mod demonstrations;
 mod gradients;
 mod health;
 mod history;

@@ -7,7 +7,6 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 
 use super::deferred::Deferral;
-use super::demonstrations::{self, TeacherRows};
 use super::history;
 use super::kl;
 use super::metrics::Metrics;
@@ -42,8 +41,6 @@ pub(super) struct ScoredGroups {
     pub(super) base_logp: Option<Vec<f32>>,
     /// The base's distributions, where the loss compares with them and this rank has them all.
     pub(super) base: Option<Vec<Distributions>>,
-    /// The rows of self-distillation's teacher, whose distributions take the place of the base's.
-    pub(super) teacher: Option<TeacherRows>,
     /// Importance weights of the tokens, where another model sampled.
     pub(super) importance: Option<Vec<f64>>,
     /// The regulariser's cost at every position, where it enters advantages of earlier tokens.
@@ -78,8 +75,6 @@ pub(super) fn score(
         Some(BaseScores { logp, distributions }) => (Some(logp), distributions),
         None => (None, None),
     };
-    let teacher = demonstrations::rows(run, groups, &sequences, step)?;
-    metrics.demonstrated = teacher.as_ref().map(TeacherRows::share);
     if pstar::logs_divergences(run, step) {
         let columns = LoggedColumns {
             sequences: &sequences,
@@ -120,7 +115,6 @@ pub(super) fn score(
         behavior_logp,
         base_logp,
         base,
-        teacher,
         importance,
         costs,
         entropy,

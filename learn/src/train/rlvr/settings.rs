@@ -98,11 +98,6 @@ pub struct Settings {
     /// Take the base's completions from this directory, made by `tealight presample`.
     #[arg(long, help_heading = "Objective")]
     pub presamples: Option<PathBuf>,
-    /// Prompt of the teacher of self-distillation, a template with {{ prompt }} and {{ solution }}. Default: the
-    /// solution as a worked example before the prompt, and in a chat below the last question.
-    #[arg(long, value_name = "TEMPLATE", help_heading = "Objective")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub demonstration_template: Option<String>,
     /// Override the objective's threshold for rehearsal: a prompt is rehearsed if at least this share of the base's
     /// samples is correct (DPH-RL's D_pef).
     #[arg(long, add = at_least(0.0).at_most(1.0), help_heading = "Objective")]

@@ -3,7 +3,6 @@
 use anyhow::{Context, Result};
 
 use super::batch::{BatchSettings, TokenBatch};
-use super::demonstrations;
 use super::gradients::gradients;
 use super::metrics::Metrics;
 use super::pstar::{distances_without_rollouts, logs_divergences};
@@ -67,7 +66,6 @@ pub fn train(
     report: &mut Report<'_>,
 ) -> Result<End> {
     run.check_allocation()?;
-    demonstrations::check(run)?;
     let begin = (state.global_step, state.rounds);
     with_rollouts(run, begin, |source| steps(run, state, optimizer, stop, source, report))
 }
