@@ -20,7 +20,6 @@ mod engine;
 mod evaluation;
 mod exact;
 mod extrapolation;
-mod first_check;
 mod first_use;
 mod fleet;
 mod formats;

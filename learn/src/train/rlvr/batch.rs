@@ -133,13 +133,6 @@ impl TokenBatch {
         self.columns.offsets.span(completions).len()
     }
 
-    /// Log-probabilities of consecutive completions before the step, and under the base.
-    pub(super) fn logp(&self, completions: Range<usize>) -> (&[f32], Option<&[f32]>) {
-        let span = self.columns.offsets.span(completions);
-        let base_logp = self.columns.base_logp.as_ref().map(|logp| &logp[span.clone()]);
-        (&self.columns.behavior_logp[span], base_logp)
-    }
-
     /// The advantage of each completion's first token.
     pub(super) fn first_advantages(&self) -> Vec<f64> {
         first_values(&self.columns.offsets, &self.columns.advantage)

@@ -8,7 +8,7 @@ use super::metrics::Metrics;
 use super::pstar::{distances_without_rollouts, logs_divergences};
 use super::run::Run;
 use super::scored::score;
-use super::self_check::{check_ends, check_start};
+use super::self_check::{check_ends, check_ratio, check_stored};
 use super::source::{Source, with_rollouts};
 use super::update::Update;
 use crate::objective::Gate;
@@ -122,7 +122,7 @@ fn step(
     phase("updating");
     let mut dropout_counter = DropoutCounter::of_step(run.config.seed, step);
     if step == 0 {
-        check_start(run, batch.as_ref(), &mut dropout_counter)?;
+        check_stored(run)?;
     }
     metrics.entropy_bonus = run.plan.entropy.target.map(|_| run.entropy_bonus(state));
     metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
@@ -133,6 +133,9 @@ fn step(
     for update in updates(run, batch.as_ref()) {
         let (gradients, stats) =
             gradients(run, batch.as_ref(), update, state, &mut dropout_counter)?;
+        if step == 0 && update.number == 0 {
+            check_ratio(run, &stats)?;
+        }
         metrics.add(&stats, update);
         stats.advantages.iter().for_each(|(row, advantage)| advantages[*row] = *advantage);
         metrics.grad_norm = f64::NAN;
