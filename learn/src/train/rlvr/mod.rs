@@ -3,7 +3,8 @@
 //! | stage | from | to |
 //! |---|---|---|
 //! | `source`, `rollouts`, `ahead` | prompts | `Rollouts`: judged groups |
-//! | `scored` (with `scorer`, `kl`, `pstar`, `history`) | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
+//! | `scored` (with `scorer`, `history`) | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
+//! | `monitor` | `ScoredGroups` | measures that only the log reads |
 //! | `batch` | `ScoredGroups` | `TokenBatch`: flat columns of advantages and weights |
 //! | `deferred` | `TokenBatch` and the outputs of a pass | `MicroBatch`: what the loss reads |
 //! | `gradients` (with `loss_tensors`, `rehearsal`) | `MicroBatch` | the gradient of one update |
@@ -21,10 +22,9 @@ mod gradients;
 mod health;
 mod history;
 mod identity;
-mod kl;
 mod loss_tensors;
 mod metrics;
-mod pstar;
+mod monitor;
 mod rehearsal;
 mod rewarding;
 mod rollouts;

@@ -84,8 +84,9 @@ impl<'a> Scorer<'a> {
         &self,
         plan: &Plan,
         rows: &[Sequence],
-        base: Option<&[Distributions]>,
+        base: Option<&BaseScores>,
     ) -> Result<Vec<f64>> {
+        let base = base.and_then(|base| base.distributions.as_deref());
         let divergence = self.column(rows, |part, range| {
             let base = base.map(|base| base[range].iter().collect());
             let Some(base) = self.full_vocabulary(plan, part, base)?.base else {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use super::batch::{BatchSettings, TokenBatch};
 use super::gradients::gradients;
 use super::metrics::Metrics;
-use super::pstar::{distances_without_rollouts, logs_divergences};
+use super::monitor;
 use super::run::Run;
 use super::scored::score;
 use super::self_check::{check_ends, check_ratio, check_stored};
@@ -116,8 +116,8 @@ fn step(
     let mut metrics = Metrics::supervised();
     phase("sampling");
     let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
-    if batch.is_none() && logs_divergences(run, step) {
-        metrics.pstar = Some(distances_without_rollouts(run)?);
+    if batch.is_none() {
+        monitor::log_without_rollouts(run, step, &mut metrics)?;
     }
     phase("updating");
     let mut dropout_counter = DropoutCounter::of_step(run.config.seed, step);
@@ -191,6 +191,7 @@ fn sample(
         correction: run.correction,
     };
     let scored = score(run, &rollouts.groups, state, metrics)?;
+    monitor::log_rollouts(run, &rollouts.groups, &scored, state.global_step, metrics)?;
     // After the gate has read those of earlier steps.
     if run.config.settings.prompt_allocation.is_adaptive() || run.plan.gate != Gate::All {
         state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
