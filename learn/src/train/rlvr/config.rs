@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_system::range::SEED;
 
-use super::settings::{Explore, LogKl, RehearsalSamples, Settings};
+use super::settings::{LogKl, Settings};
 use crate::objective::{
     AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
 };
@@ -98,11 +98,11 @@ impl RlvrConfig {
         Ok(text.split(' ').map(word).collect::<Vec<_>>().join(" "))
     }
 
-    /// The settings that override the objective's. Studies give settings to objectives of every kind: those that split
-    /// rollouts, or say what is rehearsed, are left out where the objective does not do it.
+    /// The settings that override the objective's. Studies give settings to objectives of every kind: the one that
+    /// splits rollouts is left out where the objective has none.
     fn overrides(&self) -> PlanPatch {
-        let (settings, plan) = (&self.settings, &self.objective.plan);
-        let (is_on_policy, rehearses) = (plan.is_on_policy(), plan.rehearses());
+        let settings = &self.settings;
+        let is_on_policy = self.objective.plan.is_on_policy();
         PlanPatch {
             baseline: settings.baseline,
             loss_type: settings.loss_type,
@@ -111,14 +111,6 @@ impl RlvrConfig {
             num_iterations: settings.num_iterations,
             beta: settings.beta,
             steps_per_generation: settings.steps_per_generation.filter(|_| is_on_policy),
-            pef_threshold: settings.pef_threshold.filter(|_| rehearses),
-            extra_check: settings.extra_check.filter(|_| rehearses),
-            explore_all: settings.explore.filter(|_| rehearses).map(|it| it == Explore::All),
-            drop_unsolved: settings.drop_unsolved.filter(|_| rehearses),
-            one_sample: settings
-                .rehearsal_samples
-                .filter(|_| rehearses)
-                .map(|it| it == RehearsalSamples::One),
         }
     }
 }
