@@ -140,8 +140,8 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
     Ok(())
 }
 
-/// Whether a run reads the base once it trains: its objective does, or what it logs. Before the first step every run
-/// does, when the policy is the base.
+/// Whether a run reads the base once it trains: its objective does, or what it logs. Stored completions are
+/// compared with it before the first update, when the policy is the base.
 pub fn reads_base(config: &RlvrConfig, plan: &Plan) -> bool {
     let settings = &config.settings;
     let logs = settings.log_kl != LogKl::Off || settings.log_divergences > 0;
