@@ -1,4 +1,4 @@
-//! What must hold before the first update of a run, checked in every run by numbers that its first step computes anyway.
+//! What must hold before the first update of a run, checked in every run by numbers that its first step has anyway.
 
 use anyhow::{Result, bail};
 
