@@ -35,7 +35,6 @@ mod richness;
 pub mod rules;
 mod sample;
 mod sample_line;
-pub mod self_check;
 #[cfg(test)]
 mod simulated;
 pub mod store;

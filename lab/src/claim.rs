@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
 use super::world::EARLIER;
-use super::{Class, Table, World, group_claim, set_claim, teacher_claim};
+use super::{Class, Table, World, group_claim, set_claim};
 use tealight_learn::objective::target::Target;
 use tealight_learn::objective::{
     AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, Gate, GroupStats,
@@ -45,13 +45,6 @@ pub fn claimed_gradient(
                     Estimator::Full => {
                         position_divergence(world, table, regulariser.divergence, false)?
                     }
-                    Estimator::Held => match regulariser.teacher {
-                        None => position_divergence(world, table, regulariser.divergence, true)?,
-                        Some(teacher) => {
-                            let divergence = regulariser.divergence;
-                            teacher_claim::cost(world, table, divergence, teacher, group)?
-                        }
-                    },
                     Estimator::K2 => sequence_divergence(world, table, Divergence::ReverseKl)?,
                     Estimator::K3 => {
                         position_divergence(world, table, Divergence::ForwardKl, true)?

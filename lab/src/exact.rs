@@ -4,7 +4,6 @@
 use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
-use super::teacher::{self, Lesson};
 use super::world::EARLIER;
 use super::{Class, Table, World};
 use tealight_learn::objective::{
@@ -26,8 +25,6 @@ pub struct Setting<'a> {
     pub(super) base_logp: Tensor,
     /// The base's next-token distribution at every token's position, `[X Y L, V]`.
     pub(super) base_next: Tensor,
-    /// Samples of a group, where what a teacher is shown depends on it; none for infinitely many.
-    pub(super) group: Option<usize>,
 }
 
 impl<'a> Setting<'a> {
@@ -53,13 +50,7 @@ impl<'a> Setting<'a> {
     pub(super) fn unchecked(world: &'a World, plan: &'a Plan) -> Result<Self> {
         let base = Table::base(world, Class::Full)?;
         let (base_logp, base_next) = (base.token_logp()?.detach(), base.next_logp()?.detach());
-        Ok(Self { world, plan, base_logp, base_next, group: None })
-    }
-
-    /// The demonstrations of the plan's teacher; none where it has no teacher.
-    pub(super) fn lessons(&self, stats: &[GroupStats]) -> Result<Vec<Lesson>> {
-        let Some(teacher) = self.plan.teacher() else { return Ok(Vec::new()) };
-        teacher::lessons(self.world, teacher, stats, self.group)
+        Ok(Self { world, plan, base_logp, base_next })
     }
 
     /// The statistics of all outputs of every prompt, with their probabilities.
@@ -135,7 +126,6 @@ impl<'a> Setting<'a> {
             completions: &Completions::new(vec![length; rows], &Device::Cpu)?,
             policy: (&logp, &next),
             base: (&self.base_logp.flatten_all()?, &self.base_next),
-            lessons: &self.lessons(stats)?,
             advantage,
             weight,
         };
@@ -267,8 +257,6 @@ pub(super) struct Terms<'a> {
     pub(super) policy: (&'a Tensor, &'a Tensor),
     /// The same of the base.
     pub(super) base: (&'a Tensor, &'a Tensor),
-    /// The demonstrations of the plan's teacher, where it has one.
-    pub(super) lessons: &'a [Lesson],
     pub(super) advantage: Vec<f64>,
     pub(super) weight: Vec<f64>,
 }
@@ -299,7 +287,7 @@ impl Terms<'_> {
         }
         let divergence = plan
             .vocabulary_regulariser()
-            .map(|regulariser| self.divergence(regulariser, next))
+            .map(|regulariser| vocabulary::divergence(regulariser.divergence, next, self.base.1))
             .transpose()?;
         let full_vocabulary = plan.vocabulary_loss(&VocabularyInputs {
             entropy: &vocabulary::entropy(next)?,
@@ -310,22 +298,6 @@ impl Terms<'_> {
             simko: None,
         })?;
         Ok(((total.total + full_vocabulary)? * share)?)
-    }
-
-    /// The divergence `[N]` of the policy's next tokens from the base's, or from the teacher's, as the mean over its
-    /// demonstrations.
-    fn divergence(&self, regulariser: &Regulariser, next: &Tensor) -> Result<Tensor> {
-        let kind = regulariser.divergence;
-        if regulariser.teacher.is_none() {
-            return Ok(vocabulary::divergence(kind, next, self.base.1)?);
-        }
-        let mut total = Tensor::zeros(next.dim(0)?, next.dtype(), next.device())?;
-        for lesson in self.lessons {
-            // E over demonstrations of the divergence, and not the divergence from the mean teacher: it is convex.
-            let divergence = vocabulary::divergence(kind, next, &lesson.next)?;
-            total = (total + (divergence * &lesson.weight)?)?;
-        }
-        Ok(total)
     }
 }
 

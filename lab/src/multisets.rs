@@ -6,12 +6,7 @@ use anyhow::Result;
 use super::exact::{Setting, at_ratio_one, gradient_of};
 use super::world::EARLIER;
 use super::{Table, World};
-use tealight_learn::objective::{Anchor, GroupStats, Plan, advantages};
-
-/// Whether groups of a plan are told apart by their classes alone.
-pub(super) fn sees_classes_alone(plan: &Plan) -> bool {
-    plan.anchor == Anchor::None && plan.rule.has_baseline()
-}
+use tealight_learn::objective::{GroupStats, Plan, advantages};
 
 /// The expected gradient of groups of `group` samples.
 pub fn expected_gradient_of(

@@ -5,7 +5,6 @@ use candle_core::{D, Device, Tensor, Var};
 use candle_nn::ops::log_softmax;
 
 use super::exact::{Setting, Terms, at_ratio_one, gradient_of};
-use super::teacher::{Lesson, lessons_of, shown};
 use super::{Class, Table, World};
 use tealight_learn::objective::{
     Anchor, Completions, GroupStats, Offsets, Partition, Plan, SampleSource, advantages,
@@ -15,7 +14,7 @@ use tealight_nn::generate::RngKey;
 
 /// Whether two samples are too few for the plan's rule.
 pub fn needs_larger_groups(plan: &Plan) -> bool {
-    plan.smallest_group() > 2
+    plan.rule.smallest_group() > 2
 }
 
 /// A policy of `class` that is not the base, always the same.
@@ -32,7 +31,7 @@ pub fn off_base(world: &World, class: Class) -> Result<Table> {
 /// advantages and losses of real runs.
 pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Vec<f64>> {
     let plan = at_ratio_one(plan);
-    let setting = Setting { group: Some(2), ..Setting::unchecked(world, &plan)? };
+    let setting = Setting::unchecked(world, &plan)?;
     if !plan.is_on_policy() {
         return setting.gradient(table);
     }
@@ -197,28 +196,19 @@ struct Groups<'a> {
     setting: &'a Setting<'a>,
     scores: &'a Scores,
     tokens: Tokens,
-    lessons: Vec<Lesson>,
 }
 
 impl Groups<'_> {
-    /// Adds the gradient of a group's rollouts with these advantages a token, and the outputs that are shown to the
-    /// teacher of each.
-    fn add_rollouts(
-        &self,
-        (rows, shown): (&[usize], &[Option<usize>]),
-        advantage: &[f64],
-        gradient: &mut [f64],
-    ) -> Result<()> {
+    /// Adds the gradient of a group's rollouts with these advantages a token.
+    fn add_rollouts(&self, rows: &[usize], advantage: &[f64], gradient: &mut [f64]) -> Result<()> {
         let (length, tokens) = (self.tokens.length, &self.tokens);
         let logp = Var::from_tensor(&tokens.logp(0, rows)?)?;
         let next = Var::from_tensor(&tokens.next(0, rows)?)?;
         let weight = self.setting.token_weight() / rows.len() as f64;
-        let positions: Vec<u32> = tokens.positions(rows).map(|position| position as u32).collect();
         let terms = Terms {
             completions: &Completions::new(vec![length; rows.len()], &Device::Cpu)?,
             policy: (logp.as_tensor(), next.as_tensor()),
             base: (&tokens.logp(1, rows)?, &tokens.next(1, rows)?),
-            lessons: &lessons_of(&self.lessons, positions, shown)?,
             advantage: advantage.to_vec(),
             weight: vec![weight; rows.len() * length],
         };
@@ -272,12 +262,8 @@ pub fn estimate(
     let setting = Setting::unchecked(world, plan)?;
     let scores = Scores::new(table)?;
     let stats = setting.stats(table)?;
-    let groups = Groups {
-        setting: &setting,
-        scores: &scores,
-        tokens: Tokens::new(&setting, table)?,
-        lessons: setting.lessons(&stats)?,
-    };
+    let tokens = Tokens::new(&setting, table)?;
+    let groups = Groups { setting: &setting, scores: &scores, tokens };
     let costs = plan.penalty_to_go().map(|r| setting.position_costs(r, table)).transpose()?;
     let outputs = world.outputs.len();
     let all_offsets = Offsets::new(vec![world.length(); outputs * stats.len()]);
@@ -310,8 +296,7 @@ pub fn estimate(
                     None,
                 );
             }
-            let shown = shown(world, plan, prompt, &picks, &mut || stream.uniform());
-            groups.add_rollouts((&rows, &shown), &advantage, &mut gradient)?;
+            groups.add_rollouts(&rows, &advantage, &mut gradient)?;
         }
         let sampler = match &plan.anchor {
             Anchor::Base(r) if r.sampler != SampleSource::Policy => Some(r.sampler),

@@ -97,7 +97,7 @@ impl Training {
     /// Does one step; its row of metrics, as `metrics.jsonl` has it.
     ///
     /// # Errors
-    /// The last step is done; a failed self-check; a gradient that is not finite again and again.
+    /// The last step is done; a failed check; a gradient that is not finite again and again.
     pub fn step(&mut self) -> Result<Value> {
         let problems = self.dataset.problems.iter().zip(&self.prompts);
         let encoded = |(problem, (prompt, opens_thought)): (_, &(Vec<u32>, bool))| Encoded {

@@ -187,7 +187,6 @@ Examples:
   tealight lab dyck --beta 0.1 --start collapsed
   tealight lab ends --sampled
   tealight lab ends --table online-z
-  tealight lab walk --table interference
   tealight lab walk --table decompose --beta 0.1,0 --alpha 0,0.5,1
   tealight lab ends --table fixed-mu --target-validity 0.9
   tealight lab --paper 2605.02375

@@ -79,9 +79,7 @@ fn impossible_settings_are_refused_before_any_work() {
     }
     let error = refusal(&["train", "--objective", "rloo", "--epsilon", "0.1", "--output", &output]);
     assert!(error.contains("`epsilon` has no effect"), "{error}");
-    let error = refusal(&["train", "--explore", "all", "--output", &output]);
-    assert!(error.contains("rehearses nothing"), "{error}");
-    let twice = ["train", "--objective", "dph-f:pef-threshold=1", "--pef-threshold", "0.5"];
+    let twice = ["train", "--objective", "grpo:epsilon=0.1", "--epsilon", "0.2"];
     let error = refusal(&[&twice[..], &["--output", &output]].concat());
     assert!(error.contains("leave one of them out"), "{error}");
     let error = refusal(&["study", "--objectives", "js:2.4,js", "--output", &output]);

@@ -147,7 +147,7 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
     for symbol in ["v is", "pi the", "a the base", "k1 ="] {
         assert!(some.starts_with("Symbols: ") && some.contains(symbol), "{symbol}: {some}");
     }
-    assert!(some.lines().count() < 60 && some.contains("--all lists all 57"), "{some}");
+    assert!(some.lines().count() < 60 && some.contains("--all lists all 56"), "{some}");
     assert!(
         all.contains("  mara") && all.contains("clip-cov") && all.contains("Keys, for any"),
         "{all}"

@@ -24,10 +24,13 @@ use tealight_datasets::Verifier;
 fn config(objective: &str, max_steps: usize) -> RlvrConfig {
     let flags = [
         "test --num-generations 16 --prompts-per-step 4 --max-completion-length 4 --num-presamples 32",
-        "--pef-threshold 0.01 --extra-check false --explore all --rehearsal-batch-size 32 --seed 5",
+        "--rehearsal-batch-size 32 --seed 5",
         "--learning-rate 3e-3 --micro-batch-tokens 10000 --max-num-seqs 64 --save-steps 0 --log-kl all --max-steps",
     ];
-    let line = format!("{} {max_steps} --objective {objective}", flags.join(" "));
+    let plan = objective.parse::<Objective>().expect("possible").plan;
+    let split =
+        if plan.rehearses() { ":pef-threshold=0.01:extra-check=false:explore=all" } else { "" };
+    let line = format!("{} {max_steps} --objective {objective}{split}", flags.join(" "));
     let matches = RlvrConfig::augment_args(Command::new("test")).get_matches_from(line.split(' '));
     RlvrConfig::from_arg_matches(&matches).expect("settings")
 }

@@ -25,9 +25,9 @@ fn run(output: &str, more: &[&str]) -> (String, Vec<u8>, Vec<Value>) {
 fn a_run_that_does_not_hold_the_base_has_the_bits_of_one_that_does() {
     let folder = Folder::new();
     // Rewards alone; the base's samples beside rollouts, stored before training; those samples alone.
-    let stored = ["--num-presamples", "4", "--pef-threshold", "0.25", "--extra-check", "false"];
-    let cases: [(&str, &[&str]); 3] =
-        [("grpo", &[]), ("dph-f:0.3", &stored), ("rft", &stored[..2])];
+    let stored = ["--num-presamples", "4"];
+    let rehearsing = "dph-f:0.3:pef-threshold=0.25:extra-check=false";
+    let cases: [(&str, &[&str]); 3] = [("grpo", &[]), (rehearsing, &stored), ("rft", &stored)];
     for (objective, more) in cases {
         let at = |name: &str| folder.path(&format!("{}-{name}", &objective[..3]));
         let with = |steps: &'static str, kl: &'static str| {

@@ -42,7 +42,7 @@ fn on_ranks(size: usize, work: impl Fn(&Process) + Sync) {
 
 const SMALL: &str = "--max-samples 12 --prompts-per-step 6 --num-generations 4 --max-completion-length 16 \
                      --learning-rate 1e-3 --save-steps 2 --seed 3";
-const REHEARSED: &str = "--num-presamples 4 --pef-threshold 0.05";
+const REHEARSED: &str = "--num-presamples 4";
 /// The most that Adam may make of gradients that are rounded otherwise: a small part of its steps.
 const ROUNDED: f64 = 5e-5;
 

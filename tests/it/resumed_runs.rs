@@ -84,11 +84,6 @@ fn outside_paths_of_a_resumed_run_must_be_given_again() {
         ),
         ("engine", "engine = \"http://127.0.0.1:1\"", "--engine http://127.0.0.1:1"),
         ("api_key_env", "api-key-env = \"HF_TOKEN\"", "--api-key-env HF_TOKEN"),
-        (
-            "demonstration_template",
-            "demonstration-template = \"{{ x }}\"",
-            "--demonstration-template",
-        ),
     ] {
         std::fs::write(format!("{run}/config.toml"), &config).expect("written");
         rewrite(&run, option, line);

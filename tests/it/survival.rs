@@ -12,10 +12,10 @@ use crate::support::runs::{SMALL, json, trained};
 const STEPS: &str = "6";
 
 fn settings() -> Vec<&'static str> {
-    let more = ["--objective", "dph-f:0.3", "--num-presamples", "4", "--max-samples", "8"];
-    let all = ["--pef-threshold", "0.05", "--extra-check", "false", "--explore", "all"];
+    let objective = "dph-f:0.3:pef-threshold=0.05:extra-check=false:explore=all";
+    let more = ["--objective", objective, "--num-presamples", "4", "--max-samples", "8"];
     let often = ["--save-steps", "1", "--save-total-limit", "2", "--max-steps", STEPS];
-    [&more[..], &all, &often].concat()
+    [&more[..], &often].concat()
 }
 
 fn weights(output: &Path) -> Vec<u8> {

@@ -38,7 +38,7 @@ the coefficient; with r = a / pi of a sampled token, k1 = -log r, k2 = (log r)^2
 KL(pi||a). A number such as 2402.03300 is a paper on arXiv.";
 
 /// Every objective in one kind.
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 9] = [
     Kind {
         title: "Controlled comparison",
         when: "to compare divergences and nothing else: every member has the same advantage, average over tokens, prompts and \
@@ -98,13 +98,6 @@ const KINDS: [Kind; 10] = [
         when: "without rollouts, where sampling during training is too costly: supervised training on the base's stored \
                samples. Prompts that the base never solves have no gradient.",
         names: &["rft", "bolt"],
-    },
-    Kind {
-        title: "Self-distillation",
-        when: "where a model can learn from a solution that it is shown: the policy is moved toward the base with a correct \
-               solution in its prompt. Sampled demonstrations make frequent answers more frequent, under \
-               reverse KL more than under forward KL (docs/objectives.md).",
-        names: &["self-distillation"],
     },
     Kind {
         title: "Pass@k and rare correct answers",

@@ -62,8 +62,6 @@ pub enum AdvantageEstimator {
     Mara,
     /// The unbiased gradient of the expected value of a function of k samples.
     Set(SetObjective),
-    /// Nothing: no reward, and the plan's divergence alone.
-    Zero,
 }
 
 /// Added where a share divides, as the paper does.
@@ -72,8 +70,8 @@ const EPSILON: f64 = 1e-6;
 impl AdvantageEstimator {
     /// Whether it has a limit of infinitely many samples, which a whole distribution is.
     pub fn is_of_samples(self) -> bool {
-        use AdvantageEstimator::{Mara, Negative, Plain, Zero};
-        matches!(self, Plain | Negative { .. } | Mara | Zero)
+        use AdvantageEstimator::{Mara, Negative, Plain};
+        matches!(self, Plain | Negative { .. } | Mara)
     }
 
     /// Whether it looks at the policy's log-probabilities.
@@ -105,7 +103,6 @@ impl AdvantageEstimator {
             | AdvantageEstimator::Risk { .. }
             | AdvantageEstimator::Pkpo { .. }
             | AdvantageEstimator::PassAtK { .. }
-            | AdvantageEstimator::Zero
             | AdvantageEstimator::Set(_) => None,
         }
     }
@@ -136,7 +133,6 @@ impl AdvantageEstimator {
             }
             AdvantageEstimator::Pkpo { k } => pkpo(correct, k),
             AdvantageEstimator::Set(objective) => objective.advantages(stats),
-            AdvantageEstimator::Zero => by(0.0, 0.0),
             AdvantageEstimator::PassAtK { k } => {
                 // The reward of a random set of k is Bernoulli(R), R the group's Pass@k: deviation sqrt(R (1 - R)).
                 let (reward, spread) = {
@@ -207,7 +203,6 @@ impl AdvantageEstimator {
                 | AdvantageEstimator::Pkpo { .. }
                 | AdvantageEstimator::PassAtK { .. }
                 | AdvantageEstimator::Set(_)
-                | AdvantageEstimator::Zero
         )
     }
 }

@@ -42,12 +42,7 @@ Keys, for any objective as NAME:key=value:...
                  of p-beta
   sampler        policy, stored (the base's samples), filtered (the base's correct samples)
   estimator      on policy samples: score (in the advantage), full (over the vocabulary),
-                 held (full without the divergences of later tokens), k2, k3; on the
-                 base's samples: generator, definition
-  demonstration  none, or with estimator=held the correct solution in the teacher's
-                 prompt: dataset (the problem's own), base (a pre-sample), rollout
-                 (another completion of the group)
-  teacher        model with the demonstration in its prompt: base or policy
+                 k2, k3; on the base's samples: generator, definition
   pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
   pef-samples    number of pre-samples, from the first, that the share is of; 0: all
   extra-check    true: rehearse a prompt only if one further sample is correct
@@ -61,7 +56,6 @@ Keys, for any objective as NAME:key=value:...
   max-reward     truncation of the pseudo-reward of a target
   rule           how the rewards of a group become advantages
                    plain: the reward minus the baseline
-                   none: no reward
                    negative: -1 for incorrect, positive (0) for correct completions
                    maxrl: the gradient of a truncated log of the pass rate
                    pkpo: the unbiased gradient of Pass@k (key k)
@@ -278,7 +272,6 @@ impl Keys {
         let estimators = [
             ("score", Estimator::Score),
             ("full", Estimator::Full),
-            ("held", Estimator::Held),
             ("k2", Estimator::K2),
             ("k3", Estimator::K3),
             ("generator", Estimator::Generator),
@@ -293,8 +286,7 @@ impl Keys {
         let estimator = self.choice("estimator", default, &estimators)?;
         let beta = self.number("beta", 0.05)?;
         let split = self.split(sampler)?;
-        let teacher = self.teacher(estimator)?;
-        Ok(Regulariser { divergence, beta, sampler, estimator, split, teacher })
+        Ok(Regulariser { divergence, beta, sampler, estimator, split })
     }
 
     fn split(&mut self, sampler: SampleSource) -> Result<Split> {

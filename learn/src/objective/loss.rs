@@ -1,5 +1,4 @@
-//! The loss of packed tokens, put together once: training, the laboratory, the benchmark and the check at a run's
-//! start all call it.
+//! The loss of packed tokens, put together once: training, the laboratory and the benchmark all call it.
 //!
 //! Letters: B completions, N tokens of all of them, completions one after the other. Tensors are of one type, f32 in
 //! training and f64 in the laboratory.
@@ -97,10 +96,7 @@ impl Plan {
 
     /// The regulariser that compares next-token distributions with the base's, if there is one.
     pub fn vocabulary_regulariser(&self) -> Option<&Regulariser> {
-        let is_full = |regulariser: &&Regulariser| {
-            matches!(regulariser.estimator, Estimator::Full | Estimator::Held)
-        };
-        self.regulariser().filter(is_full)
+        self.regulariser().filter(|regulariser| regulariser.estimator == Estimator::Full)
     }
 
     /// The full-vocabulary terms of the loss.

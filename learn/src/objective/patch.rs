@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use super::baseline::Baseline;
-use super::plan::{Anchor, Plan, SampleSource};
+use super::plan::{Anchor, Plan};
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 
@@ -25,16 +25,6 @@ pub struct PlanPatch {
     pub beta: Option<f64>,
     /// Key `steps-per-generation`: mini-batches of a batch.
     pub steps_per_generation: Option<usize>,
-    /// Key `pef-threshold`: least share of correct completions of a rehearsed prompt.
-    pub pef_threshold: Option<f64>,
-    /// Key `extra-check`: confirm rehearsed prompts by one more sample.
-    pub extra_check: Option<bool>,
-    /// `explore`: all, or the rest.
-    pub explore_all: Option<bool>,
-    /// Key `drop-unsolved`: explore no prompt that the base never solved.
-    pub drop_unsolved: Option<bool>,
-    /// `rehearsal-samples`: one, or all.
-    pub one_sample: Option<bool>,
 }
 
 impl PlanPatch {
@@ -42,10 +32,6 @@ impl PlanPatch {
     pub(super) fn words(&self) -> Vec<(&'static str, String)> {
         let number = |value: Option<f64>| value.map(|value| value.to_string());
         let count = |value: Option<usize>| value.map(|value| value.to_string());
-        let flag = |value: Option<bool>| value.map(|value| value.to_string());
-        let choice = |value: Option<bool>, yes: &str, no: &str| {
-            value.map(|value| if value { yes.to_owned() } else { no.to_owned() })
-        };
         let words = [
             ("baseline", self.baseline.as_ref().map(spelled)),
             ("loss-type", self.loss_type.as_ref().map(spelled)),
@@ -54,11 +40,6 @@ impl PlanPatch {
             ("num-iterations", count(self.num_iterations)),
             ("beta", number(self.beta)),
             ("steps-per-generation", count(self.steps_per_generation)),
-            ("pef-threshold", number(self.pef_threshold)),
-            ("extra-check", flag(self.extra_check)),
-            ("explore", choice(self.explore_all, "all", "rest")),
-            ("drop-unsolved", flag(self.drop_unsolved)),
-            ("rehearsal-samples", choice(self.one_sample, "one", "all")),
         ];
         words.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
@@ -71,7 +52,6 @@ impl PlanPatch {
         plan.steps_per_generation = self.steps_per_generation.unwrap_or(plan.steps_per_generation);
         self.apply_clip(&mut plan.trust_region, has_epsilon_high)?;
         self.apply_beta(&mut plan.anchor)?;
-        self.apply_split(&mut plan.anchor)?;
         plan.check()
     }
 
@@ -112,27 +92,6 @@ impl PlanPatch {
             Anchor::Target(_) => return effective("beta", false),
         }
         Ok(())
-    }
-
-    fn apply_split(&self, anchor: &mut Anchor) -> Result<()> {
-        match anchor {
-            Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
-                let split = &mut regulariser.split;
-                split.pef_threshold = self.pef_threshold.unwrap_or(split.pef_threshold);
-                split.extra_check = self.extra_check.unwrap_or(split.extra_check);
-                split.explore_all = self.explore_all.unwrap_or(split.explore_all);
-                split.drop_unsolved = self.drop_unsolved.unwrap_or(split.drop_unsolved);
-                split.one_sample = self.one_sample.unwrap_or(split.one_sample);
-                Ok(())
-            }
-            _ => {
-                effective("pef-threshold", self.pef_threshold.is_none())?;
-                effective("extra-check", self.extra_check.is_none())?;
-                effective("explore", self.explore_all.is_none())?;
-                effective("drop-unsolved", self.drop_unsolved.is_none())?;
-                effective("rehearsal-samples", self.one_sample.is_none())
-            }
-        }
     }
 }
 
@@ -179,11 +138,6 @@ mod tests {
             (PlanPatch { beta: Some(0.3), ..none() }, ":beta=0.3"),
             (PlanPatch { beta: Some(-1.0), ..none() }, ":beta=-1"),
             (PlanPatch { steps_per_generation: Some(4), ..none() }, ":steps-per-generation=4"),
-            (PlanPatch { pef_threshold: Some(0.5), ..none() }, ":pef-threshold=0.5"),
-            (PlanPatch { extra_check: Some(true), ..none() }, ":extra-check=true"),
-            (PlanPatch { explore_all: Some(true), ..none() }, ":explore=all"),
-            (PlanPatch { drop_unsolved: Some(true), ..none() }, ":drop-unsolved=true"),
-            (PlanPatch { one_sample: Some(true), ..none() }, ":rehearsal-samples=one"),
         ]
     }
 

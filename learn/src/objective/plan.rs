@@ -10,7 +10,6 @@ mod schedule;
 
 use super::annealing::Annealing;
 use super::baseline::Baseline;
-use super::demonstration::{Demonstration, Teacher, TeacherWeights};
 use super::estimators::AdvantageEstimator;
 use super::gate::Gate;
 use super::surrogate::{LossType, TrustRegion};
@@ -78,8 +77,6 @@ pub struct Regulariser {
     pub estimator: Estimator,
     /// On which prompts, where the samples are the base's.
     pub split: Split,
-    /// The teacher that takes the base's place: a model that is shown a correct solution.
-    pub teacher: Option<Teacher>,
 }
 
 /// Which prompts are rehearsed on the base's samples and which are explored by rollouts (DPH-RL's
@@ -143,9 +140,6 @@ pub enum Estimator {
     /// Summed over the vocabulary at every position, and the penalty of later positions subtracted from advantages:
     /// for reverse KL the exact gradient of the whole completion's.
     Full,
-    /// The same with the tokens before a position taken as given, as distillation on a student's own samples has it:
-    /// nothing of later positions is subtracted.
-    Held,
     /// The generator per token on samples of the base (DPH-RL).
     Generator,
     /// DPH-RL's "definition" form of JS: both KLs to the mean of policy and base, by k3.
@@ -198,10 +192,7 @@ impl Plan {
     pub fn needs_presamples(&self) -> bool {
         match &self.anchor {
             Anchor::None => false,
-            Anchor::Base(regulariser) => {
-                let shown = regulariser.teacher.map(|teacher| teacher.shown);
-                regulariser.sampler != SampleSource::Policy || shown == Some(Demonstration::Base)
-            }
+            Anchor::Base(regulariser) => regulariser.sampler != SampleSource::Policy,
             Anchor::Target(matching) => {
                 matching.sampler != SampleSource::Policy || matching.partition == Partition::Fixed
             }
@@ -223,27 +214,10 @@ impl Plan {
         match &self.anchor {
             Anchor::None => false,
             Anchor::Base(r) => {
-                let is_on_policy = r.sampler == SampleSource::Policy;
-                (is_on_policy && r.teacher.is_none()) || r.estimator == Estimator::Definition
+                r.sampler == SampleSource::Policy || r.estimator == Estimator::Definition
             }
             Anchor::Target(matching) => matching.sampler == SampleSource::Policy,
         }
-    }
-
-    /// The teacher of self-distillation, if there is one.
-    pub fn teacher(&self) -> Option<Teacher> {
-        self.regulariser()?.teacher
-    }
-
-    /// Whether the base's weights are the teacher's.
-    pub fn teaches_by_base(&self) -> bool {
-        self.teacher().is_some_and(|teacher| teacher.weights == TeacherWeights::Base)
-    }
-
-    /// The fewest samples of a group that the rule and the teacher need.
-    pub fn smallest_group(&self) -> usize {
-        let shown = self.teacher().map_or(1, |teacher| teacher.shown.smallest_group());
-        self.rule.smallest_group().max(shown)
     }
 
     /// Whether anything reads the policy's log-probabilities of rollouts before the one pass that trains on them.

@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 57] = [
+pub(super) const PRESETS: [Preset; 56] = [
     row(
         "divergence",
         &["member", "weight"],
@@ -298,12 +298,6 @@ pub(super) const PRESETS: [Preset; 57] = [
         &[],
         "simko=true baseline=group-std trust-region=ppo loss-type=dapo",
         "spreads updates over the likeliest tokens where entropy is high (2510.14807)",
-    ),
-    row(
-        "self-distillation",
-        &["divergence", "demonstration"],
-        "rule=none divergence=forward-kl estimator=held demonstration=dataset teacher=base beta=1 loss-type=dapo",
-        "divergence to the base shown a correct solution, token by token on the policy's rollouts, without a reward (2601.19897, 2601.18734)",
     ),
     row(
         "entropy-bonus",

@@ -10,13 +10,18 @@ use tealight_eval::number::counted;
 use tealight_eval::reject::{Rejected, RejectionJob};
 use tealight_eval::{Estimate, Level, Solver, interval};
 
+use super::EvalOptions;
 use super::probes::mean_gap;
+use crate::app::directory::{self, Destination, Existing};
 use crate::app::session::{SamplingRequest, Session};
+use crate::app::{lengths, settings};
 use crate::learn::presample;
 use crate::learn::rollout::Encoded;
-use crate::nn::generate::RngKey;
+use crate::nn::generate::{Filters, RngKey};
 use crate::solvers::local::LocalSolver;
 use crate::system::files::write_atomic;
+use crate::system::ranks::Ranks;
+use crate::system::stop::Stop;
 use crate::system::telemetry::{JsonLines, Progress};
 
 /// Keys the randomness of rejection apart from that of evaluations.
@@ -52,8 +57,52 @@ pub struct Rejection {
     pub per_problem: Vec<Rejected>,
 }
 
-/// Samples every problem until `draw.n` answers are correct, in at most `rounds` rounds.
-pub(crate) fn run(
+/// Samples every problem until `-n` answers are correct, and writes them.
+pub fn run(options: &EvalOptions, existing: Existing, stop: &Stop) -> Result<Rejection> {
+    Destination::check(options.output.as_deref(), existing)?;
+    let mut options = options.clone();
+    options.model.template = options.model.template.dated(None, &Ranks::alone())?;
+    let options = &options;
+    let mut datasets = options.open()?.1;
+    let ([dataset], [temperature]) =
+        (datasets.as_mut_slice(), options.decoding.temperature.as_slice())
+    else {
+        bail!("--reject takes one dataset and one temperature");
+    };
+    if options.remote.engine.is_some() {
+        bail!("--reject needs log-probabilities of stored answers: leave --engine out");
+    }
+    let (mut base, device) = options.model.load()?;
+    options.check_default(Some(&base.tokenizer))?;
+    let asked = options.decoding.max_completion_length;
+    options.data.filter(dataset, asked, base.tokenizer_and_context())?;
+    let length =
+        lengths::completion_length(asked, &dataset.problems, base.tokenizer_and_context())?;
+    let session = Session::sampling(&mut base, device, stop)?;
+    let params = options.decoding.params(*temperature, length, session.eos());
+    params.check()?;
+    let destination = Destination::resolve(options.output.as_deref(), stop)?;
+    let output = destination.path();
+    let _claim = directory::fresh(output, existing)?;
+    directory::clear(output, existing)?;
+    if destination.is_saved() {
+        settings::record_config(options, output)?;
+    }
+    stop.saves();
+    let draw = options.draw(options.n, &params);
+    let presamples = options.presamples.as_deref();
+    if presamples.is_some() && params.filters != Filters::default() {
+        bail!(
+            "KL(p* || g') is that of the whole distribution: leave --top-k, --top-p and --min-p, or \
+             --presamples, out"
+        );
+    }
+    let rounds = options.max_rounds;
+    sampled(&session, dataset, &draw, rounds, presamples, output)
+}
+
+/// The result, until `draw.n` answers to every problem are correct, in at most `rounds` rounds.
+fn sampled(
     session: &Session<'_>,
     dataset: &Dataset,
     draw: &SamplingRequest<'_>,

@@ -20,15 +20,16 @@ use crate::learn::train::rlvr::LENGTH;
 use crate::nn::generate::SamplingParams;
 use crate::system::process::Process;
 
-/// The state that the sets of one evaluation share.
-pub(super) struct Evaluation<'a> {
+/// The evaluation of one set.
+pub(super) struct SetEvaluation<'a> {
+    pub(super) set: &'a EvalSet<'a>,
     pub(super) options: &'a EvalOptions,
     pub(super) engine: &'a Engine,
     pub(super) process: &'a Process,
     /// The directory of the evaluation.
     pub(super) output: &'a Path,
     /// For --exact the listed answers to every problem, by the name of the dataset.
-    pub(super) listed: BTreeMap<String, Vec<ProblemAnswers>>,
+    pub(super) listed: &'a BTreeMap<String, Vec<ProblemAnswers>>,
     /// Whether the directory may hold samples of an earlier call.
     pub(super) is_continued: bool,
 }
@@ -40,17 +41,17 @@ enum Pass {
     Greedy,
 }
 
-impl Evaluation<'_> {
-    /// Evaluates a set.
-    pub(super) fn set_result(&self, set: &EvalSet<'_>) -> Result<SetResult> {
-        let options = self.options;
-        let mut tallies = self.tallies(set, Pass::Sampled)?;
+impl SetEvaluation<'_> {
+    /// Evaluates the set.
+    pub(super) fn result(&self) -> Result<SetResult> {
+        let (set, options) = (self.set, self.options);
+        let mut tallies = self.tallies(Pass::Sampled)?;
         if !options.no_greedy && set.temperature > 0.0 {
-            for (tally, greedy) in tallies.iter_mut().zip(self.tallies(set, Pass::Greedy)?) {
+            for (tally, greedy) in tallies.iter_mut().zip(self.tallies(Pass::Greedy)?) {
                 tally.greedy = Some(greedy.correct > 0);
             }
         }
-        let summary = outcome::summary(&tallies, &options.k, || self.first_reason(set))
+        let summary = outcome::summary(&tallies, &options.k, || self.first_reason())
             .with_context(|| set.name.clone())?
             .extrapolated(&tallies, &options.extrapolate)?;
         let exact = match self.listed.get(&set.dataset.name) {
@@ -73,15 +74,15 @@ impl Evaluation<'_> {
         })
     }
 
-    /// The first reason why completions of a set could not be judged, where its samples say so.
-    fn first_reason(&self, set: &EvalSet<'_>) -> Option<String> {
+    /// The first reason why completions of the set could not be judged, where its samples say so.
+    fn first_reason(&self) -> Option<String> {
         let samples = self.output.join("samples");
-        let path = names::inside(&samples, &format!("{}.jsonl", set.file)).ok()?;
+        let path = names::inside(&samples, &format!("{}.jsonl", self.set.file)).ok()?;
         outcome::reasons(&Index::open(&path).ok()?).ok()?.into_iter().next()
     }
 
-    fn tallies(&self, set: &EvalSet<'_>, pass: Pass) -> Result<Vec<Tally>> {
-        let (options, ranks) = (self.options, &self.process.ranks);
+    fn tallies(&self, pass: Pass) -> Result<Vec<Tally>> {
+        let (set, options, ranks) = (self.set, self.options, &self.process.ranks);
         let (n, params, file, label) = match pass {
             Pass::Sampled => {
                 (options.n, self.params(set.temperature), set.file.clone(), set.name.clone())

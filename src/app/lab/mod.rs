@@ -71,9 +71,8 @@ pub struct LabOptions {
     /// Seed of --sampled, --table online-z, --table decompose and --paper.
     #[arg(long, default_value_t = 0, add = SEED)]
     pub seed: u64,
-    /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), inner products of prompts'
-    /// gradients (interference), the causes of a collapse (decompose, which takes --beta, --alpha, and --divergence for
-    /// the distance to p*), or the effect of a falling beta (fixed-mu).
+    /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), the causes of a
+    /// collapse (decompose, which takes --beta, --alpha, and --divergence for the distance to p*), or the effect of a falling beta (fixed-mu).
     #[arg(long)]
     pub table: Option<String>,
     /// Check the claims of a paper on a world of one prompt, and write a page with pictures: 2605.02375 (Dymetman,
@@ -104,7 +103,6 @@ pub(crate) enum TableKind {
     KlEstimators,
     OnlineZ,
     EngineMismatch,
-    Interference,
     Decompose,
     FixedMu,
 }

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::{LabOptions, Printed, TableKind, collapse, number};
 use crate::lab::claim::claimed_gradient;
-use crate::lab::interference::{Interference, interference};
 use crate::lab::mismatch::corrections;
 use crate::lab::sampled::{Draws, estimate, needs_larger_groups, off_base};
 use crate::lab::tables::{kl_estimators, online_z};
@@ -88,8 +87,7 @@ pub(crate) fn table(
     class: Class,
     kind: TableKind,
 ) -> Result<Printed> {
-    let takes_prompts = matches!(kind, TableKind::Decompose | TableKind::Interference);
-    if world.is_right.len() > 1 && !takes_prompts {
+    if world.is_right.len() > 1 && kind != TableKind::Decompose {
         bail!("this table needs a world of one prompt: ends or dyck");
     }
     match kind {
@@ -97,7 +95,6 @@ pub(crate) fn table(
         TableKind::FixedMu => collapse::at_fixed_mu(options, world),
         TableKind::KlEstimators => kl_table(world, class),
         TableKind::EngineMismatch => mismatch_table(world, class),
-        TableKind::Interference => interference_table(world, class),
         TableKind::OnlineZ => online_z_table(options, world, class),
     }
 }
@@ -168,29 +165,6 @@ fn mismatch_table(world: &World, class: Class) -> Result<Printed> {
         "Exact, at a policy off the base: the gradient of expected reward by another engine's \
          samples, as --importance-correction weighs them, beside that of the policy's own. The bias is \
          of an infinite batch; how noisy a finite one is, the effective samples say.",
-    )
-}
-
-fn interference_table(world: &World, class: Class) -> Result<Printed> {
-    let rows = interference(world, class)?;
-    let is_pair = |row: &&Interference| row.gradients[0].starts_with("prompt");
-    let pairs = rows.iter().filter(is_pair).count();
-    let negative = rows.iter().filter(is_pair).filter(|row| row.inner_product < 0.0).count();
-    let note = format!(
-        "Exact, at the base: {negative} of {pairs} pairs of prompts interfere negatively, which means that a step for one \
-         lowers the pass rate of the other. Pass@k weighs a prompt of pass rate p by k (1 - p)^(k - 1); where its \
-         product with Pass@1 is negative, a step along it lowers Pass@1.",
-    );
-    let header = ["gradient of", "and of", "value", "value", "inner product", "cosine"];
-    printed(
-        header,
-        &rows,
-        |row| {
-            let values = [row.values[0], row.values[1], row.inner_product].map(number);
-            let cosine = row.cosine.map_or("none".to_owned(), number);
-            [row.gradients.to_vec(), values.to_vec(), vec![cosine]].concat()
-        },
-        &note,
     )
 }
 

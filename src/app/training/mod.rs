@@ -265,13 +265,6 @@ impl TrainOptions {
                 options.rlvr.objective
             );
         }
-        if options.rlvr.settings.splits() && !plan.rehearses() {
-            bail!(
-                "objective `{}` rehearses nothing: --pef-threshold, --extra-check, --explore, \
-                 --drop-unsolved and --rehearsal-samples have no effect",
-                options.rlvr.objective
-            );
-        }
         let logs = options.rlvr.settings.log_divergences > 0;
         if logs && (options.engine.remote.engine.is_some() || rounds) {
             bail!(

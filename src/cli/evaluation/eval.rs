@@ -7,7 +7,7 @@ use serde_json::json;
 use tealight_eval::number::counted;
 
 use crate::app::directory::Existing;
-use crate::app::evaluate::reject::Rejection;
+use crate::app::evaluate::reject::{self, Rejection};
 use crate::app::evaluate::{self, EvalOptions, Judged};
 use crate::app::grade::{self, GradeOptions};
 use crate::cli::{config_merge, table};
@@ -64,7 +64,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     if process.ranks.size() > 1 {
         bail!("--reject runs in one process: start it without mpirun or tealight launch");
     }
-    let guard = evaluate::rejecting(&options, existing, &process.stop)?;
+    let guard = reject::run(&options, existing, &process.stop)?;
     print(if options.json { serde_json::to_string_pretty(&guard)? } else { rejection(&guard) })?;
     Ok(())
 }

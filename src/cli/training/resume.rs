@@ -141,7 +141,6 @@ mod tests {
             "api_key_env",
             "chat_template",
             "dataset",
-            "demonstration_template",
             "engine",
             "engine_dialect",
             "engine_folder",

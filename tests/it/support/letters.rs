@@ -3,7 +3,7 @@
 use tealight::nn::tokenizer::Tokenizer;
 use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
 
-/// Tokens are letters; token 0 ends. Other characters, such as the line feed before a demonstration, have no tokens.
+/// Tokens are letters; token 0 ends. Other characters have no tokens.
 pub(crate) struct Letters;
 
 impl Tokenizer for Letters {

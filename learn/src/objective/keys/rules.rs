@@ -5,17 +5,13 @@ use anyhow::{Result, bail};
 use super::Keys;
 use crate::objective::sets::{SetBaseline, SetFunction, SetObjective};
 use crate::objective::tokens::{Covariance, SimKo};
-use crate::objective::{
-    AdvantageEstimator, Demonstration, Estimator, Exploration, Gate, Teacher, TeacherWeights,
-    VerifierErrors,
-};
+use crate::objective::{AdvantageEstimator, Exploration, Gate, VerifierErrors};
 
 impl Keys {
     pub(super) fn rule(&mut self) -> Result<AdvantageEstimator> {
         let name = self.take("rule").unwrap_or_else(|| "plain".into());
         Ok(match name.as_str() {
             "plain" => AdvantageEstimator::Plain,
-            "none" => AdvantageEstimator::Zero,
             "negative" => AdvantageEstimator::Negative { positive: self.number("positive", 0.0)? },
             "maxrl" => AdvantageEstimator::MaxRl,
             "pkpo" => AdvantageEstimator::Pkpo { k: self.number("k", 4)? },
@@ -33,8 +29,8 @@ impl Keys {
             "mara" => AdvantageEstimator::Mara,
             "set" => AdvantageEstimator::Set(self.set_objective()?),
             other => bail!(
-                "`rule`: `{other}` is not one of plain, none, negative, maxrl, pkpo, \
-                 pass-at-k, unlikeliness, ucpo, risk, rarity, explore, mara, set"
+                "`rule`: `{other}` is not one of plain, negative, maxrl, pkpo, pass-at-k, \
+                 unlikeliness, ucpo, risk, rarity, explore, mara, set"
             ),
         })
     }
@@ -50,19 +46,6 @@ impl Keys {
         ];
         let baseline = self.choice("set-baseline", SetBaseline::Others, &baselines)?;
         Ok(SetObjective { function, k, baseline })
-    }
-
-    /// Both keys are read only where they have an effect, so that they are refused elsewhere.
-    pub(super) fn teacher(&mut self, estimator: Estimator) -> Result<Option<Teacher>> {
-        if estimator != Estimator::Held {
-            return Ok(None);
-        }
-        let Some(shown) = self.choice("demonstration", None, &Demonstration::NAMED)? else {
-            return Ok(None);
-        };
-        let weights = [("base", TeacherWeights::Base), ("policy", TeacherWeights::Policy)];
-        let weights = self.choice("teacher", TeacherWeights::Base, &weights)?;
-        Ok(Some(Teacher { shown, weights }))
     }
 
     pub(super) fn gate(&mut self) -> Result<Gate> {

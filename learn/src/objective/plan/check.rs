@@ -5,8 +5,8 @@ use anyhow::{Result, bail};
 use super::{Anchor, Estimator, Matching, Plan, Regulariser, SampleSource};
 use crate::objective::target::Target;
 use crate::objective::{
-    AdvantageEstimator, Baseline, Divergence, Exploration, Gate, SetObjective, TeacherWeights,
-    TrustRegion, VerifierErrors,
+    AdvantageEstimator, Baseline, Divergence, Exploration, Gate, SetObjective, TrustRegion,
+    VerifierErrors,
 };
 
 impl Plan {
@@ -111,12 +111,7 @@ impl Plan {
                 matches!(r.estimator, Estimator::Score | Estimator::Full | Estimator::K2);
             r.divergence == Divergence::ReverseKl && is_exact
         });
-        let is_on_rollouts = self.regulariser().is_some_and(|r| r.sampler == SampleSource::Policy);
         match self.rule {
-            AdvantageEstimator::Zero if !is_on_rollouts => bail!(
-                "rule=none leaves a divergence on the policy's own samples alone: set divergence with \
-                 estimator=held, full or score"
-            ),
             AdvantageEstimator::Mara if !is_moved_by_penalty => bail!(
                 "rule=mara undoes what the KL penalty does between correct answers: set divergence=reverse-kl with \
                  estimator=score, full or k2"
@@ -147,7 +142,7 @@ impl Plan {
     }
 
     fn check_regulariser(&self, regulariser: &Regulariser) -> Result<()> {
-        let Regulariser { divergence, beta, sampler, estimator, split, teacher } = regulariser;
+        let Regulariser { divergence, beta, sampler, estimator, split } = regulariser;
         if !(*beta > 0.0 && beta.is_finite()) {
             bail!(
                 "the coefficient (`beta`) must be above 0; for no divergence use divergence=none"
@@ -156,26 +151,17 @@ impl Plan {
         if !(0.0..=1.0).contains(&split.pef_threshold) {
             bail!("`pef-threshold` must be between 0 and 1");
         }
-        let on_policy = matches!(
-            estimator,
-            Estimator::Score | Estimator::K2 | Estimator::K3 | Estimator::Full | Estimator::Held
-        );
+        let on_policy =
+            matches!(estimator, Estimator::Score | Estimator::K2 | Estimator::K3 | Estimator::Full);
         match (sampler, on_policy) {
             (SampleSource::Policy, false) => bail!(
                 "the generator needs samples of the base: set sampler=filtered or stored, or an \
-                 estimator for the policy's own (score, full, held, k2, k3)"
+                 estimator for the policy's own (score, full, k2, k3)"
             ),
             (SampleSource::Stored | SampleSource::Filtered, true) => {
                 bail!("samples of the base are read by estimator=generator or definition")
             }
             _ => {}
-        }
-        let teaches_by_policy = teacher.is_some_and(|t| t.weights == TeacherWeights::Policy);
-        if teaches_by_policy && self.updates() > 1 {
-            bail!(
-                "teacher=policy is the policy of the step's beginning, which later updates of a batch no longer have: set \
-                 num-iterations=1 and steps-per-generation=1, or teacher=base"
-            );
         }
         let is_k = matches!(estimator, Estimator::K2 | Estimator::K3);
         if is_k && *divergence != Divergence::ReverseKl {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::columns::Columns;
 use super::deferred::{Deferred, MicroBatch, PassOutputs};
 use super::scored::ScoredGroups;
-use super::scorer::widened;
+use super::scorer::{BaseScores, widened};
 use crate::objective::tokens::{Covariance, select_tokens};
 use crate::objective::{
     ImportanceCorrection, Normaliser, Offsets, Plan, advantages, subtract_penalty_to_go,
@@ -23,8 +23,6 @@ pub(super) struct TokenBatch {
     pub(super) sequences: Vec<Sequence>,
     /// The base's distributions at every completion's tokens, where the loss compares with them and this rank has them.
     pub(super) base: Option<Vec<Distributions>>,
-    /// The completions as the teacher of self-distillation sees them, where there is one.
-    pub(super) teacher: Option<Vec<Sequence>>,
     /// The completions of each mini-batch, one optimizer step each.
     pub(super) mini_batches: Vec<Range<usize>>,
     columns: Columns,
@@ -44,12 +42,10 @@ pub(super) struct BatchSettings {
 impl TokenBatch {
     /// The batch of a step.
     pub(super) fn new(plan: &Plan, scored: ScoredGroups, settings: &BatchSettings) -> Self {
-        let ScoredGroups { offsets, groups, stats, counts, behavior_logp, deferral, .. } = scored;
-        let (teacher, is_shown) =
-            scored.teacher.map(|rows| (rows.sequences, rows.is_shown)).unzip();
+        let ScoredGroups { offsets, groups, stats, counts, behavior_logp, .. } = scored;
         let mut advantage = offsets.spread(&advantages(plan, &stats).concat());
         let betas = stats.iter().map(|stats| stats.beta);
-        if let Some(costs) = &scored.costs {
+        if let Some(costs) = scored.costs.scored() {
             for (group, beta) in groups.iter().cloned().zip(betas.clone()) {
                 let span = offsets.span(group.clone());
                 let (offsets, costs) = (offsets.slice(group), &costs[span.clone()]);
@@ -62,36 +58,34 @@ impl TokenBatch {
         let mut weight = offsets.spread(&weights);
         // Importance weights multiply the weights, not the normaliser: it counts tokens, and the estimate stays linear
         // in them.
-        if let Some(importance) = &scored.importance {
+        if let Some(importance) = scored.importance.scored() {
             weight.iter_mut().zip(importance).for_each(|(weight, x)| *weight *= x);
         }
         let kl_cov_mask = apply_covariance(plan, &mut advantage, &behavior_logp, settings);
         let is_correct: Vec<bool> = stats.iter().flat_map(|stats| stats.is_correct()).collect();
-        let simko = plan.simko.zip(scored.entropy.as_ref());
+        let simko = plan.simko.zip(scored.entropy.scored());
         let simko = simko.map(|(simko, entropy)| {
             simko.columns(entropy, &advantage, &offsets.spread(&is_correct))
         });
         let costs = groups.iter().cloned().zip(betas.clone());
         let deferred = Deferred {
-            importance: settings.correction.filter(|_| deferral.importance),
-            costs: if deferral.costs { costs.collect() } else { Vec::new() },
-            simko: plan.simko.filter(|_| deferral.entropy),
+            importance: settings.correction.filter(|_| scored.importance.is_deferred()),
+            costs: if scored.costs.is_deferred() { costs.collect() } else { Vec::new() },
+            simko: plan.simko.filter(|_| scored.entropy.is_deferred()),
         };
         let beta = groups.iter().zip(betas);
-        let mut beta: Vec<f64> = beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect();
-        for (beta, is_shown) in beta.iter_mut().zip(is_shown.iter().flatten()) {
-            *beta = if *is_shown { *beta } else { 0.0 };
-        }
+        let beta: Vec<f64> = beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect();
+        let base = scored.base.map(|BaseScores { logp, distributions }| (logp, distributions));
+        let (base_logp, base) = base.unzip();
         Self {
             sequences: scored.sequences,
-            base: scored.base,
-            teacher,
+            base: base.flatten(),
             mini_batches,
             columns: Columns {
                 beta,
                 offsets,
                 behavior_logp,
-                base_logp: scored.base_logp,
+                base_logp,
                 advantage,
                 weight,
                 kl_cov_mask,
@@ -139,13 +133,6 @@ impl TokenBatch {
     /// Tokens of consecutive completions.
     pub(super) fn tokens(&self, completions: Range<usize>) -> usize {
         self.columns.offsets.span(completions).len()
-    }
-
-    /// Log-probabilities of consecutive completions before the step, and under the base.
-    pub(super) fn logp(&self, completions: Range<usize>) -> (&[f32], Option<&[f32]>) {
-        let span = self.columns.offsets.span(completions);
-        let base_logp = self.columns.base_logp.as_ref().map(|logp| &logp[span.clone()]);
-        (&self.columns.behavior_logp[span], base_logp)
     }
 
     /// The advantage of each completion's first token.
@@ -220,7 +207,7 @@ fn apply_covariance(
 mod tests {
     use candle_core::{Device, Tensor};
 
-    use super::super::deferred::Deferral;
+    use super::super::scored::Column;
     use super::super::scorer::log_ratios;
     use super::*;
     use crate::objective::{GroupStats, Objective};
@@ -257,13 +244,10 @@ mod tests {
             stats: vec![stats.clone(), stats],
             counts: vec![true; 4],
             behavior_logp: (1..=8).map(|token| -0.25 * token as f32).collect(),
-            base_logp: None,
             base: None,
-            teacher: None,
-            importance: None,
-            costs: None,
-            entropy: None,
-            deferral: Deferral::default(),
+            importance: Column::Unread,
+            costs: Column::Unread,
+            entropy: Column::Unread,
         }
     }
 
@@ -317,22 +301,22 @@ mod tests {
         let sampler_logp = scored().behavior_logp;
         let ratios = log_ratios(&policy_logp, &sampler_logp);
         let importance = SETTINGS.correction.unwrap().weigh(&Offsets::new(LENGTHS), &ratios);
-        let known = [
-            (
-                "rloo",
-                ScoredGroups {
-                    importance: Some(importance.factor),
-                    behavior_logp: policy_logp,
-                    ..scored()
-                },
-            ),
-            ("kl-full:0.25", ScoredGroups { costs: Some(divergence.to_vec()), ..scored() }),
-            ("simko", ScoredGroups { entropy: Some(entropy.to_vec()), ..scored() }),
+        let (factor, costs, entropy) =
+            (Column::Scored(importance.factor), divergence.to_vec(), entropy.to_vec());
+        let (costs, entropy) = (Column::Scored(costs), Column::Scored(entropy));
+        let scored_first = [
+            ScoredGroups { importance: factor, behavior_logp: policy_logp, ..scored() },
+            ScoredGroups { costs, ..scored() },
+            ScoredGroups { entropy, ..scored() },
         ];
-        for (number, (text, known)) in known.into_iter().enumerate() {
-            let deferral =
-                Deferral { importance: number == 0, costs: number == 1, entropy: number == 2 };
-            let (plan, late) = (plan(text), ScoredGroups { deferral, ..scored() });
+        let deferred = [
+            ScoredGroups { importance: Column::Deferred, ..scored() },
+            ScoredGroups { costs: Column::Deferred, ..scored() },
+            ScoredGroups { entropy: Column::Deferred, ..scored() },
+        ];
+        let steps = scored_first.into_iter().zip(deferred);
+        for (text, (known, late)) in ["rloo", "kl-full:0.25", "simko"].into_iter().zip(steps) {
+            let plan = plan(text);
             let known = TokenBatch::new(&plan, known, &SETTINGS);
             let late = TokenBatch::new(&plan, late, &SETTINGS);
             assert_ne!(late.columns, known.columns, "{text}: nothing was deferred");

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_system::range::SEED;
 
-use super::settings::{Explore, LogKl, RehearsalSamples, Settings};
+use super::settings::{LogKl, Settings};
 use crate::objective::{
     AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
 };
@@ -67,7 +67,7 @@ impl RlvrConfig {
         if settings.num_generations < 2 && plan.is_on_policy() && needs_group {
             bail!("num-generations must be at least 2: a group of one has no baseline");
         }
-        let smallest = plan.smallest_group();
+        let smallest = plan.rule.smallest_group();
         if plan.is_on_policy() && settings.num_generations < smallest {
             bail!(
                 "objective `{}`: it needs at least {smallest} --num-generations, not {}",
@@ -98,11 +98,11 @@ impl RlvrConfig {
         Ok(text.split(' ').map(word).collect::<Vec<_>>().join(" "))
     }
 
-    /// The settings that override the objective's. Studies give settings to objectives of every kind: those that split
-    /// rollouts, or say what is rehearsed, are left out where the objective does not do it.
+    /// The settings that override the objective's. Studies give settings to objectives of every kind: the one that
+    /// splits rollouts is left out where the objective has none.
     fn overrides(&self) -> PlanPatch {
-        let (settings, plan) = (&self.settings, &self.objective.plan);
-        let (is_on_policy, rehearses) = (plan.is_on_policy(), plan.rehearses());
+        let settings = &self.settings;
+        let is_on_policy = self.objective.plan.is_on_policy();
         PlanPatch {
             baseline: settings.baseline,
             loss_type: settings.loss_type,
@@ -111,14 +111,6 @@ impl RlvrConfig {
             num_iterations: settings.num_iterations,
             beta: settings.beta,
             steps_per_generation: settings.steps_per_generation.filter(|_| is_on_policy),
-            pef_threshold: settings.pef_threshold.filter(|_| rehearses),
-            extra_check: settings.extra_check.filter(|_| rehearses),
-            explore_all: settings.explore.filter(|_| rehearses).map(|it| it == Explore::All),
-            drop_unsolved: settings.drop_unsolved.filter(|_| rehearses),
-            one_sample: settings
-                .rehearsal_samples
-                .filter(|_| rehearses)
-                .map(|it| it == RehearsalSamples::One),
         }
     }
 }
@@ -134,7 +126,7 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
         Anchor::Target(matching) => matching.target == target::Target::Tilted,
         Anchor::Base(regulariser) => {
             regulariser.divergence == Divergence::ReverseKl
-                && !matches!(regulariser.estimator, Estimator::K3 | Estimator::Held)
+                && regulariser.estimator != Estimator::K3
                 // MARA's optimum is another.
                 && plan.rule == AdvantageEstimator::Plain
         }
@@ -148,10 +140,10 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
     Ok(())
 }
 
-/// Whether a run reads the base once it trains: its objective does, or what it logs. Before the first step every run
-/// does, when the policy is the base.
+/// Whether a run reads the base once it trains: its objective does, or what it logs. Stored completions are
+/// compared with it before the first update, when the policy is the base.
 pub fn reads_base(config: &RlvrConfig, plan: &Plan) -> bool {
     let settings = &config.settings;
     let logs = settings.log_kl != LogKl::Off || settings.log_divergences > 0;
-    plan.needs_reference() || plan.teaches_by_base() || (plan.is_on_policy() && logs)
+    plan.needs_reference() || (plan.is_on_policy() && logs)
 }

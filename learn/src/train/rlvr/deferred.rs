@@ -8,60 +8,10 @@ use anyhow::{Context, Result};
 use candle_core::Tensor;
 
 use super::columns::Columns;
-use super::kl::compares_with_base;
-use super::run::Run;
 use super::scorer::{log_ratios, widened};
 use crate::objective::tokens::SimKo;
 use crate::objective::{ImportanceCorrection, Mismatch, Offsets, subtract_penalty_to_go};
-use crate::train::step::micro_batches;
-use tealight_nn::policy::{Forward, Sequence, TokenLogp, on_host};
-
-/// Which columns of a step are left to the training pass.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Deferral {
-    /// Importance weights, and the log-probabilities that they are ratios of.
-    pub(super) importance: bool,
-    /// The regulariser's cost at every position.
-    pub(super) costs: bool,
-    /// Entropies for SimKO.
-    pub(super) entropy: bool,
-}
-
-impl Deferral {
-    /// Of a step with these completions and groups. Importance weights of the first step are not deferred: the checks
-    /// at a run's start read them.
-    pub(super) fn new(
-        run: &Run<'_>,
-        step: usize,
-        sequences: &[Sequence],
-        groups: &[Range<usize>],
-    ) -> Self {
-        let plan = run.plan;
-        let has_dropout = run.config.settings.lora.lora_dropout > 0.0;
-        if plan.updates() > 1 || run.ranks.size() > 1 || has_dropout {
-            return Self::default();
-        }
-        let passes = || micro_batches(sequences, run.config.settings.micro_batch_tokens);
-        // The baseline of the penalty-to-go is the mean of the group's others, which must be in the same pass.
-        let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
-            passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
-        };
-        let is_summed_later =
-            plan.penalty_to_go().is_some() && plan.vocabulary_regulariser().is_some();
-        let reads_advantages = plan.covariance.is_some() || plan.simko.is_some();
-        Self {
-            importance: run.correction.is_some()
-                && step > 0
-                && !compares_with_base(run, step)
-                && !plan.reads_policy_first(),
-            costs: is_summed_later && !reads_advantages && {
-                let passes = passes();
-                groups.iter().all(|group| is_in_one_pass(&passes, group))
-            },
-            entropy: plan.simko.is_some() && passes().len() == 1,
-        }
-    }
-}
+use tealight_nn::policy::{Forward, TokenLogp, on_host};
 
 /// The columns that the training pass completes, and by which rule.
 pub(super) struct Deferred {

@@ -105,8 +105,7 @@ fn add_rollouts(
     for (completions, number) in rank_passes(run, batch, &active, dropout_counter) {
         let sequences = at(&batch.sequences, &completions);
         let base = batch.base.as_ref().map(|base| at(base, &completions));
-        let compared = batch.teacher.as_ref().unwrap_or(&batch.sequences);
-        let request = scorer.full_vocabulary(plan, &at(compared, &completions), base)?;
+        let request = scorer.full_vocabulary(plan, &sequences, base)?;
         let forward =
             run.policy.forward_full_vocabulary(&sequences, temperature, number, &request)?;
         let micro_batch = batch.finish(&completions, &(&forward).into())?;
@@ -123,9 +122,6 @@ fn add_rollouts(
         measured.clipped += scalar(&loss.clipped)?;
         measured.entropy += scalar(&forward.entropy().detach().sum_all()?)?;
         measured.see_difference(update, &forward.logp().detach(), &tensors.behavior_logp)?;
-        if let (Some(_), Some(divergence)) = (&batch.teacher, forward.divergence()) {
-            measured.see_teacher(update, micro_batch.columns(), divergence)?;
-        }
         run.policy.backward(forward, &loss.total, grads)?;
     }
     for (completions, _) in rank_passes(run, batch, &zero_gradient, dropout_counter) {

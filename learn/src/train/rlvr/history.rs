@@ -1,5 +1,5 @@
-//! A run's memory of its problems from step to step: how often each final answer was given. The state of the run holds
-//! it, so that a resumed run has it too.
+//! A run's memory of its problems from step to step: how often each was solved, how often each final answer was given,
+//! and estimates of Z. The state of the run holds it, so that a resumed run has it too.
 //!
 //! Answers are counted by the first eight bytes of their SHA-256, so that a model's text is never stored.
 
@@ -7,17 +7,35 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use crate::objective::GroupStats;
+use super::run::Run;
+use crate::objective::{Gate, GroupStats, Matching, Partition, SampleSource, partition_of};
 use crate::rollout::Group;
+use crate::train::checkpoint::State;
 
 /// How often each final answer was seen, by problem id.
-pub(super) type Seen = BTreeMap<String, Vec<(u64, u64)>>;
+type Seen = BTreeMap<String, Vec<(u64, u64)>>;
 
 /// Most answers that are counted in a run; those that come later stay new. A checkpoint holds them all.
 const MOST: usize = 1 << 20;
 
+/// Adds to the statistics of groups what the plan reads of the steps before.
+pub(super) fn recall(run: &Run<'_>, groups: &[Group], stats: &mut [GroupStats], state: &mut State) {
+    let ids = groups.iter().map(|group| run.id(group.problem));
+    if let Some(matching) = run.plan.matching() {
+        estimate_partition(matching, ids.clone(), stats, &mut state.partition);
+    }
+    if run.plan.rule.reads_outcomes() {
+        recall_answers(groups, ids.clone(), stats, &mut state.seen);
+    }
+    if run.plan.gate != Gate::All {
+        for (id, stats) in ids.zip(stats) {
+            stats.earlier = state.prompt_trials.total(id);
+        }
+    }
+}
+
 /// Numbers the final answers of every group, notes how often the run had seen them before the step, and counts them.
-pub(super) fn recall_answers<'a>(
+fn recall_answers<'a>(
     groups: &[Group],
     ids: impl Iterator<Item = &'a str> + Clone,
     stats: &mut [GroupStats],
@@ -55,6 +73,32 @@ pub(super) fn recall_answers<'a>(
     }
 }
 
+/// Replaces the stored solve rate by importance sampling from the groups, where the target asks. `sums` has the sum of
+/// the estimates of a prompt and their number.
+fn estimate_partition<'a>(
+    matching: &Matching,
+    ids: impl Iterator<Item = &'a str>,
+    stats: &mut [GroupStats],
+    sums: &mut BTreeMap<String, (f64, usize)>,
+) {
+    if matching.partition == Partition::Fixed || matching.sampler != SampleSource::Policy {
+        return;
+    }
+    for (id, stats) in ids.zip(stats) {
+        // The group's own Z makes p* / pi self-normalised, at most G: with few samples it seeks few answers.
+        let online = stats.online_solve_rate();
+        stats.solve_rate = partition_of(match matching.partition {
+            Partition::Cumulative => {
+                let (sum, count) = sums.entry(id.to_owned()).or_default();
+                *sum += online;
+                *count += 1;
+                *sum / *count as f64
+            }
+            Partition::Online | Partition::Fixed => online,
+        });
+    }
+}
+
 fn key(answer: &str) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&Sha256::digest(answer.as_bytes())[..8]);
@@ -64,6 +108,7 @@ fn key(answer: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objective::Objective;
     use crate::rollout::Rollout;
     use tealight_datasets::Verdict;
     use tealight_nn::generate::{Completion, Finish};
@@ -107,5 +152,30 @@ mod tests {
         assert_eq!(seen["a"].iter().map(|(_, count)| *count).collect::<Vec<_>>(), [4, 2]);
         let text = serde_json::to_string(&seen).unwrap();
         assert_eq!(serde_json::from_str::<Seen>(&text).unwrap(), seen);
+    }
+
+    #[test]
+    fn a_cumulative_partition_is_the_mean_over_all_groups_of_a_prompt() {
+        let plan = |text: &str| text.parse::<Objective>().unwrap().plan;
+        let stats = |correct: usize| GroupStats {
+            rewards: vec![0.0; 4],
+            classes: (0..4).map(|i| (i < correct).then_some(i)).collect(),
+            policy_logp: vec![-1.0; 4],
+            reference_logp: vec![-1.0; 4],
+            lengths: vec![1; 4],
+            solve_rate: 0.9,
+            beta: 0.0,
+            ..GroupStats::default()
+        };
+        let mut sums = BTreeMap::new();
+        let mut estimate = |text: &str, correct: usize| {
+            let (plan, mut stats) = (plan(text), [stats(correct)]);
+            estimate_partition(plan.matching().unwrap(), ["a"].into_iter(), &mut stats, &mut sums);
+            stats[0].solve_rate
+        };
+        assert_eq!(estimate("alpha-dpg:0", 2), 0.9, "fixed");
+        assert_eq!(estimate("alpha-dpg:0:partition=online", 1), 0.25);
+        assert_eq!(estimate("alpha-dpg:0:partition=cumulative", 1), 0.25);
+        assert_eq!(estimate("alpha-dpg:0:partition=cumulative", 3), 0.5);
     }
 }

@@ -46,13 +46,6 @@ pub struct Metrics {
     pub rehearsal_logp: Option<f64>,
     /// Share of stored tokens or completions whose log-ratio was cut (see `PointwiseLoss`).
     pub rehearsal_clamped: Option<f64>,
-    /// Mean divergence of a token's distribution from the teacher's, over the completions for which the teacher is
-    /// shown a solution, before the step's first update; nothing without a teacher, or where nothing was shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub teacher_divergence: Option<f64>,
-    /// Share of completions for which the teacher is shown a solution; nothing without a teacher.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub demonstrated: Option<f64>,
     /// Share of correct completions whose pseudo-reward was cut at `max-reward`; null without a target.
     pub max_reward_ratio: Option<f64>,
     /// Weight of the entropy bonus; null where it does not adapt.
@@ -215,10 +208,6 @@ impl Metrics {
             self.step_gradients.0 += rollouts.count;
             self.entropy += rollouts.entropy;
             self.clip_region += rollouts.clipped;
-            let (sum, tokens) = rollouts.teacher;
-            if tokens > 0.0 {
-                self.teacher_divergence = Some(sum / tokens);
-            }
             self.logp_difference = self.logp_difference.max(rollouts.logp_difference);
         }
         if let Some(stored) = &stats.stored {

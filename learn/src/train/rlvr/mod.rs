@@ -3,8 +3,8 @@
 //! | stage | from | to |
 //! |---|---|---|
 //! | `source`, `rollouts`, `ahead` | prompts | `Rollouts`: judged groups |
-//! | `scored` (with `scorer`, `kl`, `pstar`, `history`) | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
-//! | (and `demonstrations`) | `Rollouts` | what a teacher sees |
+//! | `scored` (with `scorer`, `history`) | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
+//! | `monitor` | `ScoredGroups` | measures that only the log reads |
 //! | `batch` | `ScoredGroups` | `TokenBatch`: flat columns of advantages and weights |
 //! | `deferred` | `TokenBatch` and the outputs of a pass | `MicroBatch`: what the loss reads |
 //! | `gradients` (with `loss_tensors`, `rehearsal`) | `MicroBatch` | the gradient of one update |
@@ -18,15 +18,13 @@ mod batch;
 mod columns;
 mod config;
 mod deferred;
-mod demonstrations;
 mod gradients;
 mod health;
 mod history;
 mod identity;
-mod kl;
 mod loss_tensors;
 mod metrics;
-mod pstar;
+mod monitor;
 mod rehearsal;
 mod rewarding;
 mod rollouts;
@@ -45,6 +43,6 @@ pub use health::Health;
 pub use metrics::Metrics;
 pub use rewarding::Rewarding;
 pub use run::{RolloutEngine, Run};
-pub use settings::{BetaPer, Explore, LENGTH, LogKl, ReportTo, Settings};
+pub use settings::{BetaPer, LENGTH, LogKl, ReportTo, Settings};
 pub use training::{End, Report, Step, train};
 pub use training_data::{Rehearsal, TrainingData, wants_extra_check, wants_presamples};

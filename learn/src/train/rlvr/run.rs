@@ -7,6 +7,7 @@ use tealight_datasets::Verifier;
 use super::config::RlvrConfig;
 use super::rewarding::Rewarding;
 use super::scorer::Scorer;
+use super::settings::LogKl;
 use super::training_data::TrainingData;
 use crate::objective::{Coefficients, ImportanceCorrection, Plan};
 use crate::presample::Presamples;
@@ -18,6 +19,9 @@ use tealight_nn::model::{Decoder, RolloutDtype};
 use tealight_nn::policy::Policy;
 use tealight_nn::tokenizer::Tokenizer;
 use tealight_system::ranks::Ranks;
+
+/// Every how many steps the KL to the base is estimated.
+const KL_STEPS: usize = 5;
 
 /// A run: its models, prompts and settings. Only the weights of the policy change.
 pub struct Run<'a> {
@@ -86,6 +90,21 @@ impl Run<'_> {
         let has_budget = settings.max_completions.is_none_or(|most| state.num_completions < most);
         let has_tokens = settings.max_tokens.is_none_or(|most| state.num_tokens < most);
         state.global_step < settings.max_steps && has_budget && has_tokens
+    }
+
+    /// Whether the log of a step estimates how far the policy is from the base.
+    pub(super) fn logs_kl(&self, step: usize) -> bool {
+        match self.config.settings.log_kl {
+            LogKl::All => true,
+            LogKl::Estimate => step.is_multiple_of(KL_STEPS),
+            LogKl::Off => false,
+        }
+    }
+
+    /// Whether the log of a step says how far the policy is from p*.
+    pub(super) fn logs_divergences(&self, step: usize) -> bool {
+        let every = self.config.settings.log_divergences;
+        every > 0 && step.is_multiple_of(every)
     }
 
     /// The models, as they score completions.

@@ -1,27 +1,21 @@
 //! Judged groups to scored groups: the log-probabilities of their completions under policy and base, and the statistics
 //! that advantages are functions of.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::{Result, bail};
 
-use super::deferred::Deferral;
-use super::demonstrations::{self, TeacherRows};
 use super::history;
-use super::kl;
 use super::metrics::Metrics;
-use super::pstar::{self, LoggedColumns};
 use super::run::Run;
 use super::scorer::{BaseScores, log_ratios, sum};
-use crate::objective::{
-    Estimator, Gate, GroupStats, ImportanceWeights, Matching, Mismatch, Offsets, Partition,
-    SampleSource, clipped_reward_ratio, partition_of,
-};
+use super::settings::LogKl;
+use crate::objective::{Estimator, GroupStats, ImportanceWeights, Mismatch, Offsets};
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
+use crate::train::step::micro_batches;
 use tealight_nn::generate::Finish;
-use tealight_nn::policy::{Distributions, Sequence};
+use tealight_nn::policy::Sequence;
 
 /// Mean difference of log-probabilities, in nats, at which an engine evidently samples from another model.
 const ENGINE_APART: f64 = 0.1;
@@ -36,22 +30,41 @@ pub(super) struct ScoredGroups {
     pub(super) stats: Vec<GroupStats>,
     /// Whether each completion counts in the loss.
     pub(super) counts: Vec<bool>,
-    /// Log-probabilities under the policy before the step; under the sampler where the correction is deferred.
+    /// Log-probabilities under the policy before the step; under the sampler where `importance` is deferred.
     pub(super) behavior_logp: Vec<f32>,
-    /// Log-probabilities under the base, where the objective reads them.
-    pub(super) base_logp: Option<Vec<f32>>,
-    /// The base's distributions, where the loss compares with them and this rank has them all.
-    pub(super) base: Option<Vec<Distributions>>,
-    /// The rows of self-distillation's teacher, whose distributions take the place of the base's.
-    pub(super) teacher: Option<TeacherRows>,
-    /// Importance weights of the tokens, where another model sampled.
-    pub(super) importance: Option<Vec<f64>>,
-    /// The regulariser's cost at every position, where it enters advantages of earlier tokens.
-    pub(super) costs: Option<Vec<f64>>,
-    /// Entropies, where SimKO reads them.
-    pub(super) entropy: Option<Vec<f64>>,
-    /// The columns that the pass over a completion computes instead.
-    pub(super) deferral: Deferral,
+    /// Scores under the base, where the objective reads them or the log has all.
+    pub(super) base: Option<BaseScores>,
+    /// Importance weights of tokens that another model sampled.
+    pub(super) importance: Column,
+    /// The regulariser's cost at every position, which enters advantages of earlier tokens.
+    pub(super) costs: Column,
+    /// Entropies, which SimKO reads.
+    pub(super) entropy: Column,
+}
+
+/// A column that some objectives read, one number a token.
+pub(super) enum Column {
+    /// Nothing reads it.
+    Unread,
+    /// Computed by a pass of its own before the step.
+    Scored(Vec<f64>),
+    /// Left to the training pass over each completion.
+    Deferred,
+}
+
+impl Column {
+    /// The numbers, where they are known before the training pass.
+    pub(super) fn scored(&self) -> Option<&[f64]> {
+        match self {
+            Self::Scored(column) => Some(column),
+            Self::Unread | Self::Deferred => None,
+        }
+    }
+
+    /// Whether the training pass computes it.
+    pub(super) fn is_deferred(&self) -> bool {
+        matches!(self, Self::Deferred)
+    }
 }
 
 /// Scores the groups of a step.
@@ -67,47 +80,41 @@ pub(super) fn score(
     let offsets = Offsets::new(sequences.iter().map(|row| row.completion.len()));
     let ranges = ranges(groups);
     let deferral = Deferral::new(run, step, &sequences, &ranges);
-    let mut behavior_logp: Vec<f32> =
+    let sampler_logp: Vec<f32> =
         rollouts().flat_map(|rollout| &rollout.completion.logp).copied().collect();
-    let importance = match deferral.importance {
-        true => None,
-        false => correct(run, &sequences, &offsets, &mut behavior_logp, step, metrics)?,
+    let (behavior_logp, importance) = match run.correction {
+        None => (sampler_logp, Column::Unread),
+        Some(_) if deferral.importance => (sampler_logp, Column::Deferred),
+        Some(correction) => {
+            let policy_logp = scorer.policy_logp(&sequences)?;
+            let ratios = log_ratios(&policy_logp, &sampler_logp);
+            let ImportanceWeights { factor, counts } = correction.weigh(&offsets, &ratios);
+            let mismatch = Mismatch::new(&offsets, &ratios, &counts);
+            check_engine(run, &mismatch, step)?;
+            metrics.mismatch = Some(mismatch);
+            // Three policies: the sampler b, pi before the step, pi now. pi / b is in the weights, so that the ratio
+            // of the loss is pi now / pi before and begins at 1.
+            (policy_logp, Column::Scored(factor))
+        }
     };
-    let base = kl::compare_with_base(run, &sequences, &offsets, &behavior_logp, step, metrics)?;
-    let (base_logp, base) = match base {
-        Some(BaseScores { logp, distributions }) => (Some(logp), distributions),
-        None => (None, None),
-    };
-    let teacher = demonstrations::rows(run, groups, &sequences, step)?;
-    metrics.demonstrated = teacher.as_ref().map(TeacherRows::share);
-    if pstar::logs_divergences(run, step) {
-        let columns = LoggedColumns {
-            sequences: &sequences,
-            offsets: &offsets,
-            policy_logp: &behavior_logp,
-            base_logp: base_logp.as_deref(),
-        };
-        metrics.pstar = Some(pstar::distances(run, groups, &columns)?);
-    }
-    let mut stats = stats(run, groups, &offsets, (&behavior_logp, base_logp.as_deref()), step);
-    if let Some(matching) = plan.matching() {
-        let ids = groups.iter().map(|group| run.problems[group.problem].problem.id.as_str());
-        estimate_partition(matching, ids, &mut stats, &mut state.partition);
-        metrics.max_reward_ratio = Some(clipped_reward_ratio(matching, &stats));
-    }
-    recall(run, groups, &mut stats, state);
-    let costs = match plan.penalty_to_go().filter(|_| !deferral.costs) {
-        None => None,
+    let base = base_scores(run, &sequences)?;
+    let base_logp = base.as_ref().map(|base| base.logp.as_slice());
+    let mut stats = stats(run, groups, &offsets, (&behavior_logp, base_logp), step);
+    history::recall(run, groups, &mut stats, state);
+    let costs = match plan.penalty_to_go() {
+        None => Column::Unread,
+        Some(_) if deferral.costs => Column::Deferred,
         // K2: the log-ratio, one sample's estimate of the token's reverse KL; otherwise the divergence of whole
         // distributions.
-        Some(regulariser) => Some(match (regulariser.estimator, &base_logp) {
-            (Estimator::K2, Some(base_logp)) => log_ratios(&behavior_logp, base_logp),
-            _ => scorer.divergences(plan, &sequences, base.as_deref())?,
+        Some(regulariser) => Column::Scored(match (regulariser.estimator, &base) {
+            (Estimator::K2, Some(base)) => log_ratios(&behavior_logp, &base.logp),
+            _ => scorer.divergences(plan, &sequences, base.as_ref())?,
         }),
     };
-    let entropy = match plan.simko.filter(|_| !deferral.entropy) {
-        None => None,
-        Some(_) => Some(scorer.entropies(&sequences)?),
+    let entropy = match plan.simko {
+        None => Column::Unread,
+        Some(_) if deferral.entropy => Column::Deferred,
+        Some(_) => Column::Scored(scorer.entropies(&sequences)?),
     };
     let masks = run.config.settings.mask_truncated_completions;
     let counts = rollouts().map(|r| !(masks && r.completion.finish == Finish::Length)).collect();
@@ -118,25 +125,46 @@ pub(super) fn score(
         stats,
         counts,
         behavior_logp,
-        base_logp,
         base,
-        teacher,
         importance,
         costs,
         entropy,
-        deferral,
     })
 }
 
-/// Adds what the run has seen of every prompt in earlier steps, where the plan reads it.
-fn recall(run: &Run<'_>, groups: &[Group], stats: &mut [GroupStats], state: &mut State) {
-    if run.plan.rule.reads_outcomes() {
-        let ids = groups.iter().map(|group| run.id(group.problem));
-        history::recall_answers(groups, ids, stats, &mut state.seen);
-    }
-    if run.plan.gate != Gate::All {
-        for (group, stats) in groups.iter().zip(stats) {
-            stats.earlier = state.prompt_trials.total(run.id(group.problem));
+/// Which columns of a step are left to the training pass. Where each completion passes through the model once, as it
+/// was sampled, that pass computes what a pass of its own would.
+#[derive(Default)]
+struct Deferral {
+    importance: bool,
+    costs: bool,
+    entropy: bool,
+}
+
+impl Deferral {
+    /// Of a step with these completions and groups. Importance weights of the first step are not deferred:
+    /// [`check_engine`] reads them before anything is trained on.
+    fn new(run: &Run<'_>, step: usize, sequences: &[Sequence], groups: &[Range<usize>]) -> Self {
+        let plan = run.plan;
+        let has_dropout = run.config.settings.lora.lora_dropout > 0.0;
+        if plan.updates() > 1 || run.ranks.size() > 1 || has_dropout {
+            return Self::default();
+        }
+        let passes = || micro_batches(sequences, run.config.settings.micro_batch_tokens);
+        // The baseline of the penalty-to-go is the mean of the group's others, which must be in the same pass.
+        let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
+            passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
+        };
+        let is_summed_later =
+            plan.penalty_to_go().is_some() && plan.vocabulary_regulariser().is_some();
+        let reads_advantages = plan.covariance.is_some() || plan.simko.is_some();
+        Self {
+            importance: step > 0 && !run.logs_kl(step) && !plan.reads_policy_first(),
+            costs: is_summed_later && !reads_advantages && {
+                let passes = passes();
+                groups.iter().all(|group| is_in_one_pass(&passes, group))
+            },
+            entropy: plan.simko.is_some() && passes().len() == 1,
         }
     }
 }
@@ -156,21 +184,8 @@ fn ranges(groups: &[Group]) -> Vec<Range<usize>> {
     (0..groups.completions()).map(|group| groups.span(group..group + 1)).collect()
 }
 
-/// Importance weights of tokens that another model sampled; none where the policy did. Replaces the log-probabilities
-/// of that model in `behavior_logp` by the policy's.
-fn correct(
-    run: &Run<'_>,
-    sequences: &[Sequence],
-    offsets: &Offsets,
-    behavior_logp: &mut Vec<f32>,
-    step: usize,
-    metrics: &mut Metrics,
-) -> Result<Option<Vec<f64>>> {
-    let Some(correction) = run.correction else { return Ok(None) };
-    let policy_logp = run.scorer().policy_logp(sequences)?;
-    let ratios = log_ratios(&policy_logp, behavior_logp);
-    let ImportanceWeights { factor, counts } = correction.weigh(offsets, &ratios);
-    let mismatch = Mismatch::new(offsets, &ratios, &counts);
+/// Refuses an engine that samples from another model than the policy.
+fn check_engine(run: &Run<'_>, mismatch: &Mismatch, step: usize) -> Result<()> {
     let is_apart = mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART;
     if step == 0 && is_apart && run.engine.is_some() {
         bail!(
@@ -180,11 +195,19 @@ fn correct(
             mismatch.mean
         );
     }
-    metrics.mismatch = Some(mismatch);
-    // Three policies: the sampler b, pi before the step, pi now. pi / b is in the weights, so that the ratio of the
-    // loss is pi now / pi before and begins at 1.
-    *behavior_logp = policy_logp;
-    Ok(Some(factor))
+    Ok(())
+}
+
+/// The base's scores of a step's completions, where the objective reads them or the log has those of all.
+fn base_scores(run: &Run<'_>, sequences: &[Sequence]) -> Result<Option<BaseScores>> {
+    if !run.plan.needs_reference() && run.config.settings.log_kl != LogKl::All {
+        return Ok(None);
+    }
+    let scorer = run.scorer();
+    Ok(Some(match run.plan.vocabulary_regulariser() {
+        Some(_) if run.ranks.size() == 1 => scorer.base_distributions(sequences)?,
+        _ => BaseScores { logp: scorer.base_logp(sequences)?, distributions: None },
+    }))
 }
 
 /// The statistics of every group, from the log-probabilities under policy and base.
@@ -243,36 +266,9 @@ fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: f64) -> f64
     }
 }
 
-/// Replaces the stored solve rate by importance sampling from the groups, where the target asks. `sums` has the sum of
-/// the estimates of a prompt and their number.
-fn estimate_partition<'a>(
-    matching: &Matching,
-    ids: impl Iterator<Item = &'a str>,
-    stats: &mut [GroupStats],
-    sums: &mut BTreeMap<String, (f64, usize)>,
-) {
-    if matching.partition == Partition::Fixed || matching.sampler != SampleSource::Policy {
-        return;
-    }
-    for (id, stats) in ids.zip(stats) {
-        // The group's own Z makes p* / pi self-normalised, at most G: with few samples it seeks few answers.
-        let online = stats.online_solve_rate();
-        stats.solve_rate = partition_of(match matching.partition {
-            Partition::Cumulative => {
-                let (sum, count) = sums.entry(id.to_owned()).or_default();
-                *sum += online;
-                *count += 1;
-                *sum / *count as f64
-            }
-            Partition::Online | Partition::Fixed => online,
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::Objective;
 
     #[test]
     fn the_overlong_penalty_falls_over_the_end_of_the_longest_completion() {
@@ -280,30 +276,5 @@ mod tests {
         assert_eq!(shaped_reward(1.0, 90, 100, 0.2), 0.5);
         assert_eq!(shaped_reward(0.0, 100, 100, 0.2), -1.0);
         assert_eq!(shaped_reward(1.0, 100, 100, 0.0), 1.0);
-    }
-
-    #[test]
-    fn a_cumulative_partition_is_the_mean_over_all_groups_of_a_prompt() {
-        let plan = |text: &str| text.parse::<Objective>().unwrap().plan;
-        let stats = |correct: usize| GroupStats {
-            rewards: vec![0.0; 4],
-            classes: (0..4).map(|i| (i < correct).then_some(i)).collect(),
-            policy_logp: vec![-1.0; 4],
-            reference_logp: vec![-1.0; 4],
-            lengths: vec![1; 4],
-            solve_rate: 0.9,
-            beta: 0.0,
-            ..GroupStats::default()
-        };
-        let mut sums = BTreeMap::new();
-        let mut estimate = |text: &str, correct: usize| {
-            let (plan, mut stats) = (plan(text), [stats(correct)]);
-            estimate_partition(plan.matching().unwrap(), ["a"].into_iter(), &mut stats, &mut sums);
-            stats[0].solve_rate
-        };
-        assert_eq!(estimate("alpha-dpg:0", 2), 0.9, "fixed");
-        assert_eq!(estimate("alpha-dpg:0:partition=online", 1), 0.25);
-        assert_eq!(estimate("alpha-dpg:0:partition=cumulative", 1), 0.25);
-        assert_eq!(estimate("alpha-dpg:0:partition=cumulative", 3), 0.5);
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::objective::Plan;
 use crate::train::shared::token_column;
-use crate::train::step::{lengths, micro_batches};
+use crate::train::step::lengths;
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{
     Base, Distributions, FullVocabulary, Policy, Sequence, on_host, token_divergence, token_logp,
@@ -84,8 +84,9 @@ impl<'a> Scorer<'a> {
         &self,
         plan: &Plan,
         rows: &[Sequence],
-        base: Option<&[Distributions]>,
+        base: Option<&BaseScores>,
     ) -> Result<Vec<f64>> {
+        let base = base.and_then(|base| base.distributions.as_deref());
         let divergence = self.column(rows, |part, range| {
             let base = base.map(|base| base[range].iter().collect());
             let Some(base) = self.full_vocabulary(plan, part, base)?.base else {
@@ -97,8 +98,8 @@ impl<'a> Scorer<'a> {
         Ok(widened(&divergence))
     }
 
-    /// The full-vocabulary outputs of a pass over some completions, which `rows` are as the base or the teacher sees
-    /// them; `base` has the base's distributions of all of them, where they were computed before.
+    /// The full-vocabulary outputs of a pass over some completions; `base` has the base's distributions of all of them,
+    /// where they were computed before.
     pub(super) fn full_vocabulary<S: Borrow<Sequence>>(
         &self,
         plan: &Plan,
@@ -111,33 +112,11 @@ impl<'a> Scorer<'a> {
         };
         let distributions = match base {
             Some(base) => Distributions::joined(&base)?,
-            None => self.distributions(self.compared(plan)?, rows)?,
+            None => token_logp(self.base()?, rows, self.temperature)?.distributions,
         };
         let divergence = regulariser.divergence;
-        let base = Base { decoder: self.compared(plan)?, distributions, divergence };
+        let base = Base { decoder: self.base()?, distributions, divergence };
         Ok(FullVocabulary { likeliest, base: Some(base) })
-    }
-
-    /// The model that next-token distributions are compared with.
-    fn compared(&self, plan: &Plan) -> Result<&'a Decoder> {
-        match plan.teacher() {
-            Some(_) if !plan.teaches_by_base() => Ok(self.policy.decoder()),
-            _ => self.base(),
-        }
-    }
-
-    /// The distributions of some completions in passes of the usual size: demonstrations make prompts longer.
-    fn distributions<S: Borrow<Sequence>>(
-        &self,
-        decoder: &Decoder,
-        rows: &[S],
-    ) -> Result<Distributions> {
-        let passes = micro_batches(rows, self.micro_batch_tokens).into_iter();
-        let distributions = |pass: Range<usize>| {
-            Ok(token_logp(decoder, &rows[pass], self.temperature)?.distributions)
-        };
-        let parts: Vec<Distributions> = passes.map(distributions).collect::<Result<_>>()?;
-        Ok(Distributions::joined(&parts.iter().collect::<Vec<_>>())?)
     }
 
     fn column<S: Borrow<Sequence>>(

@@ -98,29 +98,6 @@ pub struct Settings {
     /// Take the base's completions from this directory, made by `tealight presample`.
     #[arg(long, help_heading = "Objective")]
     pub presamples: Option<PathBuf>,
-    /// Prompt of the teacher of self-distillation, a template with {{ prompt }} and {{ solution }}. Default: the
-    /// solution as a worked example before the prompt, and in a chat below the last question.
-    #[arg(long, value_name = "TEMPLATE", help_heading = "Objective")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub demonstration_template: Option<String>,
-    /// Override the objective's threshold for rehearsal: a prompt is rehearsed if at least this share of the base's
-    /// samples is correct (DPH-RL's D_pef).
-    #[arg(long, add = at_least(0.0).at_most(1.0), help_heading = "Objective")]
-    pub pef_threshold: Option<f64>,
-    /// Override whether a prompt is rehearsed only if one further sample of the base is correct too.
-    #[arg(long, help_heading = "Objective")]
-    pub extra_check: Option<bool>,
-    /// Override the prompts whose rollouts an objective with rehearsal samples: those that are not rehearsed (rest;
-    /// DPH-RL's D_exp), or all.
-    #[arg(long, value_enum, help_heading = "Objective")]
-    pub explore: Option<Explore>,
-    /// Override whether an objective with rehearsal leaves out prompts that the base never solved.
-    #[arg(long, help_heading = "Objective")]
-    pub drop_unsolved: Option<bool>,
-    /// Override how many correct completions of each rehearsed prompt are stored: all, or one (as in DPH-RL).
-    #[arg(long, value_enum, help_heading = "Objective")]
-    #[serde(default)]
-    pub rehearsal_samples: Option<RehearsalSamples>,
     /// Number of stored completions of the base in each step, if the objective trains on them.
     #[arg(long, default_value_t = 64, add = COUNT, help_heading = "Objective")]
     pub rehearsal_batch_size: usize,
@@ -213,26 +190,6 @@ pub enum BetaPer {
     Prompt,
 }
 
-/// How many of a prompt's stored completions are rehearsed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RehearsalSamples {
-    /// All correct completions.
-    All,
-    /// The first correct completion.
-    One,
-}
-
-/// Which prompts are explored where others are rehearsed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Explore {
-    /// Prompts that are not rehearsed.
-    Rest,
-    /// All prompts.
-    All,
-}
-
 /// Of which completions the KL to the base is logged, where the objective does not compare them all with it anyway.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -257,15 +214,6 @@ impl Settings {
     /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.
     pub fn length(&self) -> usize {
         self.max_completion_length.unwrap_or(LENGTH)
-    }
-
-    /// Whether anything is said about which prompts to rehearse.
-    pub fn splits(&self) -> bool {
-        self.pef_threshold.is_some()
-            || self.extra_check.is_some()
-            || self.explore.is_some()
-            || self.drop_unsolved.is_some()
-            || self.rehearsal_samples.is_some()
     }
 
     /// How rollouts are sampled: the whole distribution, since log-probabilities are those of the

@@ -3,13 +3,12 @@
 use anyhow::{Context, Result};
 
 use super::batch::{BatchSettings, TokenBatch};
-use super::demonstrations;
 use super::gradients::gradients;
 use super::metrics::Metrics;
-use super::pstar::{distances_without_rollouts, logs_divergences};
+use super::monitor;
 use super::run::Run;
 use super::scored::score;
-use super::self_check::{check_ends, check_start};
+use super::self_check::{check_ends, check_ratio, check_stored};
 use super::source::{Source, with_rollouts};
 use super::update::Update;
 use crate::objective::Gate;
@@ -67,7 +66,6 @@ pub fn train(
     report: &mut Report<'_>,
 ) -> Result<End> {
     run.check_allocation()?;
-    demonstrations::check(run)?;
     let begin = (state.global_step, state.rounds);
     with_rollouts(run, begin, |source| steps(run, state, optimizer, stop, source, report))
 }
@@ -118,13 +116,13 @@ fn step(
     let mut metrics = Metrics::supervised();
     phase("sampling");
     let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
-    if batch.is_none() && logs_divergences(run, step) {
-        metrics.pstar = Some(distances_without_rollouts(run)?);
+    if batch.is_none() {
+        monitor::log_without_rollouts(run, step, &mut metrics)?;
     }
     phase("updating");
     let mut dropout_counter = DropoutCounter::of_step(run.config.seed, step);
     if step == 0 {
-        check_start(run, batch.as_ref(), &mut dropout_counter)?;
+        check_stored(run)?;
     }
     metrics.entropy_bonus = run.plan.entropy.target.map(|_| run.entropy_bonus(state));
     metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
@@ -135,6 +133,9 @@ fn step(
     for update in updates(run, batch.as_ref()) {
         let (gradients, stats) =
             gradients(run, batch.as_ref(), update, state, &mut dropout_counter)?;
+        if step == 0 && update.number == 0 {
+            check_ratio(run, &stats)?;
+        }
         metrics.add(&stats, update);
         stats.advantages.iter().for_each(|(row, advantage)| advantages[*row] = *advantage);
         metrics.grad_norm = f64::NAN;
@@ -190,6 +191,7 @@ fn sample(
         correction: run.correction,
     };
     let scored = score(run, &rollouts.groups, state, metrics)?;
+    monitor::log_rollouts(run, &rollouts.groups, &scored, state.global_step, metrics)?;
     // After the gate has read those of earlier steps.
     if run.config.settings.prompt_allocation.is_adaptive() || run.plan.gate != Gate::All {
         state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));

@@ -129,13 +129,13 @@ impl TrainingData {
         if split.rehearse.is_empty() {
             bail!(
                 "the base solves no prompt at least {} of the time: there is nothing to rehearse; \
-                 lower --pef-threshold, raise --num-presamples, or use an objective that needs none",
+                 lower its key pef-threshold, raise --num-presamples, or use an objective that needs none",
                 threshold
             );
         }
         if split.explore.is_empty() {
             bail!(
-                "every prompt is rehearsed and none explored; add --explore all, or raise --pef-threshold"
+                "every prompt is rehearsed and none explored; add explore=all to the objective, or raise its pef-threshold"
             );
         }
         self.explore = split.explore.clone();

@@ -3,10 +3,7 @@
 use anyhow::Result;
 use candle_core::Tensor;
 
-use super::columns::Columns;
-use super::scorer::sum;
 use crate::objective::Mismatch;
-use tealight_nn::policy::on_host;
 use tealight_system::ranks::Ranks;
 
 /// The index of an optimizer step among those on a batch.
@@ -50,8 +47,6 @@ impl UpdateStats {
             &mut self.loss,
             &mut rollouts.entropy,
             &mut rollouts.clipped,
-            &mut rollouts.teacher.0,
-            &mut rollouts.teacher.1,
             &mut stored.value,
             &mut stored.logp,
             &mut stored.clamped,
@@ -80,8 +75,6 @@ pub(super) struct RolloutStats {
     pub(super) clipped: f64,
     /// Largest difference of log-probabilities between rollout and training.
     pub(super) logp_difference: f64,
-    /// The divergence from the teacher, added up over the tokens for which it is shown a solution, and their number.
-    pub(super) teacher: (f64, f64),
 }
 
 /// Statistics of an update on stored completions.
@@ -98,26 +91,6 @@ pub(super) struct StoredStats {
 }
 
 impl RolloutStats {
-    /// Records the divergence `[N]` from the teacher of the completions of a pass, before the first update on a batch.
-    pub(super) fn see_teacher(
-        &mut self,
-        update: Update,
-        columns: &Columns,
-        divergence: &Tensor,
-    ) -> Result<()> {
-        if update.number > 0 {
-            return Ok(());
-        }
-        let divergence = on_host(&divergence.detach())?;
-        for (values, beta) in columns.offsets.split(&divergence).zip(&columns.beta) {
-            if *beta > 0.0 {
-                self.teacher.0 += sum(values);
-                self.teacher.1 += values.len() as f64;
-            }
-        }
-        Ok(())
-    }
-
     /// Records the largest difference of log-probabilities between sampling and the first update on a batch; later
     /// updates train another policy than the one that sampled.
     pub(super) fn see_difference(

@@ -1,49 +1,35 @@
 //! How far the policy is from p*, as steps log it where asked (`--log-divergences`): a step's rollouts under policy and
-//! base, and the base's stored correct completions of the same prompts under the policy. Nothing else of a step depends
-//! on it.
+//! base, and the base's stored correct completions of the same prompts under the policy.
 
 use anyhow::Result;
 
-use super::run::Run;
-use super::scorer::sum;
 use crate::objective::Offsets;
 use crate::objective::pstar::{Evidence, PstarDistances, ScoredCompletion, StoredEvidence};
 use crate::presample::{BaseCompletion, PromptSamples};
 use crate::rollout::Group;
+use crate::train::rlvr::run::Run;
+use crate::train::rlvr::scored::ScoredGroups;
+use crate::train::rlvr::scorer::sum;
 use tealight_nn::policy::Sequence;
-
-/// The log-probabilities of a step's completions as flat columns.
-pub(super) struct LoggedColumns<'a> {
-    pub(super) sequences: &'a [Sequence],
-    pub(super) offsets: &'a Offsets,
-    pub(super) policy_logp: &'a [f32],
-    pub(super) base_logp: Option<&'a [f32]>,
-}
-
-/// Whether the distance from p* is logged of a step.
-pub(super) fn logs_divergences(run: &Run<'_>, step: usize) -> bool {
-    let every = run.config.settings.log_divergences;
-    every > 0 && step.is_multiple_of(every)
-}
 
 /// The distance at a step's rollouts, before its first update.
 pub(super) fn distances(
     run: &Run<'_>,
     groups: &[Group],
-    columns: &LoggedColumns<'_>,
+    scored: &ScoredGroups,
 ) -> Result<PstarDistances> {
-    let LoggedColumns { sequences, offsets, policy_logp, base_logp } = columns;
-    let scored;
-    let base_logp = match base_logp {
-        Some(base_logp) => *base_logp,
+    let ScoredGroups { sequences, offsets, behavior_logp, .. } = scored;
+    let logged;
+    let base_logp = match &scored.base {
+        Some(base) => &base.logp,
         None => {
-            scored = run.scorer().base_logp(sequences)?;
-            scored.as_slice()
+            logged = run.scorer().base_logp(sequences)?;
+            &logged
         }
     };
     let prompts: Vec<usize> = groups.iter().map(|group| group.problem).collect();
     let mut evidence = stored_evidence(run, &prompts)?;
-    let mut logp = offsets.split(policy_logp).zip(offsets.split(base_logp));
+    let mut logp = offsets.split(behavior_logp).zip(offsets.split(base_logp));
     for (group, evidence) in groups.iter().zip(&mut evidence) {
         evidence.samples = group.rollouts.len();
         evidence.rollouts = group

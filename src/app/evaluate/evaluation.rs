@@ -1,0 +1,128 @@
+//! One evaluation: opened, which writes and samples nothing, and run, set by set.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::Result;
+use tealight_datasets::Dataset;
+use tealight_datasets::suite::SuiteSet;
+use tealight_eval::results::{Results, VERSION};
+
+use super::EvalOptions;
+use super::engine::Engine;
+use super::eval_sets::{EvalSet, eval_sets};
+use super::outcome::{self, Extras, Judged, LogFormat};
+use super::request::prepare;
+use super::set::SetEvaluation;
+use crate::app::directory::{Destination, Existing};
+use crate::app::settings;
+use crate::learn::listed::{self, ProblemAnswers};
+use crate::system::files::Claim;
+use crate::system::process::Process;
+
+/// An evaluation that can begin.
+pub struct Evaluation<'a> {
+    /// The settings, with every default resolved.
+    options: EvalOptions,
+    /// Treatment of the files that the directory has.
+    existing: Existing,
+    process: &'a Process,
+    sets: Vec<SuiteSet>,
+    /// The problems of each set.
+    datasets: Vec<Dataset>,
+    engine: Engine,
+    /// Most tokens of a completion.
+    length: usize,
+    /// For --exact the listed answers to every problem, by the name of the dataset.
+    listed: BTreeMap<String, Vec<ProblemAnswers>>,
+    started: Instant,
+}
+
+impl<'a> Evaluation<'a> {
+    /// Checks the settings, opens the sets, and loads the model or asks the server.
+    ///
+    /// # Errors
+    /// Settings that exclude each other; a set, model or server that cannot be opened.
+    pub fn open(options: &EvalOptions, existing: Existing, process: &'a Process) -> Result<Self> {
+        let mut options = options.clone();
+        Destination::check(options.output.as_deref(), existing)?;
+        LogFormat::check(options.log_format, options.output.is_some())?;
+        options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
+        options.check_scoring()?;
+        let recorded = options.output.as_deref().filter(|_| existing == Existing::Keep);
+        options.model.template = options.model.template.dated(recorded, &process.ranks)?;
+        let (sets, mut datasets) = options.open()?;
+        options.check_engine()?;
+        if options.exact {
+            listed::check(&datasets)?;
+        }
+        let started = Instant::now();
+        let engine = Engine::open(&options, &process.ranks)?;
+        options.check_default(engine.tokenizer())?;
+        for dataset in &mut datasets {
+            engine.filter(&options.data, options.decoding.max_completion_length, dataset)?;
+        }
+        let problems = datasets.iter().flat_map(|dataset| &dataset.problems);
+        let length = engine.completion_length(options.decoding.max_completion_length, problems)?;
+        options.decoding.max_completion_length = Some(length);
+        // Everything is listed before anything is sampled: a dataset that cannot be listed costs nothing.
+        let mut listed = BTreeMap::new();
+        for dataset in datasets.iter().filter(|_| options.exact) {
+            listed.insert(dataset.name.clone(), engine.listed(dataset, length)?);
+        }
+        Ok(Self { options, existing, process, sets, datasets, engine, length, listed, started })
+    }
+
+    /// Draws the missing samples, judges all, and writes the results.
+    ///
+    /// # Errors
+    /// Samples of other settings in the directory; whatever goes wrong in sampling, judging or writing.
+    pub fn run(self) -> Result<Judged> {
+        let Self { options, process, engine, .. } = &self;
+        let ranks = &process.ranks;
+        let sets = eval_sets(&self.sets, &self.datasets, &options.decoding.temperature)?;
+        let extras = Extras { prompts: self.prompts(&sets)?, indices: None };
+        let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
+        let output = destination.path();
+        let mut claim = None;
+        let is_continued = ranks.first(|| {
+            claim = Some(Claim::take(output)?);
+            let request = options.request(&sets, self.length, engine.date_in_prompts())?;
+            let is_continued = prepare(output, request, self.existing)?;
+            if destination.is_saved() {
+                settings::record_config(options, output)?;
+            }
+            Ok(is_continued)
+        })?;
+        process.stop.saves();
+        let listed = &self.listed;
+        let evaluated = |set: &EvalSet<'_>| {
+            SetEvaluation { set, options, engine, process, output, listed, is_continued }.result()
+        };
+        let results = Results {
+            schema_version: VERSION,
+            tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
+            model: options.shown_model(),
+            config: serde_json::to_value(options)?,
+            sets: sets.iter().map(evaluated).collect::<Result<_>>()?,
+            seconds: self.started.elapsed().as_secs_f64(),
+        };
+        let format = options.log_format;
+        let reasons = ranks.first(|| outcome::write(&results, extras, &destination, format))?;
+        let verifiers = self.datasets.iter().map(|dataset| &*dataset.verifier);
+        let doubt = outcome::doubt(&results, verifiers, &reasons, options.max_unjudged);
+        Ok(Judged { results, doubt })
+    }
+
+    /// Each prompt as the model is given it, for lm-evaluation-harness's form of the samples, where that is written.
+    fn prompts(&self, sets: &[EvalSet<'_>]) -> Result<Vec<Vec<String>>> {
+        let rendered = |set: &EvalSet<'_>| -> Result<Vec<String>> {
+            let problems = set.dataset.problems.iter();
+            problems.map(|problem| self.engine.rendered(&problem.prompt)).collect()
+        };
+        match self.options.output.is_some() {
+            true => sets.iter().map(rendered).collect(),
+            false => Ok(Vec::new()),
+        }
+    }
+}

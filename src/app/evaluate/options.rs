@@ -1,0 +1,246 @@
+//! The settings of `tealight eval`, and what they exclude.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::Dataset;
+use tealight_datasets::suite::SuiteSet;
+use tealight_eval::Truncated;
+
+use super::engine;
+use super::eval_sets::EvalSet;
+use super::outcome::LogFormat;
+use super::request::{EvaluationSpec, SetSpec};
+use crate::app::session::SamplingRequest;
+use crate::app::settings::{DataOptions, DecodingOptions, ModelOptions};
+use crate::nn::device::Precision;
+use crate::nn::generate::{Filters, SamplingParams};
+use crate::nn::tokenizer::{HubTokenizer, TemplateDate};
+use crate::solvers::remote::RemoteOptions;
+use crate::system::choices::choice;
+use crate::system::range::{COUNT, SEED, at_least};
+
+/// Options of `tealight eval`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct EvalOptions {
+    /// Which model, and where it runs.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub model: ModelOptions,
+    /// Which problems.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub data: DataOptions,
+    /// A suite instead of --dataset: countdown, chain, walk, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
+    #[arg(long, conflicts_with = "dataset")]
+    pub suite: Option<String>,
+    /// Name of the evaluated set in the results. tealight compare matches sets by name, otherwise by file, otherwise by
+    /// problems. Default: the dataset as it is given.
+    #[arg(long, conflicts_with = "suite")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Number of samples of each problem.
+    #[arg(short, default_value_t = 64, add = COUNT)]
+    pub n: usize,
+    /// Report Pass@k and distinct correct answers at these k, each at most -n. Default: 1, 4, 16 and 64 as far as -n
+    /// allows, and -n itself if it is below 64.
+    #[arg(short, value_delimiter = ',', conflicts_with = "reject", add = COUNT)]
+    #[serde(default)]
+    pub k: Vec<usize>,
+    /// Estimate Pass@k at these k, which may exceed -n, with intervals and a check on held-out samples.
+    #[arg(long, value_name = "K", value_delimiter = ',', conflicts_with = "reject", add = COUNT)]
+    #[serde(default)]
+    pub extrapolate: Vec<usize>,
+    /// Also compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct
+    /// answers, without sampling noise. For tasks whose answers can be listed: countdown, chain, walk and those of
+    /// `tealight tasks`.
+    #[arg(long, conflicts_with = "reject")]
+    #[serde(default)]
+    pub exact: bool,
+    /// Leave out the additional sample of each problem at temperature 0.
+    #[arg(long, conflicts_with = "reject")]
+    #[serde(default)]
+    pub no_greedy: bool,
+    /// How completions are drawn.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub decoding: DecodingOptions,
+    /// Rule for completions that were truncated at the length limit: wrong (incorrect whatever the text says), or
+    /// judged (the verifier decides, as in lm-evaluation-harness).
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>(), conflicts_with = "reject")]
+    #[serde(default)]
+    pub truncated: Truncated,
+    /// Seed of the samples.
+    #[arg(long, default_value_t = 0, add = SEED)]
+    pub seed: u64,
+    /// Maximum number of sequences in one decoding batch.
+    #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(1e10))]
+    pub max_num_seqs: usize,
+    /// A server that samples in place of this process.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub remote: RemoteOptions,
+    /// Rejection sampling: sample until -n completions of every problem are correct, and report the acceptance rate.
+    #[arg(long)]
+    #[serde(default)]
+    pub reject: bool,
+    /// Number of rounds of -n samples after which --reject gives up on a problem.
+    #[arg(long, default_value_t = 16, requires = "reject", add = COUNT)]
+    pub max_rounds: usize,
+    /// Directory with samples of the base, made by `tealight presample`: report the model's coverage of the base's
+    /// correct answers, and with --reject the distance from p*.
+    #[arg(long)]
+    pub presamples: Option<PathBuf>,
+    /// Directory for the results, the report and the samples. Without --output the table is printed and nothing is
+    /// saved. If the directory has an earlier evaluation, that one is continued, gets more samples for a larger -n, or
+    /// is judged again.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Also write the samples for another tool's viewer: inspect, for `inspect view --log-dir DIR/inspect`.
+    #[arg(long, value_enum, conflicts_with = "reject")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
+    /// Exit with status 3 if more than this share of the completions could not be judged.
+    #[arg(long, default_value_t = 0.05, conflicts_with = "reject", add = at_least(0.0).at_most(1.0))]
+    pub max_unjudged: f64,
+    /// Print the results as JSON instead of as a table.
+    #[arg(long)]
+    pub json: bool,
+    /// Whether --dataset was left out: no setting, and not in `config.toml`.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub is_default_dataset: bool,
+}
+
+impl EvalOptions {
+    /// The sets and their problems.
+    pub(super) fn open(&self) -> Result<(Vec<SuiteSet>, Vec<Dataset>)> {
+        let sets = match &self.suite {
+            Some(suite) => self.data.rewards.open_suite(suite)?,
+            None => self.named_sets()?,
+        };
+        let datasets = sets.iter().map(|set| self.data.open_set(set)).collect::<Result<_>>()?;
+        Ok((sets, datasets))
+    }
+
+    /// The sets that --dataset names.
+    fn named_sets(&self) -> Result<Vec<SuiteSet>> {
+        let mut sets: Vec<SuiteSet> =
+            self.data.dataset.split(',').map(|d| SuiteSet::new(d.trim())).collect();
+        if let Some(name) = &self.name {
+            let [set] = sets.as_mut_slice() else {
+                bail!("--name {name} is the name of one set: give --dataset one dataset");
+            };
+            if name.trim().is_empty() {
+                bail!("--name is empty: give the set a name, or leave --name out");
+            }
+            set.name = Some(name.clone());
+        }
+        Ok(sets)
+    }
+
+    /// Refuses to ask a model for Countdown unless it knows nothing else, or --dataset says so.
+    pub(super) fn check_default(&self, tokenizer: Option<&HubTokenizer>) -> Result<()> {
+        if !self.is_default_dataset || self.suite.is_some() {
+            return Ok(());
+        }
+        match tokenizer {
+            None => tracing::warn!(
+                "no --dataset: the server is asked for the generated task countdown; name a --dataset or a --suite"
+            ),
+            Some(tokenizer) if engine::has_words(tokenizer)? => bail!(
+                "--model {}: name what it is evaluated on, with --dataset or --suite (--dataset countdown is a \
+                 generated task)",
+                self.model.model
+            ),
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn request(
+        &self,
+        sets: &[EvalSet<'_>],
+        length: usize,
+        date: Option<TemplateDate>,
+    ) -> Result<EvaluationSpec> {
+        let spec =
+            |set: &EvalSet<'_>| Ok((set.file.clone(), SetSpec::new(set.dataset, set.temperature)?));
+        Ok(EvaluationSpec {
+            model: self.model.shown(),
+            engine: self.remote.engine.clone(),
+            engine_model: self.remote.engine_model.clone(),
+            precision: match self.remote.engine {
+                Some(_) => self.model.precision,
+                None => self.model.precision.on(&self.model.open_device()?.0),
+            },
+            filters: self.decoding.filters(),
+            max_completion_length: length,
+            seed: self.seed,
+            prompts: self.data.prompts.recorded()?,
+            chat_template: self.model.template.text()?,
+            template_date: date,
+            sets: sets.iter().map(spec).collect::<Result<_>>()?,
+        })
+    }
+
+    /// A server has its own weights.
+    pub(super) fn check_engine(&self) -> Result<()> {
+        if self.remote.engine.is_none() {
+            return Ok(());
+        }
+        if self.model.template.chat_template.is_some() || self.data.filter_overlong_prompts {
+            bail!(
+                "--chat-template and --filter-overlong-prompts have no effect with --engine: the server renders and \
+                 tokenizes prompts"
+            );
+        }
+        if self.model.adapter.is_some() {
+            bail!("--adapter has no effect with --engine: the server has its own");
+        }
+        if self.model.quantized || self.model.precision != Precision::default() {
+            bail!(
+                "--quantized, --dtype, --base-dtype and --rollout-dtype have no effect with --engine: the server has \
+                 its own weights"
+            );
+        }
+        Ok(())
+    }
+
+    /// Stored and listed answers say something of the distribution that is sampled: the whole one, our own.
+    pub(super) fn check_scoring(&self) -> Result<()> {
+        let asked = [("--presamples", self.presamples.is_some()), ("--exact", self.exact)];
+        let Some((option, _)) = asked.into_iter().find(|(_, is_given)| *is_given) else {
+            return Ok(());
+        };
+        if self.remote.engine.is_some() {
+            bail!("{option} needs the model's own log-probabilities: leave --engine out");
+        }
+        if self.model.precision.rollout_dtype.is_some() {
+            bail!("{option} needs the model's own log-probabilities: leave --rollout-dtype out");
+        }
+        let is_whole = self.decoding.filters() == Filters::default();
+        if !is_whole || self.decoding.temperature.contains(&0.0) {
+            bail!(
+                "{option} compares whole distributions: leave --top-k, --top-p, --min-p and \
+                 temperature 0 out, or {option}"
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn shown_model(&self) -> String {
+        let name = self.remote.engine_model.as_ref().unwrap_or(&self.model.model);
+        match &self.remote.engine {
+            Some(engine) => format!("{name} at {engine}"),
+            None => self.model.sampled(),
+        }
+    }
+
+    /// How `n` samples a problem are drawn.
+    pub(super) fn draw<'a>(&self, n: usize, params: &'a SamplingParams) -> SamplingRequest<'a> {
+        SamplingRequest { n, params, seed: self.seed, max_num_seqs: self.max_num_seqs }
+    }
+}
