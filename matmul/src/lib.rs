@@ -20,24 +20,24 @@ mod huge_pages;
 mod instructions;
 mod kernel;
 mod pack;
+mod peak;
 mod quantized;
 mod vectors;
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::time::Instant;
 
 use half::bf16;
 use rayon::prelude::*;
 
 use bfloat16::Form;
-use instructions::TileShape;
 use pack::RowPanels;
 
 pub use bfloat16::is_accelerated as multiplies_bfloat16;
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
 pub use huge_pages::huge_page_zeros;
 pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};
+pub use peak::{bfloat16_peak, peak};
 pub use quantized::Quantized;
 pub use vectors::{LANES, add_scaled, block_products};
 
@@ -372,39 +372,4 @@ impl Work<'_> {
             }
         }
     }
-}
-
-/// Floating-point operations a second that all threads reach together on operands in the first-level
-/// cache with the instruction set in use: the limit of any product of f32.
-pub fn peak() -> f64 {
-    peak_of(Form::Single)
-}
-
-/// The same of products of bfloat16.
-pub fn bfloat16_peak() -> f64 {
-    peak_of(Form::half())
-}
-
-fn peak_of(form: Form) -> f64 {
-    let set = InstructionSet::in_use();
-    let TileShape { rows, columns } = set.tile();
-    let lines = form.lines(DEPTH);
-    let (left, right) = (vec![0f32; lines * rows], vec![0f32; lines * columns]);
-    let threads = rayon::current_num_threads();
-    let pass = |tiles: usize| {
-        let start = Instant::now();
-        (0..threads).into_par_iter().with_max_len(1).for_each(|_| {
-            let mut out = vec![0f32; rows * columns];
-            let target = kernel::Target::new(&mut out, rows, columns, columns);
-            let panels = kernel::Panels { left: &left, right: &right, height: rows, form };
-            for _ in 0..tiles {
-                kernel::tile(set, panels, true, [0, 0], &target);
-            }
-        });
-        start.elapsed().as_secs_f64()
-    };
-    // About a tenth of a second.
-    let tiles = (20.0 / pass(100)).clamp(1.0, 40_000.0) as usize;
-    let seconds = (0..5).map(|_| pass(tiles)).fold(f64::INFINITY, f64::min);
-    (2 * form.products() * rows * columns * lines * tiles * threads) as f64 / seconds
 }

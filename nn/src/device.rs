@@ -4,9 +4,10 @@ use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use tealight_matmul::InstructionSet;
+use tealight_matmul::{InstructionSet, Quantized, multiplies_bfloat16};
 
 use crate::backend::{RolloutDtype, int8};
+use crate::model::BackendKind;
 
 /// The floating-point type of weights and activations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -103,6 +104,27 @@ impl Precision {
         }
         let dtype = self.dtype.storage(device);
         Ok(Placement { dtype, rounds_matrices_alone: is_by_cpu, is_int8, device })
+    }
+
+    /// A sentence for each of its types that is not faster than float32 on this processor, which computes on `device`.
+    pub fn slower_types(self, device: &Device) -> Vec<String> {
+        let set = InstructionSet::in_use().name();
+        let rounds = self.rollout_dtype == Some(RolloutDtype::Bfloat16)
+            || self.dtype.storage(device) == DType::BF16;
+        let is_by_cpu = BackendKind::for_device(device) == BackendKind::Cpu;
+        let mut slower = Vec::new();
+        if self.rollout_dtype == Some(RolloutDtype::Int8) && !Quantized::is_accelerated() {
+            slower.push(format!(
+                "--rollout-dtype int8 is slower than float32 on this processor: no instructions for products of 8-bit \
+                 integers with TEALIGHT_SIMD={set}"
+            ));
+        }
+        if rounds && is_by_cpu && !multiplies_bfloat16() {
+            slower.push(format!(
+                "bfloat16 is not faster than float32 on this processor: no AVX512-BF16 with TEALIGHT_SIMD={set}"
+            ));
+        }
+        slower
     }
 
     /// That of the model itself, whatever is sampled from.

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use candle_core::{DType, Device};
+use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::read::{Columns, Purpose};
 use tealight_datasets::{Dataset, suite::SuiteSet};
 use tealight_eval::number::counted;
 use tealight_eval::pass_at_k;
-use tealight_matmul::{InstructionSet, Quantized, multiplies_bfloat16};
 
 use crate::app::data_file::{self, DATASET_HELP};
 use crate::app::lengths;
@@ -20,7 +19,7 @@ use crate::app::templates::TemplateOptions;
 use crate::formats::pretrained::Pretrained;
 use crate::nn::device::{self, Kernels, Precision};
 use crate::nn::generate::{Filters, SamplingParams};
-use crate::nn::model::{Architecture, BackendKind, RolloutDtype};
+use crate::nn::model::Architecture;
 use crate::nn::tokenizer::HubTokenizer;
 use crate::solvers::sampled::Sampled;
 use crate::system::range::{LIMIT, TOKENS, above, at_least};
@@ -215,24 +214,11 @@ impl ModelOptions {
         if self.precision.base_dtype.is_some() {
             dtype = format!("weights in int8, the rest in {dtype},");
         }
-        let rollout = self.precision.rollout_dtype;
-        if let Some(rollout) = rollout {
+        if let Some(rollout) = self.precision.rollout_dtype {
             dtype.push_str(&format!(", sampled from in {} (another model)", rollout.name()));
         }
-        let set = InstructionSet::in_use().name();
-        if rollout == Some(RolloutDtype::Int8) && !Quantized::is_accelerated() {
-            tracing::warn!(
-                "--rollout-dtype int8 is slower than float32 on this processor: no instructions for products of 8-bit \
-                 integers with TEALIGHT_SIMD={set}"
-            );
-        }
-        let rounds = rollout == Some(RolloutDtype::Bfloat16)
-            || self.precision.dtype.storage(on.0) == DType::BF16;
-        let is_by_cpu = BackendKind::for_device(on.0) == BackendKind::Cpu;
-        if rounds && is_by_cpu && !multiplies_bfloat16() {
-            tracing::warn!(
-                "bfloat16 is not faster than float32 on this processor: no AVX512-BF16 with TEALIGHT_SIMD={set}"
-            );
+        for warning in self.precision.slower_types(on.0) {
+            tracing::warn!("{warning}");
         }
         let (name, described) = (self.shown(), on.1);
         tracing::info!("model {name} ({millions:.2}M parameters), {dtype} on {described}");

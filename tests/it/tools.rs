@@ -246,8 +246,7 @@ fn a_benchmark_measures_every_part_and_a_dry_run_plans_without_writing() {
     let error = refusal(&["bench", "--model", &config, "--new-tokens", "61"]);
     assert!(error.contains("do not fit the model's context of 64"), "{error}");
     let half = ["--dtype", "bfloat16"];
-    let done =
-        succeeded(&[&["bench", "--model", &config], &sizes[..], &more, &half].concat());
+    let done = succeeded(&[&["bench", "--model", &config], &sizes[..], &more, &half].concat());
     let half: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert!(positive(&half["step_s"]) && half["dtype"] == "bfloat16", "{half}");
     let base = |found: &serde_json::Value| found["memory_plan"]["base"].as_f64().expect("bytes");
