@@ -6,6 +6,7 @@
 
 use half::bf16;
 
+#[cfg(target_arch = "x86_64")]
 use super::InstructionSet;
 
 /// How panels hold the places along k.

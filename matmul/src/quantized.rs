@@ -37,7 +37,7 @@ struct Rows<T> {
 }
 
 impl Quantized {
-    /// Rounds a matrix.
+    /// Rounds a matrix: its values as they are stored.
     pub fn new(right: Right<'_>) -> Self {
         let (k, columns) = right.sizes();
         let kernel = IntegerKernel::in_use();

@@ -4,7 +4,8 @@ use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use tealight_matmul::{InstructionSet, Quantized, multiplies_bfloat16};
+pub use tealight_matmul::multiplies_bfloat16;
+use tealight_matmul::{InstructionSet, Quantized};
 
 use crate::backend::{RolloutDtype, int8};
 use crate::model::BackendKind;
@@ -19,8 +20,9 @@ pub enum Dtype {
     Auto,
     /// 32 bits.
     Float32,
-    /// 16 bits with the range of float32. On a GPU weights and activations are bfloat16, on a CPU weight matrices and the
-    /// operands of products with them; sums are float32. Trained weights stay float32, with a rounded copy.
+    /// 16 bits with the range of float32. On a GPU weights and activations are bfloat16, on a CPU weight matrices and
+    /// the operands of products with them; sums are float32. Weights are rounded as they are loaded; trained ones are
+    /// float32 from then on, with a rounded copy.
     Bfloat16,
 }
 
@@ -56,8 +58,8 @@ pub enum BaseDtype {
 /// The type that a model is computed in, and the type that its weights are stored as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Precision {
-    /// Type of weights and matrix products: float32, bfloat16, or auto: bfloat16 on CUDA, float32 elsewhere. Trained
-    /// weights are float32 in any case.
+    /// Type of weights and matrix products: float32, bfloat16, or auto: bfloat16 on CUDA, float32 elsewhere. In bfloat16
+    /// weights are rounded as they are loaded; trained weights are float32 from then on.
     #[arg(long, value_enum, default_value_t = Dtype::Auto, alias = "torch-dtype", help_heading = "Model")]
     #[serde(default)]
     pub dtype: Dtype,
@@ -82,7 +84,8 @@ impl Precision {
     /// The form of weights on `device`.
     ///
     /// # Errors
-    /// A type of the base or of rollouts elsewhere than on the CPU; bfloat16 rollouts of a base in 8 bits.
+    /// A type of the base or of rollouts elsewhere than on the CPU; bfloat16 rollouts of a model in bfloat16, or of a base
+    /// in 8 bits.
     pub fn placement(self, device: &Device) -> Result<Placement<'_>> {
         let is_int8 = self.base_dtype.is_some();
         let is_by_cpu = device.is_cpu() && !tealight_gpu::is_emulating();
@@ -95,6 +98,12 @@ impl Precision {
                        leave {option} out"
                 );
             }
+        }
+        let is_half = self.dtype.on(device) == Dtype::Bfloat16;
+        if is_half && self.rollout_dtype == Some(RolloutDtype::Bfloat16) {
+            bail!(
+                "--rollout-dtype bfloat16 is the model's own type with --dtype bfloat16: leave one out"
+            );
         }
         if is_int8 && self.rollout_dtype == Some(RolloutDtype::Bfloat16) {
             bail!(

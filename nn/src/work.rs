@@ -16,11 +16,11 @@ pub struct Work {
 }
 
 impl Work {
-    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`, with weights and keys
-    /// and values of this type.
+    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`, with weights of one type
+    /// and keys and values of another.
     pub fn new(
         architecture: &Architecture,
-        dtype: DType,
+        (dtype, cache): (DType, DType),
         (prompts, group): (usize, usize),
         (prompt_len, new_tokens): (usize, usize),
     ) -> Self {
@@ -42,7 +42,9 @@ impl Work {
         let (prompt, new) = (prompt_len as f64, new_tokens as f64);
         let (prompts, rows) = (prompts as f64, (prompts * group) as f64);
         let bytes = dtype.size_in_bytes() as f64;
-        let cached = rows * (2 * attending * keys) as f64 * bytes * (prompt + new / 2.0)
+        let cached = rows
+            * (2 * attending * keys * cache.size_in_bytes()) as f64
+            * (prompt + new / 2.0)
             // A state is read and written, four bytes a value each.
             + rows * states as f64;
         Self {
@@ -82,7 +84,7 @@ mod tests {
             "max_position_embeddings": 64, "tie_word_embeddings": true,
         });
         let architecture = Architecture::from_config(&config).expect("a config");
-        let work = |dtype| Work::new(&architecture, dtype, (2, 3), (10, 20));
+        let work = |dtype| Work::new(&architecture, (dtype, dtype), (2, 3), (10, 20));
         let (single, half) = (work(DType::F32), work(DType::BF16));
         assert_eq!(single.decode_bytes, 2.0 * half.decode_bytes);
         assert_eq!(single.decode_flops, half.decode_flops);

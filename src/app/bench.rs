@@ -95,7 +95,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     let limits = machine::measure(&device, dtype)?;
     let work = Work::new(
         &architecture,
-        dtype,
+        (dtype, reference.dtype()),
         (options.prompts, options.group),
         (options.prompt_len, options.new_tokens),
     );

@@ -111,11 +111,13 @@ fn rollout_dtype_is_recorded_and_refused_where_without_effect() {
     assert!(stderr.contains("sampled from in int8 (another model)"), "{stderr}");
     assert_eq!(json(format!("{output}/results.json"))["model"], "countdown (int8)");
     let half = folder.path("half");
-    let small = [&small[..5], &["--output", &half]].concat();
+    let small = [&small[..6], &["--output", &half]].concat();
     let stderr = ok(&[&["eval", "--rollout-dtype", "bfloat16"][..], &small].concat());
     assert!(stderr.contains("sampled from in bfloat16 (another model)"), "{stderr}");
     assert_eq!(json(format!("{half}/results.json"))["model"], "countdown (bfloat16)");
     let out = folder.path("out");
+    let both = ["eval", "--dtype", "bfloat16", "--rollout-dtype", "bfloat16", "--output", &out];
+    assert!(refusal(&both).contains("leave one out"));
     for (command, why) in [
         (vec!["sft", "--output", &out], "with the model itself"),
         (vec!["presample", "--output", &out], "with the model itself"),

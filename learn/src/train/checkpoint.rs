@@ -19,7 +19,7 @@ use super::AdamW;
 use super::trials::PromptTrials;
 use tealight_formats::adapter::Adapter;
 use tealight_formats::pretrained::Pretrained;
-use tealight_nn::device::Precision;
+use tealight_nn::device::{Dtype, Precision};
 use tealight_nn::model::weights::{self, Weights};
 use tealight_system::files::{
     MAX_LINES, MAX_SMALL, open_regular, own_file, read_limited, read_text, sync_directory,
@@ -230,8 +230,9 @@ impl Checkpoints<'_> {
         let weights = match self.adapter {
             Some(_) => Adapter::load(path, &self.model.architecture, device)?.weights,
             None => {
-                let placement = Precision::default().placement(device)?;
-                weights::load(path, &self.model.architecture, placement)?
+                // As they were saved: what a decoder rounds are copies of them.
+                let precision = Precision { dtype: Dtype::Float32, ..Precision::default() };
+                weights::load(path, &self.model.architecture, precision.placement(device)?)?
             }
         };
         let moments = path.join(MOMENTS);

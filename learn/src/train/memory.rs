@@ -6,7 +6,7 @@ use serde::Serialize;
 use tealight_nn::backend::cpu::key_layout::{KeyLayout, retained_tokens};
 use tealight_nn::backend::gpu::most_logits;
 use tealight_nn::backend::int8;
-use tealight_nn::device::Precision;
+use tealight_nn::device::{Precision, multiplies_bfloat16};
 use tealight_nn::generate::PREFILL_TOKENS;
 use tealight_nn::model::{
     Architecture, BackendKind, Fusion, LayerKind, NormPlacement, QkNorm, prefill_bytes, row_bytes,
@@ -104,12 +104,16 @@ impl MemoryPlan {
             let is_int8 = sizes.is_int8 && int8::fits(shape);
             if is_int8 { count / int8::BLOCK * int8::BLOCK_BYTES } else { width * count }
         };
-        let lookup = width * (a.vocab_size * a.hidden_size) as u64;
+        // Packed weights that are trained take the memory of their gradients in turn; bfloat16 is packed as f32 where no
+        // instruction multiplies it.
+        let is_packed_in_half = is_half && sizes.trained.is_some() && multiplies_bfloat16();
+        let packed_width = if is_packed_in_half { width } else { 4 };
+        let lookup = packed_width * (a.vocab_size * a.hidden_size) as u64;
         let packed = match sizes.is_int8 {
             // Products widen it as they read it.
             true => 0,
-            false if a.tied_embeddings => width * all,
-            false => width * all - lookup,
+            false if a.tied_embeddings => packed_width * all,
+            false => packed_width * all - lookup,
         };
         let block = 2048;
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);

@@ -72,7 +72,7 @@ pub(crate) fn block_products(vector: &[f32], block: &[f32]) -> Option<[f32; LANE
 
 /// Computes, or with `adds` adds to, the tile of the result at row and column `at`.
 pub(super) fn tile(panels: Panels<'_>, adds: bool, [row, column]: [usize; 2], target: &Target<'_>) {
-    let Panels { left, right, height } = panels;
+    let Panels { left, right, height, .. } = panels;
     let mut sums = [[0f32; COLUMNS]; ROWS];
     let depth = right.len() / COLUMNS;
     assert!(height <= ROWS && left.len() == depth * height);

@@ -36,19 +36,12 @@ pub enum Prepacked {
 #[derive(Debug)]
 pub struct PooledPacked {
     packed: Option<Packed>,
-    /// None where the memory is of the packed weight alone.
-    pool: Option<Arc<Pool>>,
+    pool: Arc<Pool>,
 }
 
 impl PooledPacked {
-    /// With values of `pool`.
     pub(crate) fn new(packed: Packed, pool: Arc<Pool>) -> Self {
-        Self { packed: Some(packed), pool: Some(pool) }
-    }
-
-    /// With memory that is given back to the system.
-    pub(crate) fn unpooled(packed: Packed) -> Self {
-        Self { packed: Some(packed), pool: None }
+        Self { packed: Some(packed), pool }
     }
 
     pub(crate) fn packed(&self) -> &Packed {
@@ -58,8 +51,8 @@ impl PooledPacked {
 
 impl Drop for PooledPacked {
     fn drop(&mut self) {
-        if let (Some(packed), Some(pool)) = (self.packed.take(), &self.pool) {
-            pool.give_fixed(packed.into_values());
+        if let Some(packed) = self.packed.take() {
+            self.pool.give_fixed(packed.into_values());
         }
     }
 }

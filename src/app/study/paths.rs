@@ -15,7 +15,7 @@ use tealight_eval::{Summary, Tally};
 use super::configuration::Configuration;
 use super::ledger;
 use super::listed_set::ListedSet;
-use super::runs::last_weights;
+use super::runs::{averaged_model, last_weights};
 use super::sets::{Model, StudySet};
 use super::{Prepared, StudyOptions, curves};
 use crate::app::session::{SamplingRequest, Session};
@@ -24,7 +24,6 @@ use crate::app::training::path::PathPoints;
 use crate::learn::train::rlvr::RlvrConfig;
 use crate::nn::generate::SamplingParams;
 use crate::nn::model::{Decoder, averages};
-use crate::nn::policy;
 
 /// The name of the baseline that lowers the base's temperature.
 const COLDER: &str = "base at lower temperatures";
@@ -337,8 +336,7 @@ impl<'a> PathSets<'a> {
         for share in &shares {
             let load = || {
                 let last = last_weights(session, folder)?;
-                let mean = averages::between(&session.base.merged()?, &last, *share)?;
-                Ok(policy::frozen_decoder(&session.base.architecture, &mean)?)
+                averaged_model(session, averages::between(&session.base.merged()?, &last, *share)?)
             };
             let seed = run.seed.unwrap_or_default();
             let name = format!("{} seed {seed} averaged, share {share}", run.configuration);

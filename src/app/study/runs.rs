@@ -21,6 +21,7 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::checkpoint;
 use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
+use crate::nn::device::{Dtype, Precision};
 use crate::nn::model::Decoder;
 use crate::nn::model::averages;
 use crate::nn::model::weights::Weights;
@@ -81,8 +82,7 @@ impl Variant {
             Variant::Best => base.tuned(&folder.join(BEST), &session.device),
             Variant::Average => {
                 let last = last_weights(session, folder)?;
-                let mean = averages::mean(&[base.merged()?, last])?;
-                Ok(policy::frozen_decoder(&base.architecture, &mean)?)
+                averaged_model(session, averages::mean(&[base.merged()?, last])?)
             }
         }
     }
@@ -292,10 +292,20 @@ impl StudyOptions {
     }
 }
 
-/// The weights that the run in `folder` ended with.
+/// The weights that the run in `folder` ended with, as they were saved.
 pub(crate) fn last_weights(session: &Session<'_>, folder: &Path) -> Result<Weights> {
     let last = folder.join(FINAL).display().to_string();
-    Pretrained::load(&last, session.base.precision, &session.device)?.merged()
+    let precision = Precision { dtype: Dtype::Float32, ..session.base.precision };
+    Pretrained::load(&last, precision, &session.device)?.merged()
+}
+
+/// A model of averaged weights, computed in the type of the others.
+pub(crate) fn averaged_model(session: &Session<'_>, mean: Weights) -> Result<Decoder> {
+    let precision = Precision { dtype: session.base.precision.dtype, ..Precision::default() };
+    let placement = precision.placement(&session.device)?;
+    let placed = mean.iter().map(|(name, weight)| Ok((name.clone(), placement.place(weight)?)));
+    let placed = placed.collect::<Result<Weights>>()?;
+    Ok(policy::frozen_decoder(&session.base.architecture, &placed)?)
 }
 
 /// The course of a run by its metrics.

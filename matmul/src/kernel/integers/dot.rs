@@ -56,8 +56,8 @@ unsafe impl Registers for Neon {
     }
 
     #[inline(always)]
-    unsafe fn floats(of: f32) -> float32x4_t {
-        vdupq_n_f32(of)
+    unsafe fn floats(value: f32) -> float32x4_t {
+        vdupq_n_f32(value)
     }
 
     #[inline(always)]

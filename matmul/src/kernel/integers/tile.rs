@@ -9,7 +9,6 @@ const MOST_COLUMNS: usize = 32;
 ///
 /// # Safety
 /// Every function is to be called where the instructions are there.
-#[allow(clippy::missing_safety_doc, reason = "that of the trait holds for every function")]
 pub(super) unsafe trait Registers {
     /// A left value.
     type Left: Copy;
@@ -25,7 +24,7 @@ pub(super) unsafe trait Registers {
     const STEP: usize;
 
     /// The same number in every lane.
-    unsafe fn sums(of: i32) -> Self::Sums;
+    unsafe fn sums(value: i32) -> Self::Sums;
     /// The right values of the register of columns that begins here, and a hint of what will be read.
     unsafe fn columns(right: *const u8) -> Self::Values;
     /// The left values that begin here, in every lane.
@@ -33,7 +32,7 @@ pub(super) unsafe trait Registers {
     /// Sums with the products of a step added.
     unsafe fn dot(sums: Self::Sums, columns: Self::Values, values: Self::Values) -> Self::Sums;
     /// The same number in every lane.
-    unsafe fn floats(of: f32) -> Self::Floats;
+    unsafe fn floats(value: f32) -> Self::Floats;
     unsafe fn load(at: *const f32) -> Self::Floats;
     unsafe fn store(at: *mut f32, floats: Self::Floats);
     /// `floats + whole * (left * right)`, the product of the scales rounded first.

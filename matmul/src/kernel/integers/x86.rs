@@ -34,8 +34,8 @@ macro_rules! kernel {
                 const STEP: usize = $step;
 
                 #[inline(always)]
-                unsafe fn sums(of: i32) -> $integers {
-                    $set_integers(of)
+                unsafe fn sums(value: i32) -> $integers {
+                    $set_integers(value)
                 }
 
                 #[inline(always)]
@@ -59,8 +59,8 @@ macro_rules! kernel {
                 }
 
                 #[inline(always)]
-                unsafe fn floats(of: f32) -> $floats {
-                    $set_floats(of)
+                unsafe fn floats(value: f32) -> $floats {
+                    $set_floats(value)
                 }
 
                 #[inline(always)]

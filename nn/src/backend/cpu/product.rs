@@ -116,7 +116,11 @@ pub(super) fn with_weight<R>(
             let blocks = Blocks::new(&bytes[start..end], out, inner);
             read(Weight { values: Values::Blocks(blocks), out, inner })
         }
-        _ => bail!("`{}` is not in one piece on the CPU", weight.name),
+        _ => bail!(
+            "`{}` of {:?} is not in one piece on the CPU, or of no type that its products read",
+            weight.name,
+            values.dtype()
+        ),
     }
 }
 
@@ -235,17 +239,21 @@ impl Cpu {
             // It is there, or would be four times the weight's size.
             return Ok(weight.clone());
         }
+        // The gradient of a trained weight uses the same memory in turn: it is taken in the gradient's size.
+        let (width, inner) = weight.dims2()?;
+        let gradient = if weight.is_trained { width * inner } else { 0 };
         let packed = with_weight(weight, |weight| {
-            Ok(match weight.transposed() {
-                // Gradients are of the weights' sizes, and use the same memory in turn.
-                Right::Plain(values) if !in_half => {
-                    let packed = Packed::within(values, |count| self.pool.take_fixed(count));
-                    PooledPacked::new(packed, self.pool.clone())
-                }
-                Right::Plain(values) => PooledPacked::unpooled(Packed::new(Right::Rounded(values))),
-                half => PooledPacked::unpooled(Packed::new(half)),
-            })
+            let right = match weight.transposed() {
+                Right::Plain(values) => right_like(in_half, values),
+                half => half,
+            };
+            Ok(Packed::within(right, |count| {
+                let mut values = self.pool.take_fixed(count.max(gradient));
+                values.truncate(count);
+                values
+            }))
         })?;
+        let packed = PooledPacked::new(packed, self.pool.clone());
         Ok(Parameter { prepacked: Some(Prepacked::Cpu(Arc::new(packed))), ..weight.clone() })
     }
 }
