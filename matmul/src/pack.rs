@@ -211,8 +211,8 @@ impl Panel {
             let places = (range.end - start).min(BLOCK);
             let out = &mut out[(start - range.start) * width..][..places * width];
             for from in (0..*width).step_by(BLOCK) {
-                // Missing values are zero. In a block lines are read and columns written within 1 KiB, not with a stride of
-                // a line.
+                // Missing values are zero. In a block lines are read and columns written within 1 KiB, not with a
+                // stride of a line.
                 let mut block = [[0f32; BLOCK]; BLOCK];
                 let columns = there.saturating_sub(from).min(BLOCK);
                 for (column, line) in block.iter_mut().enumerate().take(columns) {

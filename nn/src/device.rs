@@ -58,8 +58,8 @@ pub enum BaseDtype {
 /// The type that a model is computed in, and the type that its weights are stored as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Precision {
-    /// Type of weights and matrix products: float32, bfloat16, or auto: bfloat16 on CUDA, float32 elsewhere. In bfloat16
-    /// weights are rounded as they are loaded; trained weights are float32 from then on.
+    /// Type of weights and matrix products: float32, bfloat16, or auto: bfloat16 on CUDA, float32 elsewhere. In
+    /// bfloat16 weights are rounded as they are loaded; trained weights are float32 from then on.
     #[arg(long, value_enum, default_value_t = Dtype::Auto, alias = "torch-dtype", help_heading = "Model")]
     #[serde(default)]
     pub dtype: Dtype,
@@ -84,8 +84,8 @@ impl Precision {
     /// The form of weights on `device`.
     ///
     /// # Errors
-    /// A type of the base or of rollouts elsewhere than on the CPU; bfloat16 rollouts of a model in bfloat16, or of a base
-    /// in 8 bits.
+    /// A type of the base or of rollouts elsewhere than on the CPU; bfloat16 rollouts of a model in bfloat16, or of a
+    /// base in 8 bits.
     pub fn placement(self, device: &Device) -> Result<Placement<'_>> {
         let is_int8 = self.base_dtype.is_some();
         let is_by_cpu = device.is_cpu() && !tealight_gpu::is_emulating();

@@ -16,8 +16,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`, with weights of one type
-    /// and keys and values of another.
+    /// Of `prompts` prompts of `prompt_len` tokens with `group` completions each of `new_tokens`, with weights of one
+    /// type and keys and values of another.
     pub fn new(
         architecture: &Architecture,
         (dtype, cache): (DType, DType),

@@ -5,7 +5,7 @@ use tealight::nn::model::weights::{self, Weights};
 use tealight::nn::model::{Architecture, BackendKind};
 use tealight::nn::policy::Sequence;
 
-use crate::support::{TestBackend, backends, gradients, graph};
+use crate::support::{backends, gradients, graph};
 
 fn architecture(family: &str) -> Architecture {
     let config = serde_json::json!({

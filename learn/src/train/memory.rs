@@ -104,8 +104,8 @@ impl MemoryPlan {
             let is_int8 = sizes.is_int8 && int8::fits(shape);
             if is_int8 { count / int8::BLOCK * int8::BLOCK_BYTES } else { width * count }
         };
-        // Packed weights that are trained take the memory of their gradients in turn; bfloat16 is packed as f32 where no
-        // instruction multiplies it.
+        // Packed weights that are trained take the memory of their gradients in turn; bfloat16 is packed as f32 where
+        // no instruction multiplies it.
         let is_packed_in_half = is_half && sizes.trained.is_some() && multiplies_bfloat16();
         let packed_width = if is_packed_in_half { width } else { 4 };
         let lookup = packed_width * (a.vocab_size * a.hidden_size) as u64;

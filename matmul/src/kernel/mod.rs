@@ -79,7 +79,7 @@ pub(super) struct Panels<'a> {
     pub(super) right: &'a [f32],
     pub(super) height: usize,
     /// That of both.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "no pairs but there"))]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "no pairs but there"))]
     pub(super) form: Form,
 }
 

@@ -125,8 +125,8 @@ impl Packable<2> for bf16 {
     }
 }
 
-/// The columns `first..first + width` of an operand `[k, n]`, of which so many are `there`, for the places `range` along
-/// k, which in pairs begin with the first of one.
+/// The columns `first..first + width` of an operand `[k, n]`, of which so many are `there`, for the places `range`
+/// along k, which in pairs begin with the first of one.
 pub(crate) struct PanelPart {
     pub(crate) first: usize,
     pub(crate) width: usize,

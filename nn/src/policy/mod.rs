@@ -24,8 +24,8 @@ pub use forward::{Base, Forward, FullVocabulary};
 #[derive(Clone)]
 pub struct Policy {
     weights: BTreeMap<String, Var>,
-    /// In bf16 what the decoder is made of, rounded from the weights, which are always f32: all weights on a GPU, matrices
-    /// on the CPU.
+    /// In bf16 what the decoder is made of, rounded from the weights, which are always f32: all weights on a GPU,
+    /// matrices on the CPU.
     rounded: BTreeMap<String, Var>,
     decoder: Decoder,
 }

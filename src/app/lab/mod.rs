@@ -71,8 +71,9 @@ pub struct LabOptions {
     /// Seed of --sampled, --table online-z, --table decompose and --paper.
     #[arg(long, default_value_t = 0, add = SEED)]
     pub seed: u64,
-    /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), the causes of a
-    /// collapse (decompose, which takes --beta, --alpha, and --divergence for the distance to p*), or the effect of a falling beta (fixed-mu).
+    /// Print a table instead: known pitfalls (kl-estimators, online-z, engine-mismatch), the causes of a collapse
+    /// (decompose, which takes --beta, --alpha, and --divergence for the distance to p*), or the effect of a falling
+    /// beta (fixed-mu).
     #[arg(long)]
     pub table: Option<String>,
     /// Check the claims of a paper on a world of one prompt, and write a page with pictures: 2605.02375 (Dymetman,

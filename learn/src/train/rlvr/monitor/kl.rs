@@ -1,5 +1,5 @@
-//! How far the policy is from the base: `KL(policy || base)` of whole completions by the mean of their log-ratios, which
-//! costs a forward pass of the base over them where the objective has none.
+//! How far the policy is from the base: `KL(policy || base)` of whole completions by the mean of their log-ratios,
+//! which costs a forward pass of the base over them where the objective has none.
 
 use anyhow::Result;
 
