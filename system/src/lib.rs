@@ -2,6 +2,7 @@
 
 #![warn(missing_docs)]
 
+pub mod allocator;
 #[doc(hidden)]
 #[cfg_attr(target_family = "wasm", path = "budget_absent.rs")]
 pub mod budget;
