@@ -8,7 +8,7 @@ const LARGE: usize = 128 << 10;
 /// Small values by one allocator, large ones by another.
 ///
 /// mimalloc is fast at small values of several threads, of which `grade` makes millions. Large ones it keeps for later,
-/// up to a fifth of a training step's memory, which the plan of a run does not count.
+/// a ninth of a training step's memory, which the plan of a run does not count.
 pub struct BySize<S, L> {
     /// For less than 128 KiB.
     pub small: S,
@@ -47,8 +47,8 @@ unsafe impl<S: GlobalAlloc, L: GlobalAlloc> GlobalAlloc for BySize<S, L> {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above; a value that becomes small or large is copied as far as both sizes go. The new size, rounded
-        // up to the alignment, is one that the caller promises to be valid.
+        // SAFETY: as above; a value that becomes small or large is copied as far as both sizes go. The new size,
+        // rounded up to the alignment, is one that the caller promises to be valid.
         unsafe {
             match (layout.size() < LARGE, size < LARGE) {
                 (true, true) => self.small.realloc(at, layout, size),
