@@ -24,7 +24,7 @@ pub(crate) enum Form {
 impl Form {
     /// That of products of bfloat16.
     pub(crate) fn half() -> Self {
-        if is_accelerated() { Self::Pairs } else { Self::Exchanged }
+        if multiplies_bfloat16() { Self::Pairs } else { Self::Exchanged }
     }
 
     /// Lines of so many places: a pair whose second place is missing has a zero there.
@@ -44,7 +44,7 @@ impl Form {
 
 /// Whether this processor multiplies bfloat16 faster than f32 with the instruction set in use; else such products are
 /// as slow as those of f32, or a little slower.
-pub fn is_accelerated() -> bool {
+pub fn multiplies_bfloat16() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         InstructionSet::in_use() == InstructionSet::Avx512 && is_x86_feature_detected!("avx512bf16")

@@ -33,7 +33,7 @@ use rayon::prelude::*;
 use bfloat16::Form;
 use pack::RowPanels;
 
-pub use bfloat16::is_accelerated as multiplies_bfloat16;
+pub use bfloat16::multiplies_bfloat16;
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
 pub use huge_pages::huge_page_zeros;
 pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};

@@ -272,14 +272,14 @@ fn put(line: &[f32; BLOCK], out: &mut [f32]) {
 /// Rows and columns exchanged. An element's place is four bits of its row and four of its column; each of four rounds
 /// moves the first bit of the row behind the column, and the first of the column behind the row.
 #[inline(always)]
-fn transposed<T: Copy>(block: [[T; BLOCK]; BLOCK]) -> [[T; BLOCK]; BLOCK] {
+fn transposed(block: [[f32; BLOCK]; BLOCK]) -> [[f32; BLOCK]; BLOCK] {
     const { assert!(BLOCK == 16) };
     interleaved(interleaved(interleaved(interleaved(block))))
 }
 
 /// Row `r` and row `r + 8` value by value, which become rows `2 r` and `2 r + 1`.
 #[inline(always)]
-fn interleaved<T: Copy>(block: [[T; BLOCK]; BLOCK]) -> [[T; BLOCK]; BLOCK] {
+fn interleaved(block: [[f32; BLOCK]; BLOCK]) -> [[f32; BLOCK]; BLOCK] {
     const HALF: usize = BLOCK / 2;
     let mut out = block;
     for row in 0..HALF {

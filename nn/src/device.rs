@@ -8,7 +8,6 @@ pub use tealight_matmul::multiplies_bfloat16;
 use tealight_matmul::{InstructionSet, Quantized};
 
 use crate::backend::{RolloutDtype, int8};
-use crate::model::BackendKind;
 
 /// The floating-point type of weights and activations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -88,7 +87,7 @@ impl Precision {
     /// base in 8 bits.
     pub fn placement(self, device: &Device) -> Result<Placement<'_>> {
         let is_int8 = self.base_dtype.is_some();
-        let is_by_cpu = device.is_cpu() && !tealight_gpu::is_emulating();
+        let is_by_cpu = is_by_cpu(device);
         let base = is_int8.then_some("int8");
         let rollout = self.rollout_dtype.map(RolloutDtype::name);
         for (option, dtype) in [("--base-dtype", base), ("--rollout-dtype", rollout)] {
@@ -120,7 +119,6 @@ impl Precision {
         let set = InstructionSet::in_use().name();
         let rounds = self.rollout_dtype == Some(RolloutDtype::Bfloat16)
             || self.dtype.storage(device) == DType::BF16;
-        let is_by_cpu = BackendKind::for_device(device) == BackendKind::Cpu;
         let mut slower = Vec::new();
         if self.rollout_dtype == Some(RolloutDtype::Int8) && !Quantized::is_accelerated() {
             slower.push(format!(
@@ -128,7 +126,7 @@ impl Precision {
                  integers with TEALIGHT_SIMD={set}"
             ));
         }
-        if rounds && is_by_cpu && !multiplies_bfloat16() {
+        if rounds && is_by_cpu(device) && !multiplies_bfloat16() {
             slower.push(format!(
                 "bfloat16 is not faster than float32 on this processor: no AVX512-BF16 with TEALIGHT_SIMD={set}"
             ));
@@ -153,6 +151,11 @@ impl Precision {
         }
         Ok(())
     }
+}
+
+/// Whether the CPU's own kernels compute on `device`: not where the CPU takes a GPU's place.
+pub fn is_by_cpu(device: &Device) -> bool {
+    device.is_cpu() && !tealight_gpu::is_emulating()
 }
 
 /// How weights are stored, and where.

@@ -142,7 +142,7 @@ pub(crate) enum InputLines {
 }
 
 impl PanelPart {
-    /// The panel's lines of f32, from lines along k or along the columns.
+    /// The panel's lines of f32.
     ///
     /// # Safety
     /// AVX-512 F and BW are there.
@@ -152,14 +152,7 @@ impl PanelPart {
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(crate) unsafe fn singles(&self, data: &[f32], lines: InputLines, out: &mut [f32]) {
         // SAFETY: as the caller promises.
-        unsafe {
-            match lines {
-                InputLines::AlongK(stride) => self.along_k::<f32, 1>(data, stride, out),
-                InputLines::AlongColumns(stride) => {
-                    self.along_columns::<f32, 1>(data, stride, out);
-                }
-            }
-        }
+        unsafe { self.fill::<f32, 1>(data, lines, out) }
     }
 
     /// The same of pairs of bfloat16.
@@ -177,15 +170,10 @@ impl PanelPart {
         out: &mut [f32],
     ) {
         // SAFETY: as the caller promises.
-        unsafe {
-            match lines {
-                InputLines::AlongK(stride) => self.along_k(data, stride, out),
-                InputLines::AlongColumns(stride) => self.along_columns(data, stride, out),
-            }
-        }
+        unsafe { self.fill(data, lines, out) }
     }
 
-    /// The words `[lines][width]` of columns that stand in lines of `stride` values along k.
+    /// The words `[lines][width]` of the panel.
     ///
     /// # Safety
     /// Inlined where AVX-512 F and BW, and for pairs BF16, are there.
@@ -193,15 +181,41 @@ impl PanelPart {
     /// # Panics
     /// Where `data` or `out` is too short.
     #[inline(always)]
-    unsafe fn along_k<T: Packable<P>, const P: usize>(
+    unsafe fn fill<T: Packable<P>, const P: usize>(
         &self,
         data: &[T],
-        stride: usize,
+        lines: InputLines,
         out: &mut [f32],
     ) {
         let Self { first, width, there, ref range } = *self;
         assert!(there <= width && out.len() >= range.len().div_ceil(P) * width);
-        assert!(there == 0 || (first + there - 1) * stride + range.end <= data.len());
+        let needed = match lines {
+            _ if there == 0 || range.is_empty() => 0,
+            InputLines::AlongK(stride) => (first + there - 1) * stride + range.end,
+            InputLines::AlongColumns(stride) => (range.end - 1) * stride + first + there,
+        };
+        assert!(needed <= data.len());
+        // SAFETY: both are as long as they must be, and the instructions are there.
+        unsafe {
+            match lines {
+                InputLines::AlongK(stride) => self.along_k(data.as_ptr(), stride, out),
+                InputLines::AlongColumns(stride) => self.along_columns(data.as_ptr(), stride, out),
+            }
+        }
+    }
+
+    /// Where columns stand in lines of `stride` values along k.
+    ///
+    /// # Safety
+    /// See [`Self::fill`], which has checked the lengths.
+    #[inline(always)]
+    unsafe fn along_k<T: Packable<P>, const P: usize>(
+        &self,
+        data: *const T,
+        stride: usize,
+        out: &mut [f32],
+    ) {
+        let Self { first, width, there, ref range } = *self;
         for start in range.clone().step_by(P * LANES) {
             let lines = (range.end - start).div_ceil(P).min(LANES);
             let out = &mut out[(start - range.start) / P * width..][..lines * width];
@@ -211,7 +225,7 @@ impl PanelPart {
                 for (column, block) in (from..there).zip(&mut block) {
                     // SAFETY: the values of the column up to the end of the range are there.
                     unsafe {
-                        let at = data.as_ptr().add((first + column) * stride + start);
+                        let at = data.add((first + column) * stride + start);
                         *block = T::words(at, range.end - start);
                     }
                 }
@@ -229,28 +243,23 @@ impl PanelPart {
         }
     }
 
-    /// The same from lines of `stride` values along the columns.
+    /// Where they stand in lines of `stride` values along the columns.
     ///
     /// # Safety
     /// See [`Self::along_k`].
-    ///
-    /// # Panics
-    /// Where `data` or `out` is too short.
     #[inline(always)]
     unsafe fn along_columns<T: Packable<P>, const P: usize>(
         &self,
-        data: &[T],
+        data: *const T,
         stride: usize,
         out: &mut [f32],
     ) {
         let Self { first, width, there, ref range } = *self;
-        assert!(there <= width && out.len() >= range.len().div_ceil(P) * width);
-        assert!(range.is_empty() || (range.end - 1) * stride + first + there <= data.len());
         for (line, place) in range.clone().step_by(P).enumerate() {
             for from in (0..width).step_by(LANES) {
                 let count = there.saturating_sub(from);
                 let next = if place + 1 < range.end { count } else { 0 };
-                let at = data.as_ptr().wrapping_add(place * stride + first + from);
+                let at = data.wrapping_add(place * stride + first + from);
                 // SAFETY: so many values of both lines are there, and of the panel's line what the mask leaves.
                 unsafe {
                     let words = T::columns(at, at.wrapping_add(stride), [count, next]);

@@ -7,11 +7,12 @@ use super::architecture::Architecture;
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::{self, Gpu};
 use crate::backend::{AnyBackend, Heads};
+use crate::device::is_by_cpu;
 
 /// The backend of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackendKind {
-    /// Our operations on the CPU, in f32.
+    /// Our operations on the CPU, in f32; products of matrices in f32 or bf16.
     Cpu,
     /// Our kernels on a GPU, in f32 or bf16. On `Device::Cpu` they run as C, in tests.
     Gpu,
@@ -20,8 +21,7 @@ pub enum BackendKind {
 impl BackendKind {
     /// The GPU backend on a GPU, or where kernels are emulated; else the CPU backend.
     pub fn for_device(device: &Device) -> Self {
-        let is_gpu = !device.is_cpu() || tealight_gpu::is_emulating();
-        if is_gpu { BackendKind::Gpu } else { BackendKind::Cpu }
+        if is_by_cpu(device) { BackendKind::Cpu } else { BackendKind::Gpu }
     }
 
     pub(super) fn open(self, architecture: &Architecture, like: &Tensor) -> Result<AnyBackend> {

@@ -144,10 +144,9 @@ impl Policy {
     pub fn refresh(&self) -> Result<()> {
         for (name, var) in &self.rounded {
             let weight = self.weights[name].as_detached_tensor();
-            if weight.device().is_cpu() && !tealight_gpu::is_emulating() {
-                var.set(&weight.to_dtype(var.dtype())?)?;
-            } else {
-                tealight_gpu::kernels::narrow(&weight, &var.as_detached_tensor())?;
+            match self.decoder.is_on_gpu() {
+                true => tealight_gpu::kernels::narrow(&weight, &var.as_detached_tensor())?,
+                false => var.set(&weight.to_dtype(var.dtype())?)?,
             }
         }
         Ok(())
