@@ -12,6 +12,11 @@ fn main() {
     let (single, half) = (peak() / 1e9, bfloat16_peak() / 1e9);
     println!("{set}: {single:.0} GFLOP/s in registers, {half:.0} in bfloat16");
     for [m, k, n] in [
+        [4864, 256, 896],
+        [4864, 512, 896],
+        [4864, 896, 896],
+        [1920, 576, 1536],
+        [1920, 1536, 576],
         [2048, 2048, 2048],
         [1, 896, 151_936],
         [16, 896, 4864],

@@ -16,6 +16,7 @@
 
 mod bfloat16;
 mod blocks;
+mod floats;
 mod huge_pages;
 mod instructions;
 mod kernel;
@@ -24,14 +25,12 @@ mod peak;
 mod quantized;
 mod vectors;
 
-use std::cell::Cell;
 use std::ops::Range;
 
 use half::bf16;
 use rayon::prelude::*;
 
 use bfloat16::Form;
-use pack::RowPanels;
 
 pub use bfloat16::multiplies_bfloat16;
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
@@ -41,11 +40,6 @@ pub use peak::{bfloat16_peak, peak};
 pub use quantized::Quantized;
 pub use vectors::{LANES, add_scaled, block_products};
 
-/// Places along k that are worked through at a time: a panel's share stays in the first-level cache.
-const DEPTH: usize = 256;
-/// Most row panels that go through a panel of columns together: their share of the left operand stays in
-/// the second-level cache.
-const SHARE: usize = 64;
 /// Multiplications below which a product is not worth a second thread.
 const SERIAL: usize = 1 << 17;
 
@@ -76,6 +70,12 @@ impl<'a, T> Matrix<'a, T> {
     pub fn strided(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
         assert!(rows == 0 || data.len() >= (rows - 1) * stride + columns, "{rows} x {columns}");
         Self { data, rows, columns, row_stride: stride, column_stride: 1 }
+    }
+
+    /// A part of it; nothing moves. Both ranges lie within it and are not empty.
+    fn part(self, rows: Range<usize>, columns: Range<usize>) -> Self {
+        let start = rows.start * self.row_stride + columns.start * self.column_stride;
+        Self { data: &self.data[start..], rows: rows.len(), columns: columns.len(), ..self }
     }
 
     /// The same with rows and columns exchanged; nothing moves.
@@ -127,6 +127,13 @@ impl Packed {
     /// `(k, n)`.
     pub fn sizes(&self) -> (usize, usize) {
         (self.k, self.columns)
+    }
+
+    /// The places `places` along k of a panel.
+    fn panel(&self, panel: usize, places: Range<usize>) -> &[f32] {
+        let width = InstructionSet::in_use().tile().columns;
+        let values = &self.values[panel * self.form.lines(self.k) * width..];
+        &values[self.form.lines(places.start) * width..self.form.lines(places.end) * width]
     }
 
     /// The values, for another use of their memory.
@@ -255,7 +262,7 @@ pub fn multiply_each<'a>(
     }
     for parts in [floats, halves] {
         if let Some(first) = parts.first() {
-            multiply_floats(left, first.right.form(), &parts, parallel);
+            floats::multiply(left, first.right.form(), &parts, parallel);
         }
     }
 }
@@ -290,86 +297,5 @@ impl<'a, R> Part<'a, R> {
             }
         }
         unreachable!("no more panels than there are")
-    }
-}
-
-/// Products whose panels are all of one form.
-fn multiply_floats(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>], parallel: bool) {
-    let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
-    let set = InstructionSet::in_use();
-    let shape = set.tile();
-    // As few panels as fit, of nearly one height: a tile of few rows costs as much to load as a full one.
-    let tiles = RowPanels::new(rows, shape.rows);
-    let is_serial = !parallel || rows * count * shape.columns * depth <= SERIAL;
-    // Few columns: rows are shared out too.
-    let threads = if is_serial { 1 } else { rayon::current_num_threads() };
-    let shares = if is_serial { 1 } else { (2 * threads).div_ceil(count).min(tiles.count) };
-    let share = tiles.count.div_ceil(shares.max(tiles.count.div_ceil(SHARE)));
-    let shares = tiles.count.div_ceil(share);
-    // The buffer of this thread's last product: fresh memory costs more than what is written to it.
-    let mut panels = PANELS.take();
-    pack::left(left, tiles, form, is_serial || rows * depth < 1 << 14, &mut panels);
-    let work = Work { set, panels: &panels, tiles, depth, form, parts };
-    let task = |index: usize| {
-        let (panel, first) = (index % count, index / count * share);
-        work.column_panel(panel, first..(first + share).min(tiles.count));
-    };
-    if is_serial {
-        (0..count * shares).for_each(task);
-    } else {
-        let least = (SERIAL / 2).div_ceil(share * tiles.most() * shape.columns * depth).max(1);
-        (0..count * shares).into_par_iter().with_min_len(least).for_each(task);
-    }
-    PANELS.set(panels);
-}
-
-thread_local! {
-    static PANELS: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
-}
-
-/// Products of one left operand under way.
-struct Work<'a> {
-    set: InstructionSet,
-    /// The left operand, panel after panel.
-    panels: &'a [f32],
-    tiles: RowPanels,
-    depth: usize,
-    form: Form,
-    parts: &'a [Part<'a, Right<'a>>],
-}
-
-impl Work<'_> {
-    /// Computes a panel of columns of the results, for the row panels `tiles`.
-    fn column_panel(&self, panel: usize, tiles: Range<usize>) {
-        let (form, width) = (self.form, self.set.tile().columns);
-        let depth = form.lines(self.depth);
-        let (part, panel) = Part::find(self.parts, panel);
-        let mut fresh = Vec::new();
-        // 256 places along k at a time, whose panel of columns stays in the first-level cache for all row panels. The
-        // stretches are added in their order: the result's bits depend on k alone.
-        for start in (0..self.depth).step_by(DEPTH) {
-            let places = start..(start + DEPTH).min(self.depth);
-            let lines = form.lines(places.start)..form.lines(places.end);
-            let right = match part.right {
-                Right::Packed(packed) => {
-                    let values = &packed.values[panel * depth * width..][..depth * width];
-                    &values[lines.start * width..lines.end * width]
-                }
-                right => {
-                    fresh.resize(lines.len() * width, 0.0);
-                    pack::right(right, (panel * width, width), places, form, &mut fresh);
-                    &fresh
-                }
-            };
-            for tile in tiles.clone() {
-                let rows = self.tiles.rows(tile);
-                let height = rows.len();
-                let left = &self.panels[rows.start * depth..rows.end * depth];
-                let left = &left[lines.start * height..lines.end * height];
-                let at = [rows.start, panel * width];
-                let panels = kernel::Panels { left, right, height, form };
-                kernel::tile(self.set, panels, part.adds || start > 0, at, &part.target);
-            }
-        }
     }
 }

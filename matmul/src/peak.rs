@@ -5,8 +5,9 @@ use std::time::Instant;
 use rayon::prelude::*;
 
 use super::bfloat16::Form;
+use super::floats::STRETCH;
 use super::instructions::TileShape;
-use super::{DEPTH, InstructionSet, kernel};
+use super::{InstructionSet, kernel};
 
 /// Floating-point operations a second that all threads reach together on operands in the first-level
 /// cache with the instruction set in use: the limit of any product of f32.
@@ -22,7 +23,7 @@ pub fn bfloat16_peak() -> f64 {
 fn peak_of(form: Form) -> f64 {
     let set = InstructionSet::in_use();
     let TileShape { rows, columns } = set.tile();
-    let lines = form.lines(DEPTH);
+    let lines = form.lines(STRETCH);
     let (left, right) = (vec![0f32; lines * rows], vec![0f32; lines * columns]);
     let threads = rayon::current_num_threads();
     let pass = |tiles: usize| {

@@ -169,6 +169,50 @@ fn several_products_of_one_matrix_are_those_of_each_alone() {
     }
 }
 
+/// So many rows that threads share rows, not columns: several stretches along k and groups of columns, and a left operand
+/// in both layouts.
+#[test]
+fn products_of_many_rows_are_the_same_bits_on_one_thread_and_on_two() {
+    let (m, k, n) = (517, 1728, 700);
+    let (left, right) = (values(m * k, 9), values(k * n, 10));
+    let half: Vec<bf16> = right.iter().map(|x| bf16::from_f32(*x)).collect();
+    let plain = Matrix::new(&right, n, k).transposed();
+    let packed = [Packed::new(plain), Packed::new(Right::Rounded(plain))];
+    let rights = [
+        Right::Packed(&packed[0]),
+        Right::Plain(Matrix::new(&right[..k * 33], k, 33)),
+        Right::Plain(plain),
+        Right::Packed(&packed[1]),
+        Right::Half(Matrix::new(&half, k, n)),
+        Right::Rounded(plain),
+    ];
+    let results = [false, true].map(|is_added| {
+        let outputs = || {
+            [n, 40, n, n, n, n].map(|stride| vec![if is_added { 2f32 } else { 0.0 }; m * stride])
+        };
+        let compute = |left: Matrix<'_>, parallel: bool| {
+            let mut out = outputs();
+            let targets = out.iter_mut().zip([n, 40, n, n, n, n]);
+            let targets = targets.map(|(data, stride)| Output { data, stride, adds: is_added });
+            multiply_each(left, rights.into_iter().zip(targets), parallel);
+            out
+        };
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("a pool");
+        let upright = Matrix::new(&left, m, k);
+        let lying = Matrix::new(&left, k, m).transposed();
+        threads.install(|| [upright, lying].map(|left| [compute(left, false), compute(left, true)]))
+    });
+    for [one, two] in results.iter().flatten() {
+        assert_eq!(one, two);
+    }
+    // Threads that compute nothing would agree too.
+    let [plain, added] = results.each_ref().map(|layouts| &layouts[0][1]);
+    for (plain, added) in plain.iter().flatten().zip(added.iter().flatten()) {
+        assert!((added - plain - 2.0).abs() < 1e-5 * (1.0 + plain.abs()), "{plain} {added}");
+    }
+    assert!(plain[5].iter().filter(|x| x.abs() > 1e-3).count() > m * n / 2);
+}
+
 #[test]
 fn products_in_8_bits_are_near_and_do_not_depend_on_the_batch() {
     let (k, columns) = (150, 70);
