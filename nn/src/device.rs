@@ -19,9 +19,9 @@ pub enum Dtype {
     Auto,
     /// 32 bits.
     Float32,
-    /// 16 bits with the range of float32. On a GPU weights and activations are bfloat16, on a CPU weight matrices and
-    /// the operands of products with them; sums are float32. Weights are rounded as they are loaded; trained ones are
-    /// float32 from then on, with a rounded copy.
+    /// 16 bits with the range of float32. On a GPU weights and activations are bfloat16, on a CPU weight matrices, the
+    /// operands of products with them, and keys and values; sums are float32. Weights are rounded as they are loaded;
+    /// trained ones are float32 from then on, with a rounded copy.
     Bfloat16,
 }
 

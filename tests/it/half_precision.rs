@@ -30,16 +30,6 @@ fn mean(logp: &Tensor) -> candle_core::Result<Tensor> {
     logp.mean_all()
 }
 
-/// Weights in bf16; for the CPU's own products matrices alone.
-fn halves(weights: &Weights, kind: BackendKind) -> Weights {
-    let cast = |(name, x): (&String, &Tensor)| {
-        let is_half = kind == BackendKind::Gpu || x.rank() == 2;
-        let dtype = if is_half { DType::BF16 } else { DType::F32 };
-        (name.clone(), x.to_dtype(dtype).expect("cast"))
-    };
-    weights.iter().map(cast).collect()
-}
-
 #[test]
 fn gradients_in_bf16_point_where_those_in_f64_do() {
     for (family, backend) in ["qwen2", "qwen3", "llama", "qwen3_5_text"]
@@ -48,7 +38,7 @@ fn gradients_in_bf16_point_where_those_in_f64_do() {
     {
         let architecture = architecture(family);
         let fresh = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
-        let half = halves(&fresh, backend.kind);
+        let half = backend.halves(&fresh);
         let variables = graph::variables(&half);
         let tracked = graph::tracked(&variables);
         let (exact_logp, exact) =
@@ -82,7 +72,7 @@ fn weights_stay_f32_and_steps_too_small_for_bf16_add_up() {
     for backend in backends() {
         let architecture = architecture("qwen2");
         let fresh = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
-        let policy = backend.policy(&architecture, &halves(&fresh, backend.kind));
+        let policy = backend.policy(&architecture, &backend.halves(&fresh));
         let value = || gradients(&policy, (&rows(), 0.9), None, mean).0;
         assert!(policy.weights().values().all(|var| var.dtype() == DType::F32));
         let is_gpu = backend.kind == BackendKind::Gpu;

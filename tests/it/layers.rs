@@ -195,10 +195,8 @@ fn sliding_windows_free_old_keys_without_changing_outputs() {
         architecture.max_positions = 256;
         let weights = random(&architecture);
         let decoders = backends().into_iter().flat_map(|backend| {
-            let decoder = backend.policy(&architecture, &weights).decoder().clone();
-            // Small models that are packed are decoded with some rows a thread.
-            let packed = decoder.clone().packed_alone(None).expect("packed");
-            [(backend.is_exact, decoder), (backend.is_exact, packed)]
+            let decoders = backend.decoders(&architecture, &weights).into_iter();
+            decoders.map(move |decoder| (backend.is_exact, decoder))
         });
         for (is_exact, decoder) in decoders {
             let whole = decoder.hidden(&ids, &PackedSequences::from_start([count]), None);
@@ -254,8 +252,7 @@ fn rows_that_continue_one_prompt_decode_as_if_each_had_its_own() {
     for (architecture, backend) in
         architectures().iter().flat_map(|a| backends().into_iter().map(move |p| (a, p)))
     {
-        let decoder = backend.policy(architecture, &random(architecture)).decoder().clone();
-        for decoder in [decoder.clone().packed_alone(None).expect("packed"), decoder] {
+        for decoder in backend.decoders(architecture, &random(architecture)) {
             let starts: Vec<u32> =
                 (0..3).flat_map(|prompt| ids(prompt, 0)[..prompts[prompt]].to_vec()).collect();
             let mut full = decoder.cache(3, 37).expect("a cache");

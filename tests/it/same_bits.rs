@@ -36,7 +36,7 @@ const FILES: [(&str, &str); 7] = [
     ),
     (
         "half/final/model.safetensors",
-        "fe2f0cdb27b6da3b572d2ac867001f44ee38846c6f778dc17dbe332392091c64",
+        "409e59b0732bdde56448e4c69ded6cbd2f5f344a0cf3a37de578b2d369f0586f",
     ),
 ];
 

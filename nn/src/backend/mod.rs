@@ -366,3 +366,13 @@ pub(crate) enum AnyBackend {
     Cpu(cpu::Cpu),
     Gpu(gpu::Gpu),
 }
+
+impl AnyBackend {
+    /// From now on keys and values are rounded to bfloat16 where that is said, on the CPU: on a GPU they are of the
+    /// model's type.
+    pub(crate) fn round_keys(&mut self, rounds: bool) {
+        if let Self::Cpu(cpu) = self {
+            cpu.rounds_keys |= rounds;
+        }
+    }
+}

@@ -38,7 +38,8 @@ impl Decoder {
     ) -> Result<Self> {
         let embedding = weight("model.embed_tokens.weight")?;
         let norm = weight("model.norm.weight")?;
-        let backend = kind.open(architecture, &norm.values)?;
+        let mut backend = kind.open(architecture, &norm.values)?;
+        backend.round_keys(embedding.values.dtype() == DType::BF16);
         let layers = (0..architecture.num_layers)
             .map(|index| {
                 Layer::new(architecture, index, |name| {
@@ -100,6 +101,7 @@ impl Decoder {
     }
 
     fn pack(mut self, dtype: Option<RolloutDtype>, is_alone: bool) -> Result<Self> {
+        self.backend.round_keys(dtype == Some(RolloutDtype::Bfloat16));
         on_backend!(&self.backend, backend => {
             for linear in self.layers.iter_mut().flat_map(Layer::linears_mut) {
                 *linear = linear.prepacked(backend, dtype)?;

@@ -123,7 +123,8 @@ impl KvCache {
         let (mut lent, mut workspace) = (Vec::new(), None);
         let (most, mut allocated) = (slots, slots);
         let storage = match backend {
-            AnyBackend::Cpu(_) => {
+            AnyBackend::Cpu(cpu) => {
+                let is_half = cpu.rounds_keys;
                 if added.is_some() {
                     lent = vec![None; rows];
                 }
@@ -131,9 +132,9 @@ impl KvCache {
                     added.map_or(slots, |added| KeyLayout::after_others(added).min(slots));
                 let layer = |past: Past| {
                     let layout = match past {
-                        Past::All => RowLayout::Keys(KeyLayout::new(heads, capacity)),
+                        Past::All => RowLayout::Keys(KeyLayout::new(heads, capacity, is_half)),
                         Past::Window(window) => {
-                            RowLayout::Keys(KeyLayout::sliding(heads, slots, window))
+                            RowLayout::Keys(KeyLayout::sliding(heads, slots, window, is_half))
                         }
                         Past::State(sizes) => RowLayout::State(sizes),
                     };
@@ -287,32 +288,30 @@ fn first(values: &Tensor, row: usize, tokens: usize) -> Result<Tensor> {
     if values.rank() == 3 { values.narrow(1, 0, tokens) } else { Ok(values) }
 }
 
-/// Moves the first `count` slots of a row to another: what is written to for the first time takes memory.
+/// Moves the blocks of the first `count` slots of a row to another: what is written to for the first time takes memory.
 fn move_keys(parts: &mut [Vec<f32>; 2], layout: &KeyLayout, rows: [usize; 2], count: usize) {
-    let [keys, values] = parts;
-    for (part, slots) in [(keys, KeyLayout::whole_blocks(0..count)), (values, 0..count)] {
+    let words = layout.blocks(0..count).len();
+    for part in parts {
         for head in 0..layout.keys {
             let [from, to] = rows.map(|row| row * layout.row() + head * layout.head());
-            part.copy_within(from..from + slots.len() * layout.dim, to);
+            part.copy_within(from..from + words, to);
         }
     }
 }
 
 /// Copies `slots` of a row of one cache to the beginning of a row of another, which may have other room.
 fn copy(
-    ([keys, values], theirs, from): (&[Vec<f32>; 2], &KeyLayout, usize),
-    ([own_keys, own_values], mine, to): (&mut [Vec<f32>; 2], &KeyLayout, usize),
+    (theirs_parts, theirs, from): (&[Vec<f32>; 2], &KeyLayout, usize),
+    (my_parts, mine, to): (&mut [Vec<f32>; 2], &KeyLayout, usize),
     slots: Range<usize>,
 ) {
-    let dim = theirs.dim;
-    // Keys are in blocks, and whole ones are copied: what is held begins with one.
-    let of_keys = KeyLayout::whole_blocks(slots.clone());
-    let parts = [(keys, own_keys, of_keys), (values, own_values, slots)];
-    for (others, heads, slots) in parts {
+    // Whole blocks are copied: what is held begins with one.
+    let words = theirs.blocks(slots);
+    for (others, heads) in theirs_parts.iter().zip(my_parts) {
         let others = others[from * theirs.row()..][..theirs.row()].chunks_exact(theirs.head());
         let heads = heads[to * mine.row()..][..mine.row()].chunks_exact_mut(mine.head());
         for (heads, other) in heads.zip(others) {
-            heads[..slots.len() * dim].copy_from_slice(&other[slots.start * dim..slots.end * dim]);
+            heads[..words.len()].copy_from_slice(&other[words.clone()]);
         }
     }
 }

@@ -16,9 +16,9 @@ pub(crate) mod vllm;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use tealight::nn::model::weights::Weights;
-use tealight::nn::model::{Architecture, BackendKind, weights};
+use tealight::nn::model::{Architecture, BackendKind, Decoder, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 
 /// The package, with its fixtures: where cargo says it is, or the program's caller, else where it was compiled.
@@ -59,6 +59,28 @@ impl TestBackend {
         };
         let weights = weights.iter().map(here).collect();
         Policy::on(self.kind, architecture, &weights).expect("a policy")
+    }
+
+    /// The weights in bfloat16; for the CPU's own products matrices alone.
+    pub(crate) fn halves(&self, weights: &Weights) -> Weights {
+        let cast = |(name, x): (&String, &Tensor)| {
+            let is_half = self.kind == BackendKind::Gpu || x.rank() == 2;
+            let dtype = if is_half { DType::BF16 } else { DType::F32 };
+            (name.clone(), x.to_dtype(dtype).expect("cast"))
+        };
+        weights.iter().map(cast).collect()
+    }
+
+    /// Decoders of these weights here, with packed weights too: small ones are decoded with some rows a thread. On the
+    /// CPU those of the weights in bfloat16 as well, whose keys and values are rounded.
+    pub(crate) fn decoders(&self, architecture: &Architecture, weights: &Weights) -> Vec<Decoder> {
+        let decoder = self.policy(architecture, weights).decoder().clone();
+        let mut all = vec![decoder.clone().packed_alone(None).expect("packed"), decoder];
+        if self.kind == BackendKind::Cpu {
+            let half = self.policy(architecture, &self.halves(weights)).decoder().clone();
+            all.extend([half.clone().packed_alone(None).expect("packed"), half]);
+        }
+        all
     }
 }
 

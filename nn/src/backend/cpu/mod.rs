@@ -6,6 +6,7 @@
 
 pub mod adamw;
 mod attention;
+mod attention_sums;
 mod convolution;
 mod delta;
 mod delta_tile;
@@ -39,11 +40,13 @@ pub(crate) struct Cpu {
     pub(crate) pool: Arc<Pool>,
     /// Whether an operation is shared out to all threads, or runs on one.
     pub(crate) is_parallel: bool,
+    /// Whether keys and values are rounded to bfloat16, as the operands of products are.
+    pub(crate) rounds_keys: bool,
 }
 
 impl Default for Cpu {
     fn default() -> Self {
-        Self { pool: Arc::default(), is_parallel: true }
+        Self { pool: Arc::default(), is_parallel: true, rounds_keys: false }
     }
 }
 

@@ -34,7 +34,7 @@ impl Backend for Cpu {
         slots: Option<usize>,
     ) -> Result<Pass> {
         self.pool.begin(packed.tokens());
-        Pass::new(packed, heads, angles, slots)
+        Pass::new(packed, heads, angles, slots, self.rounds_keys)
     }
 
     fn embed(&self, table: &Parameter, ids: &[u32], scale: f64) -> Result<Buffer> {

@@ -30,6 +30,7 @@ impl Pass {
         heads: Heads,
         angles: Vec<Angles>,
         slots: Option<usize>,
+        rounds_keys: bool,
     ) -> Result<Self> {
         let longest = packed.longest();
         let slots = slots.unwrap_or(longest);
@@ -37,7 +38,7 @@ impl Pass {
             bail!("{longest} tokens do not fit a cache of {slots} slots");
         }
         let (rows, seen) = packed.rows();
-        let (pairs, layout) = (heads.rotary_dim / 2, KeyLayout::new(heads, slots));
+        let (pairs, layout) = (heads.rotary_dim / 2, KeyLayout::new(heads, slots, rounds_keys));
         Ok(Self { rows, seen, angles, pairs, layout })
     }
 
@@ -188,7 +189,8 @@ impl Pass {
         Some(order)
     }
 
-    /// The gradients of queries, keys and values from that of what attention gathered, where no cache was used.
+    /// The gradients of queries, keys and values from that of what attention gathered, where no cache was used. Those of
+    /// rounded keys and values are taken for those of the keys and values.
     pub(super) fn attend_backward(
         &self,
         window: Option<usize>,
@@ -212,6 +214,7 @@ impl Pass {
                 let seen = |values| {
                     let mut seen = columns(values, keys, run.prefix.clone(), head * dim, dim);
                     seen.extend(of_suffix(values, keys, dim));
+                    layout.round(&mut seen);
                     seen
                 };
                 // A run's own queries, and all keys that they see: those of its prefix first.

@@ -1,7 +1,9 @@
 //! The cached past of some rows in a layer: in slots of each row, and in a beginning that several rows share.
 
+use std::ops::Range;
+
 use super::super::DeltaSizes;
-use super::attention::KeyValueSlots;
+use super::attention::Keys;
 use super::key_layout::KeyLayout;
 
 /// The past of some rows in a layer.
@@ -56,6 +58,29 @@ impl<'a> Rows<'a> {
         };
         let part = |keys, values, slots| KeyValueSlots { keys, values, slots };
         [part(lent(0), lent(1), 0..first), part(values(0), values(1), first..first + layout.slots)]
+    }
+}
+
+/// Keys and values of one key-value head in some slots of a row, whole blocks.
+pub(super) struct KeyValueSlots<'a> {
+    pub(super) keys: &'a [f32],
+    pub(super) values: &'a [f32],
+    pub(super) slots: Range<usize>,
+}
+
+impl KeyValueSlots<'_> {
+    /// Those of some slots that are here, and where among the words of keys or values they stand.
+    #[inline(always)]
+    pub(super) fn overlap(
+        &self,
+        slots: &Range<usize>,
+        keys: &Keys,
+    ) -> Option<(Range<usize>, Range<usize>)> {
+        let range = slots.start.max(self.slots.start)..slots.end.min(self.slots.end);
+        let per_word = 1 + usize::from(keys.is_half);
+        let (start, end) = (range.start - self.slots.start, range.end - self.slots.start);
+        let words = start / per_word * keys.dim..end.div_ceil(per_word) * keys.dim;
+        (!range.is_empty()).then_some((range, words))
     }
 }
 
