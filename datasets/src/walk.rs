@@ -124,8 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_counts_match_the_field_notes() {
-        // verifier.md: 3,456 solvable pairs of three moves, 1 to 15 answers.
+    fn three_moves_solve_3456_pairs_with_at_most_15_answers_each() {
         let moves = MOVES.to_vec();
         let mut totals = Vec::new();
         for to in 1..=MAX_TOTAL {

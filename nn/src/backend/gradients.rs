@@ -8,6 +8,7 @@ use tealight_gpu::counts::{made, zeros};
 use tealight_gpu::kernels;
 
 use super::{Buffer, Parameter, Pool};
+use crate::device::is_by_cpu;
 
 /// Numbers of small weights that are changed together.
 const TOGETHER: usize = 1 << 20;
@@ -83,8 +84,7 @@ impl GradAccumulator {
         let pool: Arc<Pool> = Arc::default();
         for (name, weight) in weights {
             if !self.sums.contains_key(*name) {
-                let is_on_cpu = weight.device().is_cpu() && !tealight_gpu::is_emulating();
-                let zeros = match is_on_cpu {
+                let zeros = match is_by_cpu(weight.device()) {
                     true => Gradient::Cpu(pool.fixed_zeros(weight.elem_count())),
                     false => {
                         Gradient::Gpu(Tensor::zeros(weight.shape(), DType::F32, weight.device())?)
