@@ -139,15 +139,13 @@ def fault(why):
 
 
 def describe(error):
-    """An exception with the line of the user's file that it came from."""
+    """An exception with the line of the user's file that it came from; the text of a SyntaxError has its line already."""
     path, line = os.path.abspath(sys.argv[1]), None
     trace = error.__traceback__
     while trace is not None:
         if os.path.abspath(trace.tb_frame.f_code.co_filename) == path:
             line = trace.tb_lineno
         trace = trace.tb_next
-    if line is None and isinstance(error, SyntaxError):
-        line = error.lineno
     place = "" if line is None else " (%s, line %d)" % (os.path.basename(path), line)
     return "%s: %s%s" % (type(error).__name__, str(error)[:400], place)
 

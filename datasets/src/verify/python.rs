@@ -192,7 +192,12 @@ judge_not = 7
             ("timeout=x:a.py:f".into(), "no number of seconds"),
         ] {
             match open(&spec) {
-                Err(error) => assert!(error.contains(why), "{spec}: {error}"),
+                Err(error) => {
+                    assert!(error.contains(why), "{spec}: {error}");
+                    let says_line = spec.contains("broken.py");
+                    let places = error.matches("broken.py, line 1").count();
+                    assert_eq!(places, usize::from(says_line), "{error}");
+                }
                 Ok(_) => panic!("{spec}: opened"),
             }
         }
