@@ -1,5 +1,6 @@
 //! `tealight study`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -73,7 +74,9 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         }
     }
     if !given.tasks.is_empty() {
-        return resolved(Some(TASKS));
+        let mut options = resolved(Some(TASKS))?;
+        match_k_to_n(&mut options, &set);
+        return Ok(options);
     }
     let is_ours = given.model.model == hub::EMBEDDED;
     if !is_default && !is_ours && given.task.is_none() && !set.contains("dataset") {
@@ -89,6 +92,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         (false, None) if !is_ours => given.clone(),
         (false, _) => resolved(Some(COUNTDOWN))?,
     };
+    match_k_to_n(&mut options, &set);
     // The recipe's test set goes with the recipe's data.
     if set.contains("dataset") && !set.contains("test_dataset") {
         options.sets.test_dataset.clear();
@@ -116,6 +120,13 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
             (format!("{task}/train"), vec![format!("{task}/test")]);
     }
     Ok(options)
+}
+
+/// The recipe's k go with the recipe's -n: another -n has the k that follow from it, unless they are given too.
+fn match_k_to_n(options: &mut StudyOptions, set: &BTreeSet<String>) {
+    if set.contains("n") && !set.contains("k") {
+        options.k.clear();
+    }
 }
 
 /// Refuses a task that the model is not trained on, as far as the model is an embedded one.
@@ -205,4 +216,25 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     let page = done.output.join("report.html");
     tracing::info!("{:.0} s; open {}", done.study.seconds, page.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::commands;
+
+    #[test]
+    fn k_follow_n_unless_they_are_given() {
+        let k = |arguments: &[&str]| {
+            let words = [&["tealight", "study"], arguments].concat();
+            let matches = commands::command().try_get_matches_from(words).expect("valid");
+            resolve(matches.subcommand().expect("study").1).expect("valid").k
+        };
+        // Without any, a study takes those that -n allows.
+        let none: [usize; 0] = [];
+        assert_eq!(k(&[]), [1, 8, 32]);
+        assert_eq!(k(&["-n", "8"]), none);
+        assert_eq!(k(&["--tasks", "colouring,paths", "-n", "4"]), none);
+        assert_eq!(k(&["-n", "8", "-k", "1,2"]), [1, 2]);
+    }
 }
