@@ -10,6 +10,8 @@ use serde_json::Value;
 use tealight_datasets::{Dataset, Message, Problem, Prompt, Unusable, regular};
 
 use crate::classes::Level;
+use crate::number::counted;
+use crate::rules::{Choices, Truncated};
 use crate::{Summary, Tally};
 
 /// The version of the schema that this program writes and reads.
@@ -131,8 +133,8 @@ impl SetResult {
         ends().next().filter(|_| 2 * went_on > truncated).map(|(_, end)| end.as_str())
     }
 
-    /// Reasons to read the numbers with caution.
-    pub fn cautions(&self) -> Vec<String> {
+    /// Reasons to read the numbers with caution, under a rule for truncated completions.
+    pub fn cautions(&self, rule: Truncated) -> Vec<String> {
         let (summary, name) = (&self.summary, &self.name);
         let mut cautions = Vec::new();
         if summary.truncated.is_some_and(|share| share > 0.5) {
@@ -146,11 +148,11 @@ impl SetResult {
                 ),
             });
         }
-        if summary.truncated_correct > 0 {
+        if summary.truncated_correct > 0 && rule.is_wrong() {
             cautions.push(format!(
-                "{name}: {} completions are correct but were cut off at the length limit: --truncated wrong counts them as \
-                 incorrect, --truncated judged as correct",
-                summary.truncated_correct
+                "{name}: {} would be correct but reached the length limit, which counts as incorrect; --truncated \
+                 judged lets the verifier decide",
+                counted(summary.truncated_correct, "completion")
             ));
         }
         if summary.no_answer > 0.5 {
@@ -179,6 +181,12 @@ impl SetResult {
 }
 
 impl Results {
+    /// The rule for truncated completions.
+    pub fn truncated(&self) -> Truncated {
+        let rule = self.config.get("truncated").and_then(Value::as_str);
+        rule.and_then(Truncated::named).unwrap_or_default()
+    }
+
     /// Reads `results.json`, or the one in a directory.
     ///
     /// # Errors

@@ -64,8 +64,12 @@ fn compared_runs_must_share_the_truncation_rule() {
     assert!(shown.contains("2 problems, 1 to 2 samples each"), "{shown}");
     assert!(shown.contains("33.3 % truncated (1 of them correct but cut off)"), "{shown}");
     let warned = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(warned.contains("1 completions are correct but were cut off"), "{warned}");
-    ok(&["grade", &file, "--truncated", "judged", "--output", &judged]);
+    assert!(
+        warned.contains("1 completion would be correct but reached the length limit"),
+        "{warned}"
+    );
+    let warned = ok(&["grade", &file, "--truncated", "judged", "--output", &judged]);
+    assert!(!warned.contains("length limit"), "the rule is chosen: {warned}");
     let pass = |output: &str| {
         let results = results(&folder, output);
         assert_eq!(results["config"]["truncated"], output);

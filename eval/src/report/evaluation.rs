@@ -170,7 +170,8 @@ fn lead(named: &[(String, &Results)], notes: Vec<String>) -> Vec<String> {
 
 fn warnings(named: &[(String, &Results)]) -> Vec<String> {
     let labelled = |(name, results): &(String, &Results)| -> Vec<String> {
-        let cautions = results.sets.iter().flat_map(SetResult::cautions);
+        let rule = results.truncated();
+        let cautions = results.sets.iter().flat_map(|set| set.cautions(rule));
         match named.len() {
             1 => cautions.collect(),
             _ => cautions.map(|caution| format!("{name}: {caution}")).collect(),
