@@ -31,6 +31,8 @@ pub enum CrossingPoint {
     K(f64),
     /// At no k that was looked at.
     Never,
+    /// The two curves are the same.
+    Equal,
 }
 
 impl std::fmt::Display for CrossingPoint {
@@ -39,6 +41,7 @@ impl std::fmt::Display for CrossingPoint {
             CrossingPoint::FromTheStart => f.write_str("1"),
             CrossingPoint::K(k) => write!(f, "{k:.1}"),
             CrossingPoint::Never => f.write_str("never"),
+            CrossingPoint::Equal => f.write_str("equal"),
         }
     }
 }
@@ -50,6 +53,7 @@ impl std::fmt::Display for Crossing {
             CrossingPoint::FromTheStart => f.write_str("the base is ahead from the start")?,
             CrossingPoint::K(k) => write!(f, "the base overtakes at k = {k:.1}")?,
             CrossingPoint::Never => f.write_str("the base never overtakes")?,
+            CrossingPoint::Equal => return f.write_str("pass@k equals the base's at every k"),
         }
         write!(f, " (95 %: {} to {})", self.low, self.high)
     }
@@ -60,7 +64,17 @@ impl CrossingPoint {
     pub fn k(self) -> Option<f64> {
         match self {
             CrossingPoint::K(k) => Some(k),
-            CrossingPoint::FromTheStart | CrossingPoint::Never => None,
+            CrossingPoint::FromTheStart | CrossingPoint::Never | CrossingPoint::Equal => None,
+        }
+    }
+}
+
+impl Crossing {
+    /// The k with its interval, as a table has it.
+    pub fn cell(&self) -> String {
+        match self.at {
+            CrossingPoint::Equal => self.at.to_string(),
+            at => format!("{at} ({} to {})", self.low, self.high),
         }
     }
 }
@@ -68,7 +82,12 @@ impl CrossingPoint {
 /// Where the base's curve overtakes: interpolated linearly in log k between the two points around it. A base that only
 /// draws level, as where both solve everything, overtakes nowhere.
 pub fn place(ks: &[usize], base: &[f64], tuned: &[f64]) -> CrossingPoint {
+    /// Differences of sums that are equal but for rounding are smaller.
+    const ROUNDING: f64 = 1e-9;
     let gap = |i: usize| base[i] - tuned[i];
+    if !ks.is_empty() && (0..ks.len()).all(|i| gap(i).abs() < ROUNDING) {
+        return CrossingPoint::Equal;
+    }
     if ks.is_empty() || gap(0) >= 0.0 {
         return if (0..ks.len()).all(|i| gap(i) <= 0.0) {
             CrossingPoint::Never
@@ -140,6 +159,9 @@ pub fn crossing(ks: &[usize], base: &[Tally], runs: &[&[Tally]]) -> Crossing {
         };
     // Inverted tests (as Fieller's set): the interval holds the k at which "no difference yet" is not rejected.
     let (low, high) = (first(|gap| gap.high >= 0.0), first(|gap| gap.low > 0.0));
+    if at == CrossingPoint::Equal {
+        return Crossing { at, low, high };
+    }
     // The crossing itself lies between two steps.
     let least = |a: CrossingPoint, b: CrossingPoint| if b < a { b } else { a };
     let most = |a: CrossingPoint, b: CrossingPoint| if b > a { b } else { a };
@@ -162,11 +184,21 @@ mod tests {
         assert!((middle - 8.0).abs() < 1e-9, "{middle}");
         assert_eq!(place(&ks, &[0.1, 0.2, 0.3], &[0.2, 0.3, 0.4]), CrossingPoint::Never);
         assert_eq!(place(&ks, &[0.2, 0.3, 0.4], &[0.1, 0.2, 0.3]), CrossingPoint::FromTheStart);
-        assert_eq!(place(&ks, &[0.2; 3], &[0.2; 3]), CrossingPoint::Never);
+        assert_eq!(place(&ks, &[0.2; 3], &[0.2; 3]), CrossingPoint::Equal);
         assert!(
             CrossingPoint::FromTheStart < CrossingPoint::K(1.0)
                 && CrossingPoint::K(9.0) < CrossingPoint::Never
         );
+    }
+
+    #[test]
+    fn equal_models_are_called_equal() {
+        let draw = |correct: usize| Tally { samples: 8, correct, ..Tally::default() };
+        let base: Vec<Tally> = (0..5).map(draw).collect();
+        // Three equal seeds: their mean differs from the base's curve by rounding.
+        let crossing = crossing(&[1, 2, 4, 8], &base, &[&base, &base, &base]);
+        assert_eq!(crossing.to_string(), "pass@k equals the base's at every k");
+        assert_eq!(crossing.cell(), "equal");
     }
 
     const KS: [usize; 6] = [1, 2, 4, 8, 16, 32];
