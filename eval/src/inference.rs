@@ -193,9 +193,30 @@ pub fn significant(table: &[Vec<Option<Effect>>], compares_models: bool) -> Vec<
 
 /// A table of effects as cells: the difference with its sign, and a star where it is [`significant`].
 pub fn cells(table: &[Vec<Option<Effect>>], compares_models: bool) -> Vec<Vec<String>> {
+    written(table, compares_models, |_| String::new())
+}
+
+/// The same with the interval of each difference.
+pub fn cells_with_intervals(
+    table: &[Vec<Option<Effect>>],
+    compares_models: bool,
+) -> Vec<Vec<String>> {
+    let interval = |effect: &Effect| {
+        let [low, high] = [effect.low, effect.high].map(|end| signed(end, 3));
+        format!(" ({low} to {high})")
+    };
+    written(table, compares_models, interval)
+}
+
+fn written(
+    table: &[Vec<Option<Effect>>],
+    compares_models: bool,
+    after: impl Fn(&Effect) -> String,
+) -> Vec<Vec<String>> {
     let cell = |(effect, is_sure): (&Option<Effect>, bool)| {
         let Some(effect) = effect else { return String::new() };
-        format!("{}{}", signed(effect.value, 3), if is_sure { "*" } else { "" })
+        let star = if is_sure { "*" } else { "" };
+        format!("{}{star}{}", signed(effect.value, 3), after(effect))
     };
     let rows = table.iter().zip(significant(table, compares_models));
     rows.map(|(row, sure)| row.iter().zip(sure).map(cell).collect()).collect()
@@ -233,6 +254,8 @@ mod tests {
         let table = |effect| vec![vec![Some(effect), None]];
         assert_eq!(cells(&table(sure), false), [["+0.100", ""]]);
         assert_eq!(cells(&table(sure), true), [["+0.100*", ""]]);
+        let with_intervals = cells_with_intervals(&table(sure), true);
+        assert_eq!(with_intervals, [["+0.100* (+0.090 to +0.110)", ""]]);
         assert_eq!(cells(&table(Effect { seeds: 3, ..sure }), false), [["+0.100*", ""]]);
     }
 

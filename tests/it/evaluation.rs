@@ -212,6 +212,10 @@ fn evaluations_are_compared_problem_by_problem() {
         assert!(table.contains(word), "{word}: {table}");
     }
     assert!(!table.contains("Retained@"), "{table}");
+    for measure in ["pass@1", "pass@8", "distinct@8"] {
+        let is_row = |line: &&str| line.trim_start().starts_with(measure) && line.contains(" to ");
+        assert!(table.lines().any(|line| is_row(&line)), "{measure} with an interval: {table}");
+    }
     let change =
         |output: &str| json(format!("{output}/compare.json"))["sets"][0]["changes"][0].clone();
     assert_eq!(change(&output)["keep@k"].as_array().map(Vec::len), Some(0));

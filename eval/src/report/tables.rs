@@ -2,7 +2,7 @@
 
 use super::{Evaluated, Study};
 use crate::contrast::{Beyond, Contrast, Matched};
-use crate::inference::{Effect, cells, crossed};
+use crate::inference::{Effect, cells, cells_with_intervals, crossed};
 use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::number::{counted, fixed, signed};
 use crate::{Summary, Tally};
@@ -215,18 +215,11 @@ pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         "base overtakes at k".into(),
     ];
     let mut rows = vec![header.to_vec()];
-    let values = cells(&effects, false);
-    for (((label, contrast), effects), values) in
-        evaluated.contrasts.iter().zip(&effects).zip(values)
-    {
+    let values = cells_with_intervals(&effects, false);
+    for ((label, contrast), values) in evaluated.contrasts.iter().zip(values) {
         let mut row = vec![label.clone()];
-        for (effect, value) in effects.iter().zip(values) {
-            let interval =
-                effect.map(|e| format!(" ({} to {})", signed(e.low, 3), signed(e.high, 3)));
-            row.push(format!("{value}{}", interval.unwrap_or_default()));
-        }
-        let crossing = contrast.crossing;
-        row.push(format!("{} ({} to {})", crossing.at, crossing.low, crossing.high));
+        row.extend(values);
+        row.push(contrast.crossing.cell());
         rows.push(row);
     }
     rows

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use tealight_eval::contrast::{Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
-use tealight_eval::inference::cells;
+use tealight_eval::inference::{cells, cells_with_intervals};
 use tealight_eval::number::counted;
 use tealight_eval::report;
 use tealight_eval::transition::Change;
@@ -23,34 +23,34 @@ pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
     Ok(print(text)?)
 }
 
-/// A set's tables: numbers with differences, the matrix, what became of problems.
+/// A set's tables: numbers, the differences with their intervals, the matrix, what became of problems.
 fn block(set: &ComparedSet, names: &[String]) -> String {
     let last = set.ks.last().copied().unwrap_or(1);
     // All other k are in compare.json and on the page.
     let shown = report::contrast::shown_ks(&set.ks);
-    let mut header = vec!["run".to_owned()];
-    header.extend(shown.iter().map(|k| format!("pass@{k}")));
-    header.push(format!("distinct@{last}"));
-    let mut rows = vec![header];
-    let contrasts: Vec<&Contrast> = set.changes.iter().map(|change| &change.contrast).collect();
-    let against = cells(&report::contrast::changes(&contrasts, &shown), true);
-    let against = [vec![vec![]], against].concat();
-    for ((name, summary), differences) in names.iter().zip(&set.summaries).zip(against) {
+    let mut measures: Vec<String> = shown.iter().map(|k| format!("pass@{k}")).collect();
+    measures.push(format!("distinct@{last}"));
+    let mut rows = vec![[vec!["run".to_owned()], measures.clone()].concat()];
+    for (name, summary) in names.iter().zip(&set.summaries) {
         let pass = shown.iter().map(|k| format!("{:.3}", summary.pass_at_k[k].value));
-        let values = pass.chain([format!("{:.2}", summary.unique_correct[&last].value)]);
-        let with_change = |(place, value): (usize, String)| match differences.get(place) {
-            None => value,
-            Some(difference) => format!("{value} ({difference})"),
-        };
-        rows.push([name.clone()].into_iter().chain(values.enumerate().map(with_change)).collect());
+        let distinct = format!("{:.2}", summary.unique_correct[&last].value);
+        rows.push([name.clone()].into_iter().chain(pass).chain([distinct]).collect());
+    }
+    let contrasts: Vec<&Contrast> = set.changes.iter().map(|change| &change.contrast).collect();
+    let changes = cells_with_intervals(&report::contrast::changes(&contrasts, &shown), true);
+    let mut change_rows = vec![[vec![String::new()], names[1..].to_vec()].concat()];
+    for (place, measure) in measures.into_iter().enumerate() {
+        let cells = changes.iter().map(|cells| cells[place].clone());
+        change_rows.push(std::iter::once(measure).chain(cells).collect());
     }
     let mut text = format!(
-        "{} ({}); in parentheses the change from {}; * p < .05 after Holm's adjustment over the table; this \
-         pair of models only, seed variance not included\n{}",
+        "{} ({})\n{}\n\nchange from {} with its 95 % interval; * p < .05 after Holm's adjustment over the table; \
+         this pair of models only, seed variance not included\n{}",
         set.name,
         counted(set.problems, "problem"),
+        table::plain(&rows),
         names[0],
-        table::plain(&rows)
+        table::plain(&change_rows)
     );
     if names.len() > 2 {
         let mut rows = vec![[vec![String::new()], names.to_vec()].concat()];
