@@ -23,6 +23,7 @@ pub mod prompting;
 pub mod read;
 pub mod regular;
 pub mod reward;
+pub mod similar;
 pub mod sql;
 pub mod suite;
 pub mod task;

@@ -12,6 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::read::Columns;
+use crate::similar::nearest;
 use crate::{DataError, Result, Rewards, regular};
 
 /// Most bytes of a suite's file.
@@ -79,11 +80,13 @@ pub fn open(spec: &str) -> Result<Vec<SuiteSet>> {
             String::from_utf8(bytes).map_err(|_| refused("not UTF-8".into()))?
         }
         None => {
-            let known: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
-            return Err(refused(format!(
-                "no such suite: it is no file, and the suites that come with the program are {}",
-                known.join(", ")
-            )));
+            return Err(refused(match nearest(spec, names()) {
+                Some(meant) => format!("no such suite; did you mean `{meant}`?"),
+                None => format!(
+                    "no such suite: it is no file, and the suites that come with the program are {}",
+                    names().collect::<Vec<_>>().join(", ")
+                ),
+            }));
         }
     };
     let file: File = toml::from_str(&text).map_err(|error| refused(error.message().into()))?;
@@ -93,21 +96,33 @@ pub fn open(spec: &str) -> Result<Vec<SuiteSet>> {
     Ok(file.set)
 }
 
+/// The option or dataset to give instead of a name that is a suite's.
+pub fn instead_of(name: &str) -> Option<String> {
+    SUITES.iter().find(|(suite, _)| *suite == name)?;
+    let sets = open(name).ok()?;
+    let sets: Vec<&str> = sets.iter().map(|set| set.dataset.as_str()).collect();
+    Some(format!(
+        "`{name}` is a suite: give --suite {name} to eval, --test-suite {name} to study, or its dataset, {}",
+        sets.join(", ")
+    ))
+}
+
 /// The dataset to give instead of one that does not exist.
 pub(crate) fn instead(spec: &str) -> String {
-    let suite = SUITES.iter().find(|(name, _)| *name == spec);
-    match suite.and_then(|_| open(spec).ok()) {
-        Some(sets) => {
-            let sets: Vec<&str> = sets.iter().map(|set| set.dataset.as_str()).collect();
-            format!(
-                "`{spec}` is a suite: give --suite {spec} to eval, --test-suite {spec} to study, or its dataset, {}",
-                sets.join(", ")
-            )
-        }
+    if let Some(fix) = instead_of(spec) {
+        return fix;
+    }
+    let (name, _) = spec.split_once('/').unwrap_or((spec, ""));
+    match nearest(name, crate::SOURCES.iter().map(|source| source.name).chain(names())) {
+        Some(meant) => format!("Did you mean `{meant}`?"),
         None => {
             "Give the path of a .jsonl, .json, .csv or .parquet file, or a dataset on the Hub, OWNER/NAME:SPLIT".into()
         }
     }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    SUITES.iter().map(|(name, _)| *name)
 }
 
 impl SuiteSet {

@@ -11,6 +11,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tealight_datasets::similar;
 use toml::{Table, Value};
 
 use super::setup::recipes;
@@ -225,10 +226,9 @@ fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
     if let Some(fix) = trl_names::fix(&id.replace('_', "-")) {
         return format!("; {fix}");
     }
-    let similar = known.keys().map(|known| (strsim::jaro_winkler(id, known), known));
-    match similar.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((similarity, known)) if similarity > 0.7 => format!("; did you mean `{known}`?"),
-        _ => "; see --help for the keys there are".into(),
+    match similar::nearest(id, known.keys().map(String::as_str)) {
+        Some(known) => format!("; did you mean `{known}`?"),
+        None => "; see --help for the keys there are".into(),
     }
 }
 

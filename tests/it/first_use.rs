@@ -114,6 +114,13 @@ fn mistaken_names_get_a_suggestion() {
         (&["train", "--temperature", "-1"], "temperature must be at least 0 and at most 100"),
         (&["eval", "-n", "-1"], "n must be a whole number, at least 1"),
         (&["train", "--objective", "gpro"], "did you mean `grpo`:"),
+        (&["study", "--task", "coloring"], "did you mean `colouring`?"),
+        (&["study", "--tasks", "colouring,path"], "did you mean `paths`?"),
+        (&["study", "--tasks", "gsm8k"], "--test-suite gsm8k to study"),
+        (&["tasks", "coloring"], "did you mean `colouring`?"),
+        (&["eval", "--dataset", "countdwn"], "Did you mean `countdown`?"),
+        (&["eval", "--suite", "gms8k"], "did you mean `gsm8k`?"),
+        (&["eval", "--verifier", "regexp:a"], "did you mean `regex`?"),
     ] {
         let text = stderr_of(&tealight(line));
         assert!(text.contains(hint) && !text.contains("similar argument"), "{line:?}: {text}");

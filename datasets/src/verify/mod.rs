@@ -16,6 +16,7 @@ pub mod steps;
 
 use std::sync::Arc;
 
+use crate::similar::nearest;
 use crate::{DataError, Result, Verifier, task};
 
 pub use exact::Exact;
@@ -72,12 +73,8 @@ pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifie
         "exact" => none(Arc::new(Exact { ignores_case: false })),
         "regex" => Ok(Arc::new(Pattern::new(argument).map_err(refused)?)),
         "numeric" => Ok(Arc::new(Numeric::new(argument).map_err(refused)?)),
-        "program" => {
-            Ok(Arc::new(Program::new(argument).map_err(refused)?.from_reward(threshold)))
-        },
-        "python" => {
-            Ok(Arc::new(python::open(argument).map_err(refused)?.from_reward(threshold)))
-        },
+        "program" => Ok(Arc::new(Program::new(argument).map_err(refused)?.from_reward(threshold))),
+        "python" => Ok(Arc::new(python::open(argument).map_err(refused)?.from_reward(threshold))),
         "sql" if argument.is_empty() => {
             Err(refused("name the folder of the databases, as in sql:spider/database".into()))
         }
@@ -94,13 +91,34 @@ pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifie
         "walk" => none(Arc::new(steps::Walk)),
         _ => match task::find(name) {
             Some(kind) => none(Arc::new(task::judge::Judge(kind))),
-            None => Err(refused(
-                "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
-                 sql-bird, sql-spider, program:COMMAND, python:FILE.py:FUNCTION, countdown, chain, walk or a task that \
-                 `tealight tasks` lists"
-                    .into(),
-            )),
+            None => Err(refused(unknown(name))),
         },
+    }
+}
+
+/// The message about a name that no verifier has.
+fn unknown(name: &str) -> String {
+    const KNOWN: [&str; 12] = [
+        "math",
+        "exact",
+        "regex",
+        "numeric",
+        "sql",
+        "sql-bird",
+        "sql-spider",
+        "program",
+        "python",
+        "countdown",
+        "chain",
+        "walk",
+    ];
+    let tasks = task::TASKS.iter().map(|kind| kind.name);
+    match nearest(name, KNOWN.into_iter().chain(tasks)) {
+        Some(meant) => format!("there is none of that name; did you mean `{meant}`?"),
+        None => "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, sql-bird, \
+                 sql-spider, program:COMMAND, python:FILE.py:FUNCTION, countdown, chain, walk or a task that `tealight \
+                 tasks` lists"
+            .into(),
     }
 }
 

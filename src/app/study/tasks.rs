@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use tealight_datasets::task;
+use tealight_datasets::similar::nearest;
+use tealight_datasets::{suite, task};
 use tealight_eval::curve::tasks::{
     PAIRS_NOTE, TASKS_NOTE, TaskCurves, across_tasks, pair_rows, task_rows,
 };
@@ -58,21 +59,20 @@ impl StudyOptions {
         if self.test_measure != TestMeasure::PassAtK {
             bail!("--test-measure is of a study of one task; with --tasks the test is of pass@k");
         }
-        if let [name] = self.tasks.as_slice() {
-            bail!("--tasks names {name} alone, which leaves nothing to compare: use --task {name}");
-        }
-        let mut studies: Vec<(String, Self)> = Vec::new();
-        for name in &self.tasks {
+        let is_known = |name: &String| name == hub::EMBEDDED || task::find(name).is_some();
+        if let Some(name) = self.tasks.iter().find(|name| !is_known(name)) {
             if WITHOUT_MODEL.contains(&name.as_str()) {
                 bail!(
                     "--tasks {name}: a base of its own is needed; study it alone, with --task {name}"
                 );
             }
-            if name != hub::EMBEDDED && task::find(name).is_none() {
-                bail!(
-                    "--tasks {name}: no such task; `tealight tasks` lists them, and countdown is one too"
-                );
-            }
+            bail!("--tasks {name}: {}", unknown(name));
+        }
+        if let [name] = self.tasks.as_slice() {
+            bail!("--tasks names {name} alone, which leaves nothing to compare: use --task {name}");
+        }
+        let mut studies: Vec<(String, Self)> = Vec::new();
+        for name in &self.tasks {
             if self.model.model == hub::EMBEDDED && name != hub::EMBEDDED {
                 bail!(
                     "--tasks {name}: the model `{}` is trained on countdown only; use --model {}",
@@ -92,6 +92,18 @@ impl StudyOptions {
             studies.push((name.clone(), one));
         }
         Ok(studies)
+    }
+}
+
+/// The message about a name that no generated task has.
+pub fn unknown(name: &str) -> String {
+    let known = task::TASKS.iter().map(|kind| kind.name);
+    if let Some(meant) = nearest(name, known.chain([hub::EMBEDDED]).chain(WITHOUT_MODEL)) {
+        return format!("no such task; did you mean `{meant}`?");
+    }
+    match suite::instead_of(name) {
+        Some(fix) => format!("no generated task; {fix}"),
+        None => "no such task; `tealight tasks` lists them, and countdown is one too".into(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::similar::nearest;
 
 use crate::system::telemetry::out;
 
@@ -82,13 +83,8 @@ pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
     if let Some(recipe) = RECIPES.iter().find(|recipe| recipe.name == name) {
         return Ok(recipe);
     }
-    let similar = RECIPES.iter().map(|recipe| (strsim::jaro_winkler(name, recipe.name), recipe));
-    let meant = match similar.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((similarity, recipe)) if similarity > 0.7 => {
-            format!("did you mean `{}`? ", recipe.name)
-        }
-        _ => String::new(),
-    };
+    let meant = nearest(name, RECIPES.iter().map(|recipe| recipe.name));
+    let meant = meant.map_or(String::new(), |known| format!("did you mean `{known}`? "));
     let shown: String = name.chars().take(64).collect();
     bail!("no recipe `{shown}`; {meant}`tealight recipes` lists them")
 }

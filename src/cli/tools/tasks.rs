@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tealight_datasets::similar::nearest;
 use tealight_datasets::task::{self, Kind, instances, knobs, reasoning_gym};
 
 use crate::system::range::{COUNT, SEED};
@@ -55,7 +56,10 @@ fn found(name: &str) -> Result<(&'static Kind, &str)> {
     let (task, split) = name.split_once('/').unwrap_or((name, ""));
     let kind = task::find(task).with_context(|| {
         let known: Vec<&str> = task::TASKS.iter().map(|kind| kind.name).collect();
-        format!("no task `{task}`; choose one of {}", known.join(", "))
+        match nearest(task, known.iter().copied()) {
+            Some(meant) => format!("no task `{task}`; did you mean `{meant}`?"),
+            None => format!("no task `{task}`; choose one of {}", known.join(", ")),
+        }
     })?;
     Ok((kind, split))
 }

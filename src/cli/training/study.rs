@@ -146,7 +146,7 @@ fn check_model(options: &StudyOptions, task: &str, is_generated: bool) -> Result
         );
     }
     if !is_other {
-        bail!("--task {task}: no such task; `tealight tasks` lists them, and countdown is one too");
+        bail!("--task {task}: {}", tasks::unknown(task));
     }
     let recipe = format!("{task}-base");
     if RECIPES.iter().all(|one| one.name != recipe) {
