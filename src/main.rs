@@ -15,6 +15,7 @@ static ALLOCATOR: Counting<BySize<mimalloc::MiMalloc, Large>> =
     Counting(BySize { small: mimalloc::MiMalloc, large: Large });
 
 fn main() -> std::process::ExitCode {
+    tealight::system::allocator::return_large_values();
     tealight::system::budget::quiet_panics();
     tealight::cli::main()
 }

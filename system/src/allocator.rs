@@ -5,6 +5,27 @@ use std::alloc::{GlobalAlloc, Layout};
 /// Bytes from which a value is large: where glibc begins to ask the kernel for each.
 const LARGE: usize = 128 << 10;
 
+/// Has glibc ask the kernel for each large value, and give it back, as long as the process lives. By itself glibc takes
+/// the size of the largest value that was freed, up to 32 MiB, for its limit. Smaller ones then share a heap, whose holes
+/// between values that stay are memory that no plan counts: 0.6 GB after four steps of SmolLM2-135M in bfloat16.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "a setting of the C library")]
+pub fn return_large_values() {
+    use std::ffi::c_int;
+
+    /// `M_MMAP_THRESHOLD` of malloc.h.
+    const MMAP_THRESHOLD: c_int = -3;
+    unsafe extern "C" {
+        fn mallopt(parameter: c_int, value: c_int) -> c_int;
+    }
+    // SAFETY: it takes any numbers, and refuses those that it does not know.
+    unsafe { mallopt(MMAP_THRESHOLD, LARGE as c_int) };
+}
+
+/// Other C libraries have no such limit to set.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn return_large_values() {}
+
 /// Small values by one allocator, large ones by another.
 ///
 /// mimalloc is fast at small values of several threads, of which `grade` makes millions. Large ones it keeps for later,
@@ -71,6 +92,26 @@ mod tests {
     use std::alloc::System;
 
     use super::*;
+
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[test]
+    fn freed_large_values_leave_no_holes() {
+        const COUNT: usize = 256;
+        let resident = || {
+            let pages = std::fs::read_to_string("/proc/self/statm").expect("readable");
+            let pages = pages.split(' ').nth(1).expect("a number").parse::<usize>();
+            pages.expect("a number") * 4096
+        };
+        let values = |mib: usize| vec![1u8; mib << 20];
+        return_large_values();
+        // From here on glibc would put values of up to 16 MiB on its heap.
+        drop(values(16));
+        let mut all: Vec<Vec<u8>> = (0..COUNT).map(|_| values(1)).collect();
+        let before = resident();
+        all.iter_mut().step_by(2).for_each(|value| *value = Vec::new());
+        let freed = before.saturating_sub(resident());
+        assert!(freed > COUNT / 4 << 20, "{freed} bytes went back");
+    }
 
     #[test]
     #[expect(unsafe_code, reason = "an allocator is called")]
