@@ -93,6 +93,7 @@ fn show_says_which_completions_were_cut_off() {
          --num-generations 8 --device cpu --max-completion-length 3"
     ));
     let text = shown(&tealight(&["show", &run, "--truncated", "--limit", "1000"]));
+    assert_eq!(text.matches("\n  gold answer: ").count(), 32, "{text}");
     assert!(
         text.contains(" tokens, truncated)") && text.contains("32 of 32 completions"),
         "{text}"
@@ -191,6 +192,11 @@ fn show_prints_the_samples_of_an_evaluation() {
     ok(command!("eval --max-samples 1 -n 2 -k 1 --device cpu --output {output}"));
     let text = shown(&tealight(&["show", &output]));
     assert!(text.contains("  -> ") && text.contains("2 of 2 completions"), "{text}");
+    let asked = json(format!("{output}/results.json"))["sets"][0]["questions"][0].clone();
+    for (before, field) in [("\n  ", "prompt"), ("\n  gold answer: ", "answer")] {
+        let line = format!("{before}{}", asked[field].as_str().expect("a text").trim());
+        assert!(text.contains(&line), "{field}: {text}");
+    }
     let json = shown(&tealight(&["show", &output, "--json", "--limit", "1"]));
     assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
     let text = refusal(&["show", &output, "--step", "1"]);

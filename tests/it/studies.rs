@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, succeeded};
+use crate::support::binary::{Folder, refusal, succeeded};
 use crate::support::runs::json;
 
 /// A study of seconds, with one objective unless others are named; what it printed.
@@ -64,6 +64,12 @@ fn forgetting_is_the_mean_change_over_the_sets_out_of_the_domain() {
     let more = ["--ood-dataset", "countdown/test-3,countdown/test-5", "--seeds", "0,1"];
     let printed = study(&output, &more);
     let results = json(format!("{output}/results.json"));
+    let base = format!("{output}/base");
+    let shown = succeeded(&["show", &base, "--limit", "1"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("  -> ") && shown.contains("  gold answer: "), "{shown}");
+    let refused = refusal(&["report", &base]);
+    assert!(refused.contains(&format!("`tealight report {output}`")), "{refused}");
     let forgetting = &results["forgetting"];
     assert_eq!(forgetting["sets"], serde_json::json!(["countdown/test-3", "countdown/test-5"]));
     let found = &forgetting["models"][0];

@@ -141,6 +141,7 @@ fn logged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Vec<Logged> {
             rows.push(Logged {
                 problem: problem.id.clone(),
                 prompt: problem.prompt.plain(),
+                gold: problem.answer.clone(),
                 completion: rollout.text.clone(),
                 reward: rollout.reward(),
                 advantage: advantage.next().copied().unwrap_or(0.0),

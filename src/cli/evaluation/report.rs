@@ -23,6 +23,8 @@ use tealight_datasets::{names, regular};
 use tealight_eval::report::{self, Live, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
+use super::show::STUDY_SAMPLES;
+use crate::app::directory::as_argument;
 use crate::app::verdicts::asks_this_machine;
 use crate::system::range::at_least;
 use crate::system::stop::Stop;
@@ -52,6 +54,14 @@ pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
     if !directory.is_dir() {
         bail!("{}: no such directory", directory.display());
     }
+    if let Some(study) = study_of(directory) {
+        bail!(
+            "{} is a part of a study: its report is `tealight report {}`, its completions are `tealight show {}`",
+            directory.display(),
+            as_argument(study),
+            as_argument(directory)
+        );
+    }
     if options.serve && !options.training.is_empty() {
         bail!(
             "--training has no effect with --serve, which shows what is inside {}",
@@ -64,6 +74,17 @@ pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
     write(directory, &options.training)?;
     tracing::info!("{}", directory.join("report.html").display());
     Ok(())
+}
+
+/// The study of a folder that has the samples of one of its models, and no results or metrics of its own.
+fn study_of(directory: &Path) -> Option<&Path> {
+    let is_there = |name: &str| directory.join(name).exists();
+    let mut entries = std::fs::read_dir(directory).ok()?.flatten();
+    let is_sampled = entries.any(|entry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(STUDY_SAMPLES))
+    });
+    let is_alone = is_there("results.json") || is_there("metrics.jsonl");
+    directory.parent().filter(|study| is_sampled && !is_alone && study.join("config.toml").exists())
 }
 
 /// Writes the report of a study, an evaluation or a training run again, by what its folder holds.

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tealight_eval::number::{counted, signed};
 
+use super::questions::Questions;
 use crate::app::data_file;
 use crate::system::range::LIMIT_OR_ZERO;
 use crate::system::telemetry::{completions, out};
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ShowOptions {
-    /// Directory of a training run or an evaluation, or one of its completions/*.parquet or samples/*.jsonl files.
+    /// Directory of a training run, an evaluation or a model of a study, or one of its completions/*.parquet or
+    /// samples*.jsonl files.
     #[arg(value_name = "DIR|FILE")]
     place: Option<PathBuf>,
     /// Training step whose completions are shown. Default: the last logged step.
@@ -86,10 +88,12 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
             bail!("{}: no completion", file.display());
         }
         let wanted = rows.iter().filter(|row| options.wants(row));
-        let here: Vec<_> = wanted.take(options.limit - shown).collect();
-        for row in &here {
+        let mut here: Vec<_> = wanted.take(options.limit - shown).cloned().collect();
+        let questions = Questions::beside(&file);
+        for row in &mut here {
+            questions.complete(row);
             match options.json {
-                true => writeln!(out, "{}", Value::Object((*row).clone()))?,
+                true => writeln!(out, "{}", Value::Object(row.clone()))?,
                 false => writeln!(out, "{}", readable(row))?,
             }
         }
@@ -112,6 +116,9 @@ impl ShowOptions {
         self.verdict.is_none_or(is_judged) && (!self.truncated || is_truncated(row))
     }
 }
+
+/// How the names of files begin that have the samples of a study's model.
+pub(super) const STUDY_SAMPLES: &str = "samples-";
 
 /// The files of a directory: that of `step`, or of the last step that was logged; of an evaluation those of its sets.
 fn chosen(directory: &Path, step: Option<usize>) -> Result<Vec<PathBuf>> {
@@ -139,18 +146,23 @@ fn chosen(directory: &Path, step: Option<usize>) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The samples of an evaluation, a file for each set; those at temperature 0 are in files of their own.
+/// The samples of an evaluation, or of a model of a study, a file for each set; those at temperature 0 are in files of
+/// their own.
 fn sets(directory: &Path, step: Option<usize>) -> Result<Vec<PathBuf>> {
     let shown = directory.display();
-    let mut files: Vec<PathBuf> = match std::fs::read_dir(directory.join("samples")) {
-        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
-        Err(_) => Vec::new(),
+    let listed = |folder: &Path, prefix: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.retain(|file| {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let is_greedy = name.ends_with(".greedy.jsonl");
+            name.starts_with(prefix) && name.ends_with(".jsonl") && !is_greedy
+        });
+        files.sort();
+        files
     };
-    files.retain(|file| {
-        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.ends_with(".jsonl") && !name.ends_with(".greedy.jsonl")
-    });
-    files.sort();
+    let mut files = listed(&directory.join("samples"), "");
+    files.extend(listed(directory, STUDY_SAMPLES));
     match (files.is_empty(), step) {
         (true, _) => bail!(
             "{shown}: no completions here: training writes them every --log-completions steps (by default 10); or name \
@@ -198,6 +210,12 @@ fn readable(row: &Map<String, Value>) -> String {
     if row.contains_key("prompt") {
         lines.push(format!("  {}", indented(text("prompt"))));
     }
-    lines.push(format!("  -> {}\n", indented(text("completion"))));
+    lines.push(format!("  -> {}", indented(text("completion"))));
+    // The gold answer of a generated task is the prompt itself.
+    let gold = text("gold");
+    if !gold.is_empty() && !text("prompt").trim_start().starts_with(&gold) {
+        lines.push(format!("  gold answer: {}", indented(gold)));
+    }
+    lines.push(String::new());
     lines.join("\n")
 }

@@ -17,6 +17,8 @@ pub struct Logged {
     pub problem: String,
     /// The prompt as the model saw it.
     pub prompt: String,
+    /// The gold answer.
+    pub gold: String,
     /// The model's text.
     pub completion: String,
     /// Reward that the verifier gave.
@@ -35,6 +37,7 @@ const SCHEMA: &str = "message completions {
     required int64 step;
     required binary problem (UTF8);
     required binary prompt (UTF8);
+    required binary gold (UTF8);
     required binary completion (UTF8);
     required double reward;
     required double advantage;
@@ -70,6 +73,7 @@ fn encoded(step: usize, rows: &[Logged]) -> parquet::errors::Result<Vec<u8>> {
     column::<Int64Type>(&mut group, &vec![step as i64; rows.len()])?;
     column::<ByteArrayType>(&mut group, &texts(|row| &row.problem))?;
     column::<ByteArrayType>(&mut group, &texts(|row| &row.prompt))?;
+    column::<ByteArrayType>(&mut group, &texts(|row| &row.gold))?;
     column::<ByteArrayType>(&mut group, &texts(|row| &row.completion))?;
     column::<DoubleType>(&mut group, &floats(|row| row.reward))?;
     column::<DoubleType>(&mut group, &floats(|row| row.advantage))?;
