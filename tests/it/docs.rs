@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::binary::Folder;
+use crate::support::binary::{Folder, stderr_of};
 
 /// Placeholders that stand for what only a user has.
 const STANDS_FOR: [(&str, &str); 2] = [("...", ""), ("…", "")];
@@ -187,4 +187,21 @@ fn nothing_installs_or_imports_another_projects_package() {
             assert!(!is_another_package(line), "{}:{}: {line}", path.display(), index + 1);
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_readme_of_an_archive_runs_the_program_and_links_to_files_of_the_archive() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = |folder: &Path| {
+        let mut script = std::process::Command::new(root.join("scripts/archive-readme"));
+        script.arg("x86_64-unknown-linux-musl").arg(folder).output().expect("bash")
+    };
+    let done = readme(root);
+    let (text, error) = (String::from_utf8_lossy(&done.stdout), stderr_of(&done));
+    assert!(done.status.success(), "{error}");
+    assert!(text.contains("\n./tealight study\n") && !text.contains("cargo "), "{text}");
+    let folder = Folder::new();
+    let done = readme(Path::new(&folder.path(".")));
+    assert!(!done.status.success() && stderr_of(&done).contains("ARCHITECTURE.md is not in"));
 }
