@@ -42,10 +42,10 @@ impl Quantized {
         let (k, columns) = right.sizes();
         let kernel = IntegerKernel::in_use();
         let Layout { columns: width, step, .. } = kernel.layout();
-        let (panels, depth, groups) =
-            (columns.div_ceil(width), k.next_multiple_of(step), k.div_ceil(GROUP));
-        let mut values = vec![128u8; panels * depth * width];
-        let mut scales = vec![0f32; panels * groups * width];
+        let (depth, groups) = (k.next_multiple_of(step), k.div_ceil(GROUP));
+        let (num_values, num_scales) = lengths(kernel, (k, columns));
+        let mut values = vec![128u8; num_values];
+        let mut scales = vec![0f32; num_scales];
         let each = values.par_chunks_mut((depth * width).max(1));
         let each = each.zip(scales.par_chunks_mut((groups * width).max(1))).enumerate();
         each.for_each_init(Vec::new, |wide, (panel, (values, scales))| {
@@ -79,6 +79,19 @@ impl Quantized {
     pub fn bytes(&self) -> usize {
         self.values.len() + self.scales.len() * 4
     }
+
+    /// Those of a matrix `[k, n]` before it is rounded.
+    pub fn bytes_for(sizes: (usize, usize)) -> usize {
+        let (values, scales) = lengths(IntegerKernel::in_use(), sizes);
+        values + scales * 4
+    }
+}
+
+/// Numbers of values and of scales of a matrix `[k, n]`, whole panels each.
+fn lengths(kernel: IntegerKernel, (k, columns): (usize, usize)) -> (usize, usize) {
+    let Layout { columns: width, step, .. } = kernel.layout();
+    let all_columns = columns.next_multiple_of(width);
+    (all_columns * k.next_multiple_of(step), all_columns * k.div_ceil(GROUP))
 }
 
 /// The bits of a value's size: they are in the order of sizes, with what is not a number as the largest.

@@ -221,6 +221,7 @@ fn products_in_8_bits_are_near_and_do_not_depend_on_the_batch() {
     let right = Matrix::new(&weight, columns, k).transposed();
     let quantized = Quantized::new(Right::Plain(right));
     assert!(quantized.bytes() < weight.len() * 4 / 2, "{}", quantized.bytes());
+    assert_eq!(quantized.bytes(), Quantized::bytes_for((k, columns)));
     let left: Vec<f32> = wave(40 * k, 0.91);
     let whole = product(Matrix::new(&left, 40, k), Right::Quantized(&quantized));
     let exact = product(Matrix::new(&left, 40, k), Right::Plain(right));

@@ -81,14 +81,17 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     let startup = machine::since_start();
     let name = &options.model.model;
     options.model.announce(&architecture, (&device, &described));
+    let policy = match options.rollout_only {
+        true => None,
+        false => Some(options.policy(&architecture, &weights, &reference)?),
+    };
     let (rows, share) = (options.prompts * options.group, options.share());
     let what = format!("rollout of {rows} x {} tokens", options.new_tokens);
-    let rollout =
-        median(&what, options.reps, share, || rollout(options, &reference, &architecture))?;
-    let parts = match options.rollout_only {
-        true => None,
-        false => Some(train(options, &architecture, &weights, &reference)?),
-    };
+    // As in training, the policy samples, whose packed weights and gradients share their memory.
+    let decoder = policy.as_ref().map_or(&reference, Policy::decoder);
+    let rollout = median(&what, options.reps, share, || rollout(options, decoder, &architecture))?;
+    let parts = policy.map(|policy| train(options, &architecture, (&policy, &reference)));
+    let parts = parts.transpose()?;
     // Before the limits are measured, which take memory of their own.
     let peak = machine::peak_rss();
     let dtype = options.model.precision.dtype.storage(&device);
@@ -162,6 +165,17 @@ impl BenchOptions {
         Ok(())
     }
 
+    /// The policy that a step trains.
+    fn policy(
+        &self,
+        architecture: &Architecture,
+        weights: &Weights,
+        reference: &Decoder,
+    ) -> Result<Policy> {
+        let policy = Policy::new(architecture, weights)?.sharing_buffers_with(reference);
+        Ok(if self.gradient_checkpointing { policy.recomputing() } else { policy })
+    }
+
     /// Seconds for the repetitions of the rollout, and as many for those of the step.
     fn share(&self) -> f64 {
         if self.rollout_only { self.max_seconds } else { self.max_seconds / 2.0 }
@@ -179,6 +193,7 @@ impl BenchOptions {
         let sizes = Sizes {
             trained: None,
             is_int8: false,
+            rollout_dtype: self.model.precision.rollout_dtype,
             holds_base: true,
             compared: 0,
             rows,
@@ -253,8 +268,7 @@ fn rollout(options: &BenchOptions, decoder: &Decoder, architecture: &Architectur
 fn train(
     options: &BenchOptions,
     architecture: &Architecture,
-    weights: &Weights,
-    reference: &Decoder,
+    (policy, reference): (&Policy, &Decoder),
 ) -> Result<(Seconds, StepParts)> {
     let rows: Vec<Sequence> = (0..options.prompts * options.group)
         .map(|row| Sequence {
@@ -262,17 +276,13 @@ fn train(
             completion: tokens(options.new_tokens, row + 1000, architecture),
         })
         .collect();
-    let mut policy = Policy::new(architecture, weights)?.sharing_buffers_with(reference);
-    if options.gradient_checkpointing {
-        policy = policy.recomputing();
-    }
     let mut optimizer = AdamW::new(AdamWConfig::DEFAULT, policy.weights())?;
     let plan = OBJECTIVE.parse::<Objective>()?.plan;
     let mut all = Vec::new();
     let what = format!("training step on {} completions", rows.len());
     let seconds = median(&what, options.reps, options.share(), || {
         let budget = options.micro_batch_tokens;
-        let parts = step((&policy, reference), &plan, &rows, budget, &mut optimizer)?;
+        let parts = step((policy, reference), &plan, &rows, budget, &mut optimizer)?;
         all.push(parts);
         Ok(parts.total())
     })?;

@@ -54,13 +54,35 @@ fn a_run_that_does_not_hold_the_base_has_the_bits_of_one_that_does() {
 
 /// Megabytes of a part of the memory plan of a dry run.
 fn planned(objective: &str, kl: &str, part: &str) -> (f64, String) {
-    let dry = ["train", "--dry-run", "--objective", objective, "--log-kl", kl];
-    let done = succeeded(&[&dry[..], &SMALL].concat());
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let text = dry_run(&["--objective", objective, "--log-kl", kl]);
+    (megabytes(&text, part), text)
+}
+
+fn dry_run(more: &[&str]) -> String {
+    let done = succeeded(&[&["train", "--dry-run"], more, &SMALL].concat());
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+fn megabytes(text: &str, part: &str) -> f64 {
     let line = text.lines().find(|line| line.trim_start().starts_with(part));
     let line = line.unwrap_or_else(|| panic!("no {part} in {text}"));
-    let megabytes = line.split_whitespace().rev().nth(1).expect("a number");
-    (megabytes.parse().expect("a number"), text)
+    line.split_whitespace().rev().nth(1).expect("a number").parse().expect("a number")
+}
+
+#[test]
+fn the_plan_counts_rollouts_in_8_bits_beside_the_gradients() {
+    let parts = ["rollout: packed", "rollout: keys", "rollout: idle gradients", "step: gradients"];
+    let of = |text: &str| parts.map(|part| megabytes(text, part));
+    let usual = of(&dry_run(&[]));
+    let rounded = dry_run(&["--rollout-dtype", "int8"]);
+    let [packed, cache, idle, gradients] = of(&rounded);
+    // Packed in float32, weights are where gradients are in turn; in 8 bits they are beside them.
+    assert!(usual[2] < usual[3] / 2.0 && idle == gradients, "{usual:?} {rounded}");
+    assert!((0.2..0.4).contains(&(packed / usual[0])), "{usual:?} {rounded}");
+    let lasting = ["weights of the base", "weights of the policy", "moments", "activations"];
+    let lasting: f64 = lasting.map(|part| megabytes(&rounded, part)).iter().sum();
+    let peak = megabytes(&rounded, "at most");
+    assert!((peak - lasting - packed - cache - idle).abs() < 1.0, "{rounded}");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use tealight_nn::backend::int8;
 use tealight_nn::device::{Precision, multiplies_bfloat16};
 use tealight_nn::generate::PREFILL_TOKENS;
 use tealight_nn::model::{
-    Architecture, BackendKind, Fusion, LayerKind, NormPlacement, QkNorm, prefill_bytes, row_bytes,
-    step_bytes,
+    Architecture, BackendKind, Fusion, LayerKind, NormPlacement, QkNorm, RolloutDtype,
+    prefill_bytes, row_bytes, step_bytes,
 };
 
 /// The sizes that memory depends on.
@@ -32,6 +32,8 @@ pub struct Sizes {
     pub trained: Option<usize>,
     /// Whether the base is in blocks of 8 bits.
     pub is_int8: bool,
+    /// The type that rollouts round the weights to, where it is another than theirs.
+    pub rollout_dtype: Option<RolloutDtype>,
     /// Whether the base is held beside a policy of all weights; an adapter stands on it always.
     pub holds_base: bool,
     /// Completion tokens of a step whose whole distributions are compared with the base's.
@@ -74,10 +76,15 @@ pub struct MemoryPlan {
     /// In a rollout: keys and values, and the logits of a step; on a GPU also what else a step computes in, which is
     /// freed with the cache.
     pub cache: u64,
+    /// In a rollout: memory of the last step's gradients that packed weights take no part of; it waits for the next
+    /// step.
+    pub idle_gradients: u64,
     /// In a training step: the gradients of all weights.
     pub gradients: u64,
     /// In a training step: a block of logits; where distributions are compared one more, and what is kept of the base.
     pub logits: u64,
+    /// In a training step: memory of packed weights that gradients take no part of; it waits for the next rollout.
+    pub idle_packed: u64,
 }
 
 impl MemoryPlan {
@@ -104,16 +111,15 @@ impl MemoryPlan {
             let is_int8 = sizes.is_int8 && int8::fits(shape);
             if is_int8 { count / int8::BLOCK * int8::BLOCK_BYTES } else { width * count }
         };
-        // Packed weights that are trained take the memory of their gradients in turn; bfloat16 is packed as f32 where
-        // no instruction multiplies it.
-        let is_packed_in_half = is_half && sizes.trained.is_some() && multiplies_bfloat16();
-        let packed_width = if is_packed_in_half { width } else { 4 };
-        let lookup = packed_width * (a.vocab_size * a.hidden_size) as u64;
-        let packed = match sizes.is_int8 {
-            // Products widen it as they read it.
-            true => 0,
-            false if a.tied_embeddings => packed_width * all,
-            false => packed_width * all - lookup,
+        let packed = packed_on_cpu(a, &sizes, is_half);
+        let gradients = 4 * trained;
+        // Packed weights that are trained take the memory of their gradients in turn, and both outlast the step; those
+        // of 8 bits are freed after the rollout.
+        let is_freed = sizes.rollout_dtype == Some(RolloutDtype::Int8);
+        let (idle_gradients, idle_packed) = match (is_freed, sizes.trained) {
+            (true, _) => (gradients, 0),
+            (false, None) => (gradients.saturating_sub(packed), packed.saturating_sub(gradients)),
+            (false, Some(_)) => (gradients, packed),
         };
         let block = 2048;
         let columns = sizes.rows * a.vocab_size.max(a.intermediate_size);
@@ -130,8 +136,10 @@ impl MemoryPlan {
             activations: 4 * activations(a, sizes),
             packed,
             cache: (4 * cached(a, &sizes, keys) + 8 * columns) as u64,
-            gradients: 4 * trained,
+            idle_gradients,
+            gradients,
             logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
+            idle_packed,
         }
     }
 
@@ -164,8 +172,11 @@ impl MemoryPlan {
                     + 8 * a.vocab_size as u64
                     + step_bytes(a, dtype))
                 + prefill_bytes(a, prompts, dtype),
+            // Counted on the CPU alone.
+            idle_gradients: 0,
             gradients: 4 * trained,
             logits: 2 * 4 * logits + compared as u64,
+            idle_packed: 0,
         }
     }
 
@@ -173,7 +184,8 @@ impl MemoryPlan {
     pub fn peak(&self) -> u64 {
         // A rollout's cache is freed before the step, the gradients after it: the larger of the two counts.
         let lasting = self.base + self.policy + self.optimizer + self.activations;
-        lasting + (self.packed + self.cache).max(self.gradients + self.logits)
+        let rollout = self.packed + self.cache + self.idle_gradients;
+        lasting + rollout.max(self.gradients + self.logits + self.idle_packed)
     }
 
     /// Part after part, for the user to see.
@@ -186,11 +198,34 @@ impl MemoryPlan {
             line("activations of a micro-batch", self.activations),
             line("rollout: packed weights", self.packed),
             line("rollout: keys, values, logits", self.cache),
+            line("rollout: idle gradients", self.idle_gradients),
             line("step: gradients", self.gradients),
             line("step: blocks of logits", self.logits),
+            line("step: idle packed weights", self.idle_packed),
             line("at most, at one time", self.peak()),
         ]
     }
+}
+
+/// Bytes of the copies of weights that a rollout on the CPU reads.
+fn packed_on_cpu(a: &Architecture, sizes: &Sizes, is_half: bool) -> u64 {
+    if sizes.rollout_dtype == Some(RolloutDtype::Int8) {
+        let tensors = a.tensors();
+        // The lookup is packed where it is the output layer too.
+        let packed = tensors.iter().skip(usize::from(!a.tied_embeddings));
+        return packed.map(|(_, shape)| int8::rollout_bytes(shape)).sum();
+    }
+    if sizes.is_int8 {
+        // Products widen it as they read it.
+        return 0;
+    }
+    // Packed weights that are trained have the size of their gradients; bfloat16 is packed as f32 where no instruction
+    // multiplies it.
+    let is_half = is_half || sizes.rollout_dtype == Some(RolloutDtype::Bfloat16);
+    let is_packed_in_half = is_half && sizes.trained.is_some() && multiplies_bfloat16();
+    let width = if is_packed_in_half { 2 } else { 4 };
+    let lookup = if a.tied_embeddings { 0 } else { (a.vocab_size * a.hidden_size) as u64 };
+    width * (a.parameters() - lookup)
 }
 
 /// Values that layers keep of a micro-batch for its backward pass, and their scratch.

@@ -5,7 +5,7 @@
 
 use candle_core::quantized::{GgmlDType, QTensor, ggml_file::qtensor_from_ggml};
 use candle_core::{DType, Device, Result, Tensor};
-use tealight_matmul as matmul;
+use tealight_matmul::{self as matmul, Quantized};
 
 /// Values of a block.
 pub const BLOCK: u64 = matmul::BLOCK as u64;
@@ -15,6 +15,14 @@ pub const BLOCK_BYTES: u64 = matmul::BLOCK_BYTES as u64;
 /// Whether a weight of this shape can be in blocks: a matrix whose rows are whole blocks.
 pub fn fits(shape: &[usize]) -> bool {
     matches!(shape, [_, inner] if inner.is_multiple_of(matmul::BLOCK))
+}
+
+/// Bytes of the copy of a matrix `[out, in]` that rollouts in 8 bits read; 0 for other weights.
+pub fn rollout_bytes(shape: &[usize]) -> u64 {
+    match shape {
+        [out, inner] => Quantized::bytes_for((*inner, *out)) as u64,
+        _ => 0,
+    }
 }
 
 /// Whether a weight is in blocks.

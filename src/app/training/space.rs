@@ -124,6 +124,7 @@ pub(crate) fn sizes(
         recomputes: settings.gradient_checkpointing,
         trained: settings.lora.parameters(&base.architecture),
         is_int8: base.precision.base_dtype.is_some(),
+        rollout_dtype: base.precision.rollout_dtype,
         holds_base: reads_base(config, &plan),
         compared: if compares { step * length } else { 0 },
     })
