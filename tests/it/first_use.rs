@@ -93,7 +93,6 @@ fn show_says_which_completions_were_cut_off() {
          --num-generations 8 --device cpu --max-completion-length 3"
     ));
     let text = shown(&tealight(&["show", &run, "--truncated", "--limit", "1000"]));
-    assert_eq!(text.matches("\n  gold answer: ").count(), 32, "{text}");
     assert!(
         text.contains(" tokens, truncated)") && text.contains("32 of 32 completions"),
         "{text}"
@@ -192,11 +191,6 @@ fn show_prints_the_samples_of_an_evaluation() {
     ok(command!("eval --max-samples 1 -n 2 -k 1 --device cpu --output {output}"));
     let text = shown(&tealight(&["show", &output]));
     assert!(text.contains("  -> ") && text.contains("2 of 2 completions"), "{text}");
-    let asked = json(format!("{output}/results.json"))["sets"][0]["questions"][0].clone();
-    for (before, field) in [("\n  ", "prompt"), ("\n  gold answer: ", "answer")] {
-        let line = format!("{before}{}", asked[field].as_str().expect("a text").trim());
-        assert!(text.contains(&line), "{field}: {text}");
-    }
     let json = shown(&tealight(&["show", &output, "--json", "--limit", "1"]));
     assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
     let text = refusal(&["show", &output, "--step", "1"]);
@@ -206,6 +200,23 @@ fn show_prints_the_samples_of_an_evaluation() {
     let table =
         shown(&tealight(&["eval", "--max-samples", "1", "-n", "1", "-k", "1", "--device", "cpu"]));
     assert!(table.contains("\n1 problem, 1 sample each;"), "{table}");
+}
+
+#[test]
+fn show_prints_prompts_and_gold_answers() {
+    let folder = Folder::new();
+    let rows = folder.write("rows.jsonl", "{\"prompt\": \"3,7,8,9=24:\", \"answer\": \"7\"}\n");
+    let (evaluation, run) = (folder.path("eval"), folder.path("run"));
+    let own = format!("--dataset {rows} --verifier exact --device cpu");
+    ok(command!("eval {own} -n 1 -k 1 --no-greedy --output {evaluation}"));
+    let few = "--max-steps 1 --log-completions 1 --prompts-per-step 1 --num-generations 2";
+    ok(command!("train {own} {few} --output {run}"));
+    for (output, count) in [(&evaluation, 1), (&run, 2)] {
+        let text = shown(&tealight(&["show", output]));
+        for line in ["\n  3,7,8,9=24:\n  -> ", "\n  gold answer: 7\n"] {
+            assert_eq!(text.matches(line).count(), count, "{line}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn forgetting_is_the_mean_change_over_the_sets_out_of_the_domain() {
     let base = format!("{output}/base");
     let shown = succeeded(&["show", &base, "--limit", "1"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("  -> ") && shown.contains("  gold answer: "), "{shown}");
+    assert!(shown.contains(":\n  -> "), "a prompt and a completion: {shown}");
     let refused = refusal(&["report", &base]);
     assert!(refused.contains(&format!("`tealight report {output}`")), "{refused}");
     let forgetting = &results["forgetting"];
