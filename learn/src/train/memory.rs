@@ -102,7 +102,6 @@ impl MemoryPlan {
         let is_half = dtype == DType::BF16;
         // Of the other weights there are few: they count as matrices.
         let width = dtype.size_in_bytes() as u64;
-        let keys = a.num_kv_heads * a.head_dim;
         let all = a.parameters();
         // An adapter stands on the base itself.
         let trained = sizes.trained.map_or(all, |count| count as u64);
@@ -135,7 +134,7 @@ impl MemoryPlan {
             optimizer: 8 * trained,
             activations: 4 * activations(a, sizes),
             packed,
-            cache: (4 * cached(a, &sizes, keys) + 8 * columns) as u64,
+            cache: (cached(a, &sizes, is_half) + 8 * columns) as u64,
             idle_gradients,
             gradients,
             logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
@@ -269,24 +268,27 @@ fn activations(a: &Architecture, sizes: Sizes) -> u64 {
     (sizes.micro_batch * (saved_tensors + scratch)) as u64
 }
 
-/// Numbers in the key-value cache of a rollout.
-fn cached(a: &Architecture, sizes: &Sizes, keys: usize) -> usize {
+/// Bytes of the key-value cache of a rollout: in bfloat16 its keys and values are too.
+fn cached(a: &Architecture, sizes: &Sizes, is_half: bool) -> usize {
     let Sizes { longest, completion, .. } = *sizes;
-    let state = a.delta.map_or(0, |d| d.state().iter().sum());
-    let layer_values = |layer: &LayerKind| match layer {
+    let is_half = is_half || sizes.rollout_dtype == Some(RolloutDtype::Bfloat16);
+    let width = if is_half { 2 } else { 4 };
+    let token = 2 * width * a.num_kv_heads * a.head_dim;
+    let state = 4 * a.delta.map_or(0, |d| d.state().iter().sum());
+    let of_row = |layer: &LayerKind| match layer {
         LayerKind::Attention { window: Some(window), .. } => {
-            2 * keys * retained_tokens(*window, longest)
+            token * retained_tokens(*window, longest)
         }
         // Earlier positions are read where the prompt was computed.
         LayerKind::Attention { window: None, .. } => {
-            2 * keys * KeyLayout::after_others(completion).min(longest)
+            token * KeyLayout::after_others(completion).min(longest)
         }
         LayerKind::Delta => state,
     };
     let of_prompt = |layer: &LayerKind| match layer {
-        LayerKind::Attention { .. } => 2 * keys * (longest - completion),
+        LayerKind::Attention { .. } => token * (longest - completion),
         LayerKind::Delta => state,
     };
-    sizes.rows * a.layers.iter().map(layer_values).sum::<usize>()
+    sizes.rows * a.layers.iter().map(of_row).sum::<usize>()
         + sizes.prompts * a.layers.iter().map(of_prompt).sum::<usize>()
 }
