@@ -6,8 +6,8 @@ use std::alloc::{GlobalAlloc, Layout};
 const LARGE: usize = 128 << 10;
 
 /// Has glibc ask the kernel for each large value, and give it back, as long as the process lives. By itself glibc takes
-/// the size of the largest value that was freed, up to 32 MiB, for its limit. Smaller ones then share a heap, whose holes
-/// between values that stay are memory that no plan counts: 0.6 GB after four steps of SmolLM2-135M in bfloat16.
+/// the size of the largest value that was freed, up to 32 MiB, for its limit. Smaller ones then share a heap, whose
+/// holes between values that stay are memory that no plan counts: 0.6 GB after four steps of SmolLM2-135M in bfloat16.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "a setting of the C library")]
 pub fn return_large_values() {

@@ -72,10 +72,10 @@ fn megabytes(text: &str, part: &str) -> f64 {
 #[test]
 fn the_plan_counts_rollouts_in_8_bits_beside_the_gradients() {
     let parts = ["rollout: packed", "rollout: keys", "rollout: idle gradients", "step: gradients"];
-    let of = |text: &str| parts.map(|part| megabytes(text, part));
-    let usual = of(&dry_run(&[]));
+    let sizes = |text: &str| parts.map(|part| megabytes(text, part));
+    let usual = sizes(&dry_run(&[]));
     let rounded = dry_run(&["--rollout-dtype", "int8"]);
-    let [packed, cache, idle, gradients] = of(&rounded);
+    let [packed, cache, idle, gradients] = sizes(&rounded);
     // Packed in float32, weights are where gradients are in turn; in 8 bits they are beside them.
     assert!(usual[2] < usual[3] / 2.0 && idle == gradients, "{usual:?} {rounded}");
     assert!((0.2..0.4).contains(&(packed / usual[0])), "{usual:?} {rounded}");

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tealight_datasets::similar::nearest;
 
 use super::keys::{Keys, canonical};
 use super::patch::PlanPatch;
@@ -138,12 +137,16 @@ pub(super) fn preset(name: &str) -> Result<&'static Preset> {
 
 /// `, did you mean ...` with the names that begin or end so, or else the most similar one.
 fn similar(name: &str) -> String {
+    /// Jaro-Winkler similarity of a name that may be meant.
+    const LEAST: f64 = 0.8;
     let (begin, end) = (format!("{name}-"), format!("-{name}"));
     let mut meant: Vec<&str> =
         Objective::names().filter(|known| known.starts_with(&begin)).collect();
     meant.extend(Objective::names().filter(|known| known.ends_with(&end)));
     if meant.is_empty() {
-        meant.extend(nearest(name, Objective::names()));
+        let all = Objective::names().map(|known| (strsim::jaro_winkler(name, known), known));
+        let best = all.max_by(|a, b| a.0.total_cmp(&b.0));
+        meant.extend(best.filter(|(likeness, _)| *likeness > LEAST).map(|(_, known)| known));
     }
     match meant.as_slice() {
         [] => String::new(),
