@@ -110,7 +110,7 @@ mod tests {
         let before = resident();
         all.iter_mut().step_by(2).for_each(|value| *value = Vec::new());
         let freed = before.saturating_sub(resident());
-        assert!(freed > COUNT / 4 << 20, "{freed} bytes went back");
+        assert!(freed > (COUNT / 4) << 20, "{freed} bytes went back");
     }
 
     #[test]
