@@ -7,7 +7,6 @@
 
 #![warn(missing_docs)]
 
-pub mod chain;
 pub mod countdown;
 mod error;
 pub mod features;
@@ -30,7 +29,6 @@ pub mod thinking;
 pub mod turns;
 mod verdict;
 pub mod verify;
-pub mod walk;
 
 use std::sync::Arc;
 
@@ -322,12 +320,12 @@ pub struct Source {
 /// Every named source: those with a file of their own here, and the tasks of [`task::TASKS`].
 pub const SOURCES: &[Source] = &ALL;
 
-const ALL: [Source; 4 + task::TASKS.len()] = {
-    let mut all = [countdown::SOURCE; 4 + task::TASKS.len()];
-    (all[1], all[2], all[3]) = (chain::SOURCE, walk::SOURCE, sql::SOURCE);
+const ALL: [Source; 2 + task::TASKS.len()] = {
+    let mut all = [countdown::SOURCE; 2 + task::TASKS.len()];
+    all[1] = sql::SOURCE;
     let mut place = 0;
     while place < task::TASKS.len() {
-        all[4 + place] = task::TASKS[place].source;
+        all[2 + place] = task::TASKS[place].source;
         place += 1;
     }
     all

@@ -34,4 +34,4 @@ pub use descent::Descent;
 pub use exact::Setting;
 pub use measure::{KS, Measures};
 pub use member::Family;
-pub use world::{WALKS, WORLDS, World};
+pub use world::{WORLDS, World};

@@ -59,7 +59,7 @@ pub(crate) const FREE: &[&str] = &[
 ];
 
 /// Verifiers that neither start a program nor read a file; tasks have further ones.
-const VERIFIERS: [&str; 7] = ["math", "exact", "regex", "numeric", "countdown", "chain", "walk"];
+const VERIFIERS: [&str; 5] = ["math", "exact", "regex", "numeric", "countdown"];
 
 /// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no
 /// file of this machine, no other server, no other program.

@@ -12,7 +12,6 @@ pub(crate) mod program;
 mod python;
 #[cfg_attr(target_family = "wasm", path = "sql_absent.rs")]
 pub mod sql;
-pub mod steps;
 
 use std::sync::Arc;
 
@@ -40,7 +39,6 @@ math               mathematics, anywhere in the completion
   countdown          an expression that uses each given number once, anywhere in the
                      completion; countdown:strict in a box, a tag, after `the answer
                      is` or ####, or alone
-  chain, walk        moves with running totals
   TASK               a task of `tealight tasks`, such as colouring";
 
 /// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
@@ -90,14 +88,11 @@ pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifie
             Ok(Arc::new(countdown::Countdown { mode: countdown::Mode::Strict }))
         }
         "countdown" => none(Arc::new(countdown::Countdown::default())),
-        "chain" => none(Arc::new(steps::Chain)),
-        "walk" => none(Arc::new(steps::Walk)),
         _ => match task::find(name) {
             Some(kind) => none(Arc::new(task::judge::Judge(kind))),
             None => Err(refused(
                 "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, \
-                 sql-bird, sql-spider, program:COMMAND, python:FILE.py:FUNCTION, countdown, chain, walk or a task that \
-                 `tealight tasks` lists"
+                 sql-bird, sql-spider, program:COMMAND, python:FILE.py:FUNCTION, countdown or a task that `tealight tasks` lists"
                     .into(),
             )),
         },

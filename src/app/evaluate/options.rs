@@ -33,7 +33,7 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// A suite instead of --dataset: countdown, chain, walk, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
+    /// A suite instead of --dataset: countdown, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
     /// Name of the evaluated set in the results. tealight compare matches sets by name, otherwise by file, otherwise by
@@ -54,8 +54,8 @@ pub struct EvalOptions {
     #[serde(default)]
     pub extrapolate: Vec<usize>,
     /// Also compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct
-    /// answers, without sampling noise. For tasks whose answers can be listed: countdown, chain, walk and those of
-    /// `tealight tasks`.
+    /// answers, without sampling noise. For tasks whose answers can be listed: countdown and those of `tealight
+    /// tasks`.
     #[arg(long, conflicts_with = "reject")]
     #[serde(default)]
     pub exact: bool,

@@ -19,7 +19,7 @@ use crate::system::files::write_atomic;
 use crate::system::process::Process;
 
 /// Generated tasks that no embedded model is trained on.
-pub const WITHOUT_MODEL: [&str; 3] = ["chain", "walk", "sql"];
+pub const WITHOUT_MODEL: [&str; 1] = ["sql"];
 
 /// A study on several tasks that is done.
 pub struct FinishedTasks {

@@ -25,8 +25,7 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(in crate::cli) const RECIPES: [Recipe; 30] = [
-    recipe!("chain-base"),
+pub(in crate::cli) const RECIPES: [Recipe; 28] = [
     recipe!("collapse-study"),
     recipe!("countdown"),
     recipe!("countdown-base"),
@@ -39,7 +38,6 @@ pub(in crate::cli) const RECIPES: [Recipe; 30] = [
     recipe!("sql"),
     recipe!("tasks-base"),
     recipe!("tasks-study"),
-    recipe!("walk-base"),
     recipe!("objectives/alpha-dpg"),
     recipe!("objectives/dapo"),
     recipe!("objectives/dph-f"),
