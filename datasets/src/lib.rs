@@ -22,7 +22,6 @@ pub mod prompting;
 pub mod read;
 pub mod regular;
 pub mod reward;
-pub mod sql;
 pub mod suite;
 pub mod task;
 pub mod thinking;
@@ -75,7 +74,7 @@ impl Problem {
 pub enum Database {
     /// A file in the verifier's folder.
     File(String),
-    /// The statements that make it, written by a task of this crate.
+    /// The statements that make it, of a problem that a program builds.
     Script(String),
 }
 
@@ -320,12 +319,11 @@ pub struct Source {
 /// Every named source: those with a file of their own here, and the tasks of [`task::TASKS`].
 pub const SOURCES: &[Source] = &ALL;
 
-const ALL: [Source; 2 + task::TASKS.len()] = {
-    let mut all = [countdown::SOURCE; 2 + task::TASKS.len()];
-    all[1] = sql::SOURCE;
+const ALL: [Source; 1 + task::TASKS.len()] = {
+    let mut all = [countdown::SOURCE; 1 + task::TASKS.len()];
     let mut place = 0;
     while place < task::TASKS.len() {
-        all[2 + place] = task::TASKS[place].source;
+        all[1 + place] = task::TASKS[place].source;
         place += 1;
     }
     all

@@ -33,7 +33,7 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// A suite instead of --dataset: countdown, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
+    /// A suite instead of --dataset: countdown, tasks, gsm8k, math500, aime, amc, or a TOML file.
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
     /// Name of the evaluated set in the results. tealight compare matches sets by name, otherwise by file, otherwise by

@@ -61,8 +61,7 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// Generated task to train and test on (TASK/train, TASK/test): countdown, a task of `tealight tasks`, or sql.
-    /// sql needs a base trained for it, given with --model.
+    /// Generated task to train and test on (TASK/train, TASK/test): countdown or a task of `tealight tasks`.
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"], help_heading = "Data")]
     pub task: Option<String>,
     /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over

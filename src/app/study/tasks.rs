@@ -18,9 +18,6 @@ use crate::formats::hub;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
 
-/// Generated tasks that no embedded model is trained on.
-pub const WITHOUT_MODEL: [&str; 1] = ["sql"];
-
 /// A study on several tasks that is done.
 pub struct FinishedTasks {
     /// The study of each task, in order.
@@ -63,11 +60,6 @@ impl StudyOptions {
         }
         let mut studies: Vec<(String, Self)> = Vec::new();
         for name in &self.tasks {
-            if WITHOUT_MODEL.contains(&name.as_str()) {
-                bail!(
-                    "--tasks {name}: a base of its own is needed; study it alone, with --task {name}"
-                );
-            }
             if name != hub::EMBEDDED && task::find(name).is_none() {
                 bail!(
                     "--tasks {name}: no such task; `tealight tasks` lists them, and countdown is one too"

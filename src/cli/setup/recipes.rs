@@ -25,7 +25,7 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(in crate::cli) const RECIPES: [Recipe; 28] = [
+pub(super) const RECIPES: [Recipe; 28] = [
     recipe!("collapse-study"),
     recipe!("countdown"),
     recipe!("countdown-base"),

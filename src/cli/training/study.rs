@@ -9,7 +9,6 @@ use tealight_datasets::task;
 use super::foreign::refuse_foreign;
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions, TestMeasure, tasks};
-use crate::cli::setup::recipes::RECIPES;
 use crate::cli::{config_merge, table};
 use crate::formats::hub;
 use crate::system::process::Process;
@@ -111,40 +110,27 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         options.test_measure = TestMeasure::default();
     }
     if let Some(task) = options.task.clone() {
-        check_model(&options, &task, is_generated)?;
+        check_model(&options, &task)?;
         (options.data.dataset, options.sets.test_dataset) =
             (format!("{task}/train"), vec![format!("{task}/test")]);
     }
     Ok(options)
 }
 
-/// Refuses a task that the model is not trained on, as far as the model is an embedded one.
-fn check_model(options: &StudyOptions, task: &str, is_generated: bool) -> Result<()> {
-    let is_other = tasks::WITHOUT_MODEL.contains(&task);
+/// Refuses a task that does not exist, or that an embedded model is not trained on.
+fn check_model(options: &StudyOptions, task: &str) -> Result<()> {
     let is_trained = match options.model.model.as_str() {
         hub::EMBEDDED => task == hub::EMBEDDED,
-        hub::TASKS => !is_other,
+        hub::TASKS => task == hub::EMBEDDED || task::find(task).is_some(),
         _ => true,
     };
     if is_trained {
         return Ok(());
     }
-    if is_generated {
-        bail!(
-            "--task {task}: the model `countdown` is trained on Countdown only; use --model tasks"
-        );
-    }
-    if !is_other {
+    if task::find(task).is_none() {
         bail!("--task {task}: no such task; `tealight tasks` lists them, and countdown is one too");
     }
-    let recipe = format!("{task}-base");
-    if RECIPES.iter().all(|one| one.name != recipe) {
-        bail!("no embedded model is trained on {task}: name one that is, with --model");
-    }
-    bail!(
-        "no embedded model is trained on {task}: make a base (tealight sft --config recipe:{recipe} --output {recipe}) \
-         and name it, --model {recipe}/final"
-    );
+    bail!("--task {task}: the model `countdown` is trained on Countdown only; use --model tasks");
 }
 
 /// The flags of this command.
