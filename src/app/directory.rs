@@ -22,7 +22,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
-const OURS: [&str; 26] = [
+const OURS: [&str; 25] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -46,7 +46,6 @@ const OURS: [&str; 26] = [
     "results.csv",
     "results.md",
     "report.html",
-    "accepted.jsonl",
     "summary.json",
     "compare.json",
 ];

@@ -266,7 +266,6 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
     for command in [
         &["bench", "--quantized"][..],
         &["sft", "--quantized", "--from-scratch", "c.json", "--tokenizer", "t", "--output", &run],
-        &["eval", "--reject", "--quantized", "--output", &run],
     ] {
         let error = refusal(command);
         assert!(error.contains("cannot train them"), "{error}");
