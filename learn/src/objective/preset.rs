@@ -29,7 +29,7 @@ pub(super) const CONTROLLED: &[Preset] = &[row(
     "divergence",
     &["member", "weight"],
     "member=none baseline=loo loss-type=dr_grpo",
-    "the controlled family: one divergence (none, reverse-kl, forward-kl, js, hellinger, alpha-dpg), all else equal",
+    "the controlled family: its members differ in the divergence alone, all else is equal",
 )];
 
 /// Reward alone.
