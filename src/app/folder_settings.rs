@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
-use tealight_datasets::{SOURCES, names, task};
+use tealight_datasets::verify::{self, Reads};
+use tealight_datasets::{SOURCES, names};
 use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
@@ -58,9 +59,6 @@ pub(crate) const FREE: &[&str] = &[
     "variants",
 ];
 
-/// Verifiers that neither start a program nor read a file; tasks have further ones.
-const VERIFIERS: [&str; 5] = ["math", "exact", "regex", "numeric", "countdown"];
-
 /// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no
 /// file of this machine, no other server, no other program.
 fn is_public(option: &str, value: &str) -> bool {
@@ -76,8 +74,7 @@ fn is_public(option: &str, value: &str) -> bool {
 
 /// Whether `spec` is a verifier that neither starts a program nor reads a file.
 pub(crate) fn is_built_in(spec: &str) -> bool {
-    let name = spec.split(':').next().unwrap_or_default();
-    VERIFIERS.contains(&name) || task::find(name).is_some()
+    verify::reads(spec) == Some(Reads::Nothing)
 }
 
 /// Whether `spec` names generated problems.
