@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use serde::Serialize;
 use tealight_datasets::verify::{self, Reads};
 use tealight_datasets::{SOURCES, names};
@@ -11,6 +12,7 @@ use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
 use crate::formats::hub::{self, dataset::HubDataset};
+use crate::system::telemetry::ReportTo;
 
 /// Settings that a folder may give any value, besides all numbers: switches, names of methods and columns, texts of
 /// prompts. An option that is not here, a new one too, is [`is_public`] or has to be repeated.
@@ -67,7 +69,7 @@ fn is_public(option: &str, value: &str) -> bool {
         "dataset" | "eval_dataset" | "few_shot_dataset" | "ood_dataset" | "test_dataset"
         | "task" | "tasks" => value.split(',').all(|spec| is_source(spec) || is_hub_dataset(spec)),
         "verifier" => is_built_in(value),
-        "report_to" => ["none", "tensorboard"].contains(&value),
+        "report_to" => ReportTo::from_str(value, false).is_ok_and(ReportTo::is_local),
         _ => false,
     }
 }

@@ -5,6 +5,7 @@ pub mod completions;
 mod log;
 #[cfg_attr(target_family = "wasm", path = "progress_absent.rs")]
 mod progress;
+mod report_to;
 pub mod reporter;
 pub mod tensorboard;
 mod terminal;
@@ -21,6 +22,7 @@ pub use log::{Terminal, be_quiet};
 #[cfg(not(target_family = "wasm"))]
 pub use progress::{Progress, Transfer};
 pub use progress::{count_tokens, phase};
+pub use report_to::{MetricsTarget, ReportTo};
 pub use terminal::{be_silent, escaped, out, print};
 
 /// A file of one JSON object a line, each on disk as soon as it is written.
