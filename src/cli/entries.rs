@@ -24,7 +24,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
 `tealight objectives` describes the objectives. Without a model, a dataset or a task, the task colouring is studied with
-the embedded model `tasks`. The values shown are those of recipes/collapse-study.toml, which --task
+the embedded model `tasks`. The values shown are those of recipes/default-study.toml, which --task
 reads for every task but countdown; --tasks reads recipes/tasks-study.toml, and the model
 `countdown` (--task countdown) recipes/countdown-study.toml. Flags and --config files take
 precedence.

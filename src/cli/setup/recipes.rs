@@ -26,10 +26,10 @@ macro_rules! recipe {
 
 /// All of them; a test compares them with the folder.
 pub(super) const RECIPES: [Recipe; 28] = [
-    recipe!("collapse-study"),
     recipe!("countdown"),
     recipe!("countdown-base"),
     recipe!("countdown-study"),
+    recipe!("default-study"),
     recipe!("gsm8k-qwen2.5-0.5b"),
     recipe!("gsm8k-smollm2-360m"),
     recipe!("objectives-study"),

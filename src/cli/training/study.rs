@@ -20,14 +20,14 @@ const COUNTDOWN: (&str, &str) =
 
 /// The settings of the default study, some minutes on two cores, and of studies of generated tasks but Countdown. Any
 /// flag or `--config` overrides these.
-const COLLAPSE: (&str, &str) =
-    ("recipes/collapse-study.toml", include_str!("../../../recipes/collapse-study.toml"));
+const DEFAULT: (&str, &str) =
+    ("recipes/default-study.toml", include_str!("../../../recipes/default-study.toml"));
 
 /// The settings of studies of several tasks. Any flag or `--config` overrides these.
 const TASKS: (&str, &str) =
     ("recipes/tasks-study.toml", include_str!("../../../recipes/tasks-study.toml"));
 
-/// The options that say what is studied; without any of them it is [`COLLAPSE`].
+/// The options that say what is studied; without any of them it is [`DEFAULT`].
 const SUBJECT: [&str; 9] = [
     "model",
     "dataset",
@@ -40,7 +40,7 @@ const SUBJECT: [&str; 9] = [
     "tasks",
 ];
 
-/// The options of this command. Below files and flags lie [`TASKS`] for several tasks, [`COLLAPSE`] for one generated
+/// The options of this command. Below files and flags lie [`TASKS`] for several tasks, [`DEFAULT`] for one generated
 /// task, and [`COUNTDOWN`] for the embedded model of Countdown and other tasks.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     // A file may be a pipe, which can be read once.
@@ -84,7 +84,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     let is_known = given.task.as_deref().is_some_and(|task| task::find(task).is_some());
     let is_generated = is_default || is_known;
     let mut options = match (is_generated, &given.task) {
-        (true, _) => resolved(Some(COLLAPSE))?,
+        (true, _) => resolved(Some(DEFAULT))?,
         (false, None) if !is_ours => given.clone(),
         (false, _) => resolved(Some(COUNTDOWN))?,
     };
@@ -153,7 +153,7 @@ pub(in crate::cli) struct Flags {
 
 /// The settings of the default study.
 pub(in crate::cli) fn recipe() -> toml::Table {
-    COLLAPSE.1.parse().expect("the recipe that comes with the program is TOML")
+    DEFAULT.1.parse().expect("the recipe that comes with the program is TOML")
 }
 
 /// Whether problems are others than those of [`COUNTDOWN`].
