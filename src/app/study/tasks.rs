@@ -60,9 +60,17 @@ impl StudyOptions {
         }
         let mut studies: Vec<(String, Self)> = Vec::new();
         for name in &self.tasks {
-            if name != hub::EMBEDDED && task::find(name).is_none() {
+            let kind = task::find(name);
+            if name != hub::EMBEDDED && kind.is_none() {
                 bail!(
                     "--tasks {name}: no such task; `tealight tasks` lists them, and countdown is one too"
+                );
+            }
+            if kind.is_some_and(|kind| !kind.in_embedded_model)
+                && hub::is_embedded(&self.model.model)
+            {
+                bail!(
+                    "--tasks {name}: no embedded model is trained on it; name one that is, with --model"
                 );
             }
             if self.model.model == hub::EMBEDDED && name != hub::EMBEDDED {

@@ -153,6 +153,17 @@ mod tests {
     }
 
     #[test]
+    fn the_recipe_of_the_embedded_model_trains_on_the_tasks_that_say_so() {
+        let settings: toml::Table =
+            find("tasks-base").expect("a recipe").text.parse().expect("TOML");
+        let datasets = settings["dataset"].as_str().expect("text");
+        for kind in tealight_datasets::task::TASKS {
+            let is_named = datasets.split(',').any(|one| one == format!("{}/sft", kind.name));
+            assert_eq!(is_named, kind.in_embedded_model, "{}", kind.name);
+        }
+    }
+
+    #[test]
     fn a_name_is_never_a_path() {
         for name in [
             "",

@@ -119,18 +119,22 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
 
 /// Refuses a task that does not exist, or that an embedded model is not trained on.
 fn check_model(options: &StudyOptions, task: &str) -> Result<()> {
-    let is_trained = match options.model.model.as_str() {
-        hub::EMBEDDED => task == hub::EMBEDDED,
-        hub::TASKS => task == hub::EMBEDDED || task::find(task).is_some(),
-        _ => true,
-    };
-    if is_trained {
+    let model = &options.model.model;
+    if !hub::is_embedded(model) || task == hub::EMBEDDED {
         return Ok(());
     }
-    if task::find(task).is_none() {
+    let Some(kind) = task::find(task) else {
         bail!("--task {task}: no such task; `tealight tasks` lists them, and countdown is one too");
+    };
+    if !kind.in_embedded_model {
+        bail!("--task {task}: no embedded model is trained on it; name one that is, with --model");
     }
-    bail!("--task {task}: the model `countdown` is trained on Countdown only; use --model tasks");
+    if model == hub::EMBEDDED {
+        bail!(
+            "--task {task}: the model `countdown` is trained on Countdown only; use --model tasks"
+        );
+    }
+    Ok(())
 }
 
 /// The flags of this command.
