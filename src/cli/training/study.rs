@@ -1,5 +1,6 @@
 //! `tealight study`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -40,13 +41,77 @@ const SUBJECT: [&str; 9] = [
     "tasks",
 ];
 
-/// The options of this command. Below files and flags lie [`TASKS`] for several tasks, [`DEFAULT`] for one generated
-/// task, and [`COUNTDOWN`] for the embedded model of Countdown and other tasks.
+/// What a study is of. Each has its recipe below files and flags.
+enum Subject {
+    /// Nothing is named, or only the model `tasks`: [`DEFAULT`].
+    Default,
+    /// A task that `tealight tasks` lists: [`DEFAULT`] with that task.
+    ListedTask,
+    /// Several tasks: [`TASKS`].
+    Tasks,
+    /// Countdown, or other data for the embedded model of Countdown: [`COUNTDOWN`].
+    Countdown,
+    /// A model and data of the user's: no recipe.
+    Own,
+}
+
+impl Subject {
+    /// The subject of what files and flags give, where `set` has the options that are given.
+    fn new(given: &StudyOptions, set: &BTreeSet<String>) -> Result<Self> {
+        refuse_second_subject(given, set)?;
+        if !given.tasks.is_empty() {
+            return Ok(Self::Tasks);
+        }
+        let model = &given.model.model;
+        let mut named = SUBJECT.iter().filter(|id| set.contains(**id));
+        if named.all(|id| *id == "model" && model == hub::TASKS) {
+            return Ok(Self::Default);
+        }
+        let is_ours = model == hub::EMBEDDED;
+        match &given.task {
+            Some(task) if task::find(task).is_some() => Ok(Self::ListedTask),
+            Some(_) => Ok(Self::Countdown),
+            None if is_ours => Ok(Self::Countdown),
+            None if set.contains("dataset") => Ok(Self::Own),
+            None => bail!(
+                "--model {model}: name what it is trained on: --dataset, or a generated task with --task"
+            ),
+        }
+    }
+
+    /// The recipe below files and flags.
+    fn recipe(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Default | Self::ListedTask => Some(DEFAULT),
+            Self::Tasks => Some(TASKS),
+            Self::Countdown => Some(COUNTDOWN),
+            Self::Own => None,
+        }
+    }
+}
+
+/// Refuses a task beside other data. A file may name one and a flag the other; a study records the sets of its task
+/// beside it.
+fn refuse_second_subject(given: &StudyOptions, set: &BTreeSet<String>) -> Result<()> {
+    let Some(task) = &given.task else { return Ok(()) };
+    let (data, tests) = (&given.data.dataset, &given.sets.test_dataset);
+    let others = [
+        ("tasks", !given.tasks.is_empty()),
+        ("dataset", set.contains("dataset") && *data != format!("{task}/train")),
+        ("test-dataset", !tests.is_empty() && *tests != [format!("{task}/test")]),
+        ("test-suite", set.contains("test_suite")),
+    ];
+    if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
+        bail!("--task {task} and --{other}: name one of them");
+    }
+    Ok(())
+}
+
+/// The options of this command: those of the subject's recipe, of files and of flags.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     // A file may be a pipe, which can be read once.
     let files = config_merge::files(matches)?;
-    let resolved = |recipe| config_merge::resolve_with(matches, recipe, &files);
-    let given: StudyOptions = resolved(None)?;
+    let given: StudyOptions = config_merge::resolve_with(matches, None, &files)?;
     let flags = Flags::from_arg_matches(matches)?;
     if flags.resume {
         let folder = given.output.as_deref().unwrap_or(Path::new("study"));
@@ -56,52 +121,40 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         bail!("--plan-rate has no effect without --plan");
     }
     let set = config_merge::given::<StudyOptions>(matches, &files)?;
-    let mut subject = SUBJECT.iter().filter(|id| set.contains(**id));
-    let is_default = subject.all(|id| *id == "model" && given.model.model == hub::TASKS);
-    if let Some(task) = &given.task {
-        // A file may name one and a flag the other; a study records the sets of its task beside it.
-        let (data, tests) = (&given.data.dataset, &given.sets.test_dataset);
-        let others = [
-            ("tasks", !given.tasks.is_empty()),
-            ("dataset", set.contains("dataset") && *data != format!("{task}/train")),
-            ("test-dataset", !tests.is_empty() && *tests != [format!("{task}/test")]),
-            ("test-suite", set.contains("test_suite")),
-        ];
-        if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
-            bail!("--task {task} and --{other}: name one of them");
-        }
+    let subject = Subject::new(&given, &set)?;
+    let mut options: StudyOptions = config_merge::resolve_with(matches, subject.recipe(), &files)?;
+    if matches!(subject, Subject::Tasks) {
+        return Ok(options);
     }
-    if !given.tasks.is_empty() {
-        return resolved(Some(TASKS));
-    }
-    let is_ours = given.model.model == hub::EMBEDDED;
-    if !is_default && !is_ours && given.task.is_none() && !set.contains("dataset") {
-        bail!(
-            "--model {}: name what it is trained on: --dataset, or a generated task with --task",
-            given.model.model
-        );
-    }
-    let is_known = given.task.as_deref().is_some_and(|task| task::find(task).is_some());
-    let is_generated = is_default || is_known;
-    let mut options = match (is_generated, &given.task) {
-        (true, _) => resolved(Some(DEFAULT))?,
-        (false, None) if !is_ours => given.clone(),
-        (false, _) => resolved(Some(COUNTDOWN))?,
-    };
     // The recipe's test set goes with the recipe's data.
     if set.contains("dataset") && !set.contains("test_dataset") {
         options.sets.test_dataset.clear();
     }
+    settle_held_out(&mut options, &given, &subject)?;
+    if let Some(task) = options.task.clone() {
+        check_model(&options, &task)?;
+        (options.data.dataset, options.sets.test_dataset) =
+            (format!("{task}/train"), vec![format!("{task}/test")]);
+    }
+    Ok(options)
+}
+
+/// The problems to choose checkpoints on, which go with the data, and the measure that needs them.
+fn settle_held_out(
+    options: &mut StudyOptions,
+    given: &StudyOptions,
+    subject: &Subject,
+) -> Result<()> {
     let held_out = &mut options.held_out;
+    let is_listed = matches!(subject, Subject::Default | Subject::ListedTask);
     if given.held_out.eval_dataset.is_none() {
-        if is_generated && held_out.eval_steps > 0 {
+        if is_listed && held_out.eval_steps > 0 {
             held_out.eval_dataset = options.task.as_ref().map(|task| format!("{task}/valid"));
-        } else if is_other_data(&given) || held_out.eval_steps == 0 {
-            // The recipe's problems to choose on go with the recipe's data.
+        } else if is_other_data(given) || held_out.eval_steps == 0 {
             (held_out.eval_dataset, held_out.eval_steps) = (None, given.held_out.eval_steps);
         }
     }
-    if options.held_out.eval_steps == 0 {
+    if held_out.eval_steps == 0 {
         if given.test_measure != TestMeasure::default() {
             bail!(
                 "--test-measure needs --eval-steps and --eval-dataset: checkpoints make the curves"
@@ -109,12 +162,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         }
         options.test_measure = TestMeasure::default();
     }
-    if let Some(task) = options.task.clone() {
-        check_model(&options, &task)?;
-        (options.data.dataset, options.sets.test_dataset) =
-            (format!("{task}/train"), vec![format!("{task}/test")]);
-    }
-    Ok(options)
+    Ok(())
 }
 
 /// Refuses a task that does not exist, or that an embedded model is not trained on.
