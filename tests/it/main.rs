@@ -49,7 +49,6 @@ mod mpi;
 mod objectives_of_sets;
 mod padded_vocabulary;
 mod paper;
-mod parity;
 mod prompt_allocation;
 mod prompts;
 mod pstar;
