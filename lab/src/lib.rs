@@ -19,10 +19,11 @@ mod group_claim;
 mod measure;
 mod member;
 pub mod mismatch;
-pub mod multisets;
 pub mod paper;
 pub mod sampled;
 mod set_claim;
+#[cfg(test)]
+mod set_objectives;
 pub mod sweep;
 pub mod tables;
 mod update;

@@ -46,7 +46,6 @@ mod ledger;
 mod memory;
 mod model_files;
 mod mpi;
-mod objectives_of_sets;
 mod padded_vocabulary;
 mod paper;
 mod prompt_allocation;
