@@ -7,7 +7,6 @@
 
 #![warn(missing_docs)]
 
-pub mod chain;
 pub mod countdown;
 mod error;
 pub mod features;
@@ -24,14 +23,12 @@ pub mod read;
 pub mod regular;
 pub mod reward;
 pub mod similar;
-pub mod sql;
 pub mod suite;
 pub mod task;
 pub mod thinking;
 pub mod turns;
 mod verdict;
 pub mod verify;
-pub mod walk;
 
 use std::sync::Arc;
 
@@ -78,7 +75,7 @@ impl Problem {
 pub enum Database {
     /// A file in the verifier's folder.
     File(String),
-    /// The statements that make it, written by a task of this crate.
+    /// The statements that make it, of a problem that a program builds.
     Script(String),
 }
 
@@ -323,12 +320,11 @@ pub struct Source {
 /// Every named source: those with a file of their own here, and the tasks of [`task::TASKS`].
 pub const SOURCES: &[Source] = &ALL;
 
-const ALL: [Source; 4 + task::TASKS.len()] = {
-    let mut all = [countdown::SOURCE; 4 + task::TASKS.len()];
-    (all[1], all[2], all[3]) = (chain::SOURCE, walk::SOURCE, sql::SOURCE);
+const ALL: [Source; 1 + task::TASKS.len()] = {
+    let mut all = [countdown::SOURCE; 1 + task::TASKS.len()];
     let mut place = 0;
     while place < task::TASKS.len() {
-        all[4 + place] = task::TASKS[place].source;
+        all[1 + place] = task::TASKS[place].source;
         place += 1;
     }
     all

@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(dataset.has_answer_texts, expected, "{answer}");
         }
         let columns = Columns { answer: None, ..columns };
-        for (name, expected) in [("countdown", false), ("colouring", false), ("sql", true)] {
+        for (name, expected) in [("countdown", false), ("colouring", false)] {
             assert_eq!(open(name, &columns, Some(1)).unwrap().has_answer_texts, expected, "{name}");
         }
     }

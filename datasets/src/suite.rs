@@ -53,11 +53,8 @@ struct File {
 }
 
 /// The suites that come with the program, by name.
-pub const SUITES: [(&str, &str); 9] = [
+pub const SUITES: [(&str, &str); 6] = [
     ("countdown", include_str!("../suites/countdown.toml")),
-    ("chain", include_str!("../suites/chain.toml")),
-    ("walk", include_str!("../suites/walk.toml")),
-    ("sql", include_str!("../suites/sql.toml")),
     ("tasks", include_str!("../suites/tasks.toml")),
     ("gsm8k", include_str!("../suites/gsm8k.toml")),
     ("math500", include_str!("../suites/math500.toml")),
@@ -166,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_bad_suite_is_refused() {
-        assert!(open("nothing").unwrap_err().to_string().contains("countdown, chain"));
+        assert!(open("nothing").unwrap_err().to_string().contains("countdown, tasks"));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.toml");
         std::fs::write(&path, "[[set]]\ndataset = \"x\"\ndomian = \"in\"\n").unwrap();

@@ -84,6 +84,11 @@ impl Divergence {
         ("hellinger", Divergence::Hellinger),
     ];
 
+    /// The names that need no number.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Self::NAMED.iter().map(|(name, _)| *name)
+    }
+
     /// Amari's alpha; at 0 and 1 the KL divergences themselves.
     pub fn alpha(alpha: f64) -> Self {
         if alpha.abs() < ALPHA_IS_KL {
@@ -172,7 +177,7 @@ impl FromStr for Divergence {
         match alpha.map(str::parse::<f64>) {
             Some(Ok(alpha)) if alpha.is_finite() => Ok(Divergence::alpha(alpha)),
             _ => {
-                let names: Vec<_> = Self::NAMED.iter().map(|(name, _)| *name).collect();
+                let names: Vec<_> = Self::names().collect();
                 bail!(
                     "divergence `{text}` is not known; choose one of {}, alpha:A",
                     names.join(", ")

@@ -28,7 +28,6 @@ pub mod measure;
 pub mod number;
 pub mod population;
 mod profiles;
-pub mod reject;
 pub mod report;
 pub mod results;
 mod richness;

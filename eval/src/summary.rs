@@ -171,8 +171,7 @@ impl Summary {
         if judged.is_empty() {
             return Err(SummaryError::NothingJudged);
         }
-        let validity = |tally: &Tally| tally.correct as f64 / tally.samples as f64;
-        let mut summary = Self::estimated(&judged, n, ks, &validity);
+        let mut summary = Self::estimated(&judged, n, ks);
         summary.most = Some(most).filter(|most| *most > n);
         summary.unjudged = tallies.iter().map(|tally| tally.unjudged).sum();
         summary.unjudged_problems = tallies.len() - judged.len();
@@ -198,65 +197,37 @@ impl Summary {
         Ok(self)
     }
 
-    fn estimated(
-        tallies: &[Tally],
-        n: usize,
-        ks: &[usize],
-        validity: &(dyn Fn(&Tally) -> f64 + Sync),
-    ) -> Self {
-        let each = |value: &(dyn Fn(&Tally) -> f64 + Sync)| -> Vec<f64> {
-            tallies.par_iter().map(value).collect()
-        };
-        type Value<'a> = &'a (dyn Fn(&Tally, usize) -> f64 + Sync);
-        let over = |estimate: fn(&[f64]) -> Estimate, value: Value<'_>| -> ByK {
-            ks.iter().map(|k| (*k, estimate(&each(&|tally| value(tally, *k))))).collect()
-        };
-        // A problem with samples that could not be judged has values up to its number of judged ones.
-        let up_to = |tally: &Tally, k: usize| k.min(tally.samples);
+    fn estimated(tallies: &[Tally], n: usize, ks: &[usize]) -> Self {
+        let over = OverProblems { tallies, ks };
         let has_totals = tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0));
-        let distinct = |level: Level| -> ByK {
-            let count = |k| each(&|tally| unique_correct(tally, level, up_to(tally, k)));
-            ks.iter().map(|k| (*k, interval::distinct(&count(*k), *k))).collect()
-        };
-        let by_level = |level: &Level| (level.name().to_owned(), distinct(*level));
-        let total: usize = tallies.iter().map(|tally| tally.samples).sum();
-        let of_samples = |count: fn(&Tally) -> usize| {
-            tallies.iter().map(count).sum::<usize>() as f64 / total as f64
-        };
+        let by_level = |level: &Level| (level.name().to_owned(), over.distinct(*level));
+        let reaches = |tally: &Tally, tau| tally.correct as f64 / tally.samples as f64 >= tau;
         let cover = |tau: &f64| {
-            (tau.to_string(), share(&each(&|tally| f64::from(validity(tally) >= *tau))))
+            (tau.to_string(), share(&over.each(&|tally| f64::from(reaches(tally, *tau)))))
         };
         let has_logp = tallies.iter().all(|tally| tally.logp.1 > 0);
         let logp: f64 = tallies.iter().map(|tally| tally.logp.0).sum();
-        let tokens: usize = tallies.iter().map(|tally| tally.tokens).sum();
+        let [tokens, samples] = [over.sum(|tally| tally.tokens), over.sum(|tally| tally.samples)];
         let has_lengths = tallies.iter().all(|tally| tally.unknown_lengths == 0);
-        // Unknown is not zero.
-        let of_known = |count: fn(&Tally) -> usize, unknown: fn(&Tally) -> usize| {
-            let sum = |field: fn(&Tally) -> usize| tallies.iter().map(field).sum::<usize>();
-            let known = total.saturating_sub(sum(unknown));
-            (known > 0).then(|| sum(count) as f64 / known as f64)
-        };
         Self {
             problems: tallies.len(),
             n,
             most: None,
-            pass_at_k: over(share, &|tally, k| {
-                pass_at_k(tally.samples, tally.correct, up_to(tally, k))
-            }),
+            pass_at_k: over
+                .by_k(&|tally, k| pass_at_k(tally.samples, tally.correct, k.min(tally.samples))),
             mean_reward: mean_reward(tallies),
-            unique_correct: distinct(Level::Solution),
+            unique_correct: over.distinct(Level::Solution),
             unique_by_level: Level::ALL.iter().map(by_level).collect(),
-            coverage: if has_totals { over(share, &covered) } else { ByK::new() },
-            pass_all_k: over(share, &|tally, k| {
-                pass_all_k(tally.samples, tally.correct, up_to(tally, k))
-            }),
+            coverage: if has_totals { over.by_k(&covered) } else { ByK::new() },
+            pass_all_k: over
+                .by_k(&|tally, k| pass_all_k(tally.samples, tally.correct, k.min(tally.samples))),
             majority: ks.iter().filter_map(|k| Some((*k, majority(tallies, *k)?))).collect(),
             greedy: greedy(tallies),
             richness: Richness::from_tallies(tallies),
             features: FeatureDiversity::all(tallies),
             cover: COVERED.iter().map(cover).collect(),
             sequence_entropy: has_logp
-                .then(|| mean(&each(&|tally| -tally.logp.0 / tally.logp.1 as f64))),
+                .then(|| mean(&over.each(&|tally| -tally.logp.0 / tally.logp.1 as f64))),
             token_entropy: (has_logp && tokens > 0 && has_lengths).then(|| -logp / tokens as f64),
             kl_pstar: known(tallies, |tally| tally.kl_pstar),
             base_coverage: known(tallies, |tally| tally.base_coverage),
@@ -264,16 +235,52 @@ impl Summary {
             text: Texts::from_tallies(tallies),
             unjudged: 0,
             unjudged_problems: 0,
-            truncated: of_known(|tally| tally.truncated, |tally| tally.unknown_ends),
-            truncated_correct: tallies.iter().map(|tally| tally.truncated_correct).sum(),
-            failed: tallies.iter().map(|tally| tally.failed).sum(),
-            no_answer: of_samples(|tally| tally.no_answer),
+            truncated: over.per_sample(|tally| tally.truncated, |tally| tally.unknown_ends),
+            truncated_correct: over.sum(|tally| tally.truncated_correct),
+            failed: over.sum(|tally| tally.failed),
+            no_answer: over.sum(|tally| tally.no_answer) as f64 / samples as f64,
             rules: rules(tallies),
-            mean_length: of_known(|tally| tally.tokens, |tally| tally.unknown_lengths),
+            mean_length: over.per_sample(|tally| tally.tokens, |tally| tally.unknown_lengths),
             extrapolation: None,
             exact: None,
             thinking: ThinkingShare::from_tallies(tallies),
         }
+    }
+}
+
+/// Estimates over problems. One with samples that could not be judged has values up to its number of judged ones.
+struct OverProblems<'a> {
+    tallies: &'a [Tally],
+    ks: &'a [usize],
+}
+
+impl OverProblems<'_> {
+    /// The value of each problem.
+    fn each(&self, value: &(dyn Fn(&Tally) -> f64 + Sync)) -> Vec<f64> {
+        self.tallies.par_iter().map(value).collect()
+    }
+
+    /// The mean over problems of a share at each k.
+    fn by_k(&self, value: &(dyn Fn(&Tally, usize) -> f64 + Sync)) -> ByK {
+        self.ks.iter().map(|k| (*k, share(&self.each(&|tally| value(tally, *k))))).collect()
+    }
+
+    /// The number of distinct correct answers among k samples.
+    fn distinct(&self, level: Level) -> ByK {
+        let count =
+            |k: usize| self.each(&|tally| unique_correct(tally, level, k.min(tally.samples)));
+        self.ks.iter().map(|k| (*k, interval::distinct(&count(*k), *k))).collect()
+    }
+
+    /// The sum of a count.
+    fn sum(&self, count: fn(&Tally) -> usize) -> usize {
+        self.tallies.iter().map(count).sum()
+    }
+
+    /// A count for each sample of which it is known; unknown is not zero.
+    fn per_sample(&self, count: fn(&Tally) -> usize, unknown: fn(&Tally) -> usize) -> Option<f64> {
+        let known = self.sum(|tally| tally.samples).saturating_sub(self.sum(unknown));
+        (known > 0).then(|| self.sum(count) as f64 / known as f64)
     }
 }
 

@@ -19,10 +19,11 @@ mod group_claim;
 mod measure;
 mod member;
 pub mod mismatch;
-pub mod multisets;
 pub mod paper;
 pub mod sampled;
 mod set_claim;
+#[cfg(test)]
+mod set_objectives;
 pub mod sweep;
 pub mod tables;
 mod update;
@@ -34,4 +35,4 @@ pub use descent::Descent;
 pub use exact::Setting;
 pub use measure::{KS, Measures};
 pub use member::Family;
-pub use world::{WALKS, WORLDS, World};
+pub use world::{WORLDS, World};

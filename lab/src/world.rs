@@ -22,10 +22,7 @@ pub const WORLDS: [(&str, &str); 4] = [
     ("ends", "three tokens, right when the first is the last: a bigram shrinks gradually"),
     ("dyck", "balanced brackets under a three-parameter bigram: a first-order jump"),
     ("strategies", "a policy that cannot see its prompt: Pass@k curves that cross"),
-    (
-        "walk",
-        "three moves from one number to another, four prompts: the task `walk` with a base of its own",
-    ),
+    ("walk", "three moves from one number to another, four prompts"),
 ];
 
 /// Correct samples, and all, that a run is taken to have seen of every prompt before, where an objective asks.
@@ -35,8 +32,8 @@ pub(super) const EARLIER: (u64, u64) = (0, 4);
 const MOVES: [(char, u32); 6] = [('+', 1), ('+', 3), ('+', 7), ('-', 2), ('-', 5), ('*', 2)];
 /// Largest number on the way.
 const MAX_TOTAL: u32 = 99;
-/// Where the prompts of `walk` begin and end: held-out problems of the task with 9 to 13 correct answers.
-pub const WALKS: [(u32, u32); 4] = [(5, 14), (9, 20), (44, 47), (18, 27)];
+/// Where the prompts of `walk` begin and end: 9 to 13 outputs of each are correct.
+const WALKS: [(u32, u32); 4] = [(5, 14), (9, 20), (44, 47), (18, 27)];
 
 impl World {
     /// The world called `name`.
@@ -91,7 +88,7 @@ impl World {
         }
     }
 
-    /// Three moves of the task `walk`, correct when they lead from the prompt's first number to its second within 0 to
+    /// Three moves of [`MOVES`], correct when they lead from the prompt's first number to its second within 0 to
     /// 99. The base is a bigram of moves that does not see the prompt.
     fn walk() -> Self {
         let initial = [0.25, 0.2, 0.1, 0.2, 0.1, 0.15];
@@ -112,21 +109,6 @@ impl World {
             led(from, y) == Some(to)
         };
         Self::new("walk", 3, &initial, &rows, WALKS.len(), is_right)
-    }
-
-    /// The text of an output of `walk` on a prompt, as the task writes it.
-    pub fn walk_text(prompt: usize, output: &[usize]) -> String {
-        let mut value = WALKS[prompt].0;
-        let step = |taken: &usize| {
-            let (operator, digit) = MOVES[*taken];
-            value = match operator {
-                '+' => value + digit,
-                '-' => value.saturating_sub(digit),
-                _ => value * digit,
-            };
-            format!("{operator}{digit}={value}")
-        };
-        output.iter().map(step).collect()
     }
 
     /// The same outputs with another validity: the base's chances of correct outputs, and of incorrect ones, keep their
@@ -262,6 +244,15 @@ mod tests {
             assert!((world.base.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         }
         assert!(World::named("maze").is_err());
+    }
+
+    #[test]
+    fn each_prompt_of_walk_has_nine_to_thirteen_correct_outputs() {
+        let world = World::walk();
+        let correct = |outputs: &Vec<bool>| outputs.iter().filter(|right| **right).count();
+        let counts: Vec<usize> = world.is_right.iter().map(correct).collect();
+        assert_eq!((world.outputs.len(), counts.len()), (216, 4));
+        assert!(counts.iter().all(|count| (9..=13).contains(count)), "{counts:?}");
     }
 
     #[test]

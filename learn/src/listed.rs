@@ -163,8 +163,8 @@ pub fn check(datasets: &[Dataset]) -> Result<()> {
     match datasets.iter().find(|dataset| dataset.spellings.is_none()) {
         None => Ok(()),
         Some(dataset) => bail!(
-            "--exact: the correct answers to {} cannot be listed; those of the generated tasks countdown, chain and walk \
-             can, and those of every task that `tealight tasks` lists",
+            "--exact: the correct answers to {} cannot be listed; those of countdown can, and those of every task that \
+             `tealight tasks` lists",
             dataset.name
         ),
     }

@@ -15,7 +15,7 @@ pub const PROBLEMS: usize = 96;
 /// Most steps of a run.
 pub const MAX_STEPS: usize = 1000;
 
-/// Options of `tealight train` that the page does not change: those of `recipes/collapse-study.toml` with half as many
+/// Options of `tealight train` that the page does not change: those of `recipes/default-study.toml` with half as many
 /// prompts and stored completions in a step, and nothing that is read for the log alone.
 const FIXED: [(&str, i64); 7] = [
     ("prompts_per_step", 8),

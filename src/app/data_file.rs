@@ -19,9 +19,6 @@ pub(crate) const DATASET_HELP: &str = "\
 Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
   countdown  four numbers, a target, many correct expressions: countdown/train (the default),
              valid and test (no problem has the numbers of a training problem), sft
-  sql        questions about small tables, many correct queries; sql/train, sql/test, sql/sft
-  chain      running totals to a target: chain/train, test, longer, banned
-  walk       moves between numbers, every correct answer known: walk/train, test, longer, banned
   TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
              test, sft; parameters follow the split (colouring/test-n7-m9)
   TASK/sft,TASK/sft,...  for tealight sft: several endless streams in equal shares

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use serde::Serialize;
 use tealight_datasets::SOURCES;
 use tealight_eval::results::MAX_RESULTS;
@@ -12,6 +13,7 @@ use crate::system::files::{
     Claim, MAX_SETTINGS, MAX_SMALL, OWNER, TEMPORARY, own_file, read_limited,
 };
 use crate::system::stop::Stop;
+use crate::system::telemetry::ReportTo;
 
 pub(crate) use tealight_eval::report::shell_argument as as_argument;
 
@@ -22,7 +24,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
-const OURS: [&str; 26] = [
+const OURS: [&str; 24] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -38,7 +40,6 @@ const OURS: [&str; 26] = [
     "presamples.json",
     "presamples.jsonl",
     "completions",
-    "tensorboard",
     "ledger.csv",
     "lm-eval",
     "report-data",
@@ -46,7 +47,6 @@ const OURS: [&str; 26] = [
     "results.csv",
     "results.md",
     "report.html",
-    "accepted.jsonl",
     "summary.json",
     "compare.json",
 ];
@@ -264,7 +264,9 @@ pub(crate) fn clear(output: &Path, existing: Existing) -> Result<()> {
     }
     for entry in std::fs::read_dir(output)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
+        let is_metrics = |target: &ReportTo| target.folder() == Some(name.as_str());
         let is_ours = OURS.contains(&name.as_str())
+            || ReportTo::value_variants().iter().any(is_metrics)
             || name.starts_with("checkpoint-")
             || name.starts_with(".checkpoint-")
             || name.starts_with("presamples-seed")

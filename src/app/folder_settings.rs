@@ -4,12 +4,15 @@
 use std::path::Path;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use serde::Serialize;
-use tealight_datasets::{SOURCES, names, task};
+use tealight_datasets::verify::{self, Reads};
+use tealight_datasets::{SOURCES, names};
 use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
 use crate::formats::hub::{self, dataset::HubDataset};
+use crate::system::telemetry::ReportTo;
 
 /// Settings that a folder may give any value, besides all numbers: switches, names of methods and columns, texts of
 /// prompts. An option that is not here, a new one too, is [`is_public`] or has to be repeated.
@@ -58,9 +61,6 @@ pub(crate) const FREE: &[&str] = &[
     "variants",
 ];
 
-/// Verifiers that neither start a program nor read a file; tasks have further ones.
-const VERIFIERS: [&str; 7] = ["math", "exact", "regex", "numeric", "countdown", "chain", "walk"];
-
 /// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no
 /// file of this machine, no other server, no other program.
 fn is_public(option: &str, value: &str) -> bool {
@@ -69,15 +69,14 @@ fn is_public(option: &str, value: &str) -> bool {
         "dataset" | "eval_dataset" | "few_shot_dataset" | "ood_dataset" | "test_dataset"
         | "task" | "tasks" => value.split(',').all(|spec| is_source(spec) || is_hub_dataset(spec)),
         "verifier" => is_built_in(value),
-        "report_to" => ["none", "tensorboard"].contains(&value),
+        "report_to" => ReportTo::from_str(value, false).is_ok_and(ReportTo::is_local),
         _ => false,
     }
 }
 
 /// Whether `spec` is a verifier that neither starts a program nor reads a file.
 pub(crate) fn is_built_in(spec: &str) -> bool {
-    let name = spec.split(':').next().unwrap_or_default();
-    VERIFIERS.contains(&name) || task::find(name).is_some()
+    verify::reads(spec) == Some(Reads::Nothing)
 }
 
 /// Whether `spec` names generated problems.

@@ -4,7 +4,6 @@
 //! are clap's `Args` and serde's, so that an option, its default and its text are written once. Messages on the way are
 //! events of `tracing`.
 
-pub mod batch;
 pub mod bench;
 pub mod beta;
 pub mod compare;

@@ -6,6 +6,7 @@ use std::path::{Component, Path};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tealight_datasets::names;
+use tealight_datasets::verify::{self, Reads};
 
 use crate::formats::adapter;
 use crate::formats::hub;
@@ -178,10 +179,11 @@ fn local_name(text: &str) -> String {
         let name = Path::new(path).file_name().and_then(|name| name.to_str());
         name.unwrap_or_default().to_owned()
     };
-    let kinds = ["program:", "python:", "sql:", "sql-bird:", "sql-spider:"];
-    if let Some(kind) = kinds.into_iter().find(|kind| text.starts_with(kind)) {
-        let command = text[kind.len()..].split_whitespace().next().unwrap_or_default();
-        return format!("{kind}{}", last(command));
+    if let Some((verifier, argument)) = text.split_once(':')
+        && verify::reads(verifier).is_some_and(|reads| reads != Reads::Nothing)
+    {
+        let command = argument.split_whitespace().next().unwrap_or_default();
+        return format!("{verifier}:{}", last(command));
     }
     let path = Path::new(text);
     let is_local = path.is_absolute()

@@ -18,8 +18,8 @@ use crate::system::range::above;
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
         "Verifier of completions. Default: the dataset's own. Repeat the option for several verifiers: the reward is \
-         the weighted mean of their rewards.\n  {}",
-        verify::SPECS
+         the weighted mean of their rewards.\n{}",
+        verify::help().trim_end()
     )
 });
 

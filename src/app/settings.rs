@@ -73,7 +73,7 @@ pub struct ModelOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub precision: Precision,
-    /// Sample from a GGUF file without dequantising its weights, by candle-transformers; for eval, generate and batch.
+    /// Sample from a GGUF file without dequantising its weights, by candle-transformers; for eval and generate.
     #[arg(long, help_heading = "Model")]
     #[serde(default)]
     pub quantized: bool,
@@ -157,7 +157,7 @@ impl ModelOptions {
     pub(crate) fn refuse_quantized(&self) -> Result<()> {
         if self.quantized {
             bail!(
-                "--quantized is for eval, generate and batch: candle-transformers samples from such weights and cannot \
+                "--quantized is for eval and generate: candle-transformers samples from such weights and cannot \
                  train them; leave it out to have them dequantised"
             );
         }
@@ -168,7 +168,7 @@ impl ModelOptions {
     pub(crate) fn refuse_rollout_dtype(&self) -> Result<()> {
         if self.precision.rollout_dtype.is_some() {
             bail!(
-                "--rollout-dtype is for train, eval, generate, batch and bench: what is done here is done with the model \
+                "--rollout-dtype is for train, eval, generate and bench: what is done here is done with the model \
                  itself; leave it out"
             );
         }

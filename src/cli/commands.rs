@@ -102,7 +102,7 @@ pub(super) fn command_as(layout: Layout) -> Command {
 /// Options that a command would refuse: its help does not show them.
 fn refused(command: &str) -> &'static [&'static str] {
     match command {
-        "eval" | "generate" | "batch" => &[],
+        "eval" | "generate" => &[],
         "train" | "bench" => &["quantized"],
         _ => &["quantized", "rollout_dtype"],
     }

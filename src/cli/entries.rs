@@ -7,7 +7,7 @@ use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{compare, eval, generate, report, show, verify};
 use super::setup::{init, recipes, schema};
 use super::theory::{beta, lab};
-use super::tools::{batch, bench, doctor, launch, objectives, pages, tasks};
+use super::tools::{bench, doctor, launch, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
 use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
@@ -24,7 +24,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
 `tealight objectives` describes the objectives. Without a model, a dataset or a task, the task colouring is studied with
-the embedded model `tasks`. The values shown are those of recipes/collapse-study.toml, which --task
+the embedded model `tasks`. The values shown are those of recipes/default-study.toml, which --task
 reads for every task but countdown; --tasks reads recipes/tasks-study.toml, and the model
 `countdown` (--task countdown) recipes/countdown-study.toml. Flags and --config files take
 precedence.
@@ -217,16 +217,6 @@ Example:
   tealight beta --measure --model countdown --dataset countdown --target 0.9 --output betas",
         check: |m| beta::resolve(m).map(drop),
         run: |m, process| beta::run(&beta::resolve(m)?, &process.stop),
-    },
-    Entry {
-        name: "batch",
-        options: batch::Settings::augment_args,
-        about: "Answer a file of requests in OpenAI's batch format on a local model",
-        more: "\
-Example:
-  tealight batch --model Qwen/Qwen2.5-0.5B-Instruct -i requests.jsonl -o responses.jsonl",
-        check: |m| resolve::<batch::Settings>(m).map(drop),
-        run: |m, process| batch::run(resolve(m)?, &process.stop),
     },
     Entry {
         name: "bench",

@@ -24,7 +24,7 @@ impl Layout {
 }
 
 /// The options that `-h` shows, in this order, of commands that have too many to show all.
-const COMMON: [(&str, &str); 12] = [
+const COMMON: [(&str, &str); 11] = [
     (
         "train",
         "model dataset verifier objective beta use_peft learning_rate max_steps num_generations \
@@ -56,7 +56,6 @@ const COMMON: [(&str, &str); 12] = [
         "beta",
         "validity target beta measure model dataset num_presamples interval_width output json",
     ),
-    ("batch", "input output model device dtype max_completion_length max_num_seqs seed"),
     ("bench", "model device dtype prompts group prompt_len new_tokens reps rollout_only json"),
     ("lab", "world class beta alpha divergence start sampled table seed output json"),
 ];
@@ -81,7 +80,7 @@ const HEADINGS: [&str; 12] = [
 const COMMANDS: [(&str, &str); 6] = [
     ("Commands", "eval train compare grade report"),
     ("Objectives", "study objectives tasks presample beta lab"),
-    ("Models and samples", "generate batch sft export push show"),
+    ("Models and samples", "generate sft export push show"),
     ("Verifiers", "verify"),
     ("Settings", "init recipes schema"),
     ("This machine", "doctor bench launch completions man"),

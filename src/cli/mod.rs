@@ -22,13 +22,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgMatches, Command};
-use tealight_datasets::Prompting;
 use tealight_matmul::InstructionSet;
 
 use self::help::Layout;
 use crate::app::evaluate::Doubtful;
 use crate::app::launch::RankFailed;
-use crate::solvers::sampled::Sampled;
 use crate::system::machine;
 use crate::system::process::{self, Process};
 use crate::system::ranks::{FirstFailed, Ranks};
@@ -179,19 +177,6 @@ pub fn check(arguments: &[String]) -> Result<()> {
     })?;
     let (name, matches) = matches.subcommand().context("no command")?;
     (commands::entry(name).context("no such command")?.check)(matches)
-}
-
-/// Reads a line of a batch, for fuzzing.
-pub(crate) fn batch_line(
-    line: &serde_json::Value,
-    model: &Sampled,
-    prompting: &Prompting,
-) -> Result<()> {
-    let words = ["tealight", "batch"].map(str::to_owned);
-    let matches = commands::command().try_get_matches_from(words)?;
-    let (_, matches) = matches.subcommand().context("no command")?;
-    let options = config_merge::resolve_plain(matches)?;
-    crate::app::batch::BatchRequest::read(&options, line, model, prompting).map(drop)
 }
 
 /// The error and its causes on one line, without repeating what a cause says already.

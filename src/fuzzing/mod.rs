@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use candle_core::Device;
 use serde_json::Value;
 use tealight_datasets::read::Columns;
-use tealight_datasets::{Message, Prompt, Prompting, names};
+use tealight_datasets::{Message, Prompt, names};
 use tealight_models::COUNTDOWN_FILES;
 
 use crate::app::verdicts::{Audit, Judge, Pair};
@@ -23,20 +23,18 @@ use crate::formats::pretrained::Pretrained;
 use crate::nn::device::{Placement, Precision};
 use crate::nn::model::{Architecture, weights};
 use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
-use crate::solvers::sampled::Sampled;
 
 /// A kind of input: its name, what reads it, and an input to begin from.
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 
 /// Every kind.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 18] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
     ("config", config, COUNTDOWN_FILES[tealight_models::CONFIG].1),
     ("tokenizer", tokenizer, COUNTDOWN_FILES[tealight_models::TOKENIZER].1),
     ("template", template, b"{{ bos_token }}{% for m in messages %}{% set x = m.role ~ m.content|trim %}{{ x.replace('a', 'bb')|indent(2) }}{% endfor %}{{ 'a' * 3 }}"),
     ("rows", rows, b"j{\"question\":\"1+1?\",\"answer\":12345678901234567890.5,\"id\":\"a\"}\n{\"prompt\":[{\"role\":\"user\",\"content\":\"x\"}],\"answer\":\"2\"}\n"),
-    ("batch", batch, br#"{"custom_id":"a","url":"/v1/completions","body":{"prompt":"3,7,8,9=24:","max_tokens":4,"n":2,"temperature":0.5,"top_p":1,"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}}"#),
     ("engine", engine, br#"{"choices":[{"text":"a","finish_reason":"stop","token_ids":[1,2],"logprobs":{"token_logprobs":[-1.0,null]}},{"message":{"content":null},"logprobs":{"content":[{"id":3,"logprob":-1}]}}],"usage":{"completion_tokens":5}}"#),
     ("gguf", gguf, b"GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x14\0\0\0\0\0\0\0general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama\x15\0\0\0\0\0\0\0tokenizer.ggml.tokens\x09\0\0\0\x08\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0a\x01\0\0\0\0\0\0\0b\x12\0\0\0\0\0\0\0output_norm.weight\x01\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
     ("parquet", parquet, include_bytes!("../../tests/fixtures/rows.parquet")),
@@ -209,18 +207,6 @@ fn embedded() -> &'static Pretrained {
         Pretrained::load(crate::formats::hub::EMBEDDED, Precision::default(), &Device::Cpu)
             .expect("the embedded model")
     })
-}
-
-fn batch(data: &[u8]) {
-    static MODEL: OnceLock<Sampled> = OnceLock::new();
-    let model = MODEL.get_or_init(|| {
-        let model =
-            Pretrained::load(crate::formats::hub::EMBEDDED, Precision::default(), &Device::Cpu);
-        model.and_then(Sampled::ours).expect("the embedded model")
-    });
-    if let Ok(line) = serde_json::from_slice::<Value>(data) {
-        drop(crate::cli::batch_line(&line, model, &Prompting::default()));
-    }
 }
 
 fn engine(data: &[u8]) {

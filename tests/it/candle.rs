@@ -14,7 +14,7 @@ use tealight::nn::model::{Architecture, PackedSequences, weights};
 use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
-use crate::support::binary::{Folder, ok, refusal, tealight, words};
+use crate::support::binary::{Folder, refusal, tealight, words};
 use crate::support::runs::json as read_json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -256,10 +256,6 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
     let done =
         tealight(&[&["generate", "2 + 2", "--model", &model, "-n", "2"], &length[..]].concat());
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let lines = r#"{"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "1 2 3", "max_tokens": 4}}"#;
-    let (input, output) = (folder.write("in.jsonl", lines), folder.path("out.jsonl"));
-    ok(&["batch", "--model", &model, "--input", &input, "--output", &output]);
-    assert!(std::fs::read_to_string(&output).expect("answers").contains("completion_tokens\":4"));
     let run = folder.path("run");
     let error = refusal(&["train", "--model", &model, "--output", &run]);
     assert!(error.contains("`gemma2` is not supported") && error.contains("for eval"), "{error}");
@@ -270,7 +266,6 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
     for command in [
         &["bench", "--quantized"][..],
         &["sft", "--quantized", "--from-scratch", "c.json", "--tokenizer", "t", "--output", &run],
-        &["eval", "--reject", "--quantized", "--output", &run],
     ] {
         let error = refusal(command);
         assert!(error.contains("cannot train them"), "{error}");

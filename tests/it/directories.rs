@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::support::binary::{Folder, command, ok, refusal, stderr_of, tealight};
 use crate::support::runs::{json, train, trained};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
 
@@ -107,29 +107,6 @@ fn files_of_other_programs_are_not_overwritten() {
     refusal(&["train", "--output", &run, "--dataset", "nothing.jsonl", "--overwrite"]);
     assert!(Path::new(&format!("{run}/final/model.safetensors")).exists());
     trained(&run, &["--max-steps", "1", "--save-steps", "0", "--overwrite"]);
-}
-
-#[test]
-fn a_batch_never_writes_over_its_input_and_says_what_failed() {
-    let folder = Folder::new();
-    let good = json!({"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "3,7,8,9=24:", "max_tokens": 4}});
-    let parts = json!([{"type": "text", "text": "3,7,8,9=24:"}]);
-    let chat = json!({"custom_id": "b", "body": {"messages": [{"role": "user", "content": parts}], "max_tokens": 4}});
-    let bad = json!({"custom_id": "c", "body": {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}});
-    let input = folder.write("i.jsonl", format!("\u{feff}{good}\n{chat}\n"));
-    let text = refusal(&["batch", "-i", &input, "-o", &input]);
-    assert!(text.contains("cannot be one file"), "{text}");
-    let foreign = folder.write("foreign.jsonl", "{\"precious\": 1}\n");
-    refusal(&["batch", "-i", &input, "-o", &foreign]);
-    assert_eq!(std::fs::read_to_string(&foreign).expect("there"), "{\"precious\": 1}\n");
-    let output = folder.path("o.jsonl");
-    ok(&["batch", "-i", &input, "-o", &output]);
-    assert_eq!(std::fs::read_to_string(&output).expect("there").lines().count(), 2);
-    let input = folder.write("j.jsonl", format!("{good}\n{bad}\n"));
-    let text = refusal(&["batch", "-i", &input, "-o", &folder.path("p.jsonl")]);
-    assert!(text.contains("1 of 2 requests"), "{text}");
-    let lines = std::fs::read_to_string(folder.path("p.jsonl")).expect("there");
-    assert!(lines.contains("image_url") && lines.lines().count() == 2, "{lines}");
 }
 
 fn completions(output: &str) -> HashSet<(String, u64, String)> {

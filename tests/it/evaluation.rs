@@ -275,68 +275,6 @@ fn evaluations_are_compared_problem_by_problem() {
 }
 
 #[test]
-fn a_batch_is_answered_line_by_line_and_goes_on_where_it_was() {
-    let folder = Folder::new();
-    let line = |id: &str, body: &str| {
-        format!(
-            "{{\"custom_id\":\"{id}\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{body}}}\n"
-        )
-    };
-    let good =
-        "{\"model\":\"m\",\"prompt\":\"1,2,3,4=24:\",\"max_tokens\":12,\"n\":3,\"logprobs\":1}";
-    let input = format!(
-        "{}{}{}{}",
-        line("a", good),
-        line("bad", "{\"model\":\"m\",\"prompt\":\"1,2\",\"best_of\":4}"),
-        line("b", &good.replace("1,2,3,4", "2,3,4,6")),
-        line("c", &good.replace("\"n\":3", "\"n\":1,\"temperature\":0")),
-    );
-    let input = folder.write("in.jsonl", input);
-    let (whole, parts) = (folder.path("whole.jsonl"), folder.path("parts.jsonl"));
-    let run = |output: &str| {
-        let done = tealight(&["batch", "-i", &input, "-o", output, "--device", "cpu"]);
-        // One of them cannot be answered.
-        let stderr = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.code() == Some(1) && stderr.contains("1 of"), "{stderr}");
-        let mut lines: Vec<String> = std::fs::read_to_string(output)
-            .expect("responses")
-            .lines()
-            .map(str::to_owned)
-            .collect();
-        lines.sort();
-        lines
-    };
-    let all = run(&whole);
-    assert_eq!(all.len(), 4);
-    let response = |id: &str| -> Value {
-        let rows = all.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        rows.into_iter().find(|row| row["custom_id"] == id).expect("a response")
-    };
-    let body = &response("a")["response"]["body"];
-    assert_eq!(body["choices"].as_array().map(Vec::len), Some(3));
-    assert!(body["choices"][0]["logprobs"]["token_logprobs"][0].as_f64().expect("a number") <= 0.0);
-    assert!(body["usage"]["completion_tokens"].as_u64() > Some(0));
-    assert!(response("bad")["error"]["message"].as_str().expect("why").contains("best_of"));
-    // One answer is there, a second was cut off in the middle.
-    let first = serde_json::to_string(&response("b")).expect("JSON");
-    std::fs::write(&parts, format!("{first}\n{}", &all[0][..40])).expect("written");
-    let again = run(&parts);
-    assert_eq!(again.len(), 4);
-    // The texts are the same; log-probabilities agree to rounding, which differs with the batch.
-    let texts = |lines: &[String]| -> Vec<Value> {
-        let rows = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        let choices = |row: Value| row["response"]["body"]["choices"].clone();
-        let choices: Vec<Value> = rows.map(choices).collect();
-        let choices = choices.iter().filter_map(Value::as_array).flatten();
-        choices.map(|choice| choice["text"].clone()).collect()
-    };
-    assert_eq!(texts(&all), texts(&again));
-    let twice = folder.write("twice.jsonl", format!("{}{}", line("a", good), line("a", good)));
-    let error = refusal(&["batch", "-i", &twice, "-o", &folder.path("o.jsonl")]);
-    assert!(error.contains("twice.jsonl:2") && error.contains("duplicate custom_id"), "{error}");
-}
-
-#[test]
 fn a_run_is_shown_while_it_goes() {
     use std::io::{BufRead, BufReader, Read, Write};
     let folder = Folder::new();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support::binary::{Folder, ok, refusal};
-use crate::support::runs::json;
+use crate::support::runs::{UNLISTABLE, json};
 
 /// Samples of a problem.
 const SAMPLES: f64 = 128.0;
@@ -81,10 +81,10 @@ fn exact_evaluation_refuses_unlistable_answers_before_sampling() {
     let folder = Folder::new();
     let output = folder.path("eval");
     let eval = ["eval", "--exact", "-n", "2", "--no-greedy", "--quiet", "--output", &output];
-    // Targets of a hundred have too many chains; the listed ones alone would be another dataset.
-    let chain = ["--suite", "chain", "--max-samples", "3", "--max-completion-length", "20"];
-    let error = refusal(&[&eval[..], &chain].concat());
-    assert!(error.contains("chain/longer are too many to be listed"), "{error}");
+    // The listed answers alone would be those of another dataset.
+    let file = folder.write("colouring.jsonl", UNLISTABLE);
+    let error = refusal(&[&eval[..], &["--model", "tasks", "--dataset", &file]].concat());
+    assert!(error.contains("are too many to be listed"), "{error}");
     assert!(!std::path::Path::new(&output).exists());
     let short =
         ["--dataset", "countdown/test", "--max-completion-length", "4", "--max-samples", "2"];

@@ -1,48 +1,8 @@
 //! Inputs that mean nothing, and outputs that take nothing: an error with the file, never a success.
 
-use serde_json::Value;
-
 #[cfg(target_os = "linux")]
 use crate::support::binary::stderr_of;
-use crate::support::binary::{Folder, refusal, tealight};
-
-#[test]
-fn an_invalid_batch_request_is_an_error_of_its_line() {
-    let folder = Folder::new();
-    let chat = |role: &str| {
-        format!(
-            "{{\"messages\":[{{\"role\":\"{role}\",\"content\":\"1,2,3,4=24:\"}}],\"max_tokens\":4}}"
-        )
-    };
-    let text = |more: &str| format!("{{\"prompt\":\"1,2,3,4=24:\",\"max_tokens\":4{more}}}");
-    let requests = [
-        ("DELETE", "/v1/completions", text(""), "`method` \"DELETE\" is not \"POST\""),
-        ("POST", "/v1/chat/completions", chat("hacker"), "role `hacker` is not one of"),
-        (
-            "POST",
-            "/v1/completions",
-            text(",\"temperature\":1e308"),
-            "temperature must be at least 0",
-        ),
-        ("POST", "/v1/completions", text(",\"temperature\":-1"), "temperature must be at least 0"),
-    ];
-    let line = |(number, (method, url, body, _)): (usize, &(&str, &str, String, &str))| {
-        format!(
-            "{{\"custom_id\":\"{number}\",\"method\":\"{method}\",\"url\":\"{url}\",\"body\":{body}}}\n"
-        )
-    };
-    let input = folder.write("in.jsonl", requests.iter().enumerate().map(line).collect::<String>());
-    let output = folder.path("out.jsonl");
-    let done = tealight(&["batch", "-i", &input, "-o", &output, "--device", "cpu"]);
-    assert_eq!(done.status.code(), Some(1));
-    let answers = std::fs::read_to_string(&output).expect("responses");
-    for (line, (.., why)) in answers.lines().zip(&requests) {
-        let row: Value = serde_json::from_str(line).expect("JSON");
-        let message = row["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.contains(why), "{why}: {line}");
-    }
-    assert_eq!(answers.lines().count(), requests.len());
-}
+use crate::support::binary::{Folder, refusal};
 
 #[test]
 fn a_file_without_rows_is_an_error_of_every_command_that_reads_rows() {
@@ -55,7 +15,6 @@ fn a_file_without_rows_is_an_error_of_every_command_that_reads_rows() {
             &["verify", "--audit", &empty],
             &["grade", &empty, "--output", &output],
             &["grade", &empty, "-k", "1"],
-            &["batch", "-i", &empty, "-o", &output],
             &["show", &empty],
             &["train", "--dataset", &empty, "--output", &output],
             &["sft", "--dataset", &empty, "--output", &output],

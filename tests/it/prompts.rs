@@ -1,9 +1,9 @@
 //! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
 
-use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight, words};
+use crate::support::binary::{Folder, command, refusal, succeeded, tealight, words};
 use crate::support::roomy::roomy_model;
 use assert_cmd::Command;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const BOXED: &str = "put your final answer within \\boxed{}.";
 
@@ -100,7 +100,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
         folder.path("eval")
     ));
     assert!(text.contains("prompts was") || text.contains("the prompt of problem"), "{text}");
-    // A study and a batch.
+    // A study.
     let done = tealight(command!(
         "study --output {} --dataset {data} --test-dataset {shots} --instruction = --max-steps \
          1 --prompts-per-step 2 --num-generations 2 -n 2 -k 1 --objectives grpo \
@@ -109,14 +109,6 @@ fn every_part_of_the_prompt_reaches_every_command() {
     ));
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success() && stderr.contains("instruction `=`"), "{stderr}");
-    let request = json!({"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "1+1", "max_tokens": 2}});
-    let (input, output) = (folder.write("i.jsonl", format!("{request}\n")), folder.path("o.jsonl"));
-    let plain = folder.path("plain.jsonl");
-    for (file, more) in [(&output, &["--instruction", "= 12345"][..]), (&plain, &[])] {
-        ok(&[&["batch", "-i", &input, "-o", file][..], more].concat());
-    }
-    let tokens = |file: &str| json(file)["response"]["body"]["usage"]["prompt_tokens"].as_u64();
-    assert!(tokens(&output) > tokens(&plain));
 }
 
 fn generate(arguments: &[&str], stdin: &str) -> (String, String) {

@@ -178,7 +178,7 @@ fn evaluations_samples_and_grades_of_ranks_are_those_of_one_process() {
         let output = path("eval", size).display().to_string();
         let eval = |more: &str| {
             let line = format!(
-                "--dataset walk/test,countdown/test --max-samples 10 --output {output} {more}"
+                "--model tasks --dataset paths/test,countdown/test --max-samples 10 --output {output} {more}"
             );
             on_ranks(size, |process| {
                 let settings: EvalOptions = options(&line);

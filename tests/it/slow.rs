@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use crate::support::binary::{Folder, command, ok, refusal, stderr_of};
@@ -69,48 +69,6 @@ fn a_hub_that_sends_a_byte_now_and_then_is_given_up() {
         "{}",
         stderr_of(&done)
     );
-}
-
-#[test]
-fn concurrent_batches_on_one_output_have_one_writer() {
-    let folder = Folder::new();
-    let request = |id: usize| {
-        format!(
-            "{{\"custom_id\":\"{id}\",\"url\":\"/v1/completions\",\"body\":{{\"prompt\":\"3,7,8,9=24:\",\"max_tokens\":8,\"n\":4}}}}\n"
-        )
-    };
-    let input = folder.write("in.jsonl", (0..60).map(request).collect::<String>());
-    let output = folder.path("out.jsonl");
-    let start = || {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("tealight"));
-        command.args(["batch", "-i", &input, "-o", &output]).env("RUST_BACKTRACE", "0");
-        command.stderr(Stdio::piped()).spawn().expect("starts")
-    };
-    let running: Vec<_> = (0..3).map(|_| start()).collect();
-    let done: Vec<Output> =
-        running.into_iter().map(|child| child.wait_with_output().expect("ends")).collect();
-    // One that came after another had ended finds everything answered.
-    assert!(done.iter().any(|done| done.status.success()));
-    for refused in done.iter().filter(|done| !done.status.success()) {
-        assert!(
-            stderr_of(refused).contains("out.jsonl") && stderr_of(refused).contains("another"),
-            "{}",
-            stderr_of(refused)
-        );
-    }
-    let text = std::fs::read_to_string(&output).expect("responses");
-    let mut ids: Vec<usize> = text
-        .lines()
-        .map(|line| {
-            serde_json::from_str::<serde_json::Value>(line).expect("JSON")["custom_id"]
-                .as_str()
-                .expect("text")
-                .parse()
-                .expect("a number")
-        })
-        .collect();
-    ids.sort_unstable();
-    assert_eq!(ids, (0..60).collect::<Vec<_>>());
 }
 
 #[test]

@@ -43,7 +43,7 @@ export const DEFAULT: PageSettings = {
     { divergence: "none", weight: null },
     SECOND,
   ],
-  // That of the default study (recipes/collapse-study.toml). docs/how-to/playground.md compares rates.
+  // That of the default study (recipes/default-study.toml). docs/how-to/playground.md compares rates.
   learningRate: 7e-5,
   seed: 0,
   steps: 60,

@@ -1,6 +1,6 @@
 //! Ways of checking a completion, one file each, and how they are named.
 //!
-//! To add one, write a file with a [`Verifier`] and an arm of [`open`].
+//! To add one, write a file with a [`Verifier`] and a row of [`VERIFIERS`].
 
 pub mod countdown;
 mod exact;
@@ -12,7 +12,6 @@ pub(crate) mod program;
 mod python;
 #[cfg_attr(target_family = "wasm", path = "sql_absent.rs")]
 pub mod sql;
-pub mod steps;
 
 use std::sync::Arc;
 
@@ -25,24 +24,179 @@ pub use numeric::Numeric;
 pub use pattern::Pattern;
 pub use program::Program;
 
-/// The specifications that [`open`] reads, for `--help`.
-pub const SPECS: &str = "\
-math               mathematics, anywhere in the completion
-  math:strict        mathematics in a box, a tag, or after `the answer is` or ####
-  exact              the whole completion is the gold text; exact:ignore-case
-  regex:PATTERN      the pattern's last match, or the match's first group
-  numeric            a number; numeric:rel=1e-4,abs=0 sets the tolerance
-  sql:FOLDER         a query, run on FOLDER/ID/ID.sqlite: the same columns and rows
-  sql-bird, sql-spider  a query, compared as in BIRD's and Spider's scripts, with
-                     databases beside the data or in sql-bird:FOLDER
-  program:COMMAND    a program with JSON lines; program:timeout=5:COMMAND
-  python:FILE.py:FUNCTION  a function of a gold answer and a completion, in
-                     separate processes; python:timeout=5:FILE.py:FUNCTION
-  countdown          an expression that uses each given number once, anywhere in the
-                     completion; countdown:strict in a box, a tag, after `the answer
-                     is` or ####, or alone
-  chain, walk        moves with running totals
-  TASK               a task of `tealight tasks`, such as colouring";
+/// What a verifier reads besides the completion and the gold answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Nothing.
+    Nothing,
+    /// Files that its argument or the dataset names.
+    Files,
+    /// A program that its argument names, which it runs.
+    Program,
+}
+
+/// A verifier of [`VERIFIERS`].
+pub struct VerifierSpec {
+    /// The name, before a colon.
+    pub name: &'static str,
+    /// The specifications that it takes, each with its meaning; errors list the first.
+    pub forms: &'static [(&'static str, &'static str)],
+    /// What it reads.
+    pub reads: Reads,
+    open: fn(&Request<'_>) -> Opened,
+}
+
+/// A specification that is to be opened.
+struct Request<'a> {
+    spec: &'a str,
+    argument: &'a str,
+    /// Smallest reward of a correct completion.
+    threshold: Option<f64>,
+}
+
+/// A verifier, or why its argument is refused.
+type Opened = std::result::Result<Arc<dyn Verifier>, String>;
+
+impl Request<'_> {
+    /// A verifier that takes no argument.
+    fn plain(&self, verifier: impl Verifier + 'static) -> Opened {
+        match self.argument {
+            "" => Ok(Arc::new(verifier)),
+            argument => {
+                let name = self.spec.split(':').next().unwrap_or_default();
+                Err(format!("`{name}` takes no argument `{argument}`"))
+            }
+        }
+    }
+
+    /// A verifier that compares the results of queries.
+    fn sql(&self) -> Opened {
+        let (compare, folder) = sql::named(self.spec).unwrap_or_default();
+        let over = folder.map_or_else(sql::Sql::from_scripts, sql::Sql::in_folder);
+        Ok(Arc::new(over.comparing(compare)))
+    }
+}
+
+/// Every verifier but those of [`task::TASKS`].
+pub const VERIFIERS: [VerifierSpec; 10] = [
+    VerifierSpec {
+        name: "math",
+        forms: &[
+            ("math", "mathematics, anywhere in the completion"),
+            ("math:strict", "mathematics in a box, a tag, or after `the answer is` or ####"),
+        ],
+        reads: Reads::Nothing,
+        open: |request| match request.argument {
+            "strict" => Ok(Arc::new(math::Math { mode: math::Mode::Strict })),
+            _ => request.plain(math::Math::default()),
+        },
+    },
+    VerifierSpec {
+        name: "exact",
+        forms: &[("exact", "the whole completion is the gold text; exact:ignore-case")],
+        reads: Reads::Nothing,
+        open: |request| match request.argument {
+            "ignore-case" => Ok(Arc::new(Exact { ignores_case: true })),
+            _ => request.plain(Exact { ignores_case: false }),
+        },
+    },
+    VerifierSpec {
+        name: "regex",
+        forms: &[("regex:PATTERN", "the pattern's last match, or the match's first group")],
+        reads: Reads::Nothing,
+        open: |request| Ok(Arc::new(Pattern::new(request.argument)?)),
+    },
+    VerifierSpec {
+        name: "numeric",
+        forms: &[("numeric", "a number; numeric:rel=1e-4,abs=0 sets the tolerance")],
+        reads: Reads::Nothing,
+        open: |request| Ok(Arc::new(Numeric::new(request.argument)?)),
+    },
+    VerifierSpec {
+        name: "sql",
+        forms: &[("sql:FOLDER", "a query, run on FOLDER/ID/ID.sqlite: the same columns and rows")],
+        reads: Reads::Files,
+        open: |request| match request.argument {
+            "" => Err("name the folder of the databases, as in sql:spider/database".into()),
+            _ => request.sql(),
+        },
+    },
+    VerifierSpec {
+        name: "sql-bird",
+        forms: &[(
+            "sql-bird",
+            "a query, compared as in BIRD's script, with databases beside the data\n\
+             or in sql-bird:FOLDER",
+        )],
+        reads: Reads::Files,
+        open: |request| request.sql(),
+    },
+    VerifierSpec {
+        name: "sql-spider",
+        forms: &[("sql-spider", "the same, compared as in Spider's script; sql-spider:FOLDER")],
+        reads: Reads::Files,
+        open: |request| request.sql(),
+    },
+    VerifierSpec {
+        name: "program",
+        forms: &[("program:COMMAND", "a program with JSON lines; program:timeout=5:COMMAND")],
+        reads: Reads::Program,
+        open: |request| {
+            Ok(Arc::new(Program::new(request.argument)?.from_reward(request.threshold)))
+        },
+    },
+    VerifierSpec {
+        name: "python",
+        forms: &[(
+            "python:FILE.py:FUNCTION",
+            "a function of a gold answer and a completion, in separate processes;\n\
+             python:timeout=5:FILE.py:FUNCTION",
+        )],
+        reads: Reads::Program,
+        open: |request| {
+            Ok(Arc::new(python::open(request.argument)?.from_reward(request.threshold)))
+        },
+    },
+    VerifierSpec {
+        name: "countdown",
+        forms: &[
+            (
+                "countdown",
+                "an expression that uses each given number once, anywhere in the completion",
+            ),
+            (
+                "countdown:strict",
+                "the same in a box, a tag, after `the answer is` or ####, or alone",
+            ),
+        ],
+        reads: Reads::Nothing,
+        open: |request| match request.argument {
+            "strict" => Ok(Arc::new(countdown::Countdown { mode: countdown::Mode::Strict })),
+            _ => request.plain(countdown::Countdown::default()),
+        },
+    },
+];
+
+/// Width of the column of specifications in [`help`].
+const WIDTH: usize = 18;
+
+/// The specifications that [`open`] reads with their meanings, a line each, for `--help`.
+pub fn help() -> String {
+    let forms = VERIFIERS.iter().flat_map(|row| row.forms).copied();
+    let all = forms.chain([("TASK", "a task of `tealight tasks`, such as colouring")]);
+    let line = |(form, meaning): (&str, &str)| {
+        let meaning = meaning.replace('\n', &format!("\n{:1$}", "", WIDTH + 3));
+        format!("  {form:<WIDTH$} {meaning}\n")
+    };
+    all.map(line).collect()
+}
+
+/// What the verifier that `spec` names reads; `None` where there is none of that name.
+pub fn reads(spec: &str) -> Option<Reads> {
+    let name = spec.split(':').next().unwrap_or_default();
+    let row = VERIFIERS.iter().find(|row| row.name == name);
+    row.map(|row| row.reads).or_else(|| task::find(name).map(|_| Reads::Nothing))
+}
 
 /// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
 ///
@@ -57,69 +211,28 @@ pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
 /// # Errors
 /// An unknown name, or an argument that the verifier does not take.
 pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifier>> {
-    let refused = |what: String| DataError::Verifier { spec: spec.into(), what };
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
-    let none = |verifier: Arc<dyn Verifier>| {
-        if argument.is_empty() {
-            Ok(verifier)
-        } else {
-            Err(refused(format!("`{name}` takes no argument `{argument}`")))
-        }
+    let request = Request { spec, argument, threshold };
+    let row = VERIFIERS.iter().find(|row| row.name == name);
+    let opened = match (row, task::find(name)) {
+        (Some(row), _) => (row.open)(&request),
+        (None, Some(kind)) => request.plain(task::judge::Judge(kind)),
+        (None, None) => Err(unknown(name)),
     };
-    match name {
-        "math" if argument == "strict" => Ok(Arc::new(math::Math { mode: math::Mode::Strict })),
-        "math" => none(Arc::new(math::Math::default())),
-        "exact" if argument == "ignore-case" => Ok(Arc::new(Exact { ignores_case: true })),
-        "exact" => none(Arc::new(Exact { ignores_case: false })),
-        "regex" => Ok(Arc::new(Pattern::new(argument).map_err(refused)?)),
-        "numeric" => Ok(Arc::new(Numeric::new(argument).map_err(refused)?)),
-        "program" => Ok(Arc::new(Program::new(argument).map_err(refused)?.from_reward(threshold))),
-        "python" => Ok(Arc::new(python::open(argument).map_err(refused)?.from_reward(threshold))),
-        "sql" if argument.is_empty() => {
-            Err(refused("name the folder of the databases, as in sql:spider/database".into()))
-        }
-        "sql" | "sql-bird" | "sql-spider" => {
-            let (compare, folder) = sql::named(spec).unwrap_or_default();
-            let over = folder.map_or_else(sql::Sql::from_scripts, sql::Sql::in_folder);
-            Ok(Arc::new(over.comparing(compare)))
-        }
-        "countdown" if argument == "strict" => {
-            Ok(Arc::new(countdown::Countdown { mode: countdown::Mode::Strict }))
-        }
-        "countdown" => none(Arc::new(countdown::Countdown::default())),
-        "chain" => none(Arc::new(steps::Chain)),
-        "walk" => none(Arc::new(steps::Walk)),
-        _ => match task::find(name) {
-            Some(kind) => none(Arc::new(task::judge::Judge(kind))),
-            None => Err(refused(unknown(name))),
-        },
-    }
+    opened.map_err(|what| DataError::Verifier { spec: spec.into(), what })
 }
 
 /// The message about a name that no verifier has.
 fn unknown(name: &str) -> String {
-    const KNOWN: [&str; 12] = [
-        "math",
-        "exact",
-        "regex",
-        "numeric",
-        "sql",
-        "sql-bird",
-        "sql-spider",
-        "program",
-        "python",
-        "countdown",
-        "chain",
-        "walk",
-    ];
     let tasks = task::TASKS.iter().map(|kind| kind.name);
-    match nearest(name, KNOWN.into_iter().chain(tasks)) {
-        Some(meant) => format!("there is none of that name; did you mean `{meant}`?"),
-        None => "there is none of that name; choose math, exact, regex:PATTERN, numeric, sql:FOLDER, sql-bird, \
-                 sql-spider, program:COMMAND, python:FILE.py:FUNCTION, countdown, chain, walk or a task that `tealight \
-                 tasks` lists"
-            .into(),
+    if let Some(meant) = nearest(name, VERIFIERS.iter().map(|row| row.name).chain(tasks)) {
+        return format!("there is none of that name; did you mean `{meant}`?");
     }
+    let forms: Vec<&str> = VERIFIERS.iter().map(|row| row.forms[0].0).collect();
+    format!(
+        "there is none of that name; choose {} or a task that `tealight tasks` lists",
+        forms.join(", ")
+    )
 }
 
 /// The last `bytes` of a text, from a character on.
@@ -140,4 +253,29 @@ pub(crate) fn short(text: &str) -> String {
 pub(crate) fn fingerprint(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("{:016x}", crate::fnv(words.join(" ").bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_begins_with_its_name_and_opens_where_it_needs_no_argument() {
+        for row in &VERIFIERS {
+            for (form, _) in row.forms {
+                assert_eq!(form.split(':').next(), Some(row.name));
+                assert!(help().contains(&format!("\n  {form} ")) || *form == "math", "{form}");
+                if !form.contains(char::is_uppercase) {
+                    assert!(open(form).is_ok(), "{form}");
+                    assert!(open(&format!("{form}:nothing")).is_err() || row.reads == Reads::Files);
+                }
+            }
+        }
+        assert_eq!((reads("colouring"), reads("PROGRAM:x")), (Some(Reads::Nothing), None));
+        let error = open("nothing").err().unwrap().to_string();
+        assert!(
+            error.contains("choose math, exact, regex:PATTERN, numeric, sql:FOLDER"),
+            "{error}"
+        );
+    }
 }

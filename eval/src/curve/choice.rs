@@ -35,6 +35,26 @@ pub struct Choice {
     pub values: Vec<Option<f64>>,
 }
 
+/// A candidate: its Pass@1 and its measure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Point {
+    pass: f64,
+    value: f64,
+}
+
+impl Point {
+    /// The mean over all problems of all `answers`; none without a score.
+    fn mean(answers: &[&[Answers]], measure: Measure) -> Option<Self> {
+        let all = answers.iter().flat_map(|one| one.iter());
+        let scores: Vec<(f64, f64)> = all.filter_map(|one| measure.score(one)).collect();
+        let count = scores.len() as f64;
+        (!scores.is_empty()).then(|| Self {
+            pass: scores.iter().map(|one| one.0).sum::<f64>() / count,
+            value: scores.iter().map(|one| one.1).sum::<f64>() / count,
+        })
+    }
+}
+
 /// The hulls of trained objectives whose checkpoints were evaluated at `temperatures`, the first of which is 1; the
 /// base's candidates, in the same order, belong to all. None without a further temperature.
 pub fn choices(
@@ -46,40 +66,21 @@ pub fn choices(
     if temperatures.len() < 2 {
         return None;
     }
-    let mean = |all: &[&[Answers]]| -> Option<(f64, f64)> {
-        let scores: Vec<(f64, f64)> =
-            all.iter().flat_map(|one| one.iter()).filter_map(|one| measure.score(one)).collect();
-        let count = scores.len() as f64;
-        let sum =
-            |coordinate: fn(&(f64, f64)) -> f64| scores.iter().map(coordinate).sum::<f64>() / count;
-        (!scores.is_empty()).then(|| (sum(|one| one.0), sum(|one| one.1)))
-    };
-    let of_base: Vec<(f64, f64)> = base.iter().filter_map(|one| mean(&[one.as_slice()])).collect();
-    let mut names: Vec<&str> = Vec::new();
+    let of_base: Vec<Point> =
+        base.iter().filter_map(|one| Point::mean(&[one.as_slice()], measure)).collect();
+    let mut all = vec![("base", of_base.clone())];
     for path in paths.iter().filter(|path| !path.is_baseline) {
-        if !names.contains(&path.objective.as_str()) {
-            names.push(&path.objective);
+        let name = path.objective.as_str();
+        if all[1..].iter().all(|(known, _)| *known != name) {
+            let own = candidates(name, paths, temperatures.len(), measure);
+            all.push((name, of_base.iter().copied().chain(own).collect()));
         }
     }
-    let candidates = |name: &str| -> Vec<(f64, f64)> {
-        let runs: Vec<&RunPath> = paths.iter().filter(|path| path.objective == name).collect();
-        let count = runs.iter().map(|run| run.checkpoints.len()).min().unwrap_or(0);
-        let at = |checkpoint: usize, temperature: usize| {
-            let all = runs.iter().map(|run| answers(run, checkpoint, temperature));
-            let all: Option<Vec<&[Answers]>> = all.collect();
-            mean(&all?)
-        };
-        let all = (0..count).flat_map(|one| (0..temperatures.len()).map(move |t| (one, t)));
-        of_base.iter().copied().chain(all.filter_map(|(one, t)| at(one, t))).collect()
-    };
-    let all: Vec<(&str, Vec<(f64, f64)>)> = std::iter::once(("base", of_base.clone()))
-        .chain(names.iter().map(|name| (*name, candidates(name))))
-        .collect();
-    let start = of_base.first()?.0;
-    let end = all.iter().flat_map(|(_, points)| points).map(|one| one.0).fold(start, f64::max);
+    let start = of_base.first()?.pass;
+    let end = all.iter().flat_map(|(_, points)| points).map(|one| one.pass).fold(start, f64::max);
     let levels: Vec<f64> =
         (1..=ROWS).map(|row| start + (end - start) * row as f64 / ROWS as f64).collect();
-    let choice = |(objective, points): &(&str, Vec<(f64, f64)>)| {
+    let choice = |(objective, points): &(&str, Vec<Point>)| {
         let hull = hull(points);
         Choice {
             objective: (*objective).to_owned(),
@@ -95,6 +96,21 @@ pub fn choices(
     })
 }
 
+/// An objective's checkpoints at so many temperatures, each the mean over its seeds, as far as all seeds have it.
+fn candidates(name: &str, paths: &[RunPath], temperatures: usize, measure: Measure) -> Vec<Point> {
+    let runs: Vec<&RunPath> = paths.iter().filter(|path| path.objective == name).collect();
+    let count = runs.iter().map(|run| run.checkpoints.len()).min().unwrap_or(0);
+    let mut points = Vec::new();
+    for checkpoint in 0..count {
+        for temperature in 0..temperatures {
+            let all = runs.iter().map(|run| answers(run, checkpoint, temperature));
+            let all: Option<Vec<&[Answers]>> = all.collect();
+            points.extend(all.and_then(|all| Point::mean(&all, measure)));
+        }
+    }
+    points
+}
+
 /// What is known of a run's checkpoint at the temperature of this place.
 fn answers(run: &RunPath, checkpoint: usize, temperature: usize) -> Option<&[Answers]> {
     let point = &run.checkpoints[checkpoint];
@@ -105,14 +121,14 @@ fn answers(run: &RunPath, checkpoint: usize, temperature: usize) -> Option<&[Ans
 }
 
 /// The upper concave hull, from the left (Andrew's monotone chain).
-fn hull(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+fn hull(points: &[Point]) -> Vec<Point> {
     let mut sorted = points.to_vec();
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let mut hull: Vec<(f64, f64)> = Vec::new();
+    sorted.sort_by(|a, b| a.pass.total_cmp(&b.pass).then(a.value.total_cmp(&b.value)));
+    let mut hull: Vec<Point> = Vec::new();
     for point in sorted {
         while let [.., a, b] = hull[..]
             // b is on or below the line from a to the new point.
-            && (b.0 - a.0) * (point.1 - a.1) >= (b.1 - a.1) * (point.0 - a.0)
+            && (b.pass - a.pass) * (point.value - a.value) >= (b.value - a.value) * (point.pass - a.pass)
         {
             hull.pop();
         }
@@ -122,13 +138,13 @@ fn hull(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 /// The largest measure on the hull at a Pass@1 of at least `level`.
-fn above(hull: &[(f64, f64)], level: f64) -> Option<f64> {
-    let beyond = hull.iter().filter(|point| point.0 >= level - 1e-12).map(|point| point.1);
-    let crossing = hull.windows(2).find(|ends| ends[0].0 < level && ends[1].0 >= level);
+fn above(hull: &[Point], level: f64) -> Option<f64> {
+    let beyond = hull.iter().filter(|point| point.pass >= level - 1e-12).map(|point| point.value);
+    let crossing = hull.windows(2).find(|ends| ends[0].pass < level && ends[1].pass >= level);
     let at = crossing.map(|ends| {
         // A level between two candidates is that of their mixture.
-        let share = (level - ends[0].0) / (ends[1].0 - ends[0].0);
-        ends[0].1 + share * (ends[1].1 - ends[0].1)
+        let share = (level - ends[0].pass) / (ends[1].pass - ends[0].pass);
+        ends[0].value + share * (ends[1].value - ends[0].value)
     });
     beyond.chain(at).reduce(f64::max)
 }
@@ -141,9 +157,10 @@ mod tests {
 
     #[test]
     fn the_hull_is_the_best_mixture() {
-        let points = [(0.2, 0.8), (0.3, 0.7), (0.4, 0.75), (0.5, 0.4), (0.45, 0.5)];
-        assert_eq!(hull(&points), [(0.2, 0.8), (0.4, 0.75), (0.5, 0.4)]);
+        let point = |(pass, value): (f64, f64)| Point { pass, value };
+        let points = [(0.2, 0.8), (0.3, 0.7), (0.4, 0.75), (0.5, 0.4), (0.45, 0.5)].map(point);
         let hull = hull(&points);
+        assert_eq!(hull, [(0.2, 0.8), (0.4, 0.75), (0.5, 0.4)].map(point));
         assert!((above(&hull, 0.3).unwrap() - 0.775).abs() < 1e-12);
         assert!((above(&hull, 0.45).unwrap() - 0.575).abs() < 1e-12);
         assert_eq!((above(&hull, 0.1), above(&hull, 0.51)), (Some(0.8), None));

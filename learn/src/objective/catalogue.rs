@@ -3,14 +3,14 @@
 use anyhow::Result;
 
 use super::keys;
-use super::named::preset;
-use super::preset::{PRESETS, Preset};
+use super::named;
+use super::preset::{self, Preset};
 
 /// Objectives of one kind, and when they are the right ones.
 struct Kind {
     title: &'static str,
     when: &'static str,
-    names: &'static [&'static str],
+    presets: &'static [Preset],
 }
 
 /// The objectives to know first: of each kind those that most comparisons have.
@@ -37,97 +37,61 @@ Symbols: v is the reward of a completion, pi the policy, a the base, p* the base
 the coefficient; with r = a / pi of a sampled token, k1 = -log r, k2 = (log r)^2 / 2 and k3 = r - 1 - log r estimate \
 KL(pi||a). A number such as 2402.03300 is a paper on arXiv.";
 
-/// Every objective in one kind.
+/// The kinds, in the order in which they are listed.
 const KINDS: [Kind; 9] = [
     Kind {
         title: "Controlled comparison",
         when: "to compare divergences and nothing else: every member has the same advantage, average over tokens, prompts and \
                number of updates on a batch. The presets of papers differ in those too.",
-        names: &["divergence"],
+        presets: preset::CONTROLLED,
     },
     Kind {
         title: "Reward alone",
         when: "when only accuracy counts, or as the baseline of a comparison: every policy that is always correct is \
                optimal, so no term retains the base's other answers.",
-        names: &[
-            "grpo",
-            "none",
-            "dr-grpo",
-            "dapo",
-            "gspo",
-            "cispo",
-            "gpg",
-            "ppo-clip",
-            "reinforce",
-            "rloo",
-            "remax",
-            "raft",
-            "raft++",
-            "maxrl",
-        ],
+        presets: preset::REWARD,
     },
     Kind {
         title: "KL penalty to the base",
         when: "to trade accuracy for answers of the base, by one coefficient: the optimum is p_beta, the base reweighted \
                by exp(reward / beta). --target-validity sets beta from the accuracy that you want.",
-        names: &[
-            "kl-reward",
-            "reverse-kl",
-            "kl-full",
-            "kl-k2",
-            "kl-k3",
-            "gvpo",
-            "mara",
-            "noise-corrected",
-        ],
+        presets: preset::KL_PENALTY,
     },
     Kind {
         title: "Rehearsal of the base's correct answers",
         when: "to retain the problems that the base already solves while training on the rest: a divergence on stored correct \
                answers of the base, beside rollouts. Prompts that the base never solves are not rehearsed.",
-        names: &["dph-f", "dph-js", "dph-alpha", "forward-kl", "js"],
+        presets: preset::REHEARSAL,
     },
     Kind {
         title: "Distribution matching",
         when: "to move the policy toward the base conditioned on a correct answer (p*) instead of toward one correct answer: \
                a larger alpha gives more accuracy and less diversity.",
-        names: &["alpha-dpg", "kl-dpg", "gdc", "f-dpg", "trajectory-balance", "match"],
+        presets: preset::MATCHING,
     },
     Kind {
         title: "Supervised on the base's samples",
         when: "without rollouts, where sampling during training is too costly: supervised training on the base's stored \
                samples. Prompts that the base never solves have no gradient.",
-        names: &["rft", "bolt"],
+        presets: preset::SUPERVISED,
     },
     Kind {
         title: "Pass@k and rare correct answers",
         when: "when several answers to a problem may be given, or to retain rare correct answers beside frequent ones, without \
                comparing with the base.",
-        names: &[
-            "pass-at-k",
-            "pkpo",
-            "rs-grpo",
-            "bbg",
-            "zero-success",
-            "nsr",
-            "unlikeliness",
-            "rarity",
-            "outcome-exploration",
-            "ucpo",
-            "simko",
-        ],
+        presets: preset::PASS_AT_K,
     },
     Kind {
         title: "Sets of samples",
         when: "when the measure of a model is a function of several samples of a problem, such as the number of distinct correct \
                answers among k: training maximises its expected value, with the verifier's own solution classes.",
-        names: &["set", "unique-at-k", "coverage-at-k", "darling", "polychromic"],
+        presets: preset::SETS,
     },
     Kind {
         title: "Entropy control",
         when: "when entropy collapses early in a run: the bonus or the limit applies to all tokens, whether they lead to \
                different answers or not.",
-        names: &["entropy-bonus", "entropy-target", "clip-cov", "kl-cov"],
+        presets: preset::ENTROPY,
     },
 ];
 
@@ -199,11 +163,15 @@ pub struct Description {
     pub papers: Vec<String>,
 }
 
+/// Every preset, kind by kind.
+pub(super) fn presets() -> impl Iterator<Item = &'static Preset> {
+    KINDS.iter().flat_map(|kind| kind.presets)
+}
+
 /// The objectives by kind: its title, when to use it, the descriptions.
 pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<Description>)> {
     KINDS.iter().map(|kind| {
-        let find = |name: &&str| PRESETS.iter().find(|preset| preset.name == *name);
-        let described = kind.names.iter().filter_map(find).map(|preset| described(preset, kind));
+        let described = kind.presets.iter().map(|preset| described(preset, kind));
         (kind.title, kind.when, described.collect())
     })
 }
@@ -211,9 +179,9 @@ pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<Descript
 /// The objective of that name.
 pub fn describe(name: &str) -> Result<Description> {
     // Values may follow, as in `set:unique:4`: the name says which objective it is.
-    let preset = preset(name.split(':').next().unwrap_or(name))?;
-    let kind = KINDS.iter().find(|kind| kind.names.contains(&preset.name)).unwrap_or(&KINDS[0]);
-    Ok(described(preset, kind))
+    let preset = named::preset(name.split(':').next().unwrap_or(name))?;
+    let has_it = |kind: &&Kind| kind.presets.iter().any(|one| one.name == preset.name);
+    Ok(described(preset, KINDS.iter().find(has_it).unwrap_or(&KINDS[0])))
 }
 
 fn described(preset: &'static Preset, kind: &Kind) -> Description {
@@ -278,8 +246,7 @@ mod tests {
     #[test]
     fn every_objective_is_described_once_and_every_key_explained() {
         let all: Vec<Description> = kinds().flat_map(|(_, _, described)| described).collect();
-        assert_eq!(all.len(), PRESETS.len());
-        for preset in &PRESETS {
+        for preset in presets() {
             let matches: Vec<_> = all.iter().filter(|one| one.name == preset.name).collect();
             assert_eq!(matches.len(), 1, "{}", preset.name);
             for (key, value, meaning) in &matches[0].keys {

@@ -2,12 +2,13 @@
 //!
 //! Every key that a user gives must matter: one that the resulting plan does not read is refused.
 
-mod family;
+mod controlled_family;
 mod rules;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
@@ -23,16 +24,23 @@ use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 
 /// The meaning of the keys, as `tealight objectives` shows it.
-pub const HELP: &str = "\
+pub static HELP: LazyLock<String> = LazyLock::new(|| {
+    let divergences: Vec<&str> = Divergence::names().collect();
+    HELP_WITHOUT_LISTS
+        .replace("{DIVERGENCES}", &divergences.join(", "))
+        .replace("{MEMBERS}", &controlled_family::names().join(", "))
+});
+
+const HELP_WITHOUT_LISTS: &str = "\
 Keys, for any objective as NAME:key=value:...
   target         max-reward, p-star (the base conditioned on correctness), or p-beta (the base
                  tilted by v/beta)
-  divergence     none, forward-kl, reverse-kl, js (true scale, half of DPH's), tv,
-                 hellinger, forward-chi2, reverse-chi2, alpha
+  divergence     none, or an f-divergence (js at its true scale, half of DPH's):
+                 {DIVERGENCES}, alpha
   alpha          0 is forward KL, 1 is reverse KL (alpha-DPG's convention; DPH-RL's
                  alpha is 1 minus this one)
-  member         of the controlled family `divergence`: none, reverse-kl, forward-kl, js,
-                 hellinger, alpha-dpg
+  member         of the controlled family `divergence`:
+                 {MEMBERS}
   weight         coefficient of the member's divergence from the base, or the alpha of
                  alpha-dpg
   rehearsal      samples that forward-kl, js and hellinger of `divergence` are estimated

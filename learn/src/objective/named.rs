@@ -7,10 +7,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::catalogue::presets;
 use super::keys::{Keys, canonical};
 use super::patch::PlanPatch;
 use super::plan::Plan;
-use super::preset::{PRESETS, Preset};
+use super::preset::Preset;
 
 /// A named objective with its resolved plan.
 ///
@@ -110,7 +111,7 @@ impl Objective {
 
     /// Every name there is.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        PRESETS.iter().map(|preset| preset.name)
+        presets().map(|preset| preset.name)
     }
 
     /// Every setting that is not left at its default, as `key=value` words: what the name stands for.
@@ -126,7 +127,7 @@ impl Objective {
 /// The preset of that name.
 pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
-    PRESETS.iter().find(|preset| preset.name == known).with_context(|| {
+    presets().find(|preset| preset.name == known).with_context(|| {
         let shown: String = name.chars().take(64).collect();
         format!(
             "objective `{shown}` is not known{}: `tealight objectives --all` lists all",
@@ -199,7 +200,7 @@ impl FromStr for Objective {
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
-        let positional = PRESETS.iter().find(|preset| preset.name == self.name);
+        let positional = presets().find(|preset| preset.name == self.name);
         let mut positional = positional.map_or(&[][..], |preset| preset.positional).iter();
         let mut is_plain = true;
         for (key, value) in &self.given {

@@ -1,7 +1,7 @@
 //! The objectives of the field by name: each row a combination of choices with its paper's defaults.
 //!
-//! `docs/objectives.md` gives the mathematics of each and where it differs from its paper. To add
-//! one, add a row.
+//! `docs/objectives.md` gives the mathematics of each and where it differs from its paper. To add one, add a row to the
+//! list of its kind. `catalogue` says when each kind is the right one.
 
 /// A named objective.
 pub(super) struct Preset {
@@ -24,38 +24,27 @@ const fn row(
     Preset { name, positional, keys, about }
 }
 
-/// Every name. The last four are the plain names of what they stand for.
-pub(super) const PRESETS: [Preset; 56] = [
-    row(
-        "divergence",
-        &["member", "weight"],
-        "member=none baseline=loo loss-type=dr_grpo",
-        "the controlled family: one divergence (none, reverse-kl, forward-kl, js, hellinger, alpha-dpg), all else equal",
-    ),
-    row(
-        "reinforce",
-        &[],
-        "loss-type=dr_grpo",
-        "policy gradient with the plain reward, without a baseline",
-    ),
-    row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
-    row(
-        "remax",
-        &[],
-        "baseline=greedy loss-type=dr_grpo",
-        "the greedy completion's reward as baseline (2310.10505)",
-    ),
-    row(
-        "gpg",
-        &[],
-        "baseline=valid-mean loss-type=dapo",
-        "reward minus the group mean, without standard deviation or ratio; mean over groups with nonzero variance (2504.02546)",
-    ),
+/// Controlled comparison.
+pub(super) const CONTROLLED: &[Preset] = &[row(
+    "divergence",
+    &["member", "weight"],
+    "member=none baseline=loo loss-type=dr_grpo",
+    "the controlled family: its members differ in the divergence alone, all else is equal",
+)];
+
+/// Reward alone.
+pub(super) const REWARD: &[Preset] = &[
     row(
         "grpo",
         &[],
         "baseline=group-std trust-region=ppo epsilon=0.2 loss-type=grpo",
         "group-normalised rewards, no KL (2402.03300; TRL's default beta 0)",
+    ),
+    row(
+        "none",
+        &[],
+        "baseline=group-std trust-region=ppo loss-type=dapo",
+        "GRPO without a divergence, token mean",
     ),
     row(
         "dr-grpo",
@@ -71,12 +60,6 @@ pub(super) const PRESETS: [Preset; 56] = [
         "clip-higher, dynamic sampling, overlong penalty, token mean (2503.14476)",
     ),
     row(
-        "ppo-clip",
-        &[],
-        "baseline=batch trust-region=ppo epsilon=0.2 loss-type=dapo num-iterations=4",
-        "PPO's clip without a critic: rewards whitened over the batch (1707.06347)",
-    ),
-    row(
         "gspo",
         &[],
         "baseline=group-std trust-region=gspo epsilon=3e-4 epsilon-high=4e-4 loss-type=grpo steps-per-generation=4",
@@ -89,10 +72,58 @@ pub(super) const PRESETS: [Preset; 56] = [
         "truncated importance weights, which keep the gradient of every token (2506.13585)",
     ),
     row(
+        "gpg",
+        &[],
+        "baseline=valid-mean loss-type=dapo",
+        "reward minus the group mean, without standard deviation or ratio; mean over groups with nonzero variance (2504.02546)",
+    ),
+    row(
+        "ppo-clip",
+        &[],
+        "baseline=batch trust-region=ppo epsilon=0.2 loss-type=dapo num-iterations=4",
+        "PPO's clip without a critic: rewards whitened over the batch (1707.06347)",
+    ),
+    row(
+        "reinforce",
+        &[],
+        "loss-type=dr_grpo",
+        "policy gradient with the plain reward, without a baseline",
+    ),
+    row("rloo", &[], "baseline=loo loss-type=dr_grpo", "leave-one-out baseline (2402.14740)"),
+    row(
+        "remax",
+        &[],
+        "baseline=greedy loss-type=dr_grpo",
+        "the greedy completion's reward as baseline (2310.10505)",
+    ),
+    row(
+        "raft",
+        &[],
+        "loss-type=grpo",
+        "supervised on the policy's own correct answers of each step: REINFORCE (2304.06767)",
+    ),
+    row(
+        "raft++",
+        &[],
+        "trust-region=ppo epsilon=0.2 loss-type=grpo",
+        "raft with an importance ratio and a clip",
+    ),
+    row("maxrl", &[], "rule=maxrl loss-type=dapo", "the gradient of truncated log p (2602.02710)"),
+];
+
+/// KL penalty to the base.
+pub(super) const KL_PENALTY: &[Preset] = &[
+    row(
         "kl-reward",
         &["beta"],
         "divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
         "exactly E[v] - beta KL(pi||a), with the KL (k1) subtracted from the reward; the optimum is p_beta",
+    ),
+    row(
+        "reverse-kl",
+        &["beta"],
+        "divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
+        "another name of kl-reward: E[v] - beta KL(pi||a), with the KL (k1) subtracted from the reward",
     ),
     row(
         "kl-full",
@@ -101,16 +132,16 @@ pub(super) const PRESETS: [Preset; 56] = [
         "E[v] - beta KL(pi||a) with the KL summed over the vocabulary: less variance than kl-reward",
     ),
     row(
-        "kl-k3",
-        &["beta"],
-        "divergence=reverse-kl estimator=k3 beta=0.04 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO with the KL term of its paper: k3 in the loss, whose gradient is that of FORWARD KL",
-    ),
-    row(
         "kl-k2",
         &["beta"],
         "divergence=reverse-kl estimator=k2 beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
         "E[v] - beta KL(pi||a) with k2 in the loss, log-ratios of later tokens included in earlier tokens' penalty",
+    ),
+    row(
+        "kl-k3",
+        &["beta"],
+        "divergence=reverse-kl estimator=k3 beta=0.04 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO with the KL term of its paper: k3 in the loss, whose gradient is that of FORWARD KL",
     ),
     row(
         "gvpo",
@@ -119,10 +150,10 @@ pub(super) const PRESETS: [Preset; 56] = [
         "squared difference of centred rewards and centred beta log-ratios (2504.19599): at one update a batch kl-reward",
     ),
     row(
-        "trajectory-balance",
+        "mara",
         &["beta"],
-        "target=p-beta divergence=reverse-kl beta=0.1 baseline=loo trust-region=balance num-iterations=2 loss-type=dr_grpo",
-        "squared log-residual to p_beta, Z from the base's samples; later updates need no ratio (2503.18929, 2509.15207)",
+        "rule=mara divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
+        "kl-reward with rewards moved so that all correct answers are equally good, rare ones too (2510.20817)",
     ),
     row(
         "noise-corrected",
@@ -130,12 +161,10 @@ pub(super) const PRESETS: [Preset; 56] = [
         "false-positives=0.1 false-negatives=0.1 divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
         "kl-reward for a verifier that errs at known rates, unbiased (2510.00915)",
     ),
-    row(
-        "mara",
-        &["beta"],
-        "rule=mara divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
-        "kl-reward with rewards moved so that all correct answers are equally good, rare ones too (2510.20817)",
-    ),
+];
+
+/// Rehearsal of the base's correct answers.
+pub(super) const REHEARSAL: &[Preset] = &[
     row(
         "dph-f",
         &["beta"],
@@ -154,6 +183,22 @@ pub(super) const PRESETS: [Preset; 56] = [
         "divergence=alpha alpha=0.8 sampler=filtered pef-threshold=1 pef-samples=4 extra-check=true explore=rest rehearsal-samples=one rehearsal-mean=joint beta=0.01 baseline=group-std trust-region=ppo epsilon-high=0.28 dual-clip=3 loss-type=dapo steps-per-generation=2",
         "dph-f with an alpha divergence; alpha 0 is forward KL, so the paper's 0.2 is 0.8 (2509.07430)",
     ),
+    row(
+        "forward-kl",
+        &["beta"],
+        "divergence=forward-kl sampler=filtered beta=0.3 baseline=group-std trust-region=ppo loss-type=dapo",
+        "forward KL on all stored correct answers of the base, beside rollouts of every prompt",
+    ),
+    row(
+        "js",
+        &["beta"],
+        "divergence=js sampler=filtered beta=2.4 baseline=group-std trust-region=ppo loss-type=dapo",
+        "Jensen-Shannon divergence on all stored correct answers of the base, beside rollouts of every prompt",
+    ),
+];
+
+/// Distribution matching.
+pub(super) const MATCHING: &[Preset] = &[
     row(
         "alpha-dpg",
         &["alpha"],
@@ -179,22 +224,26 @@ pub(super) const PRESETS: [Preset; 56] = [
         "any divergence to p*, or target=p-beta:beta=B (2302.08215)",
     ),
     row(
+        "trajectory-balance",
+        &["beta"],
+        "target=p-beta divergence=reverse-kl beta=0.1 baseline=loo trust-region=balance num-iterations=2 loss-type=dr_grpo",
+        "squared log-residual to p_beta, Z from the base's samples; later updates need no ratio (2503.18929, 2509.15207)",
+    ),
+    row(
+        "match",
+        &["target", "divergence", "sampler"],
+        "target=p-star divergence=js",
+        "free choice of target, divergence and sampler",
+    ),
+];
+
+/// Supervised on the base's samples.
+pub(super) const SUPERVISED: &[Preset] = &[
+    row(
         "rft",
         &[],
         "target=p-star divergence=forward-kl sampler=filtered",
         "supervised on the base's correct answers: forward KL to p*",
-    ),
-    row(
-        "raft",
-        &[],
-        "loss-type=grpo",
-        "supervised on the policy's own correct answers of each step: REINFORCE (2304.06767)",
-    ),
-    row(
-        "raft++",
-        &[],
-        "trust-region=ppo epsilon=0.2 loss-type=grpo",
-        "raft with an importance ratio and a clip",
     ),
     row(
         "bolt",
@@ -202,7 +251,10 @@ pub(super) const PRESETS: [Preset; 56] = [
         "target=p-beta divergence=forward-kl sampler=stored beta=0.1",
         "supervised on weighted samples of the base: forward KL to p_beta (2605.02469)",
     ),
-    row("maxrl", &[], "rule=maxrl loss-type=dapo", "the gradient of truncated log p (2602.02710)"),
+];
+
+/// Pass@k and rare correct answers.
+pub(super) const PASS_AT_K: &[Preset] = &[
     row(
         "pass-at-k",
         &["k"],
@@ -221,6 +273,58 @@ pub(super) const PRESETS: [Preset; 56] = [
         "rule=risk risk=2 trust-region=ppo loss-type=dapo",
         "entropic risk: log E exp(risk r) / risk, between mean reward and solving at all (2509.24261)",
     ),
+    row(
+        "bbg",
+        &["gate-k"],
+        "gate=gain gate-k=64 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO, each prompt weighted by its expected marginal gain in Pass@k (2606.15455)",
+    ),
+    row(
+        "zero-success",
+        &[],
+        "gate=unsolved baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO on prompts that the run has not solved before (2606.15455)",
+    ),
+    row(
+        "nsr",
+        &["positive"],
+        "rule=negative positive=0 trust-region=ppo loss-type=dapo",
+        "gradient of incorrect answers only; nsr:0.1 is W-REINFORCE (2506.01347)",
+    ),
+    row(
+        "unlikeliness",
+        &["strength"],
+        "rule=unlikeliness strength=0.25 baseline=group-std trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
+        "GRPO with larger rewards for rare correct answers (2506.02355)",
+    ),
+    row(
+        "rarity",
+        &["power"],
+        "rule=rarity power=1 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO, the advantage of a correct answer divided by the size of its solution class in the group (2601.08763)",
+    ),
+    row(
+        "outcome-exploration",
+        &["bonus", "repeats"],
+        "rule=explore bonus=0.2 repeats=0 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO plus a bonus for final answers that the run saw rarely, and a penalty for repeats (2509.06941)",
+    ),
+    row(
+        "ucpo",
+        &["tau"],
+        "rule=ucpo tau=0.2 baseline=group-std trust-region=ppo loss-type=grpo",
+        "GRPO that moves toward the uniform distribution over correct answers (2605.00365)",
+    ),
+    row(
+        "simko",
+        &[],
+        "simko=true baseline=group-std trust-region=ppo loss-type=dapo",
+        "spreads updates over the likeliest tokens where entropy is high (2510.14807)",
+    ),
+];
+
+/// Sets of samples.
+pub(super) const SETS: &[Preset] = &[
     row(
         "set",
         &["function", "k"],
@@ -251,54 +355,10 @@ pub(super) const PRESETS: [Preset; 56] = [
         "rule=set function=polychromic k=4 loss-type=dr_grpo",
         "accuracy of k samples x distinct correct answers among them (2509.25424)",
     ),
-    row(
-        "nsr",
-        &["positive"],
-        "rule=negative positive=0 trust-region=ppo loss-type=dapo",
-        "gradient of incorrect answers only; nsr:0.1 is W-REINFORCE (2506.01347)",
-    ),
-    row(
-        "unlikeliness",
-        &["strength"],
-        "rule=unlikeliness strength=0.25 baseline=group-std trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
-        "GRPO with larger rewards for rare correct answers (2506.02355)",
-    ),
-    row(
-        "bbg",
-        &["gate-k"],
-        "gate=gain gate-k=64 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO, each prompt weighted by its expected marginal gain in Pass@k (2606.15455)",
-    ),
-    row(
-        "zero-success",
-        &[],
-        "gate=unsolved baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO on prompts that the run has not solved before (2606.15455)",
-    ),
-    row(
-        "rarity",
-        &["power"],
-        "rule=rarity power=1 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO, the advantage of a correct answer divided by the size of its solution class in the group (2601.08763)",
-    ),
-    row(
-        "outcome-exploration",
-        &["bonus", "repeats"],
-        "rule=explore bonus=0.2 repeats=0 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO plus a bonus for final answers that the run saw rarely, and a penalty for repeats (2509.06941)",
-    ),
-    row(
-        "ucpo",
-        &["tau"],
-        "rule=ucpo tau=0.2 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO that moves toward the uniform distribution over correct answers (2605.00365)",
-    ),
-    row(
-        "simko",
-        &[],
-        "simko=true baseline=group-std trust-region=ppo loss-type=dapo",
-        "spreads updates over the likeliest tokens where entropy is high (2510.14807)",
-    ),
+];
+
+/// Entropy control.
+pub(super) const ENTROPY: &[Preset] = &[
     row(
         "entropy-bonus",
         &["entropy"],
@@ -322,35 +382,5 @@ pub(super) const PRESETS: [Preset; 56] = [
         &["covariance-share"],
         "covariance=kl baseline=group-std trust-region=ppo loss-type=dapo num-iterations=2",
         "a KL penalty on the tokens with the largest covariance of advantage and log-probability (2505.22617)",
-    ),
-    row(
-        "match",
-        &["target", "divergence", "sampler"],
-        "target=p-star divergence=js",
-        "free choice of target, divergence and sampler",
-    ),
-    row(
-        "none",
-        &[],
-        "baseline=group-std trust-region=ppo loss-type=dapo",
-        "GRPO without a divergence, token mean",
-    ),
-    row(
-        "reverse-kl",
-        &["beta"],
-        "divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
-        "another name of kl-reward: E[v] - beta KL(pi||a), with the KL (k1) subtracted from the reward",
-    ),
-    row(
-        "forward-kl",
-        &["beta"],
-        "divergence=forward-kl sampler=filtered beta=0.3 baseline=group-std trust-region=ppo loss-type=dapo",
-        "forward KL on all stored correct answers of the base, beside rollouts of every prompt",
-    ),
-    row(
-        "js",
-        &["beta"],
-        "divergence=js sampler=filtered beta=2.4 baseline=group-std trust-region=ppo loss-type=dapo",
-        "Jensen-Shannon divergence on all stored correct answers of the base, beside rollouts of every prompt",
     ),
 ];

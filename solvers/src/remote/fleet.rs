@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::answers::ServerSample;
 use super::client::{PromptInput, Request};
 use super::probe::{Probe, TrainedModel};
-use super::replica::{LoadedWeights, Replica};
+use super::replica::{LoadedWeights, ModelGuard, Replica};
 use super::workers::ask_each;
 use super::{EngineOptions, EngineWeights, mixed};
 use tealight_nn::generate::{
@@ -30,6 +30,14 @@ const ADAPTER: &str = "policy-";
 const WEIGHTS: &str = "weights";
 /// The folder of all weights under other token ids; it begins with [`WEIGHTS`], so that it is removed with the others.
 const EXCHANGED: &str = "weights-exchanged";
+
+/// What came of asking one server.
+enum Outcome {
+    /// It answered with these completions; `why` is the reason of the last one that is missing.
+    Answered { completions: Vec<Completion>, why: String },
+    /// It failed, and is left out.
+    GivenUp(anyhow::Error),
+}
 
 /// Servers that sample for a run.
 pub struct Fleet<'a> {
@@ -142,55 +150,74 @@ impl<'a> Fleet<'a> {
             let up: Vec<&Replica> =
                 self.replicas.iter().filter(|replica| replica.is_up()).collect();
             let Some(replica) = up.get(place % up.len().max(1)) else { return Err(lost(last)) };
-            let retries = if up.len() > 1 { TRIES_ELSEWHERE } else { self.retries };
             // It has these weights until it has answered.
             let Some(policy) = replica.policy() else { continue };
-            let asked = Request {
+            let wanted = Request {
                 input: PromptInput::Tokens(&request.prompt),
                 model: policy.model(),
                 adapter: policy.adapter(),
                 is_marked: policy.is_marked(),
                 params,
                 seed: mixed(rng_key.seed ^ rng_key.step.rotate_left(32), request.key, requests),
-                retries,
+                retries: if up.len() > 1 { TRIES_ELSEWHERE } else { self.retries },
             };
             requests += 1;
             let missing = request.count - completions.len();
-            let samples = replica.client.complete(asked, missing, is_over);
-            let samples = match samples.and_then(|samples| policy.check(&samples).map(|()| samples))
-            {
-                Ok(samples) => samples,
-                Err(error) => {
-                    if is_over.load(Ordering::Relaxed) {
-                        return Err(error);
-                    }
-                    replica.give_up(&error);
+            match self.ask(replica, &policy, (wanted, missing), is_over)? {
+                Outcome::GivenUp(error) => {
                     last = Some(error);
                     place += 1;
-                    continue;
                 }
-            };
-            let (before, mut why) = (completions.len(), "no completion".to_owned());
-            for one in samples.into_iter().take(missing) {
-                match one {
-                    // Without such completions a server samples from the policy's distribution, up to a factor that
-                    // the importance weights correct.
-                    Ok(sample) if self.has_padding(&sample) => {
-                        why = "a token that the tokenizer does not have: padding of the vocabulary"
-                            .into();
+                Outcome::Answered { completions: new, why } => {
+                    barren = if new.is_empty() { barren + 1 } else { 0 };
+                    completions.extend(new);
+                    if barren > self.retries {
+                        // One that is missing would bias what is learned.
+                        let address = replica.client.address();
+                        bail!("{address}: completions fail again and again: {why}");
                     }
-                    Ok(sample) => completions.push(self.completion(sample, params)?),
-                    Err(reason) => why = reason,
                 }
-            }
-            count_tokens(completions[before..].iter().map(|one| one.tokens.len()).sum());
-            barren = if completions.len() > before { 0 } else { barren + 1 };
-            if barren > self.retries {
-                // One that is missing would bias what is learned.
-                bail!("{}: completions fail again and again: {why}", replica.client.address());
             }
         }
         Ok(completions)
+    }
+
+    /// Asks one server for at most `missing` completions.
+    ///
+    /// # Errors
+    /// Sampling is over; a completion that cannot be trained on.
+    fn ask(
+        &self,
+        replica: &Replica,
+        policy: &ModelGuard<'_>,
+        (request, missing): (Request<'_>, usize),
+        is_over: &AtomicBool,
+    ) -> Result<Outcome> {
+        let params = request.params;
+        let samples = replica.client.complete(request, missing, is_over);
+        let samples = match samples.and_then(|samples| policy.check(&samples).map(|()| samples)) {
+            Ok(samples) => samples,
+            Err(error) if is_over.load(Ordering::Relaxed) => return Err(error),
+            Err(error) => {
+                replica.give_up(&error);
+                return Ok(Outcome::GivenUp(error));
+            }
+        };
+        let (mut completions, mut why) = (Vec::new(), "no completion".to_owned());
+        for one in samples.into_iter().take(missing) {
+            match one {
+                // Without such completions a server samples from the policy's distribution, up to a factor that the
+                // importance weights correct.
+                Ok(sample) if self.has_padding(&sample) => {
+                    why = "a token that the tokenizer does not have: padding of the vocabulary"
+                        .into();
+                }
+                Ok(sample) => completions.push(self.completion(sample, params)?),
+                Err(reason) => why = reason,
+            }
+        }
+        count_tokens(completions.iter().map(|one: &Completion| one.tokens.len()).sum());
+        Ok(Outcome::Answered { completions, why })
     }
 
     /// Whether a sample has a token that stands for nothing: a row that pads the embedding.

@@ -10,7 +10,6 @@ mod options;
 pub(crate) mod outcome;
 pub(crate) mod probes;
 pub(crate) mod progress;
-pub mod reject;
 mod request;
 mod set;
 

@@ -33,7 +33,7 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// A suite instead of --dataset: countdown, chain, walk, sql, tasks, gsm8k, math500, aime, amc, or a TOML file.
+    /// A suite instead of --dataset: countdown, tasks, gsm8k, math500, aime, amc, or a TOML file.
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
     /// Name of the evaluated set in the results. tealight compare matches sets by name, otherwise by file, otherwise by
@@ -46,21 +46,21 @@ pub struct EvalOptions {
     pub n: usize,
     /// Report Pass@k and distinct correct answers at these k, each at most -n. Default: 1, 4, 16 and 64 as far as -n
     /// allows, and -n itself if it is below 64.
-    #[arg(short, value_delimiter = ',', conflicts_with = "reject", add = COUNT)]
+    #[arg(short, value_delimiter = ',', add = COUNT)]
     #[serde(default)]
     pub k: Vec<usize>,
     /// Estimate Pass@k at these k, which may exceed -n, with intervals and a check on held-out samples.
-    #[arg(long, value_name = "K", value_delimiter = ',', conflicts_with = "reject", add = COUNT)]
+    #[arg(long, value_name = "K", value_delimiter = ',', add = COUNT)]
     #[serde(default)]
     pub extrapolate: Vec<usize>,
     /// Also compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct
-    /// answers, without sampling noise. For tasks whose answers can be listed: countdown, chain, walk and those of
-    /// `tealight tasks`.
-    #[arg(long, conflicts_with = "reject")]
+    /// answers, without sampling noise. For tasks whose answers can be listed: countdown and those of `tealight
+    /// tasks`.
+    #[arg(long)]
     #[serde(default)]
     pub exact: bool,
     /// Leave out the additional sample of each problem at temperature 0.
-    #[arg(long, conflicts_with = "reject")]
+    #[arg(long)]
     #[serde(default)]
     pub no_greedy: bool,
     /// How completions are drawn.
@@ -69,7 +69,7 @@ pub struct EvalOptions {
     pub decoding: DecodingOptions,
     /// Rule for completions that were truncated at the length limit: wrong (incorrect whatever the text says), or
     /// judged (the verifier decides, as in lm-evaluation-harness).
-    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>(), conflicts_with = "reject")]
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
     #[serde(default)]
     pub truncated: Truncated,
     /// Seed of the samples.
@@ -82,15 +82,8 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Rejection sampling: sample until -n completions of every problem are correct, and report the acceptance rate.
-    #[arg(long)]
-    #[serde(default)]
-    pub reject: bool,
-    /// Number of rounds of -n samples after which --reject gives up on a problem.
-    #[arg(long, default_value_t = 16, requires = "reject", add = COUNT)]
-    pub max_rounds: usize,
     /// Directory with samples of the base, made by `tealight presample`: report the model's coverage of the base's
-    /// correct answers, and with --reject the distance from p*.
+    /// correct answers.
     #[arg(long)]
     pub presamples: Option<PathBuf>,
     /// Directory for the results, the report and the samples. Without --output the table is printed and nothing is
@@ -99,11 +92,11 @@ pub struct EvalOptions {
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Also write the samples for another tool's viewer: inspect, for `inspect view --log-dir DIR/inspect`.
-    #[arg(long, value_enum, conflicts_with = "reject")]
+    #[arg(long, value_enum)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
     /// Exit with status 3 if more than this share of the completions could not be judged.
-    #[arg(long, default_value_t = 0.05, conflicts_with = "reject", add = at_least(0.0).at_most(1.0))]
+    #[arg(long, default_value_t = 0.05, add = at_least(0.0).at_most(1.0))]
     pub max_unjudged: f64,
     /// Print the results as JSON instead of as a table.
     #[arg(long)]

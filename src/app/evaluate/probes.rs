@@ -8,7 +8,7 @@ use anyhow::Result;
 use tealight_datasets::Dataset;
 use tealight_eval::{Tally, store};
 
-use crate::learn::presample::{self, BaseCompletion, PromptSamples};
+use crate::learn::presample::{self, PromptSamples};
 use crate::learn::rollout::Encoded;
 use crate::nn::model::Decoder;
 use crate::nn::policy::{Sequence, by_row, token_logp};
@@ -82,7 +82,7 @@ pub(crate) fn stored(
     let presamples = presample::load(directory, &problems, &request)?;
     for (prompt, tally) in presamples.prompts.iter().zip(tallies) {
         if prompt.correct() > 0 {
-            tally.base_coverage = Some(-mean_gap(model, prompt, &prompt.samples, temperature)?);
+            tally.base_coverage = Some(-mean_gap(model, prompt, temperature)?);
         }
     }
     Ok(())
@@ -119,13 +119,8 @@ pub(crate) fn under_base(
 }
 
 /// Mean of `log a(y) - log model(y)` over the base's correct completions of a prompt, of which there must be one.
-pub(crate) fn mean_gap(
-    model: &Scorer<'_>,
-    prompt: &PromptSamples,
-    samples: &[BaseCompletion],
-    temperature: f64,
-) -> Result<f64> {
-    let right: Vec<_> = samples.iter().filter(|sample| sample.is_correct()).collect();
+fn mean_gap(model: &Scorer<'_>, prompt: &PromptSamples, temperature: f64) -> Result<f64> {
+    let right: Vec<_> = prompt.samples.iter().filter(|sample| sample.is_correct()).collect();
     let rows: Vec<Sequence> = right
         .iter()
         .map(|sample| Sequence { prompt: prompt.prompt.clone(), completion: sample.tokens.clone() })

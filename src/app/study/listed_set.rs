@@ -59,8 +59,8 @@ impl ListedSet {
         let dataset = &*set.dataset;
         let Some(list) = dataset.spellings else {
             bail!(
-                "the correct answers to {} cannot be listed; those of the generated tasks countdown, chain and walk can \
-                 (--task countdown), and those of every task that `tealight tasks` lists",
+                "the correct answers to {} cannot be listed; those of countdown can (--task countdown), and those of \
+                 every task that `tealight tasks` lists",
                 dataset.name
             );
         };

@@ -61,8 +61,7 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub data: DataOptions,
-    /// Generated task to train and test on (TASK/train, TASK/test): countdown, a task of `tealight tasks`, chain,
-    /// walk or sql. The last three need a base trained for them (recipes/walk-base.toml).
+    /// Generated task to train and test on (TASK/train, TASK/test): countdown or a task of `tealight tasks`.
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"], help_heading = "Data")]
     pub task: Option<String>,
     /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over
@@ -150,8 +149,7 @@ pub struct StudyOptions {
     pub held_out: HeldOutOptions,
     /// Compute the exact probability of every correct answer to the first PROBLEMS problems of the first held-out set,
     /// under the base and every checkpoint: shows which rare answers training loses, without sampling noise
-    /// (docs/how-to/ledger.md). For tasks whose answers can be listed: countdown, chain, walk and those of `tealight
-    /// tasks`.
+    /// (docs/how-to/ledger.md). For tasks whose answers can be listed: countdown and those of `tealight tasks`.
     #[arg(long, value_name = "PROBLEMS", add = LIMIT, help_heading = "Evaluation")]
     #[serde(default)]
     pub ledger: Option<usize>,

@@ -18,9 +18,10 @@ use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::setup::RunSetup;
 use crate::learn::objective::ImportanceCorrection;
-use crate::learn::train::rlvr::{ReportTo, wants_extra_check, wants_presamples};
+use crate::learn::train::rlvr::{wants_extra_check, wants_presamples};
 use crate::system::files::read_limited;
 use crate::system::process::Process;
+use crate::system::telemetry::ReportTo;
 
 /// Problems whose samples the time is measured by.
 const PROBLEMS: usize = 32;

@@ -19,9 +19,6 @@ use crate::formats::hub;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
 
-/// Generated tasks that no embedded model is trained on.
-pub const WITHOUT_MODEL: [&str; 3] = ["chain", "walk", "sql"];
-
 /// A study on several tasks that is done.
 pub struct FinishedTasks {
     /// The study of each task, in order.
@@ -61,11 +58,6 @@ impl StudyOptions {
         }
         let is_known = |name: &String| name == hub::EMBEDDED || task::find(name).is_some();
         if let Some(name) = self.tasks.iter().find(|name| !is_known(name)) {
-            if WITHOUT_MODEL.contains(&name.as_str()) {
-                bail!(
-                    "--tasks {name}: a base of its own is needed; study it alone, with --task {name}"
-                );
-            }
             bail!("--tasks {name}: {}", unknown(name));
         }
         if let [name] = self.tasks.as_slice() {
@@ -73,6 +65,14 @@ impl StudyOptions {
         }
         let mut studies: Vec<(String, Self)> = Vec::new();
         for name in &self.tasks {
+            let kind = task::find(name);
+            if kind.is_some_and(|kind| !kind.in_embedded_model)
+                && hub::is_embedded(&self.model.model)
+            {
+                bail!(
+                    "--tasks {name}: no embedded model is trained on it; name one that is, with --model"
+                );
+            }
             if self.model.model == hub::EMBEDDED && name != hub::EMBEDDED {
                 bail!(
                     "--tasks {name}: the model `{}` is trained on countdown only; use --model {}",
@@ -98,7 +98,7 @@ impl StudyOptions {
 /// The message about a name that no generated task has.
 pub fn unknown(name: &str) -> String {
     let known = task::TASKS.iter().map(|kind| kind.name);
-    if let Some(meant) = nearest(name, known.chain([hub::EMBEDDED]).chain(WITHOUT_MODEL)) {
+    if let Some(meant) = nearest(name, known.chain([hub::EMBEDDED])) {
         return format!("no such task; did you mean `{meant}`?");
     }
     match suite::instead_of(name) {

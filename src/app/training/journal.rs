@@ -8,19 +8,15 @@ use tealight_eval::report::HeldOut;
 
 use super::setup::{OnStep, RunSetup};
 use crate::learn::rollout::Encoded;
-use crate::learn::train::rlvr::{Health, Metrics, ReportTo, RlvrConfig, Step};
+use crate::learn::train::rlvr::{Health, Metrics, RlvrConfig, Step};
 use crate::nn::generate::Finish;
 use crate::system::telemetry::completions::{self, Logged};
-use crate::system::telemetry::reporter::Reporter;
-use crate::system::telemetry::tensorboard::EventFile;
-use crate::system::telemetry::{JsonLines, Progress};
+use crate::system::telemetry::{JsonLines, MetricsTarget, Progress};
 
 /// Where the metrics of a run go, and what they warn of.
 pub(crate) struct Journal<'a> {
     lines: JsonLines,
-    events: Option<EventFile>,
-    /// They follow `lines` until they are dropped.
-    _reporters: Vec<Reporter>,
+    targets: Vec<Box<dyn MetricsTarget>>,
     progress: Progress,
     health: Health,
     output: PathBuf,
@@ -38,23 +34,11 @@ impl<'a> Journal<'a> {
     ) -> Result<Self> {
         let settings = &config.settings;
         let lines = JsonLines::append(&setup.output.join("metrics.jsonl"))?;
-        let (mut events, mut reporters) = (None, Vec::new());
-        for report_to in &settings.report_to {
-            match report_to {
-                ReportTo::None => {}
-                ReportTo::Tensorboard if events.is_none() => {
-                    let folder = setup.output.join("tensorboard");
-                    events = Some(EventFile::create(&folder, step + 1)?);
-                }
-                ReportTo::Tensorboard => {}
-                ReportTo::Wandb => reporters.push(Reporter::start("wandb", setup.output)?),
-                ReportTo::Trackio => reporters.push(Reporter::start("trackio", setup.output)?),
-            }
-        }
+        let targets = settings.report_to.iter().map(|one| one.open(setup.output, step + 1));
+        let targets: Vec<Option<_>> = targets.collect::<Result<_>>()?;
         Ok(Self {
             lines,
-            events,
-            _reporters: reporters,
+            targets: targets.into_iter().flatten().collect(),
             progress: match setup.on_step.is_some() {
                 true => Progress::silent(setup.label, settings.max_steps.saturating_sub(step)),
                 false => Progress::new(setup.label, settings.max_steps.saturating_sub(step)),
@@ -77,13 +61,11 @@ impl<'a> Journal<'a> {
         let metrics = step.metrics;
         self.lines.write(metrics)?;
         let row = serde_json::to_value(metrics)?;
-        if let Some(events) = &mut self.events {
-            let fields = row.as_object().into_iter().flatten();
-            let numbers = fields.filter_map(|(name, value)| {
-                Some((format!("train/{name}"), value.as_f64().filter(|_| name != "step")?))
-            });
-            events.scalars(metrics.step, &numbers.collect::<Vec<_>>())?;
-        }
+        let fields = row.as_object().into_iter().flatten();
+        let numbers = fields.filter_map(|(name, value)| {
+            Some((format!("train/{name}"), value.as_f64().filter(|_| name != "step")?))
+        });
+        self.scalars(metrics.step, &numbers.collect::<Vec<_>>())?;
         if let Some(on_step) = self.on_step {
             on_step(&row)?;
         }
@@ -100,14 +82,16 @@ impl<'a> Journal<'a> {
 }
 
 impl Journal<'_> {
+    fn scalars(&mut self, step: usize, values: &[(String, f64)]) -> Result<()> {
+        self.targets.iter_mut().try_for_each(|target| target.scalars(step, values))
+    }
+
     /// Logs an evaluation on the way.
     pub(crate) fn held_out(&mut self, point: &HeldOut) -> Result<()> {
         let mut numbers: Vec<(String, f64)> =
             point.pass_at_k.iter().map(|(k, value)| (format!("eval/pass@{k}"), *value)).collect();
         numbers.push(("eval/distinct".into(), point.distinct));
-        if let Some(events) = &mut self.events {
-            events.scalars(point.step, &numbers)?;
-        }
+        self.scalars(point.step, &numbers)?;
         let scores: Vec<String> =
             numbers.iter().map(|(name, value)| format!("{} {value:.3}", &name[5..])).collect();
         self.progress.note(format!("held out, step {}: {}", point.step, scores.join(", ")));

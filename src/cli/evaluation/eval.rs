@@ -1,13 +1,11 @@
 //! `tealight eval` and `tealight grade`.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tealight_eval::number::counted;
 
 use crate::app::directory::Existing;
-use crate::app::evaluate::reject::{self, Rejection};
 use crate::app::evaluate::{self, EvalOptions, Judged};
 use crate::app::grade::{self, GradeOptions};
 use crate::cli::{config_merge, table};
@@ -52,21 +50,13 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     // The embedded models have Countdown as their task.
     options.is_default_dataset = given.contains("model") && !given.contains("dataset");
     let existing = Flags::existing(matches)?;
-    if !options.reject {
-        let judged = evaluate::run(&options, existing, process).inspect_err(|error| {
-            if let (true, Some(output)) = (error.is::<Interrupted>(), &options.output) {
-                let output = output.display();
-                tracing::info!("saved the samples in {output}; continue with the same command");
-            }
-        });
-        return show(judged?, options.json);
-    }
-    if process.ranks.size() > 1 {
-        bail!("--reject runs in one process: start it without mpirun or tealight launch");
-    }
-    let guard = reject::run(&options, existing, &process.stop)?;
-    print(if options.json { serde_json::to_string_pretty(&guard)? } else { rejection(&guard) })?;
-    Ok(())
+    let judged = evaluate::run(&options, existing, process).inspect_err(|error| {
+        if let (true, Some(output)) = (error.is::<Interrupted>(), &options.output) {
+            let output = output.display();
+            tracing::info!("saved the samples in {output}; continue with the same command");
+        }
+    });
+    show(judged?, options.json)
 }
 
 pub(in crate::cli) fn grade(matches: &ArgMatches, process: &Process) -> Result<()> {
@@ -89,22 +79,4 @@ fn show(Judged { results, doubt }: Judged, as_json: bool) -> Result<()> {
     };
     print(text)?;
     doubt.map_or(Ok(()), |doubt| Err(doubt.into()))
-}
-
-fn rejection(result: &Rejection) -> String {
-    let mut rows = vec![vec!["rejection".to_owned(), "value".to_owned()]];
-    let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
-    row("acceptance rate", format!("{:.4}", result.acceptance_rate));
-    row("correct answers kept", result.accepted.to_string());
-    row("answers drawn", result.num_samples.to_string());
-    row("distinct correct answers a problem", format!("{:.2}", result.distinct));
-    row("problems never correct", result.never_right.to_string());
-    match result.kl_pstar_guard {
-        Some(kl) => row(
-            &format!("KL(p* || g') on {}, nats", counted(result.kl_problems, "problem")),
-            format!("{:.4} ({:.4} to {:.4})", kl.value, kl.low, kl.high),
-        ),
-        None => row("KL(p* || g')", "needs --presamples of the base".into()),
-    }
-    table::plain(&rows)
 }

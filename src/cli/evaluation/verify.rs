@@ -47,8 +47,7 @@ pub(in crate::cli) struct VerifyOptions {
     /// formula or number (the default).
     #[arg(long)]
     mode: Option<String>,
-    /// Verifier in place of math: exact, regex:PATTERN, numeric, sql:FOLDER, program:COMMAND, python:FILE.py:FUNCTION,
-    /// countdown. Lines for sql name their database in "context".
+    /// Verifier in place of math, as `tealight eval --help` lists them. Lines for sql name their database in "context".
     #[arg(long)]
     verifier: Option<String>,
     /// Show the gold answer, the answer found, the rule that found it, and why they are equal or differ.

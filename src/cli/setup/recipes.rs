@@ -26,12 +26,11 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(in crate::cli) const RECIPES: [Recipe; 30] = [
-    recipe!("chain-base"),
-    recipe!("collapse-study"),
+pub(super) const RECIPES: [Recipe; 28] = [
     recipe!("countdown"),
     recipe!("countdown-base"),
     recipe!("countdown-study"),
+    recipe!("default-study"),
     recipe!("gsm8k-qwen2.5-0.5b"),
     recipe!("gsm8k-smollm2-360m"),
     recipe!("objectives-study"),
@@ -40,7 +39,6 @@ pub(in crate::cli) const RECIPES: [Recipe; 30] = [
     recipe!("sql"),
     recipe!("tasks-base"),
     recipe!("tasks-study"),
-    recipe!("walk-base"),
     recipe!("objectives/alpha-dpg"),
     recipe!("objectives/dapo"),
     recipe!("objectives/dph-f"),
@@ -147,6 +145,17 @@ mod tests {
             let (title, first) = (recipe.about(), recipe.text.lines().next().unwrap_or_default());
             assert!(first.starts_with("# ") && first.ends_with('.'), "{}: {first}", recipe.name);
             assert!((10..=66).contains(&title.chars().count()), "{}: {title}", recipe.name);
+        }
+    }
+
+    #[test]
+    fn the_recipe_of_the_embedded_model_trains_on_the_tasks_that_say_so() {
+        let settings: toml::Table =
+            find("tasks-base").expect("a recipe").text.parse().expect("TOML");
+        let datasets = settings["dataset"].as_str().expect("text");
+        for kind in tealight_datasets::task::TASKS {
+            let is_named = datasets.split(',').any(|one| one == format!("{}/sft", kind.name));
+            assert_eq!(is_named, kind.in_embedded_model, "{}", kind.name);
         }
     }
 

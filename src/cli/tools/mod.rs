@@ -1,6 +1,5 @@
 //! Commands about this machine and this program.
 
-pub(super) mod batch;
 pub(super) mod bench;
 pub(super) mod doctor;
 pub(super) mod launch;

@@ -42,7 +42,7 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
         writeln!(out)?;
     }
     if options.all {
-        writeln!(out, "{}\n", objective::KEYS)?;
+        writeln!(out, "{}\n", *objective::KEYS)?;
     } else {
         let count = objective::Objective::names().count();
         writeln!(

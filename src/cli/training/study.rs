@@ -10,7 +10,6 @@ use tealight_datasets::task;
 use super::foreign::refuse_foreign;
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions, TestMeasure, tasks};
-use crate::cli::setup::recipes::RECIPES;
 use crate::cli::{config_merge, table};
 use crate::formats::hub;
 use crate::system::process::Process;
@@ -22,14 +21,14 @@ const COUNTDOWN: (&str, &str) =
 
 /// The settings of the default study, some minutes on two cores, and of studies of generated tasks but Countdown. Any
 /// flag or `--config` overrides these.
-const COLLAPSE: (&str, &str) =
-    ("recipes/collapse-study.toml", include_str!("../../../recipes/collapse-study.toml"));
+const DEFAULT: (&str, &str) =
+    ("recipes/default-study.toml", include_str!("../../../recipes/default-study.toml"));
 
 /// The settings of studies of several tasks. Any flag or `--config` overrides these.
 const TASKS: (&str, &str) =
     ("recipes/tasks-study.toml", include_str!("../../../recipes/tasks-study.toml"));
 
-/// The options that say what is studied; without any of them it is [`COLLAPSE`].
+/// The options that say what is studied; without any of them it is [`DEFAULT`].
 const SUBJECT: [&str; 9] = [
     "model",
     "dataset",
@@ -42,13 +41,77 @@ const SUBJECT: [&str; 9] = [
     "tasks",
 ];
 
-/// The options of this command. Below files and flags lie [`TASKS`] for several tasks, [`COLLAPSE`] for one generated
-/// task, and [`COUNTDOWN`] for the embedded model of Countdown and other tasks.
+/// What a study is of. Each has its recipe below files and flags.
+enum Subject {
+    /// Nothing is named, or only the model `tasks`: [`DEFAULT`].
+    Default,
+    /// A task that `tealight tasks` lists: [`DEFAULT`] with that task.
+    ListedTask,
+    /// Several tasks: [`TASKS`].
+    Tasks,
+    /// Countdown, or other data for the embedded model of Countdown: [`COUNTDOWN`].
+    Countdown,
+    /// A model and data of the user's: no recipe.
+    Own,
+}
+
+impl Subject {
+    /// The subject of what files and flags give, where `set` has the options that are given.
+    fn new(given: &StudyOptions, set: &BTreeSet<String>) -> Result<Self> {
+        refuse_second_subject(given, set)?;
+        if !given.tasks.is_empty() {
+            return Ok(Self::Tasks);
+        }
+        let model = &given.model.model;
+        let mut named = SUBJECT.iter().filter(|id| set.contains(**id));
+        if named.all(|id| *id == "model" && model == hub::TASKS) {
+            return Ok(Self::Default);
+        }
+        let is_ours = model == hub::EMBEDDED;
+        match &given.task {
+            Some(task) if task::find(task).is_some() => Ok(Self::ListedTask),
+            Some(_) => Ok(Self::Countdown),
+            None if is_ours => Ok(Self::Countdown),
+            None if set.contains("dataset") => Ok(Self::Own),
+            None => bail!(
+                "--model {model}: name what it is trained on: --dataset, or a generated task with --task"
+            ),
+        }
+    }
+
+    /// The recipe below files and flags.
+    fn recipe(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Default | Self::ListedTask => Some(DEFAULT),
+            Self::Tasks => Some(TASKS),
+            Self::Countdown => Some(COUNTDOWN),
+            Self::Own => None,
+        }
+    }
+}
+
+/// Refuses a task beside other data. A file may name one and a flag the other; a study records the sets of its task
+/// beside it.
+fn refuse_second_subject(given: &StudyOptions, set: &BTreeSet<String>) -> Result<()> {
+    let Some(task) = &given.task else { return Ok(()) };
+    let (data, tests) = (&given.data.dataset, &given.sets.test_dataset);
+    let others = [
+        ("tasks", !given.tasks.is_empty()),
+        ("dataset", set.contains("dataset") && *data != format!("{task}/train")),
+        ("test-dataset", !tests.is_empty() && *tests != [format!("{task}/test")]),
+        ("test-suite", set.contains("test_suite")),
+    ];
+    if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
+        bail!("--task {task} and --{other}: name one of them");
+    }
+    Ok(())
+}
+
+/// The options of this command: those of the subject's recipe, of files and of flags.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     // A file may be a pipe, which can be read once.
     let files = config_merge::files(matches)?;
-    let resolved = |recipe| config_merge::resolve_with(matches, recipe, &files);
-    let given: StudyOptions = resolved(None)?;
+    let given: StudyOptions = config_merge::resolve_with(matches, None, &files)?;
     let flags = Flags::from_arg_matches(matches)?;
     if flags.resume {
         let folder = given.output.as_deref().unwrap_or(Path::new("study"));
@@ -58,55 +121,41 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         bail!("--plan-rate has no effect without --plan");
     }
     let set = config_merge::given::<StudyOptions>(matches, &files)?;
-    let mut subject = SUBJECT.iter().filter(|id| set.contains(**id));
-    let is_default = subject.all(|id| *id == "model" && given.model.model == hub::TASKS);
-    if let Some(task) = &given.task {
-        // A file may name one and a flag the other; a study records the sets of its task beside it.
-        let (data, tests) = (&given.data.dataset, &given.sets.test_dataset);
-        let others = [
-            ("tasks", !given.tasks.is_empty()),
-            ("dataset", set.contains("dataset") && *data != format!("{task}/train")),
-            ("test-dataset", !tests.is_empty() && *tests != [format!("{task}/test")]),
-            ("test-suite", set.contains("test_suite")),
-        ];
-        if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
-            bail!("--task {task} and --{other}: name one of them");
-        }
-    }
-    if !given.tasks.is_empty() {
-        let mut options = resolved(Some(TASKS))?;
-        match_k_to_n(&mut options, &set);
+    let subject = Subject::new(&given, &set)?;
+    let mut options: StudyOptions = config_merge::resolve_with(matches, subject.recipe(), &files)?;
+    match_k_to_n(&mut options, &set);
+    if matches!(subject, Subject::Tasks) {
         return Ok(options);
     }
-    let is_ours = given.model.model == hub::EMBEDDED;
-    if !is_default && !is_ours && given.task.is_none() && !set.contains("dataset") {
-        bail!(
-            "--model {}: name what it is trained on: --dataset, or a generated task with --task",
-            given.model.model
-        );
-    }
-    let is_known = given.task.as_deref().is_some_and(|task| task::find(task).is_some());
-    let is_generated = is_default || is_known;
-    let mut options = match (is_generated, &given.task) {
-        (true, _) => resolved(Some(COLLAPSE))?,
-        (false, None) if !is_ours => given.clone(),
-        (false, _) => resolved(Some(COUNTDOWN))?,
-    };
-    match_k_to_n(&mut options, &set);
     // The recipe's test set goes with the recipe's data.
     if set.contains("dataset") && !set.contains("test_dataset") {
         options.sets.test_dataset.clear();
     }
+    settle_held_out(&mut options, &given, &subject)?;
+    if let Some(task) = options.task.clone() {
+        check_model(&options, &task)?;
+        (options.data.dataset, options.sets.test_dataset) =
+            (format!("{task}/train"), vec![format!("{task}/test")]);
+    }
+    Ok(options)
+}
+
+/// The problems to choose checkpoints on, which go with the data, and the measure that needs them.
+fn settle_held_out(
+    options: &mut StudyOptions,
+    given: &StudyOptions,
+    subject: &Subject,
+) -> Result<()> {
     let held_out = &mut options.held_out;
+    let is_listed = matches!(subject, Subject::Default | Subject::ListedTask);
     if given.held_out.eval_dataset.is_none() {
-        if is_generated && held_out.eval_steps > 0 {
+        if is_listed && held_out.eval_steps > 0 {
             held_out.eval_dataset = options.task.as_ref().map(|task| format!("{task}/valid"));
-        } else if is_other_data(&given) || held_out.eval_steps == 0 {
-            // The recipe's problems to choose on go with the recipe's data.
+        } else if is_other_data(given) || held_out.eval_steps == 0 {
             (held_out.eval_dataset, held_out.eval_steps) = (None, given.held_out.eval_steps);
         }
     }
-    if options.held_out.eval_steps == 0 {
+    if held_out.eval_steps == 0 {
         if given.test_measure != TestMeasure::default() {
             bail!(
                 "--test-measure needs --eval-steps and --eval-dataset: checkpoints make the curves"
@@ -114,12 +163,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         }
         options.test_measure = TestMeasure::default();
     }
-    if let Some(task) = options.task.clone() {
-        check_model(&options, &task, is_generated)?;
-        (options.data.dataset, options.sets.test_dataset) =
-            (format!("{task}/train"), vec![format!("{task}/test")]);
-    }
-    Ok(options)
+    Ok(())
 }
 
 /// The recipe's k go with the recipe's -n: another -n has the k that follow from it, unless they are given too.
@@ -129,33 +173,24 @@ fn match_k_to_n(options: &mut StudyOptions, set: &BTreeSet<String>) {
     }
 }
 
-/// Refuses a task that the model is not trained on, as far as the model is an embedded one.
-fn check_model(options: &StudyOptions, task: &str, is_generated: bool) -> Result<()> {
-    let is_other = tasks::WITHOUT_MODEL.contains(&task);
-    let is_trained = match options.model.model.as_str() {
-        hub::EMBEDDED => task == hub::EMBEDDED,
-        hub::TASKS => !is_other,
-        _ => true,
-    };
-    if is_trained {
+/// Refuses a task that does not exist, or that an embedded model is not trained on.
+fn check_model(options: &StudyOptions, task: &str) -> Result<()> {
+    let model = &options.model.model;
+    if !hub::is_embedded(model) || task == hub::EMBEDDED {
         return Ok(());
     }
-    if is_generated {
+    let Some(kind) = task::find(task) else {
+        bail!("--task {task}: {}", tasks::unknown(task));
+    };
+    if !kind.in_embedded_model {
+        bail!("--task {task}: no embedded model is trained on it; name one that is, with --model");
+    }
+    if model == hub::EMBEDDED {
         bail!(
             "--task {task}: the model `countdown` is trained on Countdown only; use --model tasks"
         );
     }
-    if !is_other {
-        bail!("--task {task}: {}", tasks::unknown(task));
-    }
-    let recipe = format!("{task}-base");
-    if RECIPES.iter().all(|one| one.name != recipe) {
-        bail!("no embedded model is trained on {task}: name one that is, with --model");
-    }
-    bail!(
-        "no embedded model is trained on {task}: make a base (tealight sft --config recipe:{recipe} --output {recipe}) \
-         and name it, --model {recipe}/final"
-    );
+    Ok(())
 }
 
 /// The flags of this command.
@@ -178,7 +213,7 @@ pub(in crate::cli) struct Flags {
 
 /// The settings of the default study.
 pub(in crate::cli) fn recipe() -> toml::Table {
-    COLLAPSE.1.parse().expect("the recipe that comes with the program is TOML")
+    DEFAULT.1.parse().expect("the recipe that comes with the program is TOML")
 }
 
 /// Whether problems are others than those of [`COUNTDOWN`].

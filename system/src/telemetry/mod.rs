@@ -5,15 +5,16 @@ pub mod completions;
 mod log;
 #[cfg_attr(target_family = "wasm", path = "progress_absent.rs")]
 mod progress;
+mod report_to;
 pub mod reporter;
 pub mod tensorboard;
 mod terminal;
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Serialize;
 use tealight_datasets::output;
 
@@ -21,6 +22,7 @@ pub use log::{Terminal, be_quiet};
 #[cfg(not(target_family = "wasm"))]
 pub use progress::{Progress, Transfer};
 pub use progress::{count_tokens, phase};
+pub use report_to::{MetricsTarget, ReportTo};
 pub use terminal::{be_silent, escaped, out, print};
 
 /// A file of one JSON object a line, each on disk as soon as it is written.
@@ -42,35 +44,6 @@ impl JsonLines {
         let file = output::open(OpenOptions::new().append(true).create(true), path);
         let file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(Self { file, path: path.display().to_string() })
-    }
-
-    /// Continues a file that no other process may write meanwhile; also returns what it holds.
-    ///
-    /// # Errors
-    /// It cannot be written; another process is writing it.
-    pub fn continue_alone(path: &Path) -> Result<(Self, Vec<u8>)> {
-        let describe = || format!("{}: cannot be written", path.display());
-        if path.exists() && !path.is_file() {
-            bail!("{}: not a regular file; lines are appended to one", path.display());
-        }
-        let options = &mut OpenOptions::new();
-        let options = options.read(true).append(true).create(true);
-        let mut file = output::open(options, path).with_context(describe)?;
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            bail!(
-                "{}: another run is writing here; wait for it, or choose another --output",
-                path.display()
-            );
-        }
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).with_context(describe)?;
-        Ok((Self { file, path: path.display().to_string() }, text))
-    }
-
-    /// Takes away what stands behind the first `length` bytes.
-    pub fn cut(&mut self, length: usize) -> Result<()> {
-        let cut = self.file.set_len(length as u64);
-        cut.with_context(|| format!("{}: cannot be written", self.path))
     }
 
     /// Appends rows in one write.

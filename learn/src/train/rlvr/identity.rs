@@ -1,9 +1,10 @@
 //! Which settings the result of a run depends on: a run may go on with others, but not with these.
 
 use super::config::RlvrConfig;
-use super::settings::{LogKl, ReportTo};
+use super::settings::LogKl;
 use crate::train::Scheduler;
 use crate::train::sft::SftConfig;
+use tealight_system::telemetry::ReportTo;
 
 impl RlvrConfig {
     /// These settings with what the result does not depend on left at nothing: how long to go on, what to save and to

@@ -15,6 +15,7 @@ use tealight_nn::generate::{Filters, SamplingParams};
 use tealight_nn::tokenizer::Tokenizer;
 use tealight_system::choices::choice;
 use tealight_system::one_or_many::{self, OneOrMany};
+use tealight_system::telemetry::ReportTo;
 
 /// Maximum new tokens of a completion where nobody says and the context leaves more.
 pub const LENGTH: usize = 512;
@@ -164,20 +165,6 @@ pub struct Settings {
 
 fn tensorboard() -> Vec<ReportTo> {
     vec![ReportTo::Tensorboard]
-}
-
-/// Where metrics go besides `metrics.jsonl`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReportTo {
-    /// Event files in `tensorboard/`, which trackio imports too.
-    Tensorboard,
-    /// Weights & Biases, by its Python package; `WANDB_MODE=offline` keeps the run on this machine.
-    Wandb,
-    /// Trackio, by its Python package.
-    Trackio,
-    /// No further format.
-    None,
 }
 
 /// The coefficient that a target validity sets.

@@ -30,6 +30,11 @@ const REHEARSALS: [(&str, &str); 3] = [
     ("importance", "sampler=policy estimator=score"),
 ];
 
+/// The names of the members.
+pub(super) fn names() -> Vec<&'static str> {
+    MEMBERS.iter().map(|one| one.0).collect()
+}
+
 impl Keys {
     /// Replaces `member`, `weight` and `rehearsal` by the keys that they stand for; a key that the user gave keeps its
     /// value. A weight or rehearsal that the member does not have stays, to be refused as a key without effect.
@@ -37,8 +42,7 @@ impl Keys {
         let Some(name) = self.take("member") else { return Ok(()) };
         let name = name.replace('_', "-");
         let Some((_, weight, keys, is_rehearsed)) = MEMBERS.iter().find(|one| one.0 == name) else {
-            let names: Vec<&str> = MEMBERS.iter().map(|one| one.0).collect();
-            bail!("`member`: `{name}` is not known; choose one of {}", names.join(", "));
+            bail!("`member`: `{name}` is not known; choose one of {}", names().join(", "));
         };
         self.add(keys);
         if let Some((key, default)) = weight
