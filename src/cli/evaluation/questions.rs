@@ -43,7 +43,7 @@ struct Id {
 
 impl Questions {
     /// Those of a file; none where no results say what its problems are.
-    pub(super) fn beside(file: &Path) -> Self {
+    pub(super) fn of_file(file: &Path) -> Self {
         let folders = file.ancestors().skip(1).take(DEPTH);
         folders.filter_map(|folder| Self::read(folder, file)).next().unwrap_or_default()
     }

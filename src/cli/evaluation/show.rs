@@ -89,7 +89,7 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
         }
         let wanted = rows.iter().filter(|row| options.wants(row));
         let mut here: Vec<_> = wanted.take(options.limit - shown).cloned().collect();
-        let questions = Questions::beside(&file);
+        let questions = Questions::of_file(&file);
         for row in &mut here {
             questions.complete(row);
             match options.json {

@@ -189,8 +189,8 @@ impl Pass {
         Some(order)
     }
 
-    /// The gradients of queries, keys and values from that of what attention gathered, where no cache was used. Those of
-    /// rounded keys and values are taken for those of the keys and values.
+    /// The gradients of queries, keys and values from that of what attention gathered, where no cache was used. Where
+    /// keys and values are rounded, gradients pass the rounding as they are.
     pub(super) fn attend_backward(
         &self,
         window: Option<usize>,
