@@ -54,12 +54,12 @@ impl Questions {
         let recorded: Recorded = serde_json::from_slice(&bytes).ok()?;
         // Every model has its samples of a set in a file of this name; those at temperature 0 have one of their own.
         let name = file.file_name()?.to_str()?.replace(".greedy.jsonl", ".jsonl");
-        let named = recorded.sets.into_iter().filter_map(|set| {
+        let mut named = recorded.sets.into_iter().filter_map(|set| {
             let counts = set.of_evaluation.or(set.base)?;
             let samples = Path::new(counts.samples.as_ref()?).file_name()?.to_str()?;
             (samples == name).then_some((counts.problems, set.questions))
         });
-        let (ids, questions) = named.last()?;
+        let (ids, questions) = named.next()?;
         Some(Self(ids.into_iter().map(|id| id.problem).zip(questions).collect()))
     }
 
