@@ -12,8 +12,8 @@ use super::{InstructionSet, Matrix, Part, Right, SERIAL, kernel};
 /// Places along k whose products are added up from zero; the sums of such stretches are added in their order. A panel's
 /// stretch stays in the first-level cache.
 pub(super) const STRETCH: usize = 256;
-/// Most row panels that go through a stretch of a panel of columns together: their stretches of the left operand stay in
-/// the second-level cache.
+/// Most row panels that go through a stretch of a panel of columns together: their stretches of the left operand stay
+/// in the second-level cache.
 const TOGETHER: usize = 64;
 /// Rows for each thread from which rows are shared out, not columns.
 const TALL: usize = 256;

@@ -169,8 +169,8 @@ fn several_products_of_one_matrix_are_those_of_each_alone() {
     }
 }
 
-/// So many rows that threads share rows, not columns: several stretches along k and groups of columns, and a left operand
-/// in both layouts.
+/// So many rows that threads share rows, not columns: several stretches along k and groups of columns, and a left
+/// operand in both layouts.
 #[test]
 fn products_of_many_rows_are_the_same_bits_on_one_thread_and_on_two() {
     let (m, k, n) = (517, 1728, 700);

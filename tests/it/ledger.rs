@@ -193,7 +193,10 @@ fn unlistable_ledger_sets_are_refused_before_training() {
     };
     let error = refused(&file, &[]);
     assert!(error.contains("cannot be listed") && error.contains("those of countdown"), "{error}");
-    let error = refused(&folder.write("colouring.jsonl", UNLISTABLE), &["--model", "tasks"]);
+    let error = refused(
+        &folder.write("colouring.jsonl", UNLISTABLE),
+        &["--model", "tasks", "--dataset", "colouring/train"],
+    );
     assert!(error.contains("too many"), "{error}");
     let error = refused("countdown/test", &["--max-completion-length", "6"]);
     assert!(error.contains("--max-completion-length is 6"), "{error}");
