@@ -9,10 +9,10 @@ const LARGE: usize = 128 << 10;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const RETURNED: usize = 4 << 20;
 
-/// Has glibc give back the memory of each very large value, as long as the process lives. By itself glibc takes the size
-/// of the largest value that was freed, up to 32 MiB, for its limit. Smaller ones then share a heap, whose holes between
-/// values that stay are memory that no plan counts: .64 of 5.21 GB after four steps of SmolLM2-135M in bfloat16. A
-/// limit of 128 KiB saves .1 GB more, and takes a twentieth of a rollout's time for fresh pages.
+/// Has glibc give back the memory of each very large value, as long as the process lives. By itself glibc takes the
+/// size of the largest value that was freed, up to 32 MiB, for its limit. Smaller ones then share a heap, whose holes
+/// between values that stay are memory that no plan counts: .64 of 5.21 GB after four steps of SmolLM2-135M in
+/// bfloat16. A limit of 128 KiB saves .1 GB more, and takes a twentieth of a rollout's time for fresh pages.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "settings of the C library")]
 pub fn return_large_values() {
