@@ -86,6 +86,23 @@ fn the_plan_counts_rollouts_in_8_bits_beside_the_gradients() {
 }
 
 #[test]
+fn the_plan_counts_keys_and_values_of_bfloat16_where_they_are_rounded() {
+    let cache = |more: &[&str]| megabytes(&dry_run(more), "rollout: keys");
+    let single = cache(&[]);
+    let halves =
+        [["--dtype", "bfloat16"], ["--rollout-dtype", "bfloat16"]].map(|more| cache(&more));
+    // Logits stay float32.
+    assert!(
+        halves[0] == halves[1] && (0.5..0.99).contains(&(halves[0] / single)),
+        "{halves:?} {single}"
+    );
+    // The base in 8 bits has no matrix of bfloat16.
+    let int8 = ["--base-dtype", "int8", "--use-peft"];
+    assert_eq!(cache(&[&int8[..], &["--dtype", "bfloat16"]].concat()), cache(&int8));
+    assert_eq!(cache(&int8), single);
+}
+
+#[test]
 fn the_plan_counts_the_base_where_it_is_held_and_a_study_shows_it() {
     let base = planned("grpo", "estimate", "weights of the base");
     assert!(base.0 > 0.0 && base.1.contains("only the log reads the base"), "{}", base.1);

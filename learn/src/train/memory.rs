@@ -43,7 +43,7 @@ pub struct Sizes {
 /// The processor of a run: its memory depends on it.
 #[derive(Debug, Clone)]
 pub enum Hardware {
-    /// The CPU, with weight matrices of this type; the rest is in f32.
+    /// The CPU, with weight matrices, keys and values of this type; the rest is in f32.
     Cpu(DType),
     /// A GPU, with weights and activations of this type.
     Gpu(DType, Device),
@@ -110,7 +110,8 @@ impl MemoryPlan {
             let is_int8 = sizes.is_int8 && int8::fits(shape);
             if is_int8 { count / int8::BLOCK * int8::BLOCK_BYTES } else { width * count }
         };
-        let packed = packed_on_cpu(a, &sizes, is_half);
+        let samples_in_half = is_half || sizes.rollout_dtype == Some(RolloutDtype::Bfloat16);
+        let packed = packed_on_cpu(a, &sizes, samples_in_half);
         let gradients = 4 * trained;
         // Packed weights that are trained take the memory of their gradients in turn, and both outlast the step; those
         // of 8 bits are freed after the rollout.
@@ -134,7 +135,7 @@ impl MemoryPlan {
             optimizer: 8 * trained,
             activations: 4 * activations(a, sizes),
             packed,
-            cache: (cached(a, &sizes, is_half) + 8 * columns) as u64,
+            cache: (cached(a, &sizes, samples_in_half) + 8 * columns) as u64,
             idle_gradients,
             gradients,
             logits: (4 * (blocks * in_block + sizes.compared * (a.hidden_size + 1))) as u64,
@@ -220,7 +221,6 @@ fn packed_on_cpu(a: &Architecture, sizes: &Sizes, is_half: bool) -> u64 {
     }
     // Packed weights that are trained have the size of their gradients; bfloat16 is packed as f32 where no instruction
     // multiplies it.
-    let is_half = is_half || sizes.rollout_dtype == Some(RolloutDtype::Bfloat16);
     let is_packed_in_half = is_half && sizes.trained.is_some() && multiplies_bfloat16();
     let width = if is_packed_in_half { 2 } else { 4 };
     let lookup = if a.tied_embeddings { 0 } else { (a.vocab_size * a.hidden_size) as u64 };
@@ -268,11 +268,12 @@ fn activations(a: &Architecture, sizes: Sizes) -> u64 {
     (sizes.micro_batch * (saved_tensors + scratch)) as u64
 }
 
-/// Bytes of the key-value cache of a rollout: in bfloat16 its keys and values are too.
+/// Bytes of the key-value cache of a rollout, whose keys and values are rounded where products with the matrices are:
+/// not where the base is of 8 bits.
 fn cached(a: &Architecture, sizes: &Sizes, is_half: bool) -> usize {
     let Sizes { longest, completion, .. } = *sizes;
-    let is_half = is_half || sizes.rollout_dtype == Some(RolloutDtype::Bfloat16);
-    let width = if is_half { 2 } else { 4 };
+    let is_int8 = sizes.is_int8 && int8::fits(&[a.vocab_size, a.hidden_size]);
+    let width = if is_half && !is_int8 { 2 } else { 4 };
     let token = 2 * width * a.num_kv_heads * a.head_dim;
     let state = 4 * a.delta.map_or(0, |d| d.state().iter().sum());
     let of_row = |layer: &LayerKind| match layer {
