@@ -17,13 +17,13 @@ pub(super) struct Questions(BTreeMap<String, Question>);
 
 /// What is read of the results of an evaluation, or of a study, whose sets are its `datasets`.
 #[derive(Deserialize)]
-struct Recorded {
+struct ResultsFile {
     #[serde(alias = "datasets")]
-    sets: Vec<RecordedSet>,
+    sets: Vec<SetQuestions>,
 }
 
 #[derive(Deserialize)]
-struct RecordedSet {
+struct SetQuestions {
     questions: Vec<Question>,
     #[serde(flatten)]
     of_evaluation: Option<Counts>,
@@ -51,10 +51,10 @@ impl Questions {
     fn read(folder: &Path, file: &Path) -> Option<Self> {
         let path = folder.join("results.json");
         let bytes = regular::read_own(folder, &path, MAX_RESULTS).ok()?;
-        let recorded: Recorded = serde_json::from_slice(&bytes).ok()?;
+        let results: ResultsFile = serde_json::from_slice(&bytes).ok()?;
         // Every model has its samples of a set in a file of this name; those at temperature 0 have one of their own.
         let name = file.file_name()?.to_str()?.replace(".greedy.jsonl", ".jsonl");
-        let mut named = recorded.sets.into_iter().filter_map(|set| {
+        let mut named = results.sets.into_iter().filter_map(|set| {
             let counts = set.of_evaluation.or(set.base)?;
             let samples = Path::new(counts.samples.as_ref()?).file_name()?.to_str()?;
             (samples == name).then_some((counts.problems, set.questions))

@@ -83,8 +83,10 @@ fn study_of(directory: &Path) -> Option<&Path> {
     let is_sampled = entries.any(|entry| {
         entry.file_name().to_str().is_some_and(|name| name.starts_with(STUDY_SAMPLES))
     });
-    let is_alone = is_there("results.json") || is_there("metrics.jsonl");
-    directory.parent().filter(|study| is_sampled && !is_alone && study.join("config.toml").exists())
+    let has_own_report = is_there("results.json") || is_there("metrics.jsonl");
+    directory
+        .parent()
+        .filter(|study| is_sampled && !has_own_report && study.join("config.toml").exists())
 }
 
 /// Writes the report of a study, an evaluation or a training run again, by what its folder holds.

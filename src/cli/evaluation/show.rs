@@ -89,7 +89,12 @@ pub(in crate::cli) fn run(options: &ShowOptions) -> Result<()> {
         }
         let wanted = rows.iter().filter(|row| options.wants(row));
         let mut here: Vec<_> = wanted.take(options.limit - shown).cloned().collect();
-        let questions = Questions::of_file(&file);
+        let lacks_question =
+            |row: &Map<_, _>| !row.contains_key("prompt") || !row.contains_key("gold");
+        let questions = match here.iter().any(lacks_question) {
+            true => Questions::of_file(&file),
+            false => Questions::default(),
+        };
         for row in &mut here {
             questions.complete(row);
             match options.json {
@@ -211,9 +216,9 @@ fn readable(row: &Map<String, Value>) -> String {
         lines.push(format!("  {}", indented(text("prompt"))));
     }
     lines.push(format!("  -> {}", indented(text("completion"))));
-    // The gold answer of a generated task is the prompt itself.
+    // The gold answer of a generated task is the prompt itself, without its colon.
     let gold = text("gold");
-    if !gold.is_empty() && !text("prompt").trim_start().starts_with(&gold) {
+    if !gold.is_empty() && text("prompt").trim().trim_end_matches(':') != gold {
         lines.push(format!("  gold answer: {}", indented(gold)));
     }
     lines.push(String::new());
