@@ -75,7 +75,7 @@ impl Problem {
 pub enum Database {
     /// A file in the verifier's folder.
     File(String),
-    /// The statements that make it, of a problem that a program builds.
+    /// The statements that make it: in tests and fuzzing.
     Script(String),
 }
 

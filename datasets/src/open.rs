@@ -129,8 +129,8 @@ mod tests {
             assert_eq!(dataset.has_answer_texts, expected, "{answer}");
         }
         let columns = Columns { answer: None, ..columns };
-        for (name, expected) in [("countdown", false), ("colouring", false)] {
-            assert_eq!(open(name, &columns, Some(1)).unwrap().has_answer_texts, expected, "{name}");
+        for name in ["countdown", "colouring"] {
+            assert!(!open(name, &columns, Some(1)).unwrap().has_answer_texts, "{name}");
         }
     }
 }

@@ -106,11 +106,13 @@ pub fn instead_of(name: &str) -> Option<String> {
 
 /// The dataset to give instead of one that does not exist.
 pub(crate) fn instead(spec: &str) -> String {
-    if let Some(fix) = instead_of(spec) {
+    let (name, _) = spec.split_once('/').unwrap_or((spec, ""));
+    if let Some(fix) = instead_of(name) {
         return fix;
     }
-    let (name, _) = spec.split_once('/').unwrap_or((spec, ""));
-    match nearest(name, crate::SOURCES.iter().map(|source| source.name).chain(names())) {
+    let known = crate::SOURCES.iter().map(|source| source.name).chain(names());
+    // What has an extension was meant as a file.
+    match nearest(name, known.filter(|_| Path::new(spec).extension().is_none())) {
         Some(meant) => format!("Did you mean `{meant}`?"),
         None => {
             "Give the path of a .jsonl, .json, .csv or .parquet file, or a dataset on the Hub, OWNER/NAME:SPLIT".into()
@@ -158,6 +160,19 @@ mod tests {
                     crate::open(&set.dataset, &set.columns(), Some(3)).expect(&set.dataset);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_missing_dataset_gets_the_advice_that_fits_it() {
+        for (spec, advice) in [
+            ("colouring/tests", "Did you mean `colouring`?"),
+            ("countdwn/test", "Did you mean `countdown`?"),
+            ("gsm8k/test", "`gsm8k` is a suite"),
+            ("countdown.jsonl", "Give the path"),
+            ("order.json", "Give the path"),
+        ] {
+            assert!(instead(spec).contains(advice), "{spec}: {}", instead(spec));
         }
     }
 

@@ -5,8 +5,8 @@
 //! forbidden is wrong, with the reason; one that is too costly is not judged. The class of a right query is its
 //! normal form (see [`canonical`]); its features are its clauses, joins, subqueries, aggregates and set operations.
 //!
-//! The problem's [`Database`] is the database: the name of a file in the verifier's folder, or the script
-//! that builds it.
+//! The problem's [`Database`] is the database: the name of a file in the verifier's folder or, in tests and fuzzing,
+//! the script that builds it.
 
 mod allowed;
 mod budget;
