@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use tealight_datasets::similar::nearest;
 use tealight_datasets::{suite, task};
 use tealight_eval::curve::tasks::{
@@ -65,21 +65,7 @@ impl StudyOptions {
         }
         let mut studies: Vec<(String, Self)> = Vec::new();
         for name in &self.tasks {
-            let kind = task::find(name);
-            if kind.is_some_and(|kind| !kind.in_embedded_model)
-                && hub::is_embedded(&self.model.model)
-            {
-                bail!(
-                    "--tasks {name}: no embedded model is trained on it; name one that is, with --model"
-                );
-            }
-            if self.model.model == hub::EMBEDDED && name != hub::EMBEDDED {
-                bail!(
-                    "--tasks {name}: the model `{}` is trained on countdown only; use --model {}",
-                    hub::EMBEDDED,
-                    hub::TASKS
-                );
-            }
+            check_model(&self.model.model, name).with_context(|| format!("--tasks {name}"))?;
             if studies.iter().any(|(other, _)| other == name) {
                 bail!("--tasks names {name} twice");
             }
@@ -95,8 +81,30 @@ impl StudyOptions {
     }
 }
 
+/// Refuses a task that does not exist, or that the model is not trained on, as far as the model is an embedded one.
+///
+/// # Errors
+/// Such a task.
+pub fn check_model(model: &str, task: &str) -> Result<()> {
+    if !hub::is_embedded(model) || task == hub::EMBEDDED {
+        return Ok(());
+    }
+    match task::find(task) {
+        None => bail!("{}", unknown(task)),
+        Some(kind) if !kind.in_embedded_model => {
+            bail!("no embedded model is trained on it; name one that is, with --model")
+        }
+        Some(_) if model == hub::EMBEDDED => bail!(
+            "the model `{}` is trained on countdown only; use --model {}",
+            hub::EMBEDDED,
+            hub::TASKS
+        ),
+        Some(_) => Ok(()),
+    }
+}
+
 /// The message about a name that no generated task has.
-pub fn unknown(name: &str) -> String {
+fn unknown(name: &str) -> String {
     let known = task::TASKS.iter().map(|kind| kind.name);
     if let Some(meant) = nearest(name, known.chain([hub::EMBEDDED])) {
         return format!("no such task; did you mean `{meant}`?");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use tealight_datasets::task;
 
@@ -133,7 +133,8 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     }
     settle_held_out(&mut options, &given, &subject)?;
     if let Some(task) = options.task.clone() {
-        check_model(&options, &task)?;
+        tasks::check_model(&options.model.model, &task)
+            .with_context(|| format!("--task {task}"))?;
         (options.data.dataset, options.sets.test_dataset) =
             (format!("{task}/train"), vec![format!("{task}/test")]);
     }
@@ -171,26 +172,6 @@ fn match_k_to_n(options: &mut StudyOptions, set: &BTreeSet<String>) {
     if set.contains("n") && !set.contains("k") {
         options.k.clear();
     }
-}
-
-/// Refuses a task that does not exist, or that an embedded model is not trained on.
-fn check_model(options: &StudyOptions, task: &str) -> Result<()> {
-    let model = &options.model.model;
-    if !hub::is_embedded(model) || task == hub::EMBEDDED {
-        return Ok(());
-    }
-    let Some(kind) = task::find(task) else {
-        bail!("--task {task}: {}", tasks::unknown(task));
-    };
-    if !kind.in_embedded_model {
-        bail!("--task {task}: no embedded model is trained on it; name one that is, with --model");
-    }
-    if model == hub::EMBEDDED {
-        bail!(
-            "--task {task}: the model `countdown` is trained on Countdown only; use --model tasks"
-        );
-    }
-    Ok(())
 }
 
 /// The flags of this command.
