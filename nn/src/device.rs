@@ -57,8 +57,8 @@ pub enum BaseDtype {
 /// The type that a model is computed in, and the type that its weights are stored as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Precision {
-    /// Type of weights and matrix products: float32, bfloat16, or auto: bfloat16 on CUDA, float32 elsewhere. In
-    /// bfloat16 weights are rounded as they are loaded; trained weights are float32 from then on.
+    /// Type of weights, matrix products, keys and values: float32, bfloat16, or auto: bfloat16 on CUDA, float32
+    /// elsewhere. In bfloat16 weights are rounded as they are loaded; trained weights are float32 from then on.
     #[arg(long, value_enum, default_value_t = Dtype::Auto, alias = "torch-dtype", help_heading = "Model")]
     #[serde(default)]
     pub dtype: Dtype,

@@ -368,11 +368,10 @@ pub(crate) enum AnyBackend {
 }
 
 impl AnyBackend {
-    /// From now on keys and values are rounded to bfloat16 where that is said, on the CPU: on a GPU they are of the
-    /// model's type.
-    pub(crate) fn round_keys(&mut self, rounds: bool) {
+    /// Has keys and values rounded to bfloat16, on the CPU: on a GPU they are of the model's type.
+    pub(crate) fn round_keys(&mut self) {
         if let Self::Cpu(cpu) = self {
-            cpu.rounds_keys |= rounds;
+            cpu.rounds_keys = true;
         }
     }
 }

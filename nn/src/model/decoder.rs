@@ -39,7 +39,10 @@ impl Decoder {
         let embedding = weight("model.embed_tokens.weight")?;
         let norm = weight("model.norm.weight")?;
         let mut backend = kind.open(architecture, &norm.values)?;
-        backend.round_keys(embedding.values.dtype() == DType::BF16);
+        // Where the base is of 8 bits the lookup is too, and no product is of bfloat16.
+        if embedding.values.dtype() == DType::BF16 {
+            backend.round_keys();
+        }
         let layers = (0..architecture.num_layers)
             .map(|index| {
                 Layer::new(architecture, index, |name| {
@@ -101,7 +104,9 @@ impl Decoder {
     }
 
     fn pack(mut self, dtype: Option<RolloutDtype>, is_alone: bool) -> Result<Self> {
-        self.backend.round_keys(dtype == Some(RolloutDtype::Bfloat16));
+        if dtype == Some(RolloutDtype::Bfloat16) {
+            self.backend.round_keys();
+        }
         on_backend!(&self.backend, backend => {
             for linear in self.layers.iter_mut().flat_map(Layer::linears_mut) {
                 *linear = linear.prepacked(backend, dtype)?;

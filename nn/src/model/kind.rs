@@ -12,7 +12,7 @@ use crate::device::is_by_cpu;
 /// The backend of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackendKind {
-    /// Our operations on the CPU, in f32; products of matrices in f32 or bf16.
+    /// Our operations on the CPU, in f32; products of matrices, keys and values in f32 or bf16.
     Cpu,
     /// Our kernels on a GPU, in f32 or bf16. On `Device::Cpu` they run as C, in tests.
     Gpu,

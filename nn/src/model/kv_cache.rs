@@ -305,6 +305,7 @@ fn copy(
     (my_parts, mine, to): (&mut [Vec<f32>; 2], &KeyLayout, usize),
     slots: Range<usize>,
 ) {
+    debug_assert_eq!(theirs.is_half, mine.is_half, "caches of one decoder");
     // Whole blocks are copied: what is held begins with one.
     let words = theirs.blocks(slots);
     for (others, heads) in theirs_parts.iter().zip(my_parts) {

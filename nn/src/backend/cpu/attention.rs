@@ -1,9 +1,8 @@
 //! Causal attention of single queries, with grouped key-value heads, and its gradient.
 //!
 //! Keys are kept in blocks of [`LANES`] slots, `[slots / LANES, D, LANES]` for each key-value head, and values as they
-//! are, `[slots, D]`: both are then read once from beginning to end, for several query heads together. Where they are
-//! of bfloat16, a block is widened at a time. Nothing of size queries x keys is kept; the backward pass computes the
-//! weights again.
+//! are, `[slots, D]`: both are then read once from beginning to end, for several query heads together. Nothing of size
+//! queries x keys is kept; the backward pass computes the weights again.
 
 use std::ops::Range;
 
@@ -29,11 +28,14 @@ impl KeyLayout {
         weights: &mut Vec<f32>,
         out: &mut [f32],
     ) {
-        let Self { dim, scale, is_half, .. } = *self;
-        let seen = Keys { seen, dim, scale, is_half };
+        let Self { dim, scale, .. } = *self;
+        let seen = Keys { seen, dim, scale };
         for (q, out) in q.chunks(TOGETHER * dim).zip(out.chunks_mut(TOGETHER * dim)) {
             let (keys, weights) = (&seen, &mut *weights);
-            arch().dispatch(Attend { keys, q, parts, weights, out });
+            match self.is_half {
+                true => arch().dispatch(Attend::<true> { keys, q, parts, weights, out }),
+                false => arch().dispatch(Attend::<false> { keys, q, parts, weights, out }),
+            }
         }
     }
 
@@ -53,9 +55,7 @@ impl KeyLayout {
         let mut scratch = [Vec::new(), Vec::new()];
         for token in 0..tokens {
             let until = past + token + 1;
-            let seen = until.saturating_sub(window)..until;
-            // The keys and values that come here are rounded already.
-            let seen = Keys { seen, dim, scale, is_half: false };
+            let seen = Keys { seen: until.saturating_sub(window)..until, dim, scale };
             let range = token * wide..(token + 1) * wide;
             let chunk = TOGETHER * dim;
             let parts = q[range.clone()].chunks(chunk).zip(grad[range.clone()].chunks(chunk));
@@ -73,8 +73,6 @@ pub(super) struct Keys {
     pub(super) seen: Range<usize>,
     pub(super) dim: usize,
     pub(super) scale: f32,
-    /// Whether they, and the values, are of bfloat16.
-    pub(super) is_half: bool,
 }
 
 impl Keys {
@@ -106,8 +104,9 @@ impl Keys {
     }
 }
 
-/// Sets `out` `[H, D]` to what the queries `[H, D]` of one head of keys gather.
-struct Attend<'a> {
+/// Sets `out` `[H, D]` to what the queries `[H, D]` of one head of keys gather; where `HALF`, keys and values are of
+/// bfloat16.
+struct Attend<'a, const HALF: bool> {
     keys: &'a Keys,
     q: &'a [f32],
     parts: &'a [KeyValueSlots<'a>],
@@ -115,29 +114,29 @@ struct Attend<'a> {
     out: &'a mut [f32],
 }
 
-impl Attend<'_> {
+impl<const HALF: bool> Attend<'_, HALF> {
     #[inline(always)]
-    fn of_heads<S: Simd, const H: usize, const HALF: bool>(self, simd: S) {
+    fn of_heads<S: Simd, const H: usize>(self, simd: S) {
         let Self { keys, q, parts, weights, out } = self;
         // out = softmax(scale q K^T) V. The scores of all parts come first: exponentials need their maximum.
         keys.clear::<H>(weights);
         let blocks = keys.blocks();
         for part in parts {
-            let Some((slots, words)) = part.overlap(&blocks, keys) else { continue };
+            let Some((slots, words)) = part.overlap::<HALF>(&blocks, keys.dim) else { continue };
             let in_blocks = (&part.keys[words], slots.start);
             products::<S, H, HALF>(simd, keys, q, in_blocks, weights);
         }
         softmax(keys, weights);
         out.fill(0.0);
         for part in parts {
-            let Some((slots, words)) = part.overlap(&keys.seen, keys) else { continue };
+            let Some((slots, words)) = part.overlap::<HALF>(&keys.seen, keys.dim) else { continue };
             combine::<S, H, HALF>(simd, keys, weights, (&part.values[words], slots), out);
         }
     }
 }
 
 /// Adds the gradients of queries `[H, D]`, of the keys that they see and of those keys' values, for the gradient `grad`
-/// `[H, D]` of what they gather.
+/// `[H, D]` of what they gather. Keys and values are f32, rounded before where the layout rounds.
 struct AttendGrads<'a> {
     keys: &'a Keys,
     q: &'a [f32],
@@ -154,7 +153,7 @@ struct AttendGrads<'a> {
 impl AttendGrads<'_> {
     /// With p the weights and dp = grad . v: ds = p (dp - sum p dp) times the scale.
     #[inline(always)]
-    fn of_heads<S: Simd, const H: usize, const HALF: bool>(self, simd: S) {
+    fn of_heads<S: Simd, const H: usize>(self, simd: S) {
         let Self {
             keys,
             q,
@@ -167,11 +166,11 @@ impl AttendGrads<'_> {
         // p is computed again from q and k: keeping it would take queries x keys of memory.
         let [of_keys, of_values] = blocks.each_ref().map(|blocks| keys.within_blocks(blocks));
         keys.clear::<H>(weights);
-        products::<S, H, HALF>(simd, keys, q, of_keys, weights);
+        products::<S, H, false>(simd, keys, q, of_keys, weights);
         softmax(keys, weights);
         keys.clear::<H>(score_grads);
         // dp = grad . v has the access pattern of q . k, so that values are in blocks here too.
-        products::<S, H, HALF>(simd, keys, grad, of_values, score_grads);
+        products::<S, H, false>(simd, keys, grad, of_values, score_grads);
         let (within, width) = (keys.within(), keys.blocks().len());
         for (score_grads, weights) in
             score_grads.chunks_exact_mut(width).zip(weights.chunks_exact(width))
@@ -186,35 +185,32 @@ impl AttendGrads<'_> {
         }
         let k = &k[keys.seen.start * keys.dim..keys.seen.end * keys.dim];
         // dq = ds k, dk = ds^T q, dv = p^T grad; the last two add up over query heads, which share the key-value head.
-        combine::<S, H, HALF>(simd, keys, score_grads, (k, keys.seen.clone()), dq);
+        combine::<S, H, false>(simd, keys, score_grads, (k, keys.seen.clone()), dq);
         spread::<S, H>(simd, keys, score_grads, q, dk);
         spread::<S, H>(simd, keys, weights, grad, dv);
     }
 }
 
-/// Runs what is written for any number of query heads, up to [`TOGETHER`], and for keys and values of f32 or bfloat16,
-/// on those there are.
+/// Runs what is written for any number of query heads, up to [`TOGETHER`], on the number there is.
 macro_rules! by_heads {
-    ($name:ident: $($half:literal)*) => {
-        impl WithSimd for $name<'_> {
+    ($name:ident $(<$half:ident>)?) => {
+        impl<$(const $half: bool)?> WithSimd for $name<'_ $(, $half)?> {
             type Output = ();
 
             #[inline(always)]
             fn with_simd<S: Simd>(self, simd: S) {
-                match (self.q.len() / self.keys.dim, self.keys.is_half) {
-                    $((1, $half) => self.of_heads::<S, 1, $half>(simd),
-                    (2, $half) => self.of_heads::<S, 2, $half>(simd),
-                    (3, $half) => self.of_heads::<S, 3, $half>(simd),
-                    (_, $half) => self.of_heads::<S, TOGETHER, $half>(simd),)*
-                    #[allow(unreachable_patterns)]
-                    _ => unreachable!("gradients are of rounded keys in f32"),
+                match self.q.len() / self.keys.dim {
+                    1 => self.of_heads::<S, 1>(simd),
+                    2 => self.of_heads::<S, 2>(simd),
+                    3 => self.of_heads::<S, 3>(simd),
+                    _ => self.of_heads::<S, TOGETHER>(simd),
                 }
             }
         }
     };
 }
-by_heads!(Attend: true false);
-by_heads!(AttendGrads: false);
+by_heads!(Attend<HALF>);
+by_heads!(AttendGrads);
 
 /// Keys `[tokens, D]` of one head in blocks, zero past the last.
 fn in_blocks(keys: &[f32], dim: usize, tokens: usize) -> Vec<f32> {

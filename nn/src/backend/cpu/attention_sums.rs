@@ -113,7 +113,7 @@ pub(super) fn combine<S: Simd, const H: usize, const HALF: bool>(
     let (at, width) = (slots.start - blocks.start, blocks.len());
     let weights: [&[f32]; H] =
         std::array::from_fn(|head| &weights[head * width + at..][..slots.len()]);
-    // Of words the first may hold a value before these.
+    // The first word may hold the value of the slot before the first.
     let before = if HALF { slots.start % 2 } else { 0 };
     if S::IS_SCALAR {
         let values = if HALF { &widened(values, dim)[before * dim..] } else { values };

@@ -46,10 +46,11 @@ pub(super) fn padded_slots(tokens: usize) -> usize {
 }
 
 impl KeyLayout {
-    /// Room for up to `tokens` tokens, rounded to bfloat16 where `is_half` and a head has an even number of values.
+    /// Room for up to `tokens` tokens, rounded to bfloat16 where `is_half`. A head has an even number of values, as
+    /// rotary embeddings need.
     pub(crate) fn new(heads: Heads, tokens: usize, is_half: bool) -> Self {
         let Heads { queries, keys, dim, scale, .. } = heads;
-        let is_half = is_half && dim.is_multiple_of(2);
+        debug_assert!(dim.is_multiple_of(2), "two values to a word");
         Self { queries, keys, dim, slots: padded_slots(tokens), retained: None, is_half, scale }
     }
 

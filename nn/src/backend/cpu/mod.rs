@@ -1,4 +1,4 @@
-//! The backend on the CPU: f32 operations on slices, written out.
+//! The backend on the CPU: f32 operations on slices, written out; operands of products, keys and values may be bf16.
 //!
 //! Every reduction has a fixed order that does not depend on the number of threads, and what is computed
 //! of a token does not depend on the tokens beside it, so results are the same bits from run to run and

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::super::DeltaSizes;
-use super::attention::Keys;
 use super::key_layout::KeyLayout;
 
 /// The past of some rows in a layer.
@@ -69,17 +68,18 @@ pub(super) struct KeyValueSlots<'a> {
 }
 
 impl KeyValueSlots<'_> {
-    /// Those of some slots that are here, and where among the words of keys or values they stand.
+    /// Those of some slots that are here, and where among the words of keys or values they stand, two to a word where
+    /// `HALF`.
     #[inline(always)]
-    pub(super) fn overlap(
+    pub(super) fn overlap<const HALF: bool>(
         &self,
         slots: &Range<usize>,
-        keys: &Keys,
+        dim: usize,
     ) -> Option<(Range<usize>, Range<usize>)> {
         let range = slots.start.max(self.slots.start)..slots.end.min(self.slots.end);
-        let per_word = 1 + usize::from(keys.is_half);
+        let per_word = 1 + usize::from(HALF);
         let (start, end) = (range.start - self.slots.start, range.end - self.slots.start);
-        let words = start / per_word * keys.dim..end.div_ceil(per_word) * keys.dim;
+        let words = start / per_word * dim..end.div_ceil(per_word) * dim;
         (!range.is_empty()).then_some((range, words))
     }
 }
