@@ -14,20 +14,20 @@ use super::{InstructionSet, Matrix, Part, Right, SERIAL, kernel};
 pub(super) const STRETCH: usize = 256;
 /// Most row panels that go through a stretch of a panel of columns together: their stretches of the left operand stay
 /// in the second-level cache.
-const TOGETHER: usize = 64;
+const MAX_ROW_PANELS: usize = 64;
 /// Rows for each thread from which rows are shared out, not columns.
-const TALL: usize = 256;
+const ROWS_PER_THREAD: usize = 256;
 /// Places along k that are worked through at a time where rows are shared out.
 const DEPTH: usize = 6 * STRETCH;
 /// Values of a thread's rows, which stay in its second-level cache.
-const SHARE: usize = 1 << 17;
+const LEFT_VALUES: usize = 1 << 17;
 /// Values of the columns that all threads multiply their rows with, which stay in the last cache.
-const GROUP: usize = 1 << 21;
+const RIGHT_VALUES: usize = 1 << 21;
 
 thread_local! {
     /// The left operand's panels of this thread's last product: fresh memory costs more than what is written to it.
     static LEFT: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
-    /// The same of a right operand.
+    /// The right operands' panels of this thread's last product.
     static RIGHT: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
 }
 
@@ -41,7 +41,7 @@ pub(super) fn multiply(
     let columns = Part::count(parts) * InstructionSet::in_use().tile().columns;
     if !parallel || left.rows * columns * left.columns <= SERIAL {
         share_columns(left, form, parts, 1);
-    } else if left.rows >= TALL * rayon::current_num_threads() {
+    } else if left.rows >= ROWS_PER_THREAD * rayon::current_num_threads() {
         share_rows(left, form, parts);
     } else {
         share_columns(left, form, parts, rayon::current_num_threads());
@@ -56,7 +56,7 @@ fn share_columns(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>], th
     // As few panels as fit, of nearly one height: a tile of few rows costs as much to load as a full one.
     let tiles = RowPanels::new(rows, shape.rows);
     let shares = if is_serial { 1 } else { (2 * threads).div_ceil(count).min(tiles.count) };
-    let share = tiles.count.div_ceil(shares.max(tiles.count.div_ceil(TOGETHER)));
+    let share = tiles.count.div_ceil(shares.max(tiles.count.div_ceil(MAX_ROW_PANELS)));
     let shares = tiles.count.div_ceil(share);
     let mut values = LEFT.take();
     pack::left(left, tiles, form, is_serial || rows * depth < 1 << 14, &mut values);
@@ -86,13 +86,13 @@ fn share_columns(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>], th
 fn share_rows(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>]) {
     let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
     let shape = InstructionSet::in_use().tile();
-    let most = (SHARE / form.lines(depth.min(DEPTH))).max(4 * shape.rows);
+    let most = (LEFT_VALUES / form.lines(depth.min(DEPTH))).max(4 * shape.rows);
     let shares = RowPanels::new(rows, most.min(rows.div_ceil(4 * rayon::current_num_threads())));
     let mut values = RIGHT.take();
     for start in (0..depth).step_by(DEPTH) {
         let places = start..(start + DEPTH).min(depth);
         let panel_values = form.lines(places.len()) * shape.columns;
-        let group = (GROUP / panel_values).max(1);
+        let group = (RIGHT_VALUES / panel_values).max(1);
         for first in (0..count).step_by(group) {
             let panels = first..(first + group).min(count);
             pack_group(parts, panels.clone(), places.clone(), form, &mut values);

@@ -80,7 +80,7 @@ impl Quantized {
         self.values.len() + self.scales.len() * 4
     }
 
-    /// Those of a matrix `[k, n]` before it is rounded.
+    /// Bytes that a matrix `[k, n]` takes in 8 bits.
     pub fn bytes_for(sizes: (usize, usize)) -> usize {
         let (values, scales) = lengths(IntegerKernel::in_use(), sizes);
         values + scales * 4
