@@ -3,11 +3,14 @@
 //! Values along k go in pairs. Of a pair the product of the second place is added first, then that of the first place,
 //! each rounded once: so does `vdpbf16ps` of AVX512-BF16, and so do f32 multiply-adds over panels whose places are
 //! exchanged. Both come to the same bits, unless a partial sum is below 1.2e-38, which the instruction takes for zero.
+//!
+//! AMX has another order: of 16 pairs the products of all first places are summed, apart from them those of all second
+//! places, each by fused multiply-adds from zero, then both sums, and that is added to what the pairs before came to.
 
 use half::bf16;
 
-#[cfg(target_arch = "x86_64")]
 use super::InstructionSet;
+use super::instructions::TileShape;
 
 /// How panels hold the places along k.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,28 +20,53 @@ pub(crate) enum Form {
     /// bfloat16, a line for every two places: in a value's bits the second place above the first. Such a value is
     /// never computed with.
     Pairs,
+    /// As `Pairs`, in whole tiles of AMX: of the right operand so many lines, and of the left one
+    /// `[16 rows][16 pairs]`, tile after tile along k for each 16 rows.
+    Tiles,
     /// bfloat16 widened to f32, a line for each place, the two of a pair exchanged.
     Exchanged,
 }
 
+/// Rows, and pairs along k, of a tile of AMX.
+pub(crate) const TILE: usize = 16;
+
 impl Form {
     /// That of products of bfloat16.
     pub(crate) fn half() -> Self {
-        if multiplies_bfloat16() { Self::Pairs } else { Self::Exchanged }
+        match InstructionSet::in_use() {
+            InstructionSet::Amx => Self::Tiles,
+            _ if multiplies_bfloat16() => Self::Pairs,
+            _ => Self::Exchanged,
+        }
     }
 
-    /// Lines of so many places: a pair whose second place is missing has a zero there.
+    /// The shape of the tiles that its products are computed in.
+    pub(crate) fn tile(self) -> TileShape {
+        match self {
+            Self::Tiles => TileShape { rows: 2 * TILE, columns: 2 * TILE },
+            _ => InstructionSet::in_use().tile(),
+        }
+    }
+
+    /// Rows of a left operand that are packed together: a panel of rows is some of them.
+    pub(crate) fn rows_together(self) -> usize {
+        if self == Self::Tiles { TILE } else { 1 }
+    }
+
+    /// Lines of so many places: a pair whose second place is missing has a zero there, and so has a tile that is not
+    /// full.
     pub(crate) fn lines(self, places: usize) -> usize {
         match self {
             Self::Single => places,
             Self::Pairs => places.div_ceil(2),
+            Self::Tiles => places.div_ceil(2).next_multiple_of(TILE),
             Self::Exchanged => places.next_multiple_of(2),
         }
     }
 
     /// Multiplications of a line with one value.
     pub(crate) fn products(self) -> usize {
-        if self == Self::Pairs { 2 } else { 1 }
+        if matches!(self, Self::Pairs | Self::Tiles) { 2 } else { 1 }
     }
 }
 
@@ -47,7 +75,7 @@ impl Form {
 pub fn multiplies_bfloat16() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        InstructionSet::in_use() == InstructionSet::Avx512 && is_x86_feature_detected!("avx512bf16")
+        InstructionSet::in_use().has_avx512() && is_x86_feature_detected!("avx512bf16")
     }
     #[cfg(not(target_arch = "x86_64"))]
     {

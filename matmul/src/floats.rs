@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::bfloat16::Form;
+use super::bfloat16::{Form, TILE};
 use super::pack::{self, RowPanels};
 use super::{InstructionSet, Matrix, Part, Right, SERIAL, kernel};
 
@@ -51,32 +51,43 @@ pub(super) fn multiply(
 /// The left operand is packed whole, and each task has a panel of columns, of few columns with a share of the rows.
 fn share_columns(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>], threads: usize) {
     let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
-    let shape = InstructionSet::in_use().tile();
+    let shape = form.tile();
     let is_serial = threads == 1;
     // As few panels as fit, of nearly one height: a tile of few rows costs as much to load as a full one.
-    let tiles = RowPanels::new(rows, shape.rows);
+    let tiles = RowPanels::new(rows, shape.rows, form.rows_together());
     let shares = if is_serial { 1 } else { (2 * threads).div_ceil(count).min(tiles.count) };
     let share = tiles.count.div_ceil(shares.max(tiles.count.div_ceil(MAX_ROW_PANELS)));
     let shares = tiles.count.div_ceil(share);
     let mut values = LEFT.take();
-    pack::left(left, tiles, form, is_serial || rows * depth < 1 << 14, &mut values);
-    let panels = RowShare { values: &values, tiles, first: 0, lines: form.lines(depth), form };
-    let task = |index: usize| {
+    let serial = is_serial || rows * depth < 1 << 14;
+    let packed = pack::left(left, tiles, form, serial, &mut values);
+    let panels = RowShare { values: packed, tiles, first: 0, lines: form.lines(depth), form };
+    let task = |registers: &kernel::Registers, index: usize| {
         let (panel, first) = (index % count, index / count * share);
         let tiles = first..(first + share).min(tiles.count);
         let (part, panel) = Part::find(parts, panel);
+        // AMX goes on where the sums in its registers ended, so that there is nothing to gain from stretches of what is
+        // packed.
+        let is_whole = form == Form::Tiles && matches!(part.right, Right::Packed(_));
+        let stretch = if is_whole { depth } else { STRETCH };
         let mut packed = Vec::new();
-        for start in (0..depth).step_by(STRETCH) {
-            let places = start..(start + STRETCH).min(depth);
+        for start in (0..depth).step_by(stretch) {
+            let places = start..(start + stretch).min(depth);
             let right = column_panel(part.right, panel, places.clone(), form, &mut packed);
-            panels.multiply(tiles.clone(), form.lines(start), right, part, panel, start > 0);
+            let panel = ColumnPanel { right, part, panel, line: form.lines(start) };
+            panels.multiply(registers, tiles.clone(), panel, start > 0);
         }
     };
     if is_serial {
-        (0..count * shares).for_each(task);
+        let registers = kernel::Registers::for_form(form);
+        (0..count * shares).for_each(|index| task(&registers, index));
     } else {
         let least = (SERIAL / 2).div_ceil(share * tiles.most() * shape.columns * depth).max(1);
-        (0..count * shares).into_par_iter().with_min_len(least).for_each(task);
+        let tasks = (0..count * shares).into_par_iter().with_min_len(least);
+        tasks.for_each_init(
+            || kernel::Registers::for_form(form),
+            |registers, index| task(registers, index),
+        );
     }
     LEFT.set(values);
 }
@@ -85,9 +96,10 @@ fn share_columns(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>], th
 /// nor a tile of the result leave the nearest caches meanwhile.
 fn share_rows(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>]) {
     let (rows, depth, count) = (left.rows, left.columns, Part::count(parts));
-    let shape = InstructionSet::in_use().tile();
+    let (shape, together) = (form.tile(), form.rows_together());
     let most = (LEFT_VALUES / form.lines(depth.min(DEPTH))).max(4 * shape.rows);
-    let shares = RowPanels::new(rows, most.min(rows.div_ceil(4 * rayon::current_num_threads())));
+    let most = most.min(rows.div_ceil(4 * rayon::current_num_threads()));
+    let shares = RowPanels::new(rows, most, together);
     let mut values = RIGHT.take();
     for start in (0..depth).step_by(DEPTH) {
         let places = start..(start + DEPTH).min(depth);
@@ -98,19 +110,21 @@ fn share_rows(left: Matrix<'_>, form: Form, parts: &[Part<'_, Right<'_>>]) {
             pack_group(parts, panels.clone(), places.clone(), form, &mut values);
             (0..shares.count).into_par_iter().for_each(|share| {
                 let rows = shares.rows(share);
-                let tiles = RowPanels::new(rows.len(), shape.rows);
+                let tiles = RowPanels::new(rows.len(), shape.rows, together);
+                let registers = kernel::Registers::for_form(form);
                 let mut left_values = LEFT.take();
                 let part_of_left = left.part(rows.clone(), places.clone());
-                pack::left(part_of_left, tiles, form, true, &mut left_values);
+                let packed = pack::left(part_of_left, tiles, form, true, &mut left_values);
                 let lines = form.lines(places.len());
-                let left = RowShare { values: &left_values, tiles, first: rows.start, lines, form };
+                let left = RowShare { values: packed, tiles, first: rows.start, lines, form };
                 for (index, panel) in panels.clone().enumerate() {
                     let (part, panel) = Part::find(parts, panel);
                     let right = match part.right {
                         Right::Packed(packed) => packed.panel(panel, places.clone()),
                         _ => &values[index * panel_values..][..panel_values],
                     };
-                    left.multiply(0..tiles.count, 0, right, part, panel, start > 0);
+                    let panel = ColumnPanel { right, part, panel, line: 0 };
+                    left.multiply(&registers, 0..tiles.count, panel, start > 0);
                 }
                 LEFT.set(left_values);
             });
@@ -162,9 +176,19 @@ fn column_panel<'a>(
     }
 }
 
+/// A panel of columns, or some places along k of it.
+struct ColumnPanel<'a> {
+    right: &'a [f32],
+    part: &'a Part<'a, Right<'a>>,
+    /// Which panel of the part.
+    panel: usize,
+    /// The line of the left operand's panels that its first line is multiplied with.
+    line: usize,
+}
+
 /// Rows of a left operand in panels.
 struct RowShare<'a> {
-    /// Panel after panel, each `[lines][rows]`.
+    /// Panel after panel, each `[lines][rows]`, or tiles of AMX.
     values: &'a [f32],
     tiles: RowPanels,
     /// The first row's place in the result.
@@ -174,24 +198,31 @@ struct RowShare<'a> {
 }
 
 impl RowShare<'_> {
-    /// Multiplies some of the row panels, from a line on, with a panel of columns, and writes the products or, with
-    /// `adds` or where the part asks for that, adds them. Sums of stretches are added in their order: the result's
+    /// Multiplies some of the row panels with a panel of columns, and writes the products or, with `adds` or where the
+    /// part asks for that, adds them. Sums of stretches are added in their order, or those of AMX go on: the result's
     /// bits depend on k alone.
     fn multiply(
         &self,
+        registers: &kernel::Registers,
         tiles: Range<usize>,
-        line: usize,
-        right: &[f32],
-        part: &Part<'_, Right<'_>>,
-        panel: usize,
+        panel: ColumnPanel<'_>,
         adds: bool,
     ) {
+        let ColumnPanel { right, part, panel, line } = panel;
         let set = InstructionSet::in_use();
         let (width, form) = (set.tile().columns, self.form);
         let stretch = form.lines(STRETCH);
         for tile in tiles {
             let rows = self.tiles.rows(tile);
             let height = rows.len();
+            if form == Form::Tiles {
+                let places = line * TILE..(line + right.len() / width) * TILE;
+                let each = self.values[rows.start * self.lines..].chunks(self.lines * TILE);
+                let left = each.take(height.div_ceil(TILE)).map(|rows| &rows[places.clone()]);
+                let at = [self.first + rows.start, panel * width];
+                kernel::tiles(registers, left, right, height, part.adds || adds, at, &part.target);
+                continue;
+            }
             let left = &self.values[rows.start * self.lines..rows.end * self.lines];
             let left = &left[line * height..line * height + right.len() / width * height];
             let at = [self.first + rows.start, panel * width];

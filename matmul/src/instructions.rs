@@ -1,5 +1,5 @@
 //! The instruction set that this process computes with: the best that the processor has, or the one that
-//! `TEALIGHT_SIMD` names. Every set gives the same bits.
+//! `TEALIGHT_SIMD` names. Every set gives the same bits, but for AMX with products of bfloat16.
 
 use std::sync::OnceLock;
 
@@ -11,6 +11,9 @@ pub const VARIABLE: &str = "TEALIGHT_SIMD";
 /// Vector instructions with fused multiply-adds, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstructionSet {
+    /// AVX-512 with AVX512-BF16, and AMX's tile registers for products of bfloat16, which they sum in an order of their
+    /// own.
+    Amx,
     /// AVX-512 (x86-64-v4): 32 registers of 16 values.
     Avx512,
     /// AVX2 with FMA (x86-64-v3): 16 registers of 8 values.
@@ -34,12 +37,13 @@ pub(crate) struct TileShape {
 
 impl InstructionSet {
     /// All of them, the fastest first.
-    pub const ALL: [Self; 5] =
-        [Self::Avx512, Self::Avx2, Self::Neon, Self::RelaxedSimd, Self::Portable];
+    pub const ALL: [Self; 6] =
+        [Self::Amx, Self::Avx512, Self::Avx2, Self::Neon, Self::RelaxedSimd, Self::Portable];
 
     /// Its name in [`VARIABLE`].
     pub fn name(self) -> &'static str {
         match self {
+            Self::Amx => "amx",
             Self::Avx512 => "avx512",
             Self::Avx2 => "avx2",
             Self::Neon => "neon",
@@ -66,18 +70,22 @@ impl InstructionSet {
         let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else {
             return Ok(Self::best());
         };
-        let available: Vec<&str> =
-            Self::ALL.into_iter().filter(|set| set.is_available()).map(Self::name).collect();
-        let available = available.join(", ");
+        // Only where they are named: that asks the kernel for AMX's registers.
+        let available = || {
+            let sets = Self::ALL.into_iter().filter(|set| set.is_available());
+            sets.map(Self::name).collect::<Vec<_>>().join(", ")
+        };
         match Self::ALL.into_iter().find(|set| name == set.name()) {
             Some(set) if set.is_available() => Ok(set),
             Some(set) => Err(format!(
-                "{VARIABLE}={}: this processor lacks these instructions (available here: {available})",
-                set.name()
+                "{VARIABLE}={}: this processor lacks these instructions (available here: {})",
+                set.name(),
+                available()
             )),
             None => Err(format!(
-                "{VARIABLE}={}: unknown instruction set (available here: {available})",
-                name.to_string_lossy().escape_debug()
+                "{VARIABLE}={}: unknown instruction set (available here: {})",
+                name.to_string_lossy().escape_debug(),
+                available()
             )),
         }
     }
@@ -95,6 +103,8 @@ impl InstructionSet {
     #[inline]
     pub fn arch(self) -> Option<Arch> {
         match self {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Self::Amx => Self::Avx512.arch().filter(|_| crate::kernel::amx::is_available()),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => pulp::x86::V4::try_new().map(Arch::V4),
             #[cfg(target_arch = "x86_64")]
@@ -104,6 +114,8 @@ impl InstructionSet {
             #[cfg(target_family = "wasm")]
             Self::RelaxedSimd => crate::kernel::imported::is_available().then_some(Arch::Scalar),
             Self::Portable => Some(Arch::Scalar),
+            #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+            Self::Amx => None,
             #[cfg(not(target_arch = "x86_64"))]
             Self::Avx512 | Self::Avx2 => None,
             #[cfg(not(target_arch = "aarch64"))]
@@ -113,10 +125,16 @@ impl InstructionSet {
         }
     }
 
-    pub(crate) fn tile(self) -> TileShape {
+    /// Whether it has AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn has_avx512(self) -> bool {
+        matches!(self, Self::Amx | Self::Avx512)
+    }
+
+    pub(crate) const fn tile(self) -> TileShape {
         match self {
             // 28 of 32 registers hold sums.
-            Self::Avx512 => TileShape { rows: 14, columns: 32 },
+            Self::Amx | Self::Avx512 => TileShape { rows: 14, columns: 32 },
             // 12 of 16, or 24 of 32.
             Self::Avx2 | Self::Neon => TileShape { rows: 6, columns: 16 },
             Self::RelaxedSimd => TileShape { rows: 3, columns: 16 },

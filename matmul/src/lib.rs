@@ -1,10 +1,11 @@
-//! Matrix products in f32, bfloat16 and 8 bits, the same bits on every processor.
+//! Matrix products in f32, bfloat16 and 8 bits, the same bits on every processor; but for AMX, which sums products of
+//! bfloat16 in another order ([`InstructionSet::Amx`]).
 //!
 //! A product is `out[m, n] = sum over k of left[m, k] right[k, n]`. Operands are packed into panels, the
 //! right one perhaps long before ([`Packed`]: weights that many products share). Every element of the result
 //! is a sum of fused multiply-adds in an order that depends on k alone: from zero over each stretch of 256 values
-//! along k, and stretch after stretch. So it is the same bits with any instruction set ([`InstructionSet`]), whatever
-//! the number of threads and whatever other rows are computed with it: a token's logits do not depend on its batch.
+//! along k, and stretch after stretch. So it is the same bits with any instruction set but AMX, whatever the number of
+//! threads and whatever other rows are computed with it: a token's logits do not depend on its batch.
 //!
 //! The right operand may be of 8 bits ([`Blocks`]): it is widened to f32 as it is packed, so that the product is that
 //! of the widened matrix.
@@ -36,6 +37,9 @@ pub use bfloat16::multiplies_bfloat16;
 pub use blocks::{BLOCK, BLOCK_BYTES, Blocks};
 pub use huge_pages::huge_page_zeros;
 pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[doc(hidden)]
+pub use kernel::amx::emulate_amx;
 pub use peak::{bfloat16_peak, peak};
 pub use quantized::Quantized;
 pub use vectors::{LANES, add_scaled, block_products};

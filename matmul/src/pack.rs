@@ -1,5 +1,5 @@
 //! Operands into panels: for every place along k, the values of a panel's rows or columns side by side; of bfloat16
-//! for every two places. What a panel has too much is zero.
+//! for every two places. What a panel has too much is zero. AMX takes the left operand's values row by row instead.
 
 use std::ops::Range;
 
@@ -15,67 +15,88 @@ use super::{Blocks, Matrix, Right, vectorized};
 /// Places along k, and columns, that are transposed or rounded at a time.
 const BLOCK: usize = 16;
 
+/// Values of a line of the cache.
+const LINE: usize = 16;
+
 /// Rows in panels of nearly one height: the first ones may have a row more than the others, and none is padded, since a
-/// row that is not there takes as long as one that is.
+/// row that is not there takes as long as one that is. Where rows are packed `together`, such units take their place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowPanels {
     all: usize,
+    together: usize,
     pub(super) count: usize,
 }
 
 impl RowPanels {
-    /// As few panels of at most `most` rows as hold `rows`, which are not none.
-    pub(super) fn new(rows: usize, most: usize) -> Self {
-        Self { all: rows, count: rows.div_ceil(most) }
+    /// As few panels of at most `most` rows, some units, as hold `rows`, which are not none.
+    pub(super) fn new(rows: usize, most: usize, together: usize) -> Self {
+        let most = (most / together).max(1);
+        Self { all: rows, together, count: rows.div_ceil(together).div_ceil(most) }
     }
 
-    /// Rows of the highest panel.
+    fn units(self) -> usize {
+        self.all.div_ceil(self.together)
+    }
+
+    /// Rows of the highest panel, whole units.
     pub(super) fn most(self) -> usize {
-        self.all.div_ceil(self.count)
+        self.units().div_ceil(self.count) * self.together
     }
 
-    /// How many panels are of that height; the others have a row less.
+    /// How many panels are of that height; the others have a unit less.
     fn highest(self) -> usize {
-        self.all - (self.most() - 1) * self.count
+        self.units() - (self.most() / self.together - 1) * self.count
     }
 
     /// The rows of a panel.
     pub(super) fn rows(self, panel: usize) -> Range<usize> {
-        let start = |panel: usize| panel * (self.most() - 1) + panel.min(self.highest());
-        start(panel)..start(panel + 1)
+        let low = self.most() - self.together;
+        let start = |panel: usize| panel * low + panel.min(self.highest()) * self.together;
+        start(panel)..start(panel + 1).min(self.all)
     }
 }
 
-/// Panels of the rows of `left` `[m, k]`, each `[lines of the form][rows]`, to the beginning of `out`.
-pub(super) fn left(
+/// Panels of the rows of `left` `[m, k]`, each `[lines of the form][rows]`, in the memory of `out`. In tiles of AMX
+/// they are of 16 rows each, whatever the panels.
+pub(super) fn left<'a>(
     left: Matrix<'_>,
     panels: RowPanels,
     form: Form,
     serial: bool,
-    out: &mut Vec<f32>,
-) {
+    out: &'a mut Vec<f32>,
+) -> &'a [f32] {
     let depth = left.columns;
     let lines = form.lines(depth);
-    let needed = left.rows * lines;
-    if out.len() < needed {
-        out.resize(needed, 0.0);
+    let together = form.rows_together();
+    let panels = if together > 1 { RowPanels::new(left.rows, together, together) } else { panels };
+    let needed = left.rows.next_multiple_of(together) * lines;
+    if out.len() < needed + LINE {
+        out.resize(needed + LINE, 0.0);
     }
+    // A tile of AMX loads half as fast from rows that lie in two lines.
+    let start = out.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
+    let out = &mut out[start..][..needed];
     let matrix = left.transposed();
     let fill = |(panel, out): (usize, &mut [f32])| {
         let rows = panels.rows(panel);
-        let panel = Panel { first: rows.start, width: rows.len(), range: 0..depth, form };
-        panel.of_singles(matrix, out);
+        let width = rows.len().next_multiple_of(together);
+        let panel = Panel { first: rows.start, width, range: 0..depth, form };
+        match form {
+            Form::Tiles => panel.tiles(matrix, out),
+            _ => panel.of_singles(matrix, out),
+        }
     };
     let high = panels.most() * lines;
-    let (highest, others) = out[..needed].split_at_mut(panels.highest() * high);
+    let (highest, others) = out.split_at_mut(panels.highest() * high);
     // Where all are of one height, which may be one row, no others are there.
-    let low = (high - lines).max(1);
+    let low = (high - together * lines).max(1);
     if serial {
         highest.chunks_mut(high).chain(others.chunks_mut(low)).enumerate().for_each(fill);
     } else {
         let each = highest.par_chunks_mut(high).chain(others.par_chunks_mut(low));
         each.enumerate().for_each(fill);
     }
+    out
 }
 
 /// The places `range` along k of a panel of `right` `[k, n]`, which is not packed: `width` columns from `first` on. In
@@ -159,7 +180,7 @@ struct Panel {
 impl Panel {
     fn of_singles(&self, matrix: Matrix<'_>, out: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
-        if self.form == Form::Single && InstructionSet::in_use() == InstructionSet::Avx512 {
+        if self.form == Form::Single && InstructionSet::in_use().has_avx512() {
             let (part, lines) = self.in_registers(matrix);
             // SAFETY: the processor has the instructions of the set in use.
             return unsafe { part.singles(matrix.data, lines, out) };
@@ -169,12 +190,26 @@ impl Panel {
 
     fn of_matrix<T: Value>(&self, matrix: Matrix<'_, T>, out: &mut [f32]) {
         #[cfg(target_arch = "x86_64")]
-        if self.form == Form::Pairs {
+        if matches!(self.form, Form::Pairs | Form::Tiles) {
             let (part, lines) = self.in_registers(matrix);
-            // SAFETY: panels are of this form where the processor has the instructions.
-            return unsafe { part.pairs(matrix.data, lines, out) };
+            // SAFETY: panels are of these forms where the processor has the instructions.
+            unsafe { part.pairs(matrix.data, lines, out) };
+            // What a last tile lacks.
+            return out[self.range.len().div_ceil(2) * self.width..].fill(0.0);
         }
         self.fill(matrix, out);
+    }
+
+    /// A panel of 16 rows of a left operand, which stand as columns here, in tiles of AMX.
+    fn tiles(&self, matrix: Matrix<'_>, out: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let (part, lines) = self.in_registers(matrix);
+            // SAFETY: panels are of this form where the processor has the instructions.
+            unsafe { part.tiles(matrix.data, lines, out) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        unreachable!("no tiles of {} columns to {}", matrix.columns, out.len());
     }
 
     fn fill(&self, lines: impl Lines, out: &mut [f32]) {
@@ -300,16 +335,21 @@ mod tests {
     #[test]
     fn row_panels_cover_each_row_once_with_near_equal_heights() {
         for rows in 1..200 {
-            for most in [4, 5, 6, 14] {
-                let panels = RowPanels::new(rows, most);
+            for (most, together) in [(4, 1), (5, 1), (6, 1), (14, 1), (16, 16), (32, 16), (80, 16)]
+            {
+                let panels = RowPanels::new(rows, most, together);
                 let each: Vec<_> = (0..panels.count).map(|panel| panels.rows(panel)).collect();
                 assert!(each[0].start == 0 && each[panels.count - 1].end == rows);
                 assert!(each.windows(2).all(|two| two[0].end == two[1].start));
                 let heights: Vec<usize> = each.iter().map(|rows| rows.len()).collect();
-                assert!(panels.most() <= most && heights[0] == panels.most(), "{heights:?}");
-                assert!(heights.is_sorted_by(|a, b| a == b || *a == b + 1), "{heights:?}");
-                let highest = heights.iter().filter(|x| **x == panels.most()).count();
-                assert_eq!(highest, panels.highest());
+                let units: Vec<usize> = heights.iter().map(|x| x.div_ceil(together)).collect();
+                let highest = panels.most() / together;
+                assert!(panels.most() <= most && units[0] == highest, "{heights:?}");
+                assert!(units.is_sorted_by(|a, b| a == b || *a == b + 1), "{heights:?}");
+                // None is padded but the last.
+                assert!(each.iter().all(|rows| rows.start.is_multiple_of(together)));
+                let count = units.iter().filter(|x| **x == highest).count();
+                assert_eq!(count, panels.highest());
             }
         }
     }

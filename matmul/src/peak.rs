@@ -22,9 +22,10 @@ pub fn bfloat16_peak() -> f64 {
 
 fn peak_of(form: Form) -> f64 {
     let set = InstructionSet::in_use();
-    let TileShape { rows, columns } = set.tile();
+    let TileShape { rows, columns } = form.tile();
     let lines = form.lines(STRETCH);
     let (left, right) = (vec![0f32; lines * rows], vec![0f32; lines * columns]);
+    let block = lines * form.rows_together();
     let threads = rayon::current_num_threads();
     let pass = |tiles: usize| {
         let start = Instant::now();
@@ -32,8 +33,22 @@ fn peak_of(form: Form) -> f64 {
             let mut out = vec![0f32; rows * columns];
             let target = kernel::Target::new(&mut out, rows, columns, columns);
             let panels = kernel::Panels { left: &left, right: &right, height: rows, form };
+            let registers = kernel::Registers::for_form(form);
             for _ in 0..tiles {
-                kernel::tile(set, panels, true, [0, 0], &target);
+                match form {
+                    Form::Tiles => {
+                        kernel::tiles(
+                            &registers,
+                            left.chunks(block),
+                            &right,
+                            rows,
+                            true,
+                            [0, 0],
+                            &target,
+                        );
+                    }
+                    _ => kernel::tile(set, panels, true, [0, 0], &target),
+                }
             }
         });
         start.elapsed().as_secs_f64()

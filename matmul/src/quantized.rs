@@ -219,7 +219,7 @@ fn multiply_levels<T: Level>(left: Matrix<'_>, parts: &[Part<'_, &Quantized>], p
     let (k, count, panels) = (left.columns, left.rows, Part::count(parts));
     let is_serial = !parallel || count * panels * layout.columns * k <= 4 * SERIAL;
     let rows = Rows::<T>::new(left, layout.step, !is_serial);
-    let tiles = RowPanels::new(count, layout.rows);
+    let tiles = RowPanels::new(count, layout.rows, 1);
     let (width, groups) = (k.next_multiple_of(layout.step), k.div_ceil(GROUP));
     let panel = |panel: usize| {
         let (part, panel) = Part::find(parts, panel);

@@ -1,5 +1,8 @@
 //! Products against sums in f64, and the promise that a row does not depend on the others.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod amx;
+
 use std::process::Command;
 
 use half::bf16;
@@ -12,8 +15,11 @@ fn values(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919 + seed * 104_729) as f32 * 0.37).sin()).collect()
 }
 
-/// The checksum of the products, on every processor.
+/// The checksum of the products, on every processor without AMX.
 const CHECKSUM: u64 = 10_288_614_031_475_054_701;
+
+/// The same with AMX's order of sums, by the emulation.
+const AMX_CHECKSUM: u64 = 17_629_997_253_691_637_228;
 
 const SIZES: [[usize; 3]; 9] = [
     [1, 1, 1],
@@ -173,7 +179,9 @@ fn several_products_of_one_matrix_are_those_of_each_alone() {
 /// operand in both layouts.
 #[test]
 fn products_of_many_rows_are_the_same_bits_on_one_thread_and_on_two() {
-    let (m, k, n) = (517, 1728, 700);
+    // AMX may be emulated.
+    let n = if InstructionSet::in_use() == InstructionSet::Amx { 70 } else { 700 };
+    let (m, k) = (517, 1728);
     let (left, right) = (values(m * k, 9), values(k * n, 10));
     let half: Vec<bf16> = right.iter().map(|x| bf16::from_f32(*x)).collect();
     let plain = Matrix::new(&right, n, k).transposed();
@@ -283,10 +291,19 @@ fn sums_follow_the_defined_order() {
     }
 }
 
-/// A sum of products of bfloat16 as the library defines it: of each pair the second place is added first.
+/// A sum of products of bfloat16 as the library defines it: of each pair the second place is added first. With AMX: of
+/// each 16 pairs the sums of the first and of the second places together.
 fn defined_bfloat16_sum(terms: impl Iterator<Item = (f32, f32)>) -> f32 {
     let near = |x: f32| bf16::from_f32(x).to_f32();
     let terms: Vec<(f32, f32)> = terms.map(|(x, y)| (near(x), near(y))).collect();
+    if InstructionSet::in_use() == InstructionSet::Amx {
+        let sum_of = |terms: &[(f32, f32)], first: usize| {
+            let terms = terms.iter().skip(first).step_by(2);
+            terms.fold(0f32, |sum, (x, y)| x.mul_add(*y, sum))
+        };
+        let tiles = terms.chunks(32).map(|tile| sum_of(tile, 0) + sum_of(tile, 1));
+        return tiles.fold(0.0, |sum, tile| sum + tile);
+    }
     defined_sum(terms.chunks(2).flat_map(|pair| pair.iter().rev().copied()))
 }
 
@@ -359,14 +376,25 @@ fn checksum_of_products() -> u64 {
     hash
 }
 
+/// Whether this processor has the set, or a test emulates what it lacks.
+fn can_run(set: InstructionSet) -> bool {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    if set == InstructionSet::Amx {
+        return amx::can_run();
+    }
+    set.is_available()
+}
+
 #[test]
 fn every_instruction_set_gives_the_recorded_bits() {
-    assert_eq!(checksum_of_products(), CHECKSUM, "{:?}", InstructionSet::in_use());
+    let set = InstructionSet::in_use();
+    let recorded = if set == InstructionSet::Amx { AMX_CHECKSUM } else { CHECKSUM };
+    assert_eq!(checksum_of_products(), recorded, "{set:?}");
     // A process has one set: the others are run by this test in a process of their own.
     if std::env::var_os(VARIABLE).is_some() {
         return;
     }
-    for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
+    for set in InstructionSet::ALL.into_iter().filter(|set| can_run(*set)) {
         let mut test = Command::new(std::env::current_exe().expect("this program"));
         let out = test.env(VARIABLE, set.name()).output().expect("every test of this file");
         assert!(out.status.success(), "{}\n{}", set.name(), String::from_utf8_lossy(&out.stdout));

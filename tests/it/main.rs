@@ -1,6 +1,10 @@
 //! All integration tests in one binary: one link, and every test beside every other.
 
 mod adapters;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[path = "../../matmul/tests/amx/mod.rs"]
+#[allow(unsafe_code, reason = "matmul's tests have it too")]
+mod amx;
 mod app;
 mod audit;
 mod base_validity;

@@ -63,14 +63,14 @@ impl IntegerKernel {
     pub(crate) fn in_use() -> Self {
         match InstructionSet::in_use() {
             #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 if is_x86_feature_detected!("avx512vnni") => Self::Vnni,
+            set if set.has_avx512() && is_x86_feature_detected!("avx512vnni") => Self::Vnni,
             #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 | InstructionSet::Avx2
+            InstructionSet::Amx | InstructionSet::Avx512 | InstructionSet::Avx2
                 if is_x86_feature_detected!("avxvnni") =>
             {
                 Self::AvxVnni
             }
-            InstructionSet::Avx512 | InstructionSet::Avx2 => Self::Pairs,
+            InstructionSet::Amx | InstructionSet::Avx512 | InstructionSet::Avx2 => Self::Pairs,
             #[cfg(target_arch = "aarch64")]
             InstructionSet::Neon if std::arch::is_aarch64_feature_detected!("dotprod") => Self::Dot,
             InstructionSet::Neon | InstructionSet::RelaxedSimd | InstructionSet::Portable => {

@@ -1,7 +1,10 @@
 //! The inner loops: a panel of rows times a panel of columns, sums in registers.
 //!
-//! Every set of instructions adds the same fused products in the same order, so all come to the same bits.
+//! Every set of instructions adds the same fused products in the same order, so all come to the same bits; but for AMX,
+//! see [`super::bfloat16`].
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(super) mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -72,6 +75,72 @@ struct OutputTile {
     adds: bool,
 }
 
+#[cfg(target_arch = "x86_64")]
+impl OutputTile {
+    /// A tile of `[rows, columns]` at the row and column `at`, which are within the result.
+    fn new(
+        [rows, columns]: [usize; 2],
+        adds: bool,
+        [row, column]: [usize; 2],
+        target: &Target<'_>,
+    ) -> Self {
+        assert!(row < target.rows && column < target.columns);
+        Self {
+            // SAFETY: row and column are within the result.
+            start: unsafe { target.start.add(row * target.stride + column) },
+            stride: target.stride,
+            rows: rows.min(target.rows - row),
+            columns: columns.min(target.columns - column),
+            adds,
+        }
+    }
+}
+
+/// What products of a form need of this thread's registers, while it lives.
+pub(super) struct Registers {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    tiles: Option<amx::TileRegisters>,
+}
+
+impl Registers {
+    pub(super) fn for_form(form: Form) -> Self {
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        {
+            let _ = form;
+            Self {}
+        }
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        Self { tiles: (form == Form::Tiles).then(amx::TileRegisters::new) }
+    }
+}
+
+/// Computes, or with `adds` adds to, `height` rows of the result, at most 32, and the columns of a panel, at row and
+/// column `at`: of tiles of AMX of each 16 rows, in whose registers they are multiplied.
+pub(super) fn tiles<'a>(
+    registers: &Registers,
+    left: impl Iterator<Item = &'a [f32]>,
+    right: &[f32],
+    height: usize,
+    adds: bool,
+    at: [usize; 2],
+    target: &Target<'_>,
+) {
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    {
+        let _ = (registers, left, right, height, adds, at, target);
+        unreachable!("no processor has tiles here");
+    }
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        assert!(registers.tiles.is_some());
+        let mut left = left;
+        let first = left.next().expect("rows");
+        let place = OutputTile::new([height, amx::COLUMNS], adds, at, target);
+        // SAFETY: the registers are configured; the place lies within the result, and no other task has it.
+        unsafe { amx::tile(first, left.next(), right, place) };
+    }
+}
+
 /// A panel of rows `[lines][height]` times one of columns `[lines][width]`.
 #[derive(Clone, Copy)]
 pub(super) struct Panels<'a> {
@@ -95,16 +164,8 @@ pub(super) fn tile(
     let depth = panels.right.len() / shape.columns;
     assert!((1..=shape.rows).contains(&panels.height));
     assert_eq!(panels.left.len(), depth * panels.height, "panels of one depth");
-    assert!(at[0] < target.rows && at[1] < target.columns);
     #[cfg(target_arch = "x86_64")]
-    let place = OutputTile {
-        // SAFETY: row and column are within the result.
-        start: unsafe { target.start.add(at[0] * target.stride + at[1]) },
-        stride: target.stride,
-        rows: panels.height.min(target.rows - at[0]),
-        columns: shape.columns.min(target.columns - at[1]),
-        adds,
-    };
+    let place = OutputTile::new([panels.height, shape.columns], adds, at, target);
     match set {
         // SAFETY: as below; panels are of this form where the processor has AVX512-BF16.
         #[cfg(target_arch = "x86_64")]
@@ -114,7 +175,7 @@ pub(super) fn tile(
         // SAFETY: the processor has the instructions, or the set would not be in use; the place lies within the
         // result, and no other task has it.
         #[cfg(target_arch = "x86_64")]
-        InstructionSet::Avx512 => unsafe {
+        InstructionSet::Amx | InstructionSet::Avx512 => unsafe {
             avx512::singles::tile(panels.left, panels.right, panels.height, place);
         },
         // SAFETY: as above.

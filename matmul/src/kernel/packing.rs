@@ -1,11 +1,12 @@
-//! Panels by AVX-512, transposed in registers: of f32, and of pairs of bfloat16, which AVX512-BF16 rounds.
+//! Panels by AVX-512, transposed in registers: of f32, and of pairs of bfloat16, which AVX512-BF16 rounds, in lines or
+//! in tiles of AMX.
 
 use std::arch::x86_64::{
     __m512, __m512bh, __m512i, __mmask16, __mmask32, _mm512_castps_si512, _mm512_castsi512_ps,
     _mm512_cvtne2ps_pbh, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_ps,
     _mm512_permutex2var_epi16, _mm512_permutexvar_epi16, _mm512_setzero_si512,
-    _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
-    _mm512_unpacklo_epi64,
+    _mm512_shuffle_i32x4, _mm512_storeu_ps, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
 use std::ops::Range;
 
@@ -173,6 +174,65 @@ impl PanelPart {
         unsafe { self.fill(data, lines, out) }
     }
 
+    /// 16 columns in tiles `[columns][pairs]` of AMX, one after the other along k. What is past the end is zero.
+    ///
+    /// # Safety
+    /// AVX-512 F, BW and BF16 are there.
+    ///
+    /// # Panics
+    /// See [`Self::singles`]; and where the width is not 16.
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    pub(crate) unsafe fn tiles(&self, data: &[f32], lines: InputLines, out: &mut [f32]) {
+        let Self { first, width, there, ref range } = *self;
+        assert!(width == LANES && there <= width && self.end(lines) <= data.len());
+        let (tiles, _) = out.as_chunks_mut::<{ LANES * LANES }>();
+        assert!(tiles.len() >= range.len().div_ceil(2 * LANES));
+        for (start, tile) in range.clone().step_by(2 * LANES).zip(tiles) {
+            let left = range.end - start;
+            let mut block = [_mm512_setzero_si512(); LANES];
+            match lines {
+                InputLines::AlongK(stride) => {
+                    for (column, block) in block.iter_mut().enumerate().take(there) {
+                        // SAFETY: the values of the column up to the end of the range are there.
+                        *block = unsafe {
+                            let at = data.as_ptr().add((first + column) * stride + start);
+                            <f32 as Packable<2>>::words(at, left)
+                        };
+                    }
+                }
+                InputLines::AlongColumns(stride) => {
+                    for (pair, block) in block.iter_mut().enumerate().take(left.div_ceil(2)) {
+                        let next = if 2 * pair + 1 < left { there } else { 0 };
+                        let at = data.as_ptr().wrapping_add((start + 2 * pair) * stride + first);
+                        // SAFETY: so many values of both lines are there.
+                        *block = unsafe {
+                            <f32 as Packable<2>>::columns(
+                                at,
+                                at.wrapping_add(stride),
+                                [there, next],
+                            )
+                        };
+                    }
+                    block = transposed(block);
+                }
+            }
+            for (words, out) in block.into_iter().zip(tile.chunks_exact_mut(LANES)) {
+                // SAFETY: so many values are in a chunk.
+                unsafe { _mm512_storeu_ps(out.as_mut_ptr(), _mm512_castsi512_ps(words)) };
+            }
+        }
+    }
+
+    /// The values that there must be of an operand for the part to lie within it.
+    fn end(&self, lines: InputLines) -> usize {
+        let Self { first, there, ref range, .. } = *self;
+        match lines {
+            _ if there == 0 || range.is_empty() => 0,
+            InputLines::AlongK(stride) => (first + there - 1) * stride + range.end,
+            InputLines::AlongColumns(stride) => (range.end - 1) * stride + first + there,
+        }
+    }
+
     /// The words `[lines][width]` of the panel.
     ///
     /// # Safety
@@ -187,14 +247,9 @@ impl PanelPart {
         lines: InputLines,
         out: &mut [f32],
     ) {
-        let Self { first, width, there, ref range } = *self;
+        let Self { width, there, ref range, .. } = *self;
         assert!(there <= width && out.len() >= range.len().div_ceil(P) * width);
-        let needed = match lines {
-            _ if there == 0 || range.is_empty() => 0,
-            InputLines::AlongK(stride) => (first + there - 1) * stride + range.end,
-            InputLines::AlongColumns(stride) => (range.end - 1) * stride + first + there,
-        };
-        assert!(needed <= data.len());
+        assert!(self.end(lines) <= data.len());
         // SAFETY: both are as long as they must be, and the instructions are there.
         unsafe {
             match lines {
