@@ -1,8 +1,10 @@
-//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI, AVX-VNNI or ARM, by AVX2's products of 16
-//! bits, or by loops. All come to the same bits.
+//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI, AVX-VNNI or ARM, by ARM's matrix products,
+//! by AVX2's products of 16 bits, or by loops. All come to the same bits.
 
 #[cfg(target_arch = "aarch64")]
 mod dot;
+#[cfg(target_arch = "aarch64")]
+mod matrix;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tile;
 #[cfg(target_arch = "x86_64")]
@@ -52,6 +54,8 @@ pub(crate) enum IntegerKernel {
     AvxVnni,
     /// AVX2: two products of 16 bits to a sum.
     Pairs,
+    /// ARM's `usmmla`: eight products of 8 bits to each of four sums.
+    Matrix,
     /// ARM's `sdot`: four products of 8 bits to a sum.
     Dot,
     /// Loops.
@@ -72,6 +76,8 @@ impl IntegerKernel {
             }
             InstructionSet::Amx | InstructionSet::Avx512 | InstructionSet::Avx2 => Self::Pairs,
             #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon if std::arch::is_aarch64_feature_detected!("i8mm") => Self::Matrix,
+            #[cfg(target_arch = "aarch64")]
             InstructionSet::Neon if std::arch::is_aarch64_feature_detected!("dotprod") => Self::Dot,
             InstructionSet::Neon | InstructionSet::RelaxedSimd | InstructionSet::Portable => {
                 Self::Written
@@ -85,6 +91,7 @@ impl IntegerKernel {
             Self::Vnni => Layout { columns: 32, step: 4, rows: 6 },
             Self::AvxVnni => Layout { columns: 16, step: 4, rows: 6 },
             Self::Dot => Layout { columns: 16, step: 4, rows: 5 },
+            Self::Matrix => Layout { columns: 16, step: 8, rows: 4 },
             Self::Pairs | Self::Written => Layout { columns: 16, step: 2, rows: 5 },
         }
     }
@@ -170,6 +177,12 @@ impl Level for i8 {
                 tile.check();
                 // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
                 unsafe { x86::avx_vnni::tile(tile, adds, at, target) };
+            }
+            #[cfg(target_arch = "aarch64")]
+            IntegerKernel::Matrix => {
+                tile.check();
+                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
+                unsafe { matrix::tile(tile, adds, at, target) };
             }
             #[cfg(target_arch = "aarch64")]
             IntegerKernel::Dot => {
@@ -274,18 +287,27 @@ mod tests {
 
     #[test]
     fn instructions_and_loops_come_to_the_same_bits() {
-        use IntegerKernel::{AvxVnni, Dot, Pairs, Vnni, Written};
+        use IntegerKernel::{AvxVnni, Dot, Matrix, Pairs, Vnni, Written};
 
         let kernel = IntegerKernel::in_use();
         match kernel {
-            Vnni | AvxVnni | Dot => check::<i8>(kernel, kernel.layout()),
+            Vnni | AvxVnni | Matrix | Dot => check::<i8>(kernel, kernel.layout()),
             Pairs | Written => check::<i16>(kernel, kernel.layout()),
         }
         // Every layout by loops, whatever the processor has.
-        for kernel in [Vnni, AvxVnni, Dot] {
+        for kernel in [Vnni, AvxVnni, Matrix, Dot] {
             check::<i8>(Written, kernel.layout());
         }
         check::<i16>(Written, Pairs.layout());
+    }
+
+    /// A processor with the other instruction uses that.
+    #[cfg(target_arch = "aarch64")]
+    #[test]
+    fn dot_products_come_to_the_same_bits_beside_matrix_products() {
+        if std::arch::is_aarch64_feature_detected!("dotprod") {
+            check::<i8>(IntegerKernel::Dot, IntegerKernel::Dot.layout());
+        }
     }
 
     #[cfg(target_arch = "x86_64")]
