@@ -42,10 +42,8 @@ impl Form {
 
     /// The shape of the tiles that its products are computed in.
     pub(crate) fn tile(self) -> TileShape {
-        match self {
-            Self::Tiles => TileShape { rows: 2 * TILE, columns: 2 * TILE },
-            _ => InstructionSet::in_use().tile(),
-        }
+        let shape = InstructionSet::in_use().tile();
+        if self == Self::Tiles { TileShape { rows: 2 * TILE, ..shape } } else { shape }
     }
 
     /// Rows of a left operand that are packed together: a panel of rows is some of them.

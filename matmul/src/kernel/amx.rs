@@ -215,22 +215,24 @@ struct Sums {
     stride: usize,
 }
 
-/// Sums of 16 rows.
-///
-/// # Safety
-/// The registers are configured, the operands have `count` tiles, and the sums 16 rows of 32 columns.
-unsafe fn one(left: &[f32], right: &[f32], count: usize, sums: Sums) {
-    // SAFETY: as the caller promises; what is asked for ahead need not be there.
-    unsafe {
+/// Sums of 16 rows and 32 columns, over `count` tiles along k: `from` there and back `to`. For 16 rows more come what
+/// loads their sums, what a tile along k adds to them, what stores them, and the operands of those lines.
+macro_rules! sums {
+    (
+        ($left:expr, $right:expr, $count:expr, $sums:expr),
+        [$($load:literal),*], [$($add:literal),*], [$($store:literal),*], $($operands:tt)*
+    ) => {
         asm!(
             "tileloadd tmm0, [{from} + {step}*1]",
             "tileloadd tmm1, [{from} + {step}*1 + 64]",
+            $($load,)*
             "2:",
             "tileloadd tmm4, [{left} + {inner}*1]",
             "tileloadd tmm6, [{right} + {outer}*1]",
             "tileloadd tmm7, [{right} + {outer}*1 + 64]",
             "tdpbf16ps tmm0, tmm4, tmm6",
             "tdpbf16ps tmm1, tmm4, tmm7",
+            $($add,)*
             ".set .Lline, 0",
             ".rept 32",
             "prefetcht1 [{right} + {ahead} + .Lline]",
@@ -242,20 +244,31 @@ unsafe fn one(left: &[f32], right: &[f32], count: usize, sums: Sums) {
             "jnz 2b",
             "tilestored [{to} + {stride}*1], tmm0",
             "tilestored [{to} + {stride}*1 + 64], tmm1",
-            from = in(reg) sums.from,
-            step = in(reg) sums.step,
-            to = in(reg) sums.to,
-            stride = in(reg) sums.stride,
-            left = inout(reg) left.as_ptr() => _,
-            right = inout(reg) right.as_ptr() => _,
-            count = inout(reg) count => _,
+            $($store,)*
+            from = inout(reg) $sums.from => _,
+            step = in(reg) $sums.step,
+            to = inout(reg) $sums.to => _,
+            stride = in(reg) $sums.stride,
+            left = inout(reg) $left.as_ptr() => _,
+            right = inout(reg) $right.as_ptr() => _,
+            count = inout(reg) $count => _,
             inner = in(reg) 64usize,
             outer = in(reg) 128usize,
             ahead = const AHEAD,
+            $($operands)*
             out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
             options(nostack),
-        );
-    }
+        )
+    };
+}
+
+/// Sums of 16 rows.
+///
+/// # Safety
+/// The registers are configured, the operands have `count` tiles, and the sums 16 rows of 32 columns.
+unsafe fn one(left: &[f32], right: &[f32], count: usize, sums: Sums) {
+    // SAFETY: as the caller promises; what is asked for ahead need not be there.
+    unsafe { sums!((left, right, count, sums), [], [], [],) }
 }
 
 /// Sums of 32 rows.
@@ -265,52 +278,28 @@ unsafe fn one(left: &[f32], right: &[f32], count: usize, sums: Sums) {
 unsafe fn two(left: &[f32], second: &[f32], right: &[f32], count: usize, sums: Sums) {
     // SAFETY: as the caller promises; what is asked for ahead need not be there.
     unsafe {
-        asm!(
-            "tileloadd tmm0, [{from} + {step}*1]",
-            "tileloadd tmm1, [{from} + {step}*1 + 64]",
-            "lea {from}, [{from} + {step}*8]",
-            "lea {from}, [{from} + {step}*8]",
-            "tileloadd tmm2, [{from} + {step}*1]",
-            "tileloadd tmm3, [{from} + {step}*1 + 64]",
-            "2:",
-            "tileloadd tmm4, [{left} + {inner}*1]",
-            "tileloadd tmm6, [{right} + {outer}*1]",
-            "tileloadd tmm7, [{right} + {outer}*1 + 64]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm5, [{second} + {inner}*1]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            ".set .Lline, 0",
-            ".rept 32",
-            "prefetcht1 [{right} + {ahead} + .Lline]",
-            ".set .Lline, .Lline + 64",
-            ".endr",
-            "add {left}, 1024",
-            "add {second}, 1024",
-            "add {right}, 2048",
-            "dec {count}",
-            "jnz 2b",
-            "tilestored [{to} + {stride}*1], tmm0",
-            "tilestored [{to} + {stride}*1 + 64], tmm1",
-            "lea {to}, [{to} + {stride}*8]",
-            "lea {to}, [{to} + {stride}*8]",
-            "tilestored [{to} + {stride}*1], tmm2",
-            "tilestored [{to} + {stride}*1 + 64], tmm3",
-            from = inout(reg) sums.from => _,
-            step = in(reg) sums.step,
-            to = inout(reg) sums.to => _,
-            stride = in(reg) sums.stride,
-            left = inout(reg) left.as_ptr() => _,
+        sums!(
+            (left, right, count, sums),
+            [
+                "lea {from}, [{from} + {step}*8]",
+                "lea {from}, [{from} + {step}*8]",
+                "tileloadd tmm2, [{from} + {step}*1]",
+                "tileloadd tmm3, [{from} + {step}*1 + 64]"
+            ],
+            [
+                "tileloadd tmm5, [{second} + {inner}*1]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {second}, 1024"
+            ],
+            [
+                "lea {to}, [{to} + {stride}*8]",
+                "lea {to}, [{to} + {stride}*8]",
+                "tilestored [{to} + {stride}*1], tmm2",
+                "tilestored [{to} + {stride}*1 + 64], tmm3"
+            ],
             second = inout(reg) second.as_ptr() => _,
-            right = inout(reg) right.as_ptr() => _,
-            count = inout(reg) count => _,
-            inner = in(reg) 64usize,
-            outer = in(reg) 128usize,
-            ahead = const AHEAD,
-            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm4") _, out("tmm5") _,
-            out("tmm6") _, out("tmm7") _,
-            options(nostack),
+            out("tmm2") _, out("tmm3") _, out("tmm5") _,
         );
     }
 }
