@@ -23,24 +23,6 @@ def test_notebook(path, binary, monkeypatch):
         exec(compile(source, f"{path.name}, cell {number}", "exec"), names)
 
 
-def test_the_client_of_the_book(binary):
-    """The ten lines of docs/how-to/verifier.md against a service."""
-    import subprocess
-
-    page = (ROOT / "docs/how-to/verifier.md").read_text(encoding="utf-8")
-    client = next(block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "urllib" in block)
-    service = subprocess.Popen([binary, "verify", "--serve", "127.0.0.1:0", "--quiet"], stdout=subprocess.PIPE, text=True)
-    try:
-        address = service.stdout.readline().strip()
-        names = {}
-        exec(client.replace("http://127.0.0.1:8080", address).replace("print(", "found = ("), names)
-        assert [one["verdict"] for one in names["found"]] == ["correct", "wrong"]
-        service.terminate()
-        assert service.wait(20) == 0
-    finally:
-        service.kill()
-
-
 def test_a_python_verifier_in_the_binary(binary, tmp_path):
     """From Rust to Python: `--verifier python:FILE:FUNCTION` with our own module."""
     import subprocess

@@ -103,12 +103,12 @@ Example:
     Entry {
         name: "report",
         options: report::ReportOptions::augment_args,
-        about: "Write the report of a run again, or serve the report while the run goes on",
+        about: "Write the report of a run again, also while the run goes on",
         more: "\
 Example:
-  tealight report runs/js --serve",
+  tealight report runs/js",
         check: |m| resolve::<report::ReportOptions>(m).map(drop),
-        run: |m, process| report::run(&resolve(m)?, &process.stop),
+        run: |m, _| report::run(&resolve(m)?),
     },
     Entry {
         name: "show",
@@ -197,15 +197,14 @@ Examples:
     Entry {
         name: "verify",
         options: verify::VerifyOptions::augment_args,
-        about: "Check answers against gold answers; serve or audit a verifier",
+        about: "Check answers against gold answers, or audit a verifier",
         more: "\
 Examples:
   tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
   tealight verify --jsonl answers.jsonl > verdicts.jsonl
-  tealight verify --serve 127.0.0.1:8080
   tealight verify --audit answers.jsonl --against exact",
         check: |m| resolve::<verify::VerifyOptions>(m).map(drop),
-        run: |m, process| verify::run(&resolve(m)?, &process.stop),
+        run: |m, _| verify::run(&resolve(m)?),
     },
     Entry {
         name: "beta",

@@ -322,37 +322,20 @@ fn handle_signals() -> Result<Stop> {
     Ok(stop)
 }
 
-/// The same for Ctrl-C, Ctrl-Break and the end of a terminal's window, which are no signals on Windows.
+/// The same for Ctrl-C and Ctrl-Break, which are no signals on Windows.
 #[cfg(windows)]
 fn handle_signals() -> Result<Stop> {
-    use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close};
-
     let stop = Stop::default();
-    let (at_once, code) = (stop.ends_at_once(), stop.cell());
+    let (at_once, code, cleaner) = (stop.ends_at_once(), stop.cell(), stop.clone());
     at_once.store(true, Ordering::SeqCst);
-    let fail = "Ctrl-C cannot be waited for";
-    let runtime = tokio::runtime::Builder::new_current_thread().build().context(fail)?;
-    let listen = || Ok::<_, std::io::Error>((ctrl_c()?, ctrl_break()?, ctrl_close()?));
-    let entered = runtime.enter();
-    let (mut interrupt, mut ends, mut closes) = listen().context(fail)?;
-    drop(entered);
-    let cleaner = stop.clone();
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = ends.recv() => {}
-                    _ = closes.recv() => {}
-                }
-                if at_once.swap(true, Ordering::SeqCst) {
-                    cleaner.remove_temporary();
-                    std::process::exit(130);
-                }
-                code.store(130, Ordering::SeqCst);
-                tracing::info!("{FINISHING}");
-            }
-        });
-    });
+    ctrlc::set_handler(move || {
+        if at_once.swap(true, Ordering::SeqCst) {
+            cleaner.remove_temporary();
+            std::process::exit(130);
+        }
+        code.store(130, Ordering::SeqCst);
+        tracing::info!("{FINISHING}");
+    })
+    .context("Ctrl-C cannot be waited for")?;
     Ok(stop)
 }

@@ -17,7 +17,7 @@ use tealight_datasets::read::Columns;
 use tealight_datasets::{Message, Prompt, names};
 use tealight_models::COUNTDOWN_FILES;
 
-use crate::app::verdicts::{Audit, Judge, Pair};
+use crate::app::verdicts::{Audit, Judge};
 use crate::formats::gguf::Gguf;
 use crate::formats::pretrained::Pretrained;
 use crate::nn::device::{Placement, Precision};
@@ -76,13 +76,12 @@ fn weights(data: &[u8]) {
     });
 }
 
-/// Lines that a client of `verify --serve` sends, and a file to audit with its labels, which come after a zero byte.
+/// Lines of pairs, and a file to audit with its labels, which come after a zero byte.
 fn pairs(data: &[u8]) {
     let Ok(judge) = Judge::open(None, None) else { return };
     for line in data.split(|byte| *byte == b'\n') {
         drop(judge.judge_line(line));
     }
-    drop(Pair::several(data, true));
     let (pairs, labels) = data.split_at(data.iter().position(|byte| *byte == 0).unwrap_or(0));
     with_file("pairs", pairs, |folder| {
         let file = folder.join("pairs");

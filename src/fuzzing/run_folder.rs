@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use candle_core::Device;
 use serde_json::{Value, json};
-use tealight_eval::report::{self, Live};
+use tealight_eval::report;
 use tealight_eval::results::Results;
 
 use super::embedded;
@@ -133,7 +133,7 @@ pub(super) fn try_changed(data: &[u8]) {
             folder.path(),
         ));
     }
-    drop(Live::new(&output).look());
+    drop(report::write_training(&output));
     drop(presample::stored_request(&output));
     drop(directory::check(&output, Existing::Replace));
     let (config, ranks) = (settings(), Ranks::alone());

@@ -80,5 +80,4 @@ mod tools;
 mod turns;
 mod untrusted_repositories;
 mod untrusted_text;
-mod verdict_service;
 mod zero_gradient;

@@ -5,7 +5,6 @@ import "./style.css";
 import "./problems.css";
 import { go, read } from "./address";
 import { button, copy, download, h } from "./dom";
-import { live } from "./live";
 import { ProblemsView } from "./problems";
 import { charts, section } from "./sections";
 import { problems } from "./store";
@@ -84,10 +83,6 @@ function start(): void {
   const body = h("div.views");
   main.replaceChildren(h("h1", {}, page.title), body, footer);
   document.body.prepend(top);
-  if (page.live) {
-    live(body);
-    return;
-  }
   show(page, body, nav);
 }
 

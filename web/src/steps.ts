@@ -17,7 +17,7 @@ export class StepsView {
   private readonly head = h("div.controls");
   private readonly list = h("div.step-list");
 
-  constructor(private readonly isLive: boolean) {
+  constructor() {
     this.element.append(h("h2", {}, "Completions by step"), this.head, this.list);
   }
 
@@ -61,7 +61,7 @@ export class StepsView {
     if (key === this.key) return;
     const ticket = (this.ticket += 1);
     try {
-      const found = await completions(index, this.isLive);
+      const found = await completions(index);
       if (ticket !== this.ticket) return;
       this.key = key;
       const order = [...found].sort((a, b) => (b[2] ?? 0) - (a[2] ?? 0));

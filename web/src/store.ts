@@ -52,10 +52,7 @@ export const chunk = (name: string, isBeside: boolean, stays: boolean): Promise<
 
 export const problems = (): Promise<Problems> => load("problems", false, true) as Promise<Problems>;
 
-/** The completions of a training step: those in the page, or from the server that shows a run. */
-export async function completions(index: number, isLive: boolean): Promise<Completion[]> {
-  if (!isLive) return (await load(`step-${index}`, false, true)) as Completion[];
-  const answer = await fetch(`step/${index}`);
-  if (!answer.ok) throw new Error(await answer.text());
-  return (await answer.json()) as Completion[];
+/** The completions of a training step. */
+export async function completions(index: number): Promise<Completion[]> {
+  return (await load(`step-${index}`, false, true)) as Completion[];
 }

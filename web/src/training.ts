@@ -68,7 +68,7 @@ export class TrainingView {
     this.apply();
     if (!page.steps.length) return;
     if (!this.steps) {
-      this.steps = new StepsView(page.live === true);
+      this.steps = new StepsView();
       this.element.append(this.steps.element);
     }
     this.steps.show(page.steps);

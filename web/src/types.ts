@@ -62,8 +62,6 @@ export interface Page {
   footer: string[];
   samples?: { size: number; is_beside: boolean };
   steps: Step[];
-  live?: boolean;
-  report?: boolean;
 }
 
 /** Correct samples, all of them, truncated, without an answer, not judged. */

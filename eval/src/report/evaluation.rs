@@ -102,7 +102,6 @@ fn write_page(
         ],
         samples: placed.placement.clone(),
         steps,
-        live: false,
     };
     let page = page::html(&document, &placed)?;
     store::write_whole(&output.join("report.html"), page.as_bytes())

@@ -10,7 +10,6 @@ mod greedy;
 pub mod ledger;
 pub mod levels;
 mod listing;
-mod live;
 mod page;
 mod samples;
 mod steps;
@@ -24,8 +23,7 @@ pub mod view;
 
 pub use evaluation::{write, write_indexed};
 pub use greedy::greedy_warnings;
-pub use live::Live;
-pub use page::{document_page, live_page, sheet, shell_argument};
+pub use page::{document_page, sheet, shell_argument};
 pub use study::{
     Evaluated, EvaluationFilters, Forgetting, Forgotten, HeldOut, Measured, Study, Training,
     TrainingPoint, Tuned,

@@ -82,11 +82,6 @@ pub(super) struct SampleChunks {
 }
 
 impl SampleChunks {
-    /// No samples yet: whatever comes may hold mathematics.
-    pub(super) fn of_later_samples() -> Self {
-        Self { has_mathematics: true, ..Self::default() }
-    }
-
     /// Id and contents of each part of the page that holds data.
     pub(super) fn embedded(&self) -> impl Iterator<Item = &(String, String)> {
         self.chunks.iter()

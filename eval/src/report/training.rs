@@ -12,7 +12,6 @@ use tealight_datasets::regular;
 use super::Training;
 use super::steps::{StepFile, completions};
 use super::view::{Chart, Kind, Line, Section};
-use crate::Sample;
 
 /// The charts of a training run: the metric's key, the chart's title and how to read it.
 const DRAWN: [(&str, &str, &str); 9] = [
@@ -62,8 +61,6 @@ pub(super) struct Followed {
     is_refused: bool,
     /// By metric: step and value.
     metrics: BTreeMap<String, Vec<(f64, f64)>>,
-    /// By problem: samples and correct ones.
-    pub(super) problems: BTreeMap<String, (usize, usize)>,
 }
 
 impl Followed {
@@ -113,15 +110,6 @@ impl Followed {
         self.metrics.get(metric)?.last().copied()
     }
 
-    pub(super) fn has_metrics(&self) -> bool {
-        !self.metrics.is_empty()
-    }
-
-    /// Whether these are the metrics of steps, not evaluations on the way.
-    pub(super) fn is_training(&self) -> bool {
-        self.last("reward").or(self.last("loss")).is_some()
-    }
-
     /// Reads whole lines of a file of `folder` from where the last look ended; a file that became shorter from its
     /// start.
     ///
@@ -151,12 +139,6 @@ impl Followed {
     }
 
     fn add(&mut self, line: &[u8]) {
-        if let Ok(sample) = serde_json::from_slice::<Sample>(line) {
-            let correct = usize::from(sample.is_correct());
-            let counts = self.problems.entry(sample.problem).or_default();
-            *counts = (counts.0 + 1, counts.1 + correct);
-            return;
-        }
         if line.len() > MAX_ROW {
             return;
         }

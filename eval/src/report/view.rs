@@ -28,9 +28,6 @@ pub struct Document {
     pub samples: Option<Placement>,
     /// Training steps whose completions are there, in the order of their parts of the page.
     pub steps: Vec<Step>,
-    /// Whether the page asks for `live` every two seconds.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub live: bool,
 }
 
 /// How the samples of a page are stored.

@@ -31,20 +31,6 @@ pub struct Pair {
     pub prompt: Option<Prompt>,
 }
 
-impl Pair {
-    /// Reads a JSON array of pairs, or one pair. Numbers keep their digits.
-    ///
-    /// # Errors
-    /// Not UTF-8, not JSON, not pairs, a key that stands twice.
-    pub fn several(json: &[u8], is_array: bool) -> Result<Vec<Self>> {
-        let text = with_long_numbers(std::str::from_utf8(json).context("not UTF-8")?);
-        Ok(match is_array {
-            true => serde_json::from_str(&text)?,
-            false => vec![serde_json::from_str(&text)?],
-        })
-    }
-}
-
 /// A text, or a number: answers are often numbers in JSON.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
@@ -240,9 +226,5 @@ mod tests {
         assert_eq!(kind(&line("\"18446744073709551616\"")).unwrap(), Kind::Correct);
         assert_eq!(kind(&line("18446744073709551617")).unwrap(), Kind::Wrong);
         assert!(kind("{\"gold\": 1, \"gold\": 2, \"answer\": 1}").is_err());
-        let pairs =
-            Pair::several(b"[{\"gold\": 0.12345678901234567891, \"answer\": 1}]", true).unwrap();
-        assert_eq!(pairs[0].gold.clone().into_string(), "0.12345678901234567891");
-        assert!(Pair::several(b"[{\"gold\": 1}]", true).is_err());
     }
 }

@@ -1,34 +1,17 @@
-//! `tealight report DIR`: the report of an evaluation again; `--serve`: a run while it goes, on this
-//! machine's own address only.
+//! `tealight report DIR`: the report of a folder again, also of a run or study that still goes on.
 
-use std::fs::File;
-use std::io::Read;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path as Wild, Request, State};
-use axum::http::{StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
 use clap::Args;
-use futures_util::stream;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{names, regular};
-use tealight_eval::report::{self, Live, Study, TasksStudy};
+use tealight_datasets::regular;
+use tealight_eval::report::{self, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
 use super::show::STUDY_SAMPLES;
 use crate::app::directory::as_argument;
-use crate::app::verdicts::asks_this_machine;
-use crate::system::range::at_least;
-use crate::system::stop::Stop;
-use crate::system::telemetry::print;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ReportOptions {
@@ -40,16 +23,9 @@ pub(in crate::cli) struct ReportOptions {
     #[arg(long, value_name = "RUN")]
     #[serde(default)]
     training: Vec<PathBuf>,
-    /// Serve the report at http://127.0.0.1:PORT and update the page while the run goes on.
-    #[arg(long)]
-    #[serde(default)]
-    serve: bool,
-    /// Port of --serve; 0 takes a free port.
-    #[arg(long, default_value_t = 7272, add = at_least(0.0).at_most(65_535.0))]
-    port: u16,
 }
 
-pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
+pub(in crate::cli) fn run(options: &ReportOptions) -> Result<()> {
     let Some(directory) = &options.directory else { bail!("name the DIR of a run") };
     if !directory.is_dir() {
         bail!("{}: no such directory", directory.display());
@@ -61,15 +37,6 @@ pub(in crate::cli) fn run(options: &ReportOptions, stop: &Stop) -> Result<()> {
             as_argument(study),
             as_argument(directory)
         );
-    }
-    if options.serve && !options.training.is_empty() {
-        bail!(
-            "--training has no effect with --serve, which shows what is inside {}",
-            directory.display()
-        );
-    }
-    if options.serve {
-        return serve(directory, options.port, stop);
     }
     write(directory, &options.training)?;
     tracing::info!("{}", directory.join("report.html").display());
@@ -129,118 +96,4 @@ fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
         trained,
         directory,
     )
-}
-
-/// The state of the server: a directory and its results so far.
-struct ServerState {
-    directory: PathBuf,
-    live: Mutex<Live>,
-}
-
-fn serve(directory: &Path, port: u16, stop: &Stop) -> Result<()> {
-    let shown = Arc::new(ServerState {
-        directory: directory.to_owned(),
-        live: Mutex::new(Live::new(directory)),
-    });
-    let page = report::live_page()?;
-    let router = Router::new()
-        .route("/", get(|| async { Html(page) }))
-        .route("/live", get(live))
-        .route("/step/{index}", get(step))
-        .route("/report.html", get(|state| file(state, Wild("report.html".into()))))
-        .route("/report-data/{name}", get(data))
-        .with_state(shown)
-        .layer(middleware::from_fn(this_host_alone));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-        let listener = listener.with_context(|| {
-            format!("port {port} of 127.0.0.1 cannot be had; choose another with --port")
-        })?;
-        let address = listener.local_addr()?;
-        // On standard output, so that a script can read it.
-        print(format_args!("http://{address}"))?;
-        tracing::info!("Ctrl-C ends it");
-        let stopped = async {
-            while stop.check().is_ok() {
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            }
-        };
-        // Browsers keep connections open; they are not waited for.
-        tokio::select! {
-            served = axum::serve(listener, router) => served.context("the server failed"),
-            () = stopped => stop.check(),
-        }
-    })
-}
-
-/// Refuses who asks by another name than this machine's own: a page elsewhere could give its name this address.
-async fn this_host_alone(request: Request, next: Next) -> Response {
-    match asks_this_machine(request.headers()) {
-        true => next.run(request).await,
-        false => (StatusCode::MISDIRECTED_REQUEST, "ask http://127.0.0.1").into_response(),
-    }
-}
-
-async fn live(State(shown): State<Arc<ServerState>>) -> Response {
-    match shown.live.lock().unwrap_or_else(PoisonError::into_inner).look() {
-        Ok(page) => json(page),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}")).into_response(),
-    }
-}
-
-/// The completions of a training step, by its position among those that `/live` listed.
-async fn step(State(shown): State<Arc<ServerState>>, Wild(index): Wild<usize>) -> Response {
-    match shown.live.lock().unwrap_or_else(PoisonError::into_inner).step(index) {
-        Ok(rows) => json(rows.to_string()),
-        Err(error) => (StatusCode::NOT_FOUND, format!("{error:#}")).into_response(),
-    }
-}
-
-fn json(text: String) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
-}
-
-async fn data(state: State<Arc<ServerState>>, Wild(name): Wild<String>) -> Response {
-    file(state, Wild(format!("report-data/{name}"))).await
-}
-
-/// A file that the report consists of; the router lets no other name through.
-async fn file(State(shown): State<Arc<ServerState>>, Wild(name): Wild<String>) -> Response {
-    let Ok(path) = names::inside(&shown.directory, &name) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    let kind = if name.ends_with(".js") { "text/javascript" } else { "text/html; charset=utf-8" };
-    // A link may lead to any file of the user's, and a pipe has no end.
-    let is_own = path.symlink_metadata().is_ok_and(|kind| kind.is_file())
-        && path.parent().is_some_and(|folder| {
-            folder.symlink_metadata().is_ok_and(|kind| kind.is_dir()) || folder == shown.directory
-        });
-    if !is_own {
-        return (StatusCode::NOT_FOUND, "not written yet").into_response();
-    }
-    match regular::open_own(&shown.directory, &path) {
-        Ok(file) => {
-            let body = Body::from_stream(stream::iter(Parts(file)));
-            ([(header::CONTENT_TYPE, kind)], body).into_response()
-        }
-        Err(_) => (StatusCode::NOT_FOUND, "not written yet").into_response(),
-    }
-}
-
-/// A file part by part: however large it is, one part is in memory.
-struct Parts(File);
-
-impl Iterator for Parts {
-    type Item = std::io::Result<Vec<u8>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        const PART: u64 = 1 << 20;
-        let mut bytes = Vec::new();
-        match (&self.0).take(PART).read_to_end(&mut bytes) {
-            Ok(0) => None,
-            Ok(_) => Some(Ok(bytes)),
-            Err(error) => Some(Err(error)),
-        }
-    }
 }

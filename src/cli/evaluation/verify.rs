@@ -15,8 +15,7 @@ use tealight_datasets::verify::math::{self, Mode, Outcome, check};
 use tealight_datasets::{Prompt, Verdict, Verifier};
 
 use super::audit;
-use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line, serve};
-use crate::system::stop::Stop;
+use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line};
 use crate::system::telemetry::{out, print};
 
 /// Lines that are judged at a time; their order is kept.
@@ -58,11 +57,6 @@ pub(in crate::cli) struct VerifyOptions {
     #[arg(long)]
     #[serde(default)]
     check: bool,
-    /// Serve verdicts by HTTP at ADDR, such as 127.0.0.1:8080 (port 0 takes a free one): POST /verify with a JSON array
-    /// or JSON lines of {"gold": ..., "answer": ...}, GET /health, GET /metrics. Ctrl-C finishes open requests and
-    /// ends.
-    #[arg(long, value_name = "ADDR")]
-    serve: Option<String>,
     /// Audit the verifier on a file of {"gold": ..., "answer": ...} lines, with "label": true or false where a person
     /// judged
     /// the answer: disagreements by kind, and false-positive and false-negative rates with intervals.
@@ -79,7 +73,7 @@ pub(in crate::cli) struct VerifyOptions {
     label: bool,
 }
 
-pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
+pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
     let judge = Judge::open(options.verifier.as_deref(), options.mode.as_deref())?;
     let has_pairs = options.gold.is_some() || options.answer.is_some() || options.jsonl.is_some();
     let is_alone = !has_pairs && !options.explain && !options.check;
@@ -87,23 +81,14 @@ pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
         bail!("--against and --label are for --audit FILE");
     }
     if let Some(file) = &options.audit {
-        if !is_alone || options.serve.is_some() {
+        if !is_alone {
             bail!(
-                "--audit takes its pairs from its file: leave out --gold, --answer, --jsonl, --explain, --check and --serve"
+                "--audit takes its pairs from its file: leave out --gold, --answer, --jsonl, --explain and --check"
             );
         }
         let audited = audit::run(file, &judge, options.against.as_deref(), options.label);
         warn_of(&judge);
         return audited;
-    }
-    if let Some(address) = &options.serve {
-        if !is_alone {
-            bail!(
-                "--serve takes its pairs by HTTP: leave out --gold, --answer, --jsonl, --explain and --check"
-            );
-        }
-        let listening = |address| Ok(print(format_args!("http://{address}"))?);
-        return serve(judge, address, stop, &listening);
     }
     if options.explain && options.jsonl.is_some() {
         bail!("--explain is for one pair: --gold and --answer");
@@ -126,7 +111,7 @@ pub(in crate::cli) fn run(options: &VerifyOptions, stop: &Stop) -> Result<()> {
             let reader = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
             stream(BufReader::new(reader), file, &judge)?
         }
-        _ => bail!("give --gold G --answer A, --jsonl FILE, --audit FILE, or --serve ADDR"),
+        _ => bail!("give --gold G --answer A, --jsonl FILE, or --audit FILE"),
     };
     warn_of(&judge);
     if all == 0 {
