@@ -55,6 +55,8 @@ impl Parser {
             } else if self.accept('/') {
                 let next = self.signed_power()?;
                 value = Expr::Quotient(Box::new(value), Box::new(next));
+            } else if let Some(counted) = self.infix_count(&value) {
+                value = counted;
             } else if self.starts_factor() {
                 let is_whole = matches!(&value, Expr::Number(_, None));
                 let next = self.power()?;
@@ -78,6 +80,19 @@ impl Parser {
                 return Some(value);
             }
         }
+    }
+
+    /// `5C3` and `5P3` between integers.
+    fn infix_count(&mut self, n: &Expr) -> Option<Expr> {
+        let Expr::Number(_, None) = n else { return None };
+        let Some(Token::Name(name)) = self.peek() else { return None };
+        let call = if name == "A" { None } else { count_of(name) }?;
+        let Some(Token::Number { value, decimals: None, .. }) = self.tokens.get(self.at + 1) else {
+            return None;
+        };
+        let k = Expr::Number(value.clone(), None);
+        self.at += 2;
+        Some(Expr::Call(call.into(), vec![n.clone(), k]))
     }
 
     fn signed_power(&mut self) -> Option<Expr> {
@@ -122,7 +137,14 @@ impl Parser {
         let mut value = self.atom()?;
         loop {
             if self.accept('!') {
-                value = Expr::Factorial(Box::new(value));
+                // `5!!` is 5 times 3 times 1.
+                value = match self.accept('!') {
+                    true => Expr::Call("semifactorial".into(), vec![value]),
+                    false => Expr::Factorial(Box::new(value)),
+                };
+                if self.peek_is('!') {
+                    return None;
+                }
             } else if self.in_function && self.accept('°') {
                 value = radians(value);
             } else {
@@ -143,6 +165,11 @@ impl Parser {
             }
             Token::Symbol('(') => self.bracketed(')'),
             Token::Symbol('[') => self.bracketed(']'),
+            // `{}_5C_3`
+            Token::Symbol('{') if self.tokens.get(self.at + 1) == Some(&Token::Symbol('}')) => {
+                self.at += 2;
+                self.prefixed_count()
+            }
             Token::Symbol('{') => self.bracketed('}'),
             Token::Symbol('⌊') => {
                 let inner = self.bracketed('⌋')?;
@@ -161,6 +188,14 @@ impl Parser {
                 self.expect('|')?;
                 Some(Expr::Call("abs".into(), vec![inner]))
             }
+            Token::Symbol('‖') => {
+                self.at += 1;
+                let inner = self.sum()?;
+                self.expect('‖')?;
+                let name = if is_constant(&inner) { "abs" } else { "norm" };
+                Some(Expr::Call(name.into(), vec![inner]))
+            }
+            Token::Symbol('^' | '_') => self.prefixed_count(),
             Token::Symbol('∞') => {
                 self.at += 1;
                 Some(Expr::Infinity)
@@ -228,6 +263,13 @@ impl Parser {
                 }
                 self.at = start;
             }
+            "C" | "P" | "A" if matches!(self.peek(), Some(Token::Symbol('^' | '_'))) => {
+                let start = self.at;
+                if let Some(counted) = self.scripted_count(name) {
+                    return Some(counted);
+                }
+                self.at = start;
+            }
             _ => {}
         }
         if is_function(name) || matches!(name, "tg" | "ctg") {
@@ -259,6 +301,31 @@ impl Parser {
         self.expect(')')?;
         let call = if name == "C" { "binom" } else { "perm" };
         Some(Expr::Call(call.into(), vec![n, k]))
+    }
+
+    /// `_5C_3` and `^5P_3`, at the first mark.
+    fn prefixed_count(&mut self) -> Option<Expr> {
+        self.accept('_').then_some(()).or_else(|| self.expect('^'))?;
+        let n = self.argument()?;
+        let Some(Token::Name(name)) = self.peek().cloned() else { return None };
+        let call = count_of(&name)?;
+        self.at += 1;
+        self.accept('_').then_some(()).or_else(|| self.expect('^'))?;
+        Some(Expr::Call(call.into(), vec![n, self.argument()?]))
+    }
+
+    /// `C_5^3`, `A_5^2`, `C^3_5` of numbers, behind the letter: the larger one is chosen from.
+    fn scripted_count(&mut self, name: &str) -> Option<Expr> {
+        let is_below = self.accept('_');
+        (is_below || self.accept('^')).then_some(())?;
+        let first = self.argument()?;
+        self.expect(if is_below { '^' } else { '_' })?;
+        let second = self.argument()?;
+        let (Expr::Number(a, None), Expr::Number(b, None)) = (&first, &second) else {
+            return None;
+        };
+        let arguments = if a >= b { vec![first, second] } else { vec![second, first] };
+        Some(Expr::Call(count_of(name)?.into(), arguments))
     }
 
     /// Whatever stands below a name, as it is.
@@ -374,6 +441,19 @@ pub(super) fn radians(value: Expr) -> Expr {
     let half_turn =
         Expr::Quotient(Box::new(Expr::Constant(Constant::Pi)), Box::new(Expr::integer(180)));
     times(value, half_turn)
+}
+
+/// The function that a letter stands for where choices or arrangements are counted.
+fn count_of(letter: &str) -> Option<&'static str> {
+    match letter {
+        "C" => Some("binom"),
+        "P" | "A" => Some("perm"),
+        _ => None,
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    !matches!(expr, Expr::Variable(_)) && expr.children().into_iter().all(is_constant)
 }
 
 fn has_i(expr: &Expr) -> bool {

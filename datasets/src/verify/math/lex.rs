@@ -44,7 +44,13 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     if text.contains("\\\\") && !text.contains("\\begin") {
         text = text.replace("\\\\", "\\");
     }
-    let mut lexer = Lexer { text: &text, at: 0, out: Vec::new() };
+    // Braces that only take the space from around a mark: `14{:}30`.
+    for (braced, plain) in [("{:}", ":"), ("{.}", "."), ("{=}", "="), ("{-}", "-"), ("{/}", "/")] {
+        if text.contains(braced) {
+            text = text.replace(braced, plain);
+        }
+    }
+    let mut lexer = Lexer { text: &text, at: 0, out: Vec::new(), lines: Vec::new() };
     lexer.run()?;
     Some(lexer.out)
 }
@@ -54,6 +60,19 @@ pub(super) struct Lexer<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
     pub(super) out: Vec<Token>,
+    /// The environments that are open, with what their rows are.
+    pub(super) lines: Vec<Rows>,
+}
+
+/// What the rows of an environment are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// Rows of a matrix.
+    Matrix,
+    /// Pieces of a function, or equations that all hold.
+    Cases,
+    /// Lines of a derivation, or equations.
+    Lines,
 }
 
 impl<'a> Lexer<'a> {
@@ -67,6 +86,12 @@ impl<'a> Lexer<'a> {
                 '0'..='9' => self.number()?,
                 '.' if self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => {
                     self.number()?
+                }
+                // `.\overline{12}` has no digit before its point.
+                '.' if self.rest()[1..].starts_with("\\overline") => {
+                    self.at += 1;
+                    let (value, digits) = (RBig::ZERO, "0.".into());
+                    self.out.push(Token::Number { value, decimals: Some(0), digits });
                 }
                 '\\' => self.command()?,
                 'a'..='z' | 'A'..='Z' => self.letters(),
@@ -107,6 +132,7 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     self.approximately();
                 }
+                '&' if self.lines.last() == Some(&Rows::Lines) => self.at += 1,
                 '$' | '~' | '"' | '`' | '\t' | '\n' | '\r' | ' ' => self.at += 1,
                 '✓' | '✔' | '✅' | '∎' | '■' | '□' | '∠' | '\u{fe0f}' => {
                     self.at += c.len_utf8()
@@ -114,7 +140,7 @@ impl<'a> Lexer<'a> {
                 '+' | '-' | '*' | '/' | '^' | '_' | '!' | '(' | ')' | '[' | ']' | '{' | '}'
                 | '|' | ';' | ':' | '=' | '<' | '>' | '%' | '&' | '\'' | '?' | '±' | '≤' | '≥'
                 | '≠' | '∪' | '∩' | '∈' | '∅' | '∞' | '°' | '…' | '→' | '.' | '∖' | '⌊' | '⌋'
-                | '⌈' | '⌉' | '∨' | 'ℝ' => {
+                | '⌈' | '⌉' | '∨' | '‖' | 'ℝ' => {
                     self.at += c.len_utf8();
                     self.out.push(Token::Symbol(c));
                 }
@@ -222,6 +248,21 @@ impl<'a> Lexer<'a> {
         let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
         if run == "U" && is_closed && self.rest().trim_start().starts_with(['(', '[']) {
             self.out.push(Token::Symbol('∪'));
+            return;
+        }
+        // `4.5 x 10^4`
+        let is_number = matches!(self.out.last(), Some(Token::Number { .. }));
+        let next = self.rest().trim_start();
+        if lower == "x" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
+            self.out.push(Token::Symbol('*'));
+            return;
+        }
+        // `US$29`
+        let money = self.rest().strip_prefix('\\').unwrap_or(self.rest());
+        let is_country = matches!(run.as_str(), "US" | "USD" | "AU" | "CA" | "HK" | "NZ");
+        if is_country && let Some(amount) = money.strip_prefix('$') {
+            self.at = self.text.len() - amount.len();
+            self.out.push(Token::Currency("dollar"));
             return;
         }
         let is_upright = matches!(lower.as_str(), "tg" | "ctg") && self.text.trim() == run;

@@ -152,7 +152,7 @@ fn integer(words: &[&str]) -> Option<i64> {
         }
         is_any = true;
     }
-    is_any.then_some(total + group)
+    if is_any { total.checked_add(group) } else { None }
 }
 
 #[cfg(test)]
