@@ -82,7 +82,8 @@ pub(super) const WORDS: [&str; 17] = [
 ];
 
 /// Units of one to three letters that are written right after numbers.
-pub(super) const UNITS: [&str; 16] = [
+pub(super) const UNITS: [&str; 24] = [
+    "kJ", "kN", "kW", "Hz", "kV", "MW", "mA", "dm",
     "cm", "mm", "km", "kg", "ft", "lb", "lbs", "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs",
     "sec",
 ];

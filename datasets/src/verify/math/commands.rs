@@ -204,6 +204,12 @@ impl Lexer<'_> {
             self.at = self.text.len();
             return Some(());
         }
+        // `5\ \mu\text{m}`
+        if self.out.last() == Some(&Token::Name("mu".into())) && is_known(trimmed) {
+            self.out.pop();
+            self.out.push(Token::Text(format!("μ{trimmed}")));
+            return Some(());
+        }
         let is_unit = trimmed.contains('\\') || (is_upright && trimmed.contains('^'));
         self.out.push(Token::Text(if is_unit { unit_words(trimmed) } else { trimmed.to_owned() }));
         Some(())
@@ -277,7 +283,7 @@ fn unit_words(text: &str) -> String {
     // What stands before the next name: `\per` turns its power, `\square` raises it.
     let (mut is_per, mut power, mut prefix) = (false, 1, String::new());
     for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '^' && c != '-') {
-        let name = part.trim_matches(|c: char| " \\,;~{}.".contains(c));
+        let name = part.trim_matches(|c: char| " \\,;~{}./".contains(c));
         match name {
             "per" => is_per = true,
             "square" | "squared" | "cubic" | "cubed" => {

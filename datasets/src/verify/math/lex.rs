@@ -292,7 +292,7 @@ impl<'a> Lexer<'a> {
         }
         // `5 cm` is a length, `cm` alone a product.
         let is_unit = matches!(self.out.last(), Some(Token::Number { .. }))
-            && UNITS.contains(&lower.as_str());
+            && (UNITS.contains(&lower.as_str()) || UNITS.contains(&run.as_str()));
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_word =
             length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));

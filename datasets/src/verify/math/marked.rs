@@ -7,10 +7,16 @@ use super::numerals::is_written;
 use super::parse::Parser;
 use super::text::{number_word, scale};
 use super::tree::{Answer, Expr, Mark, times};
-use super::units::{conversion, is_known};
+use super::units::{conversion, is_known, is_unit};
 
 /// Words behind a value that begin a condition or a modulus.
 const NO_UNITS: [&str; 8] = ["if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
+
+/// Words that no unit has.
+const SAYING: [&str; 18] = [
+    "is", "are", "was", "were", "not", "isn't", "never", "cannot", "can't", "wrong", "incorrect",
+    "false", "impossible", "unknown", "unclear", "maybe", "perhaps", "or",
+];
 
 /// Most parts of a compound quantity: `2 hours 45 minutes 10 seconds`.
 const MAX_PARTS: usize = 4;
@@ -36,14 +42,17 @@ impl Parser {
         if words.is_empty() {
             return Some(value);
         }
+        if is_sentence(&value, &words) {
+            return None;
+        }
         let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
-        let (value, words) = match (value, scale(first)) {
+        let (value, words) = match (value, scale(&first.to_lowercase())) {
             (Answer::Value(value), Some(scale)) => {
                 (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
             }
             (value, _) => (value, words),
         };
-        Some(match words.as_str() {
+        Some(match words.to_lowercase().as_str() {
             "" => value,
             "percent" | "per cent" | "percentage" | "pct" => {
                 Answer::Marked(Box::new(value), Mark::Percent)
@@ -102,7 +111,7 @@ impl Parser {
                 }
             }
         }
-        Some(words.trim().trim_end_matches('.').to_lowercase())
+        Some(words.trim().trim_end_matches('.').to_owned())
     }
 
     /// The word of a unit at the cursor; behind another one, `km/h`, a single letter may be one.
@@ -248,6 +257,16 @@ impl Parser {
         let Expr::Number(base, None) = self.argument()? else { return None };
         base.numerator().try_into().ok()
     }
+}
+
+/// Words behind a value that are no unit but say something of it: `7 is wrong`, `A triangle`, `I do not know`.
+fn is_sentence(value: &Answer, words: &str) -> bool {
+    let is_letter = match value {
+        Answer::Value(Expr::Variable(name)) => name.starts_with(|c: char| c.is_ascii_uppercase()),
+        _ => false,
+    };
+    let says = |word: &str| SAYING.iter().any(|verb| word.eq_ignore_ascii_case(verb));
+    (is_letter && !is_unit(words)) || words.split([' ', ',']).any(says)
 }
 
 /// Digits in a base that has them.

@@ -9,6 +9,7 @@ pub(super) fn is_name(answer: &Answer) -> bool {
         Answer::Value(Expr::Product(factors)) => {
             factors.len() <= 3 && factors.iter().all(is_name_part)
         }
+        Answer::Value(Expr::Call(name, _)) if name == "norm" => true,
         Answer::Value(Expr::Call(_, arguments)) => arguments.iter().all(is_segment),
         Answer::Tuple(_, items, _) | Answer::List(items) | Answer::Ratio(items) => {
             items.iter().all(is_name)

@@ -99,10 +99,15 @@ impl Parser {
         self.nested(|parser| {
             let mut items = vec![parser.chain()?];
             let mut are_all_or = true;
+            // `x=2, y=3 or x=3, y=2`: where the alternatives begin.
+            let mut starts = vec![0];
             loop {
                 let is_or = parser.accept('∨');
                 if is_or || parser.accept(',') || parser.accept(';') {
                     are_all_or &= is_or;
+                    if is_or {
+                        starts.push(items.len());
+                    }
                     // A comma before the end: `x, ` or `a, and b`.
                     while parser.accept(',') || parser.accept('∨') {
                         are_all_or = false;
@@ -111,11 +116,13 @@ impl Parser {
                     if is_or && parser.peek().is_none() {
                         return None;
                     }
-                    if parser.peek().is_none() || ends.iter().any(|end| parser.peek_is(*end)) {
+                    let is_end = |end: &char| *end != '[' && parser.peek_is(*end);
+                    if parser.peek().is_none() || ends.iter().any(is_end) {
                         break;
                     }
                     items.push(parser.chain()?);
                 } else if parser.peek() == Some(&Token::TightComma) {
+                    are_all_or = false;
                     parser.at += 1;
                     items.push(parser.chain()?);
                 } else {
@@ -129,8 +136,11 @@ impl Parser {
                 return Some(cases);
             }
             // `x < 1 or x > 2` is a union, `x = 1 or x = 2` a list of values.
-            let is_union = are_all_or && items.iter().all(is_inequality);
-            Some(if is_union { Answer::Union(items) } else { Answer::List(items) })
+            if are_all_or {
+                let is_union = items.iter().all(is_inequality);
+                return Some(if is_union { Answer::Union(items) } else { Answer::Set(items) });
+            }
+            Some(alternatives(&items, &starts).unwrap_or(Answer::List(items)))
         })
     }
 
@@ -170,16 +180,32 @@ impl Parser {
 
     fn ratio(&mut self) -> Option<Answer> {
         let mut parts = vec![self.union()?];
-        while self.accept(':') {
+        while self.accept(':') || self.accept_to() {
             parts.push(self.union()?);
         }
         Some(if parts.len() == 1 { parts.remove(0) } else { Answer::Ratio(parts) })
+    }
+
+    /// "to" between the numbers of a ratio.
+    fn accept_to(&mut self) -> bool {
+        let is_to = matches!(self.peek(), Some(Token::Text(word)) if word.trim() == "to")
+            && matches!(self.tokens.get(self.at + 1), Some(Token::Number { .. }));
+        self.at += usize::from(is_to);
+        is_to
     }
 
     pub(super) fn union(&mut self) -> Option<Answer> {
         let mut parts = vec![self.item()?];
         while self.accept('∪') {
             parts.push(self.item()?);
+        }
+        // `\{1, 3\} \cup \{2, 4\}` is one set.
+        if parts.len() > 1 && parts.iter().all(|part| matches!(part, Answer::Set(_))) {
+            let members = parts.into_iter().flat_map(|part| match part {
+                Answer::Set(items) => items,
+                _ => vec![],
+            });
+            parts = vec![Answer::Set(members.collect())];
         }
         let union = if parts.len() == 1 { parts.remove(0) } else { Answer::Union(parts) };
         if self.accept('∖') {
@@ -228,7 +254,7 @@ impl Parser {
             _ => None,
         };
         if let Some(structure) = structure {
-            return Some(structure);
+            return self.transposed(structure);
         }
         self.at = start;
         if let Some(based) = self.based() {
@@ -237,6 +263,26 @@ impl Parser {
         self.at = start;
         let value = Answer::Value(self.sum()?);
         self.marked(value)
+    }
+
+    /// A row of numbers with the mark of a transpose is a column.
+    fn transposed(&mut self, structure: Answer) -> Option<Answer> {
+        if !self.peek_is('^') {
+            return Some(structure);
+        }
+        let Answer::Tuple(_, items, _) = structure else { return None };
+        self.at += 1;
+        let is_braced = self.accept('{');
+        match self.peek()? {
+            Token::Symbol('⊤') => {}
+            Token::Name(name) if name == "T" || name == "t" => {}
+            _ => return None,
+        }
+        self.at += 1;
+        if is_braced {
+            self.expect('}')?;
+        }
+        Some(Answer::Matrix(items.into_iter().map(|item| vec![item]).collect()))
     }
 
     fn words(&mut self) -> Option<Answer> {
@@ -294,6 +340,7 @@ impl Parser {
                     | '&'
                     | ':'
                     | '⟩'
+                    | '^'
             ),
             _ => false,
         };
@@ -343,6 +390,15 @@ impl Parser {
         rows.retain(|row: &Vec<Answer>| !row.is_empty());
         Some(rows)
     }
+}
+
+/// Lists of assignments with "or" between them, as a set: `x=2, y=3 or x=3, y=2`.
+fn alternatives(items: &[Answer], starts: &[usize]) -> Option<Answer> {
+    let are_assignments = items.iter().all(|item| matches!(item, Answer::Chain(..)));
+    (are_assignments && starts.len() > 1).then_some(())?;
+    let ends = starts[1..].iter().copied().chain([items.len()]);
+    let lists = starts.iter().zip(ends).map(|(from, to)| Answer::List(items[*from..to].to_vec()));
+    Some(Answer::Set(lists.collect()))
 }
 
 /// Whether a text is one number in words around "and", which elsewhere separates two answers: `two and a half`.

@@ -14,10 +14,39 @@ const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "
 /// A single choice letter equals the same letter in brackets or before its text: `C`, `(C)`, `C) 12`.
 pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let (a, b) = (folded(gold), folded(answer));
-    if a == b && !a.is_empty() {
-        return true;
-    }
-    same_choice(gold, answer)
+    let is_same = a == b && !a.is_empty();
+    is_same || same_choice(gold, answer) || same_members(gold, answer) || is_subject(&a, &b) || is_none(&a) && is_none(&b)
+}
+
+/// Whether both are the same words with commas between them, in any order: `red, blue` and `blue, red`.
+fn same_members(gold: &str, answer: &str) -> bool {
+    let members = |text: &str| -> BTreeSet<String> {
+        let text = text.replace(" and ", ", ");
+        text.split(',').map(folded).filter(|word| !word.is_empty()).collect()
+    };
+    gold.contains(',') && gold.len() < 400 && members(gold).len() > 1 && members(gold) == members(answer)
+}
+
+/// Whether an answer only says what became of the gold answer's name: `Evelyn wins`.
+fn is_subject(gold: &str, answer: &str) -> bool {
+    let rest = answer.strip_prefix(gold).and_then(|rest| rest.strip_prefix(' ')).unwrap_or_default();
+    let verb = rest.split(' ').next().unwrap_or_default();
+    let mut words = rest.split(' ');
+    matches!(verb, "wins" | "won" | "did" | "does" | "has" | "have" | "will" | "finishes" | "finished" | "scored" | "was" | "is")
+        && gold.len() >= 3
+        && !words.any(|word| matches!(word, "not" | "never" | "no" | "isnt" | "wrong" | "incorrect" | "or"))
+        && rest.split(' ').count() <= 6
+}
+
+/// Whether folded words say that nothing is a solution.
+pub(super) fn is_none(words: &str) -> bool {
+    let words = words.strip_prefix("there is ").or(words.strip_prefix("there are ")).unwrap_or(words);
+    matches!(
+        words,
+        "no solution" | "no solutions" | "no real solution" | "no real solutions" | "empty set" | "none"
+            | "no such number" | "no such numbers" | "no real roots" | "no root" | "no roots" | "no answer"
+            | "has no solution" | "no values" | "no value" | "no such value" | "无解" | "空集"
+    )
 }
 
 /// Whether a choice letter of the gold is the answer's: `C`, `(C)`, `C) 12`.
@@ -53,18 +82,38 @@ fn choice(text: &str) -> Option<char> {
         || rest.starts_with([')', '.', ':'])
         || (wrapped.is_some() && rest.starts_with('}'));
     let is_letter = |c: char| ('A'..='J').contains(&c.to_ascii_uppercase());
-    (is_letter(letter) && ends && !names_choice(rest)).then_some(letter)
+    (is_letter(letter) && ends && !names_choice(letter, rest) && !is_denied(rest))
+        .then_some(letter)
 }
 
-/// Whether a text goes on to name a choice: `(B)`, `or B`.
-fn names_choice(text: &str) -> bool {
+/// Whether a letter is denied by the words behind it: `) is wrong`, `. is not correct`.
+fn is_denied(rest: &str) -> bool {
+    let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    let verb = words.next().unwrap_or_default();
+    let next = words.next().unwrap_or_default();
+    let next = if matches!(next, "the" | "a" | "an" | "be") { words.next().unwrap_or("") } else { next };
+    let is_verb = matches!(verb, "is" | "was" | "are" | "has" | "can" | "must" | "cannot" | "does");
+    matches!(verb, "isn't" | "cannot" | "can't" | "wasn't" | "doesn't" | "eliminated" | "wrong")
+        || is_verb
+            && matches!(
+                next,
+                "not" | "wrong" | "incorrect" | "false" | "eliminated" | "excluded" | "ruled" | "impossible"
+            )
+}
+
+/// Whether a text behind a choice's letter goes on to name another choice: `(B)`, `or B`, a list of all of them.
+fn names_choice(letter: char, text: &str) -> bool {
+    let following = (letter as u8 + 1) as char;
     let is_link = |word: &str| ["or", "and"].iter().any(|link| word.eq_ignore_ascii_case(link));
     let mut is_linked = false;
     text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()).any(
         |word| {
             let bare = word.trim_matches(['(', ')', '.', ':', '*', '$', '}']);
             let is_letter = matches!(bare.as_bytes(), [b'A'..=b'J']);
-            let is_marked = is_letter && word.contains([')', ':']);
+            // `A. 3 B. 4`: the next letter with a point.
+            let is_next = word.starts_with(following) && word.ends_with('.');
+            let is_marked = is_letter && (word.contains([')', ':']) || is_next);
             let was_linked = std::mem::replace(&mut is_linked, is_link(word));
             is_marked || (is_letter && was_linked)
         },
@@ -73,7 +122,12 @@ fn names_choice(text: &str) -> bool {
 
 /// Lower-case words without decoration.
 pub(super) fn folded(text: &str) -> String {
-    let mut text = text.to_lowercase();
+    bare_words(&text.to_lowercase())
+}
+
+/// Words without decoration and articles.
+pub(super) fn bare_words(text: &str) -> String {
+    let mut text = text.to_owned();
     for mark in [
         "\\text", "\\mathrm", "\\mathbf", "\\textbf", "\\left", "\\right", "\\!", "\\,", "\\;",
         "\\ ", "$",
@@ -86,6 +140,62 @@ pub(super) fn folded(text: &str) -> String {
         .map(str::to_owned)
         .collect();
     words.join(" ")
+}
+
+/// Names of months.
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// A date with the name of its month: month, day, and year where it has one. `June 20`, `the 20th of June 2024`.
+pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
+    const DAYS: [&str; 7] =
+        ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    if text.len() > 80 || !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let text = folded(text);
+    let (mut month, mut day, mut year) = (None, None, None);
+    for word in text.split(' ').filter(|word| !DAYS.contains(word) && !matches!(*word, "of" | "on")) {
+        let is_month = |name: &&str| word.len() >= 3 && name.starts_with(word);
+        let digits = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end));
+        if let Some(at) = MONTHS.iter().position(|name| is_month(&name)) {
+            month.replace(at).is_none().then_some(())?;
+        } else {
+            let number: u32 = digits.unwrap_or(word).parse().ok()?;
+            let slot = if number > 31 { &mut year } else { &mut day };
+            slot.replace(number).is_none().then_some(())?;
+        }
+    }
+    Some((month?, day?, year))
+}
+
+/// Whether two texts are one date, where both are dates.
+pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
+    let ((month, day, year), (others, its_day, its_year)) = (date(gold)?, date(answer)?);
+    let is_year = year.is_none() || its_year.is_none() || year == its_year;
+    Some((month, day) == (others, its_day) && is_year)
+}
+
+/// Numbered statements, `①③④`; with words before them only in an answer, which may be a sentence.
+pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
+    let is_circled = |c: char| ('①'..='⑳').contains(&c);
+    let is_between = |c: char| c.is_whitespace() || "、，,和与及$".contains(c);
+    let end = text.rfind(is_circled)?;
+    let run = text[..end].rfind(|c: char| !is_circled(c) && !is_between(c));
+    let run = &text[run.map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))..];
+    Some(run.chars().filter(|c| is_circled(*c)).collect())
 }
 
 /// A time of day, `6:30 p.m.`; without its half of the day it is a ratio until it meets one.
@@ -111,6 +221,7 @@ pub(super) fn scale(word: &str) -> Option<i64> {
         "million" => 1_000_000,
         "billion" => 1_000_000_000,
         "trillion" => 1_000_000_000_000,
+        "dozen" => 12,
         _ => return None,
     })
 }
@@ -150,8 +261,9 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
     let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
     let inner = wrapped.unwrap_or(text).trim_start().strip_prefix('(')?;
     let rest = inner.strip_prefix(|c: char| ('A'..='J').contains(&c))?.strip_prefix(')')?;
-    let rest = rest.trim_start_matches([' ', '\\', '~']);
+    let is_space = |c: char| " \\~:.;,\u{a0}".contains(c);
+    let rest = rest.trim_start_matches(is_space);
     let rest = if wrapped.is_some() { rest.strip_prefix('}')? } else { rest };
-    let rest = rest.trim();
+    let rest = rest.trim_start_matches(is_space).trim_end();
     (!rest.is_empty()).then_some(rest)
 }

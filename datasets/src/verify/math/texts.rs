@@ -23,6 +23,13 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
         return (if a == b { Outcome::Correct } else { Outcome::Wrong }, "text");
     }
+    if let Some(is_same) = text::same_date(gold, answer) {
+        return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "date");
+    }
+    if is_numbered(gold) && let Some(b) = text::statements(answer) {
+        let is_same = text::statements(gold) == Some(b);
+        return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "words");
+    }
     let (parsed_gold, parsed_answer) = (parse::parse(gold), parse::parse(answer));
     let mut is_out = false;
     let mut equal = |gold: &tree::Answer, answer: &tree::Answer| {
@@ -49,6 +56,18 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     {
         return (Outcome::Correct, "value");
     }
+    // Other readings of a text that leaves a choice.
+    let (golds, answers) = (readings(gold), readings(answer));
+    let is_reread = golds.iter().map(Some).chain([None]).any(|gold| {
+        let gold = gold.or(parsed_gold.as_ref());
+        answers.iter().map(Some).chain([None]).any(|answer| {
+            let answer = answer.or(parsed_answer.as_ref());
+            gold.zip(answer).is_some_and(|(gold, answer)| equal(gold, answer))
+        })
+    });
+    if (!golds.is_empty() || !answers.is_empty()) && is_reread {
+        return (Outcome::Correct, "value");
+    }
     // `P(A) = 1/3` where the left side is no mathematics that is read; and what a gold answer rounds to.
     let a = if parsed_gold.is_none() { right_side(gold) } else { None };
     let b = if parsed_answer.is_none() { right_side(answer) } else { None };
@@ -63,10 +82,15 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     if as_words(gold, answer, parsed_gold.as_ref(), parsed_answer.as_ref()) {
         return (Outcome::Correct, "text");
     }
-    if let (Some(gold), Some(rest)) =
-        (&parsed_gold, text::after_choice(answer).and_then(parse::parse))
-        && equal(gold, &rest)
-    {
+    // `(C) 12`: the letter stands for the value beside it.
+    let rests = [gold, answer].map(|text| text::after_choice(text).and_then(parse::parse));
+    let is_beside = match (&rests, &parsed_gold, &parsed_answer) {
+        ([Some(gold), Some(answer)], ..) => equal(gold, answer),
+        ([Some(gold), None], _, Some(answer)) => equal(gold, answer),
+        ([None, Some(answer)], Some(gold), _) => equal(gold, answer),
+        _ => false,
+    };
+    if is_beside {
         return (Outcome::Correct, "value");
     }
     match (parsed_gold, parsed_answer) {
@@ -75,6 +99,66 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         _ if is_out => (Outcome::OutOfWork, "value"),
         _ => (Outcome::Wrong, "value"),
     }
+}
+
+/// Whether a gold answer is the numbers of statements, `①③④`.
+fn is_numbered(gold: &str) -> bool {
+    gold.starts_with(|c: char| ('①'..='⑳').contains(&c))
+        && gold.chars().all(|c| ('①'..='⑳').contains(&c) || "、，, ".contains(c))
+}
+
+/// Readings of a text beside its first one: `3 and 1/4` as a mixed number, points with spaces between them, thousands
+/// of other countries.
+fn readings(text: &str) -> Vec<tree::Answer> {
+    const MAX_REREAD: usize = 400;
+    if text.len() > MAX_REREAD {
+        return vec![];
+    }
+    let mut others = Vec::new();
+    if let Some((whole, part)) = ["\\text{ and }", "\\text{and}", " and "]
+        .iter()
+        .find_map(|and| text.split_once(and))
+        .map(|(whole, part)| (whole.trim(), part.trim()))
+    {
+        let is_part = part.starts_with("\\frac") || part.starts_with("\\dfrac") || part.contains('/');
+        let is_whole = whole.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+        if is_part && is_whole && !whole.is_empty() && !part.contains([',', '=']) {
+            others.push(format!("{whole} {part}"));
+        }
+    }
+    if text.contains("quad") {
+        others.push(text.replace("\\qquad", ",").replace("\\quad", ","));
+    }
+    if text.contains(") (") {
+        others.push(text.replace(") (", "), ("));
+    }
+    let bare = text.trim_start_matches(['-', '$']);
+    for (mark, decimal) in [('.', ','), (',', '.'), (' ', ','), (' ', '.')] {
+        let (whole, part) = bare.split_once(decimal).unwrap_or((bare, ""));
+        let sign = if text.starts_with('-') { "-" } else { "" };
+        let is_part = part.bytes().all(|byte| byte.is_ascii_digit());
+        if is_part && are_thousands(whole, mark) {
+            let point = if part.is_empty() { "" } else { "." };
+            others.push(format!("{sign}{}{point}{part}", whole.replace(mark, "")));
+        }
+    }
+    if let Some(value) = text.strip_prefix('=') {
+        others.push(value.to_owned());
+    }
+    others.iter().filter_map(|text| parse::parse(text)).collect()
+}
+
+/// Whether marks part groups of thousands, at least two of them, or those of India: `12,34,567`.
+fn are_thousands(text: &str, mark: char) -> bool {
+    let groups: Vec<&str> = text.split(mark).collect();
+    let are_digits = groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_digit()));
+    let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return false };
+    let middle = groups.get(1..groups.len().saturating_sub(1)).unwrap_or_default();
+    are_digits
+        && groups.len() >= 3
+        && last.len() == 3
+        && (middle.iter().all(|group| group.len() == 3) && (1..=3).contains(&first.len())
+            || middle.iter().all(|group| group.len() == 2) && (1..=2).contains(&first.len()))
 }
 
 /// Whether both are the same text, the same letters of choices, or the same words.
