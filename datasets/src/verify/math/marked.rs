@@ -10,7 +10,7 @@ use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
 
 /// Words behind a value that begin a condition or a modulus.
-const NO_UNITS: [&str; 8] = ["if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
+const NO_UNITS: [&str; 9] = ["to", "if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
 
 /// Words that no unit has.
 const SAYING: [&str; 18] = [
@@ -28,6 +28,7 @@ impl Parser {
             return Some(Answer::Marked(Box::new(value), Mark::Percent));
         }
         if self.accept('°') {
+            let value = self.minutes(value)?;
             return Some(Answer::Marked(Box::new(value), self.degrees()));
         }
         if let Some(Token::Currency(unit)) = self.peek() {
@@ -123,6 +124,30 @@ impl Parser {
             }
             _ => None,
         }
+    }
+
+    /// The minutes and seconds behind degrees: `45^\circ 30'`.
+    fn minutes(&mut self, degrees: Answer) -> Option<Answer> {
+        let Answer::Value(mut sum) = degrees else { return Some(degrees) };
+        for part in [60, 3600] {
+            let start = self.at;
+            let Some(Token::Number { value, .. }) = self.peek().cloned() else { break };
+            self.at += 1;
+            let marks = (0..2).take_while(|_| self.accept('\'')).count();
+            if marks != if part == 60 { 1 } else { 2 } {
+                self.at = start;
+                break;
+            }
+            let value = Expr::Number(value / RBig::from(part), None);
+            // The sign covers all of it.
+            sum = match sum {
+                Expr::Negative(inner) => {
+                    Expr::Negative(Box::new(Expr::Sum(vec![*inner, value])))
+                }
+                sum => Expr::Sum(vec![sum, value]),
+            };
+        }
+        Some(Answer::Value(sum))
     }
 
     /// Degrees of angle or, before C and F, of temperature.

@@ -159,7 +159,8 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
 
 /// Several boxes of a gold answer, as one list.
 fn joined(gold: &str) -> Option<Found<'_>> {
-    if gold.contains("box") { answer::find(gold, Mode::Flexible) } else { None }
+    let is_worked = gold.contains("box") || gold.contains("nswer") || gold.trim().contains('\n');
+    if is_worked && !gold.contains("\\begin") { answer::find(gold, Mode::Flexible) } else { None }
 }
 
 /// Whether a gold answer is words.
@@ -219,12 +220,26 @@ fn key(text: &str) -> String {
 /// The reference answer inside a worked solution or an answer column: after `####`, else the last
 /// box with the unit behind it, else the text as it stands.
 pub fn gold(text: &str) -> Cow<'_, str> {
+    if let Some(items) = printed_list(text.trim()) {
+        return Cow::Owned(items);
+    }
     if let Some((_, tail)) = text.rsplit_once("####")
         && let Some(line) = tail.trim_start().lines().next()
     {
         return Cow::Borrowed(line.trim());
     }
     answer::last_box(text).unwrap_or(Cow::Borrowed(text.trim()))
+}
+
+/// The members of a list of texts as Python or JSON print it: 7 of `['7']`.
+fn printed_list(text: &str) -> Option<String> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?.trim();
+    let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    let separator = format!("{quote}, {quote}");
+    let inner = inner.strip_prefix(quote)?.strip_suffix(quote)?;
+    let items: Vec<&str> = inner.split(separator.as_str()).map(str::trim).collect();
+    let are_plain = items.iter().all(|item| !item.contains(quote) && !item.is_empty());
+    are_plain.then(|| items.join(", ").replace("\\\\", "\\"))
 }
 
 #[cfg(test)]

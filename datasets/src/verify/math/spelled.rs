@@ -59,6 +59,9 @@ pub(super) fn spelled(text: &str) -> Option<RBig> {
     if text.len() > 160 {
         return None;
     }
+    if !text.is_ascii() {
+        return chinese(text.trim());
+    }
     let text = text.to_lowercase().replace('-', " ");
     let is_half = text.trim() == "a half" || text.trim() == "half";
     if is_half {
@@ -76,6 +79,42 @@ pub(super) fn spelled(text: &str) -> Option<RBig> {
     };
     let value = with_part(words)?;
     Some(if is_negative { -value } else { value })
+}
+
+/// A number in Chinese numerals: `二十五`, `三分之二`, `负三`, `两百零五`.
+fn chinese(text: &str) -> Option<RBig> {
+    if let Some(rest) = text.strip_prefix('负').or_else(|| text.strip_prefix('負')) {
+        return chinese(rest).map(|value| -value);
+    }
+    if let Some((below, above)) = text.split_once("分之") {
+        let (above, below) = (chinese(above)?, chinese(below)?);
+        return (!below.is_zero()).then(|| above / below);
+    }
+    let (mut total, mut group, mut digit) = (0_u64, 0_u64, None);
+    (!text.is_empty() && text.chars().count() <= MAX_WORDS).then_some(())?;
+    for c in text.chars() {
+        if let Some(value) = "零一二三四五六七八九".chars().position(|known| known == c) {
+            digit = Some(value as u64);
+            continue;
+        }
+        match c {
+            '〇' => digit = Some(0),
+            '两' | '兩' => digit = Some(2),
+            '十' => group += digit.take().unwrap_or(1) * 10,
+            '百' => group += digit.take()? * 100,
+            '千' => group += digit.take()? * 1000,
+            '万' | '萬' => {
+                total = (total + group + digit.take().unwrap_or(0)).checked_mul(10_000)?;
+                group = 0;
+            }
+            '亿' | '億' => {
+                total = (total + group + digit.take().unwrap_or(0)).checked_mul(100_000_000)?;
+                group = 0;
+            }
+            _ => return None,
+        }
+    }
+    Some(RBig::from(total.checked_add(group + digit.unwrap_or(0))?))
 }
 
 /// A number and a fraction: `three eighths`, `two and one third`, `two and half`.

@@ -14,7 +14,14 @@ const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "
 /// A single choice letter equals the same letter in brackets or before its text: `C`, `(C)`, `C) 12`.
 pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let (a, b) = (folded(gold), folded(answer));
-    let is_same = a == b && !a.is_empty();
+    // `The graph is a circle`
+    let is_said = || {
+        let open = ["unclear", "whether", "if", "not", "may", "might", "never", "unknown", "or"];
+        b.rsplit_once(" is ").is_some_and(|(before, tail)| {
+            tail == a && !before.split(' ').any(|word| open.contains(&word))
+        })
+    };
+    let is_same = !a.is_empty() && (a == b || is_said());
     is_same || same_choice(gold, answer) || same_members(gold, answer) || is_subject(&a, &b) || is_none(&a) && is_none(&b)
 }
 
@@ -86,8 +93,9 @@ fn choice(text: &str) -> Option<char> {
         .then_some(letter)
 }
 
-/// Whether a letter is denied by the words behind it: `) is wrong`, `. is not correct`.
-fn is_denied(rest: &str) -> bool {
+/// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
+pub(super) fn is_denied(rest: &str) -> bool {
+    let rest = rest.get(..rest.floor_char_boundary(60)).unwrap_or(rest);
     let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! Tokens that are no part of an answer's value: labels before it, qualifiers after it, raised marks.
 
+use dashu_ratio::RBig;
+
 use super::lex::Token;
 
 /// Words before a value that say what it is, without a colon.
@@ -26,7 +28,8 @@ const LABELS: [&str; 18] = [
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
 pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
-    let needs_none = |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('°'));
+    let needs_none =
+        |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('°' | '\''));
     if tokens.iter().all(needs_none) {
         return tokens;
     }
@@ -44,6 +47,11 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
                 out.push(Token::Symbol('°'));
                 at = skipped;
             }
+            // `30^{\prime}`
+            Some(Token::Symbol('\'')) if is_raised && ends => {
+                out.push(Token::Symbol('\''));
+                at = skipped;
+            }
             // `5^{\text{th}}`
             Some(Token::Text(word)) if is_raised && ends && is_ordinal(word) => at = skipped,
             _ => {
@@ -55,6 +63,15 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
                 at += 1;
             }
         }
+    }
+    // `(3,-2)\text{ in Cartesian coordinates}`
+    let is_remark = |token: &Token| match token {
+        Token::Text(word) => ["in ", "as ", "on "].iter().any(|begin| word.starts_with(begin)),
+        _ => false,
+    };
+    let is_closed = matches!(out.iter().rev().nth(1), Some(Token::Symbol(')' | ']' | '⦄')));
+    if is_closed && out.last().is_some_and(is_remark) {
+        out.pop();
     }
     out
 }
@@ -94,11 +111,14 @@ fn label(tokens: &[Token]) -> usize {
 
 /// Where a qualifier begins that only says what a letter stands for, and its domain: `k in Z`, `for all real x`.
 pub(super) fn qualifier(tokens: &[Token]) -> Option<(usize, Option<char>)> {
-    let is_plain = |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('∈'));
+    let is_plain = |token: &Token| {
+        !matches!(token, Token::Text(_) | Token::Symbol('∈' | '≥' | '≤' | '>' | '<'))
+    };
     if tokens.iter().all(is_plain) {
         return None;
     }
-    let (start, domain) = in_words(tokens).or_else(|| in_symbols(tokens))?;
+    let found = in_words(tokens).or_else(|| in_symbols(tokens));
+    let (start, domain) = found.or_else(|| from_bound(tokens))?;
     let mut end = start;
     while end > 0 && matches!(tokens[end - 1], Token::Symbol(',' | ';' | '(')) {
         end -= 1;
@@ -158,8 +178,22 @@ fn in_symbols(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     let has_bracket = end > 0 && tokens[end - 1] == Token::Symbol(')');
     end -= usize::from(has_bracket);
     let start = end.checked_sub(3)?;
-    let [Token::Name(_), Token::Symbol('∈'), _] = &tokens[start..end] else { return None };
+    let tail = &tokens[..end];
+    // `\mathbb{N}^*`, `\mathbb{Z}_{>0}`
+    let member = tail.iter().rposition(|token| *token == Token::Symbol('∈'))?;
+    let marks = &tail[(member + 2).min(end)..];
+    let are_marks = marks.len() <= 5
+        && marks.iter().all(|token| match token {
+            Token::Symbol(c) => "^_*+{}>≥".contains(*c),
+            Token::Number { digits, .. } => digits == "0",
+            _ => false,
+        });
+    let start = member.checked_sub(1).filter(|_| are_marks).unwrap_or(start);
+    let (Token::Name(_), Token::Symbol('∈')) = (&tokens[start], tokens.get(start + 1)?) else {
+        return None;
+    };
     let domain = symbol(&tokens[start..end])?;
+    let domain = if domain == 'Z' && !marks.is_empty() { 'N' } else { domain };
     let before = tokens.get(start.checked_sub(1)?)?;
     let is_apart = match before {
         Token::Symbol('(') => has_bracket,
@@ -167,6 +201,39 @@ fn in_symbols(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         _ => false,
     };
     is_apart.then_some((start, Some(domain)))
+}
+
+/// `(n \ge 1)` and `, n \ge 1` behind an expression in n.
+fn from_bound(tokens: &[Token]) -> Option<(usize, Option<char>)> {
+    let has_bracket = tokens.last() == Some(&Token::Symbol(')'));
+    let end = tokens.len() - usize::from(has_bracket);
+    let start = end.checked_sub(3)?;
+    let [name @ Token::Name(_), Token::Symbol(relation), Token::Number { value, .. }] =
+        &tokens[start..end]
+    else {
+        return None;
+    };
+    let before = tokens.get(start.checked_sub(1)?)?;
+    let is_apart = match before {
+        Token::Symbol('(') => has_bracket,
+        Token::Symbol(',' | ';') => !has_bracket,
+        _ => false,
+    };
+    // `x > 2, x < 5` is a condition as a whole.
+    let main = &tokens[..start];
+    let is_relation = |token: &Token| matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '≠'));
+    let is_definition = main.contains(name) && !main.iter().any(is_relation) && main.len() > 2;
+    let domain = match (relation, value) {
+        ('≥', value) if *value == RBig::ONE => 'N',
+        ('>', value) if value.is_zero() => 'N',
+        ('≥', value) if value.is_zero() => 'W',
+        ('≥' | '>', value) if value.is_int() => {
+            let number = u32::try_from(value.numerator().clone()).ok()?;
+            char::from_u32(0xe000 + number.min(999) + if *relation == '>' { 1000 } else { 0 })?
+        }
+        _ => return None,
+    };
+    (is_apart && is_definition).then_some((start, Some(domain)))
 }
 
 /// The set that a membership names.

@@ -5,7 +5,7 @@
 
 use super::super::alphabet::is_function;
 use super::super::parse::parse;
-use super::super::text::is_choice;
+use super::super::text::{date, is_choice};
 use super::super::tree::Answer;
 use super::lenient::{first_number, formula_at};
 use super::offers::{RESTATED, offers};
@@ -76,7 +76,8 @@ const AFTER_VALUES: [&str; 22] = [
 ];
 
 /// Words before a value that make it none: "more than 7".
-const HEDGES: [&str; 16] = [
+const HEDGES: [&str; 19] = [
+    "but", "except", "anything",
     "not", "than", "between", "least", "most", "either", "neither", "maybe", "perhaps", "possibly",
     "cannot", "isn't", "unclear", "unknown", "whether", "or",
 ];
@@ -86,6 +87,12 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     let (clause, is_bold) = clause(text);
     if clause.is_empty() || is_placeholder(clause) {
         return None;
+    }
+    if date(clause).is_some() {
+        return Some(clause);
+    }
+    if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
+        return Some(value);
     }
     if let Some(answer) = expression(clause, is_bold) {
         return Some(answer);
@@ -100,6 +107,33 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // "The answer is that she has 12 eggs": the only value.
     let value = only_value(clause);
     Some(value.unwrap_or(clause))
+}
+
+/// What a calculation in words is said to be: 42 of "6 times 7, which is 42 apples".
+fn comes_to(clause: &str) -> Option<&str> {
+    let (working, result) = clause.split_once(", which ")?;
+    let verbs = ["is ", "equals ", "gives ", "makes ", "comes to "];
+    let result = verbs.iter().find_map(|verb| result.strip_prefix(verb))?;
+    let is_operation = |word: &str| {
+        matches!(
+            word,
+            "times" | "plus" | "minus" | "multiplied" | "divided" | "*" | "+" | "x" | "×" | "/" | "-"
+        )
+    };
+    let is_working = working.split_whitespace().any(is_operation);
+    if is_working { stated(result) } else { None }
+}
+
+/// What is left of several choices: D of "rules out C, leaving D".
+pub(super) fn remaining(clause: &str) -> Option<&str> {
+    let words = ["leaving ", "leaves ", "only remaining option is "];
+    let start = words.iter().filter_map(|word| Some(clause.rfind(word)? + word.len())).max()?;
+    let mut rest = trimmed(&clause[start..]);
+    for filler in ["us with ", "only ", "just ", "option ", "choice ", "answer "] {
+        rest = rest.strip_prefix(filler).unwrap_or(rest);
+    }
+    let letter = rest.trim_matches(['(', ')', '*', '$']);
+    matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
 }
 
 /// What a calculation with words comes to: 20% of `90 minutes / 450 minutes * 100% = 20%`.

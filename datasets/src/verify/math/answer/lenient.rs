@@ -1,7 +1,10 @@
 //! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
 
 use super::super::parse::parse;
-use super::clause::stated;
+use super::super::spelled::spelled;
+use super::super::text;
+use super::clause::{remaining, stated};
+use super::scan::is_denied;
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -26,8 +29,13 @@ const ABOUT: [&str; 10] = [
 
 /// The answer of a text without a mark, and the rule.
 pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
-    if text.is_empty() {
+    let text = without_courtesy(text);
+    if text.is_empty() || is_refusal(text) {
         return None;
+    }
+    let line = text.lines().next_back().unwrap_or(text).trim();
+    if let Some(value) = labelled(line) {
+        return Some((value, Rule::Phrase));
     }
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
@@ -36,8 +44,20 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     if text.len() <= MAX_WHOLE && !is_sentence && is_whole() {
         return Some((text, Rule::Whole));
     }
-    let line = text.lines().next_back().unwrap_or(text).trim();
     if line.len() <= MAX_WHOLE {
+        let letter = line.trim_matches(['*', '(', ')', '.', ' ']);
+        if matches!(letter.as_bytes(), [b'A'..=b'J']) {
+            return Some((letter, Rule::Choice));
+        }
+        if let Some(found) = yes_or_no(last_sentence(line)) {
+            return Some((found, Rule::Words));
+        }
+        if let Some(inner) = remaining(last_sentence(line)) {
+            return Some((inner, Rule::Choice));
+        }
+        if text::statements(line).is_some() && !line.bytes().any(|byte| byte.is_ascii_digit()) {
+            return Some((line, Rule::Words));
+        }
         if let Some(inner) = bold(line) {
             return Some((inner, Rule::Bold));
         }
@@ -65,6 +85,81 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
         return Some(found);
     }
     (text.len() <= MAX_WORDS).then_some((text, Rule::Words))
+}
+
+/// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
+fn without_courtesy(text: &str) -> &str {
+    const COURTESIES: [&str; 12] = [
+        "let me know",
+        "please let me know",
+        "feel free",
+        "hope this",
+        "i hope",
+        "hope that",
+        "if you have",
+        "if you need",
+        "is there anything",
+        "would you like",
+        "thank",
+        "good luck",
+    ];
+    let mut text = text.trim();
+    for _ in 0..3 {
+        let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*']);
+        let start = [". ", "! ", "? ", "\n"].iter().filter_map(|end_of| Some(end.rfind(end_of)? + 1));
+        let Some(start) = start.max() else { break };
+        let last = text[start..].trim_start().to_lowercase();
+        if !COURTESIES.iter().any(|begin| last.starts_with(begin)) {
+            break;
+        }
+        text = text[..start].trim_end();
+    }
+    text
+}
+
+/// Whether a text refuses to answer.
+fn is_refusal(text: &str) -> bool {
+    const REFUSALS: [&str; 10] = [
+        "i can't help",
+        "i cannot help",
+        "i can't assist",
+        "i cannot assist",
+        "i can't answer",
+        "i cannot answer",
+        "i'm unable to",
+        "i am unable to",
+        "i'm not able to",
+        "i won't",
+    ];
+    let lower = text.to_lowercase().replace('’', "'");
+    text.len() <= MAX_WHOLE && REFUSALS.iter().any(|words| lower.contains(words))
+}
+
+/// The value of a line such as `A: 7`, `ans = 7`.
+fn labelled(line: &str) -> Option<&str> {
+    let (name, value) = line.split_once([':', '='])?;
+    let name = name.trim_matches(['*', ' ', '.']).to_lowercase();
+    let value = value.trim_matches(|c: char| c.is_whitespace() || "*.".contains(c));
+    let is_label = matches!(name.as_str(), "a" | "ans" | "result" | "solution" | "sol" | "output");
+    let is_equation = name == "a" && !line.contains(':');
+    (is_label && !is_equation && value.len() <= MAX_WHOLE && is_value(value)).then_some(value)
+}
+
+/// Yes or No of a sentence that begins with it and goes on with a reason, or that ends with it.
+fn yes_or_no(sentence: &str) -> Option<&str> {
+    const WORDS: [&str; 4] = ["Yes", "No", "True", "False"];
+    let sentence = sentence.trim_matches(['*', ' ']);
+    for word in WORDS {
+        let rest = sentence.strip_prefix(word).map(|rest| rest.trim_start_matches(['*', ',', ' ']));
+        let reasons = ["because", "since", "as ", "for "];
+        if rest.is_some_and(|rest| reasons.iter().any(|reason| rest.starts_with(reason))) {
+            return Some(&sentence[..word.len()]);
+        }
+    }
+    let (before, last) = sentence.rsplit_once(' ')?;
+    let last = last.trim_matches(['.', '*', '!']);
+    let is_conclusion = before.ends_with(" so") || before.ends_with(", therefore");
+    (is_conclusion && WORDS.iter().any(|word| last.eq_ignore_ascii_case(word))).then_some(last)
 }
 
 /// Whether a text is steps of a calculation, `6*3 = 18 and 18+6 = 24`, of which the last one is the answer; `x = 1 and
@@ -154,6 +249,10 @@ pub(super) fn is_open(sentence: &str) -> bool {
 
 /// The letter of "option C is correct", "the correct choice is (C)".
 fn choice(sentence: &str) -> Option<&str> {
+    // "Option D is wrong, so option B is correct."
+    let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
+    let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
+    let sentence = &sentence[start.unwrap_or(0)..];
     let is_refused =
         ["incorrect", "wrong", "false", "eliminate"].iter().any(|word| sentence.contains(word));
     if is_refused || is_open(sentence) {
@@ -176,6 +275,9 @@ fn words(sentence: &str) -> Option<(&str, Rule)> {
             return Some((&sentence[start..start + word.len()], Rule::Words));
         }
     }
+    let reasons = [", since ", ", because ", " because ", ", as ", ", although "];
+    let cut = reasons.iter().filter_map(|reason| sentence.find(reason)).min();
+    let sentence = &sentence[..cut.unwrap_or(sentence.len())];
     if is_open(sentence) {
         return None;
     }
@@ -186,7 +288,8 @@ fn words(sentence: &str) -> Option<(&str, Rule)> {
     let is_about = words.clone().any(|word| ABOUT.contains(&word.to_lowercase().as_str()));
     let concludes = ["So ", "Therefore", "Thus", "Hence", "The ", "Answer"]
         .iter()
-        .any(|begin| sentence.starts_with(begin));
+        .any(|begin| sentence.starts_with(begin))
+        || spelled(tail).is_some();
     let is_name = words.all(|word| word.starts_with(char::is_uppercase)) || concludes;
     let is_short = !tail.is_empty() && tail.split(' ').count() <= 4;
     (is_short && is_name && !is_about).then_some((tail, Rule::Conclusion))
@@ -194,18 +297,16 @@ fn words(sentence: &str) -> Option<(&str, Rule)> {
 
 /// The last value that a text does not deny: "it is not 7" says what it is not.
 fn stated_value(text: &str) -> Option<(&str, Rule)> {
-    const DENIALS: [&str; 5] = ["not", "isn't", "never", "not equal to", "not equal"];
     let mut rest = text;
     for _ in 0..MAX_DENIALS {
         let found = last_value(rest)?;
-        let before = rest[..offset_in(rest, found.0)].trim_end_matches([' ', '*', '$']);
-        let denial = DENIALS.iter().find(|denial| {
-            before.strip_suffix(**denial).is_some_and(|head| head.is_empty() || head.ends_with(' '))
-        });
-        match denial {
-            Some(denial) => rest = &before[..before.len() - denial.len()],
-            None => return Some(with_alternative(text, before, found)),
+        let start = offset_in(rest, found.0);
+        let before = rest[..start].trim_end_matches([' ', '*', '$']);
+        let end = offset_in(text, found.0) + found.0.len();
+        if !is_denied(before, &text[end..]) {
+            return Some(with_alternative(text, before, found));
         }
+        rest = before;
     }
     None
 }
@@ -301,7 +402,8 @@ fn last_number(text: &str) -> Option<&str> {
     }
     end += usize::from(bytes.get(end) == Some(&b'%'));
     // Part of a name, as in `A2B`, it is no number.
-    if text[..start].ends_with(|c: char| c.is_alphabetic() || c == '_') {
+    let is_spaced = |c: char| c < '\u{2e80}' && !('\u{e00}'..'\u{1100}').contains(&c);
+    if text[..start].ends_with(|c: char| c.is_alphabetic() && is_spaced(c) || c == '_') {
         return None;
     }
     Some(&text[start..end])

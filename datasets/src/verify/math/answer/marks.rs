@@ -1,6 +1,6 @@
 //! Answers in the place that a format reserves for them: `<answer>7</answer>`, `#### 7`.
 
-use memchr::memchr_iter;
+use memchr::memrchr_iter;
 use memchr::memmem::Finder;
 
 use super::clause::{leading, stated};
@@ -25,20 +25,17 @@ const TAGS: [(&str, &str); 3] = [
 
 /// The last tag that holds an answer, and where it begins.
 pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
-    let mut last = None;
-    for at in memchr_iter(b'<', text.as_bytes()) {
-        let opened =
-            TAGS.iter().find_map(|(open, close)| Some((strip_prefix(&text[at..], open)?, close)));
-        if let Some((inner, close)) = opened {
-            // A tag that is never closed reaches as far as an answer may.
-            let rest = head(inner, MAX_TAGGED);
-            let inner = rest.split(*close).next().unwrap_or(rest).trim();
-            if !is_placeholder(inner) {
-                last = Some((at, inner));
-            }
-        }
-    }
-    last.map(|(at, inner)| (at, tagged(inner)))
+    let opened = memrchr_iter(b'<', text.as_bytes()).filter_map(|at| {
+        let opened = |(open, close)| Some((at, strip_prefix(&text[at..], open)?, close));
+        TAGS.into_iter().find_map(opened)
+    });
+    let mut inner = opened.take(MAX_MARKS).map(|(at, inner, close)| {
+        // A tag that is never closed reaches as far as an answer may.
+        let rest = head(inner, MAX_TAGGED);
+        (at, rest.split(close).next().unwrap_or(rest).trim())
+    });
+    let (at, inner) = inner.find(|(_, inner)| !is_placeholder(inner))?;
+    Some((at, tagged(inner)))
 }
 
 /// The answer among the words of a tag.
