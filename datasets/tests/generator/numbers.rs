@@ -39,7 +39,7 @@ pub fn integer(r: &mut Random) -> Item {
         .math([
             n.to_string(),
             format!("{n}.00"),
-            format!("x = {n}"),
+            format!("n = {n}"),
             format!("\\text{{{n}}}"),
             format!("\\mathbf{{{n}}}"),
             format!("0{n}"),
@@ -185,7 +185,7 @@ pub fn fraction(r: &mut Random) -> Item {
 }
 
 pub fn mixed(r: &mut Random) -> Item {
-    let (w, q) = (r.int(1, 30), r.int(3, 12));
+    let (w, q) = (r.int(1, 30), *r.pick(&[3, 4, 5, 6, 7, 8, 9, 11, 12]));
     let p = loop {
         let p = r.int(1, q - 1);
         if gcd(p, q) == 1 {

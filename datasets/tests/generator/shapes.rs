@@ -22,7 +22,7 @@ pub fn angle(r: &mut Random) -> Item {
             format!("{n}°"),
             format!("\\ang{{{n}}}"),
             format!("{n}\\text{{ degrees}}"),
-            format!("\\angle A = {n}^\\circ"),
+            format!("\\theta = {n}^\\circ"),
             format!("{n}"),
         ])
         .plain([format!("{n}°"), format!("{n} degrees")])

@@ -1,15 +1,13 @@
 //! Meanings of commands and characters.
 
 /// Styles and spacing that mean nothing.
-pub(super) const IGNORED: [&str; 42] = [
+pub(super) const IGNORED: [&str; 40] = [
     "left",
     "right",
     "displaystyle",
     "textstyle",
     "scriptstyle",
     "limits",
-    "quad",
-    "qquad",
     "big",
     "Big",
     "bigl",

@@ -135,6 +135,7 @@ impl Lexer<'_> {
             "pmod" | "bmod" => self.out.push(Token::Name("mod".into())),
             _ if name.starts_with("quad") || name.starts_with("qquad") => {
                 self.at -= name.len() - name.find("quad").map_or(0, |at| at + 4);
+                self.between_brackets();
             }
             _ => match symbol(&name) {
                 Some(symbol) => self.out.push(Token::Symbol(symbol)),
@@ -142,6 +143,14 @@ impl Lexer<'_> {
             },
         }
         Some(())
+    }
+
+    /// A wide space between two points parts them: `(2, 3) \quad (3, 2)`.
+    pub(super) fn between_brackets(&mut self) {
+        let is_behind = matches!(self.out.last(), Some(Token::Symbol(')' | ']' | '⦄')));
+        if is_behind && self.rest().trim_start().starts_with(['(', '[']) {
+            self.out.push(Token::Symbol(','));
+        }
     }
 
     /// A value after "about" approximates the one before it, and is not read unless that is only a name.
@@ -187,7 +196,8 @@ impl Lexer<'_> {
                 Some(Token::Number { .. } | Token::Symbol('}' | ')' | '°'))
             );
         let is_math = (trimmed.chars().count() == 1 && !is_unit)
-            || trimmed.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+            || trimmed.starts_with(|c: char| c.is_ascii_digit() || "-$€£".contains(c))
+            || trimmed.starts_with("\\$");
         if trimmed.is_empty() {
             return Some(());
         }

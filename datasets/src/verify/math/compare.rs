@@ -213,19 +213,26 @@ fn of_day(hours: u32, is_after_noon: Option<bool>) -> u32 {
 fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
     match (assigned(gold), assigned(answer)) {
         (Some(a), Some(b)) => Some(by_name(&a, &b, fuel)),
-        (Some(named), None) => Some(in_order(&by_convention(named), unnamed(answer)?, fuel)),
-        (None, Some(named)) => Some(in_order(unnamed(gold)?, &by_convention(named), fuel)),
+        (Some(named), None) => {
+            unnamed(answer)?.map_or(Some(false), |b| Some(in_order(&by_convention(named), b, fuel)))
+        }
+        (None, Some(named)) => {
+            unnamed(gold)?.map_or(Some(false), |a| Some(in_order(a, &by_convention(named), fuel)))
+        }
         (None, None) => None,
     }
 }
 
-/// The members of a list or tuple of values.
-fn unnamed(answer: &Answer) -> Option<&[Answer]> {
-    let (Answer::Tuple(_, items, _) | Answer::List(items) | Answer::Set(items)) = answer else {
-        return None;
+/// The members of a list or tuple of values; `Some(None)` where they have no order, or are an interval.
+fn unnamed(answer: &Answer) -> Option<Option<&[Answer]>> {
+    let (items, is_ordered) = match answer {
+        Answer::Tuple(open, items, _) => (items, items.len() != 2 || "(⟨".contains(*open)),
+        Answer::List(items) => (items, true),
+        Answer::Set(items) => (items, false),
+        _ => return None,
     };
     let is_value = |item: &Answer| matches!(item, Answer::Value(_) | Answer::Marked(..));
-    items.iter().all(is_value).then_some(items)
+    items.iter().all(is_value).then_some(is_ordered.then_some(items))
 }
 
 /// Values in the order in which they are given without names: coordinates by the alphabet, others as they stand.

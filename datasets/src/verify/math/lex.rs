@@ -260,6 +260,16 @@ impl<'a> Lexer<'a> {
         // `US$29`
         let money = self.rest().strip_prefix('\\').unwrap_or(self.rest());
         let is_country = matches!(run.as_str(), "US" | "USD" | "AU" | "CA" | "HK" | "NZ");
+        let code = match run.as_str() {
+            "USD" => Some("dollar"),
+            "EUR" => Some("€"),
+            "GBP" => Some("£"),
+            _ => None,
+        };
+        if let Some(code) = code.filter(|_| next.starts_with(|c: char| c.is_ascii_digit())) {
+            self.out.push(Token::Currency(code));
+            return;
+        }
         if is_country && let Some(amount) = money.strip_prefix('$') {
             self.at = self.text.len() - amount.len();
             self.out.push(Token::Currency("dollar"));

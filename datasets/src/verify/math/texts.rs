@@ -10,6 +10,9 @@ const MAX_EQUATION: usize = 400;
 pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     let trim = |text: &str| -> (usize, usize) {
         let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
+        let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter();
+        let inside = |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
+        let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
         // A point ends a sentence, three go on: `0.333...`
         let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
         let start = inner.as_ptr() as usize - text.as_ptr() as usize;

@@ -173,11 +173,17 @@ fn measure(unit: &str) -> Option<Measure> {
         let sign = if number == 0 { 1 } else { -1 };
         let mut pending = 1;
         let mut has_unit = false;
+        let mut last = None;
         for word in part.split([' ', '*', '·', '{', '}']).filter(|word| !word.is_empty()) {
             match word {
                 "square" | "sq" => pending = 2,
                 "cubic" | "cu" => pending = 3,
+                "squared" | "cubed" => {
+                    let more = if word == "squared" { 1 } else { 2 };
+                    multiply(&mut kinds, &mut size, last?, sign * more)?;
+                }
                 _ => {
+                    last = Some(word);
                     let (name, power) = word.split_once('^').unwrap_or((word, "1"));
                     let power =
                         power.parse::<i32>().ok().filter(|power| (1..=4).contains(&power.abs()))?;

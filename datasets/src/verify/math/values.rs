@@ -289,7 +289,7 @@ fn is_same_float(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
         (Some(a), Some(b)) => {
             let ulps = RBig::from_parts(1.into(), dashu_int::UBig::ONE << 51);
             let size = distance(&a, &RBig::ZERO);
-            !b.is_int() && distance(&a, &b) <= size * ulps
+            distance(&a, &b) <= size * ulps
         }
         _ => false,
     }

@@ -91,6 +91,13 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if date(clause).is_some() {
         return Some(clause);
     }
+    // "k is -3"
+    if let Some((name, value)) = clause.split_once(" is ")
+        && matches!(name.trim_matches('$').as_bytes(), [b'a'..=b'z'])
+        && is_value(trimmed(value))
+    {
+        return Some(trimmed(value));
+    }
     if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
         return Some(value);
     }
@@ -174,7 +181,29 @@ fn clause(text: &str) -> (&str, bool) {
         };
         rest = next.trim_start_matches(|c: char| is_edge(c) || c == ',');
     }
-    (trimmed(sentence(rest)), is_bold)
+    (trimmed(closed(sentence(rest))), is_bold)
+}
+
+/// Up to the brace that closes what began before: `\text{The answer is circle}`.
+fn closed(text: &str) -> &str {
+    let (mut depth, mut before) = (0_i32, b' ');
+    let end = text.bytes().enumerate().find(|(_, byte)| {
+        let is_escaped = std::mem::replace(&mut before, *byte) == b'\\';
+        depth += match byte {
+            b'{' if !is_escaped => 1,
+            b'}' if !is_escaped => -1,
+            _ => 0,
+        };
+        depth < 0
+    });
+    end.map_or(text, |(at, _)| &text[..at])
+}
+
+/// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
+pub(super) fn without_reason(text: &str) -> &str {
+    let reasons = [", because ", ", since ", " because ", ", as ", ", which ", ", not "];
+    let cut = reasons.iter().filter_map(|reason| text.find(reason)).min();
+    cut.map_or(text, |at| trimmed(&text[..at]))
 }
 
 /// Up to the end of the first sentence; a formula ends none.
@@ -184,7 +213,11 @@ fn sentence(text: &str) -> &str {
         match c {
             '.' | '!' | '?' => {
                 let is_hedged = text[at + 1..].trim_start().starts_with("Or ");
-                next.is_none_or(char::is_whitespace) && !is_factorial(text, *at) && !is_hedged
+                let goes_on = text[..*at].ends_with('.') && !text[..*at].ends_with("...");
+                next.is_none_or(char::is_whitespace)
+                    && !is_factorial(text, *at)
+                    && !is_hedged
+                    && !goes_on
             }
             '。' | '！' | '？' | '\n' => true,
             _ => false,
@@ -201,8 +234,10 @@ fn sentence(text: &str) -> &str {
 /// Whether an exclamation mark goes on as mathematics: `3! = 6`.
 fn is_factorial(text: &str, at: usize) -> bool {
     let next = text[at + 1..].trim_start();
+    let is_count = text[..at].ends_with(|c: char| c.is_ascii_digit())
+        && next.starts_with(|c: char| c.is_ascii_lowercase());
     text[at..].starts_with('!')
-        && next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')'])
+        && (is_count || next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')']))
 }
 
 fn trimmed(text: &str) -> &str {
@@ -218,7 +253,10 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
     if is_integer(clause) {
         return Some(clause);
     }
-    if is_bold && let Some((bold, rest)) = clause.split_once("**") {
+    let end = clause.match_indices("**").map(|(at, _)| at).find(|at| {
+        !clause[at + 2..].starts_with(|c: char| c.is_alphanumeric() || c == '(')
+    });
+    if is_bold && let Some((bold, rest)) = end.map(|at| (&clause[..at], &clause[at + 2..])) {
         let bold = trimmed(bold);
         let is_whole = is_answer(bold) && !goes_on(rest);
         if is_whole {
@@ -275,6 +313,9 @@ fn before_bracket(clause: &str) -> Option<&str> {
     let at = clause.find(" (")?;
     let (before, bracket) = (clause[..at].trim_end(), &clause[at + 2..]);
     let is_number = before.ends_with(|c: char| c.is_ascii_digit() || "%°$}".contains(c));
+    if before.ends_with("and }") || before.ends_with("or }") || before.matches('$').count() % 2 == 1 {
+        return None;
+    }
     let is_symbolic = bracket.contains(|c: char| c.is_alphabetic() || c == '\\');
     let is_remark = is_number && (!is_symbolic || !is_value(clause));
     (is_remark

@@ -2,8 +2,9 @@
 
 use super::super::parse::parse;
 use super::super::spelled::spelled;
-use super::super::text;
-use super::clause::{remaining, stated};
+use super::super::text::{self, date};
+use super::super::tree::Answer;
+use super::clause::{remaining, stated, without_reason};
 use super::scan::is_denied;
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
@@ -37,6 +38,12 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     if let Some(value) = labelled(line) {
         return Some((value, Rule::Phrase));
     }
+    if date(line).is_some() {
+        return Some((line, Rule::Whole));
+    }
+    if let Some(formula) = displayed(text) {
+        return Some((formula, Rule::Formula));
+    }
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
     let is_sentence = [" is ", " are "].iter().any(|verb| text.contains(verb));
@@ -65,6 +72,18 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
             return Some((inner, Rule::Conclusion));
         }
         let last = last_sentence(line);
+        let tail = last.rfind(" is ").map_or(last, |at| without_reason(last[at + 4..].trim_start_matches("the ")));
+        if date(tail).is_some() || tail.len() < last.len() && text::is_choice(tail) {
+            return Some((tail, Rule::Conclusion));
+        }
+        let is_word = tail.len() < last.len()
+            && tail.starts_with(char::is_uppercase)
+            && tail.chars().all(char::is_alphabetic)
+            && !is_open(last)
+            && !ABOUT.contains(&tail.to_lowercase().as_str());
+        if is_word {
+            return Some((tail, Rule::Conclusion));
+        }
         if !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\') {
             if let Some(inner) = choice(last) {
                 return Some((inner, Rule::Choice));
@@ -140,9 +159,25 @@ fn labelled(line: &str) -> Option<&str> {
     let (name, value) = line.split_once([':', '='])?;
     let name = name.trim_matches(['*', ' ', '.']).to_lowercase();
     let value = value.trim_matches(|c: char| c.is_whitespace() || "*.".contains(c));
-    let is_label = matches!(name.as_str(), "a" | "ans" | "result" | "solution" | "sol" | "output");
-    let is_equation = name == "a" && !line.contains(':');
-    (is_label && !is_equation && value.len() <= MAX_WHOLE && is_value(value)).then_some(value)
+    let name = name.strip_prefix("the ").unwrap_or(&name);
+    let is_label = matches!(name, "a" | "ans" | "result" | "solution" | "sol" | "output");
+    let is_equation = !line.contains(':');
+    let value = if is_value(value) { value } else { without_reason(value) };
+    let is_name = || name != "a" && value.split_whitespace().count() <= MAX_NAME && !is_open(value) && !value.is_empty();
+    let is_text = || text::is_choice(value) || date(value).is_some() || is_name();
+    (is_label && !is_equation && value.len() <= MAX_WHOLE && (is_value(value) || is_text()))
+        .then_some(value)
+}
+
+/// The formula on lines of its own that a text ends with: `\[x > 3\]`.
+fn displayed(text: &str) -> Option<&str> {
+    let text = text.trim_end_matches(['.', ' ', '\n']);
+    [("\\[", "\\]"), ("$$", "$$")].iter().find_map(|(open, close)| {
+        let inner = text.strip_suffix(close)?;
+        let start = inner.rfind(open)?;
+        let inner = inner[start + open.len()..].trim().trim_end_matches('.');
+        (start > 0 && is_value(inner)).then_some(inner)
+    })
 }
 
 /// Yes or No of a sentence that begins with it and goes on with a reason, or that ends with it.
@@ -178,7 +213,8 @@ fn is_calculation(text: &str) -> bool {
 /// The end of the last sentence, after "is", an equals sign or a colon, if all of it is mathematics: a formula without
 /// dollars, a point.
 pub(super) fn conclusion(text: &str) -> Option<&str> {
-    let end = text.trim_end_matches(|c: char| c.is_whitespace() || c == '.' || c == '*');
+    let end = text.trim_end_matches(|c: char| c.is_whitespace() || c == '*');
+    let end = if end.ends_with("..") { end.strip_suffix("....").map_or(end, |_| &end[..end.len() - 1]) } else { end.trim_end_matches(['.', ' ']) };
     let line = end.lines().next_back()?;
     let line = line.rsplit(". ").next().unwrap_or(line);
     if line.len() > MAX_WHOLE {
@@ -187,10 +223,36 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     let line = before_remark(line);
     let marks = [" is ", " are ", "= ", ": "];
     let starts = marks.iter().filter_map(|mark| Some(line.rfind(mark)? + mark.len()));
-    let tail = line[starts.max()?..].trim();
+    let starts: Vec<usize> = starts.collect();
+    // `$\{x : x > 17\}$`: a mark inside of a formula is none.
+    let is_inside = |at: usize| line[..at].matches('$').count() % 2 == 1;
+    let last = *starts.iter().max()?;
+    if is_inside(last) {
+        return None;
+    }
+    // "it is y = 2x + 1": the equation as a whole.
+    let first = *starts.iter().min()?;
+    let whole = line[first..].trim();
+    if first < last && !whole.contains('$') && is_equation(whole) {
+        return Some(whole);
+    }
+    let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
     (is_formula(tail) && is_value(tail)).then_some(tail)
+}
+
+/// Whether a text is equations, and no calculation.
+fn is_equation(text: &str) -> bool {
+    let is_chain = |answer: &Answer| matches!(answer, Answer::Chain(..));
+    let has_name = text.bytes().any(|byte| byte.is_ascii_alphabetic());
+    has_name
+        && match parse(text) {
+            Some(Answer::Chain(..)) => true,
+            Some(Answer::List(items)) => items.iter().all(is_chain),
+            _ => false,
+        }
+        && is_value(text)
 }
 
 fn last_sentence(line: &str) -> &str {
@@ -223,13 +285,18 @@ fn before_remark(line: &str) -> &str {
 fn bold(line: &str) -> Option<&str> {
     let close = line.rfind("**")?;
     let open = line[..close].rfind("**")?;
-    let inner = line[open + 2..close].trim().trim_end_matches('.');
+    let inner = line[open + 2..close].trim();
+    let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
     let after = line[close + 2..].trim_start();
     if inner.is_empty() || inner.ends_with(':') || after.starts_with(':') {
         return None;
     }
     let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let outside = [&line[..open], after];
+    if text::is_choice(inner) || date(inner).is_some() {
+        return Some(inner);
+    }
+    let inner = without_reason(inner);
     if has_digits(inner) || inner.contains(['\\', '$']) {
         let is_last = !has_digits(after) || after.starts_with([',', ';', '(', '—']);
         let is_pair =

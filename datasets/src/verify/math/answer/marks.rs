@@ -3,10 +3,10 @@
 use memchr::memrchr_iter;
 use memchr::memmem::Finder;
 
-use super::clause::{leading, stated};
+use super::clause::{leading, stated, without_reason};
 use super::lenient::formula_in;
 use super::scan::{Needle, head, strip_prefix};
-use super::{MAX_LINE, is_answer, is_placeholder};
+use super::{MAX_LINE, is_answer, is_placeholder, is_value};
 
 static HASHES: Needle = Needle::new(|| Finder::new("####"));
 
@@ -41,7 +41,10 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
 /// The answer among the words of a tag.
 fn tagged(inner: &str) -> &str {
     if is_answer(inner) {
-        return inner;
+        return if is_value(inner) { inner } else { without_reason(inner) };
+    }
+    if !inner.contains('\n') && without_reason(inner).len() < inner.len() && is_answer(without_reason(inner)) {
+        return without_reason(inner);
     }
     match formula_in(inner) {
         Some((_, formula)) if inner.matches('$').count() <= 2 => formula,
@@ -66,7 +69,7 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
 /// Words behind the last `####`: an answer where no other rule finds one.
 pub(super) fn words(text: &str) -> Option<&str> {
     let (_, line) = lines(text).last()?;
-    let line = line.trim_matches(['*', ' ', '.']);
+    let line = without_reason(line.trim_matches(['*', ' ', '.']));
     (!line.is_empty() && !line.ends_with(':')).then_some(line)
 }
 

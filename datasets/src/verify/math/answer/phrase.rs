@@ -168,7 +168,8 @@ fn behind(text: &str, at: usize) -> Option<&str> {
 
 /// The first line with letters or digits.
 fn paragraph(text: &str) -> &str {
-    let is_blank = |line: &&str| !line.contains(|c: char| c.is_alphanumeric());
+    let is_blank =
+        |line: &&str| !line.contains(|c: char| c.is_alphanumeric()) && !line.contains("\\{");
     let lines = || text.split_inclusive('\n');
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
     let rest = &text[skipped..];

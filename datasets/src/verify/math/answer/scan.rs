@@ -27,7 +27,8 @@ pub(super) fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong".
 pub(super) fn is_denied(before: &str, after: &str) -> bool {
-    const DENIALS: [&str; 16] = [
+    const DENIALS: [&str; 19] = [
+        "than", "at least", "at most",
         "not", "isn't", "isnt", "never", "cannot be", "can't be", "couldn't be", "not be",
         "not equal to", "not equal", "neither", "rather than", "instead of", "other than",
         "\\neq", "\\ne",
