@@ -71,7 +71,13 @@ struct Pair {
 fn pair(r: &mut Random) -> Pair {
     if r.one_in(12) {
         let (gold, answer) = wrap::hacks(r);
-        return Pair { kind: "no solution at all", gold, answer, is_correct: false, is_marked: true };
+        return Pair {
+            kind: "no solution at all",
+            gold,
+            answer,
+            is_correct: false,
+            is_marked: true,
+        };
     }
     let (kind, make) = *r.pick(&KINDS);
     let item = make(r);
@@ -93,7 +99,13 @@ fn around_gold(r: &mut Random, gold: &str) -> String {
     if gold.contains("box") {
         return gold.to_owned();
     }
-    let patterns = ["['V']", "$V$", "We add them.\n\nAnswer: $V$", "So it is $\\boxed{V}$.", "The steps are clear.\n#### V"];
+    let patterns = [
+        "['V']",
+        "$V$",
+        "We add them.\n\nAnswer: $V$",
+        "So it is $\\boxed{V}$.",
+        "The steps are clear.\n#### V",
+    ];
     r.pick(&patterns).replace('V', gold)
 }
 
@@ -123,7 +135,9 @@ fn variable(name: &str) -> Option<u64> {
 fn generated_pairs_get_their_labels() {
     let count = variable("TEALIGHT_PAIRS").unwrap_or(6_000);
     let mut r = Random(variable("TEALIGHT_PAIRS_SEED").unwrap_or(1));
-    let mut out = std::env::var("TEALIGHT_PAIRS_OUT").ok().map(|path| std::fs::File::create(path).expect("a file"));
+    let mut out = std::env::var("TEALIGHT_PAIRS_OUT")
+        .ok()
+        .map(|path| std::fs::File::create(path).expect("a file"));
     let mut kinds: BTreeMap<&str, [Count; 2]> = BTreeMap::new();
     let (mut total, mut failures) = ([Count::default(); 2], Vec::new());
     for _ in 0..count {
@@ -154,20 +168,37 @@ fn generated_pairs_get_their_labels() {
     let share = |part: u32, all: u32| 100.0 * f64::from(part) / f64::from(all.max(1));
     let mut rows: Vec<_> = kinds.into_iter().collect();
     let worst = |counts: &[Count; 2]| {
-        counts.iter().map(|c| 10.0 * share(c.accepted, c.wrong) + share(c.refused, c.right)).fold(0.0, f64::max)
+        counts
+            .iter()
+            .map(|c| 10.0 * share(c.accepted, c.wrong) + share(c.refused, c.right))
+            .fold(0.0, f64::max)
     };
     rows.sort_by(|a, b| worst(&b.1).total_cmp(&worst(&a.1)));
     rows.push(("all", total));
-    println!("| kind | pairs | strict accepts % | strict refuses % | lenient accepts % | lenient refuses % |");
+    println!(
+        "| kind | pairs | strict accepts % | strict refuses % | lenient accepts % | lenient refuses % |"
+    );
     for (kind, [strict, lenient]) in &rows {
         let n = lenient.right + lenient.wrong;
-        let cells = [strict, lenient].map(|c| format!("{:.2} | {:.2}", share(c.accepted, c.wrong), share(c.refused, c.right)));
+        let cells = [strict, lenient].map(|c| {
+            format!("{:.2} | {:.2}", share(c.accepted, c.wrong), share(c.refused, c.right))
+        });
         println!("| {kind} | {n} | {} |", cells.join(" | "));
     }
     failures.sort();
     failures.iter().for_each(|failure| println!("{failure}"));
     for (counts, most) in total.iter().zip([0.1, 0.2]) {
-        assert!(share(counts.accepted, counts.wrong) <= most, "{} of {} wrong answers accepted", counts.accepted, counts.wrong);
-        assert!(share(counts.refused, counts.right) <= 2.0, "{} of {} right answers refused", counts.refused, counts.right);
+        assert!(
+            share(counts.accepted, counts.wrong) <= most,
+            "{} of {} wrong answers accepted",
+            counts.accepted,
+            counts.wrong
+        );
+        assert!(
+            share(counts.refused, counts.right) <= 2.0,
+            "{} of {} right answers refused",
+            counts.refused,
+            counts.right
+        );
     }
 }

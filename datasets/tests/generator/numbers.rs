@@ -3,8 +3,26 @@
 use crate::item::{Item, Random, gcd, grouped, in_script, signed};
 
 const SMALL: [&str; 20] = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
 ];
 const TENS: [&str; 10] =
     ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
@@ -152,7 +170,11 @@ pub fn fraction(r: &mut Random) -> Item {
     };
     let k = r.int(2, 5);
     let mut item = Item::default()
-        .gold([format!("\\frac{{{p}}}{{{q}}}"), format!("{p}/{q}"), format!("\\dfrac{{{p}}}{{{q}}}")])
+        .gold([
+            format!("\\frac{{{p}}}{{{q}}}"),
+            format!("{p}/{q}"),
+            format!("\\dfrac{{{p}}}{{{q}}}"),
+        ])
         .math([
             format!("\\frac{{{p}}}{{{q}}}"),
             format!("\\tfrac{{{p}}}{{{q}}}"),
@@ -297,7 +319,11 @@ pub fn repeating(r: &mut Random) -> Item {
             format!("\\frac{{{p}}}{{{q}}}"),
         ])
         .plain([format!("0.({n})"), format!("0.{n}{n}{n}..."), format!("{p}/{q}")])
-        .wrong([format!("0.{n}"), format!("0.\\overline{{{}}}", n + 1), format!("0.0\\overline{{{n}}}")])
+        .wrong([
+            format!("0.{n}"),
+            format!("0.\\overline{{{}}}", n + 1),
+            format!("0.0\\overline{{{n}}}"),
+        ])
         .wrong_plain([format!("0.{n}"), format!("0.({})", n - 1)])
 }
 
@@ -333,7 +359,8 @@ pub fn surd(r: &mut Random) -> Item {
                 format!("{c}+{a}\\sqrt{{{b}}}"),
                 format!("{a}\\sqrt{{{b}}}+{c}"),
                 format!("{c}+\\sqrt{{{}}}", a * a * b),
-                format!("{c}+{a}\\sqrt{b}").replace(&format!("\\sqrt{b}"), &format!("\\sqrt{{{b}}}")),
+                format!("{c}+{a}\\sqrt{b}")
+                    .replace(&format!("\\sqrt{b}"), &format!("\\sqrt{{{b}}}")),
             ])
             .plain([format!("{c} + {a}√{b}"), format!("{c} + {a}*sqrt({b})")])
             .wrong([
@@ -361,7 +388,7 @@ pub fn surd(r: &mut Random) -> Item {
             format!("{a}\\sqrt{{{}}}", b + 1),
             format!("{a}\\sqrt[3]{{{b}}}"),
             format!("\\pm {a}\\sqrt{{{b}}}"),
-            format!("\\sqrt{{{}}}", a * b + 100),
+            format!("\\sqrt{{{}}}", a * a * b + 1),
         ])
         .wrong_plain([format!("{}√{b}", a + 1), format!("{a}*sqrt({})", b + 4)])
 }
@@ -373,9 +400,19 @@ pub fn pi(r: &mut Random) -> Item {
     if q == 1 {
         return Item::default()
             .gold([format!("{p}\\pi")])
-            .math([format!("{p}\\pi"), format!("{p}\\cdot\\pi"), format!("\\pi\\cdot {p}"), format!("{p} \\pi\\text{{ cm}}^2")])
+            .math([
+                format!("{p}\\pi"),
+                format!("{p}\\cdot\\pi"),
+                format!("\\pi\\cdot {p}"),
+                format!("{p} \\pi\\text{{ cm}}^2"),
+            ])
             .plain([format!("{p}π"), format!("{p}*pi"), format!("{p} pi")])
-            .wrong([p.to_string(), format!("{}\\pi", p + 1), format!("{p}\\pi^2"), format!("-{p}\\pi")])
+            .wrong([
+                p.to_string(),
+                format!("{}\\pi", p + 1),
+                format!("{p}\\pi^2"),
+                format!("-{p}\\pi"),
+            ])
             .wrong_plain([format!("{}π", p + 1), format!("{p}"), format!("{p}*pi^2")]);
     }
     Item::default()
@@ -387,7 +424,11 @@ pub fn pi(r: &mut Random) -> Item {
             format!("\\frac{{{p}}}{{{q}}} \\cdot \\pi"),
         ])
         .plain([format!("{p}π/{q}"), format!("{p}*pi/{q}"), format!("({p}/{q})π")])
-        .wrong([format!("\\frac{{{q}\\pi}}{{{p}}}1"), format!("\\frac{{{p}}}{{{q}}}"), format!("\\frac{{{p}\\pi}}{{{}}}", q + 1)])
+        .wrong([
+            format!("\\frac{{{q}\\pi}}{{{p}}}1"),
+            format!("\\frac{{{p}}}{{{q}}}"),
+            format!("\\frac{{{p}\\pi}}{{{}}}", q + 1),
+        ])
         .wrong_plain([format!("{p}/{q}"), format!("{}π/{q}", p + 1)])
 }
 
@@ -404,7 +445,12 @@ pub fn complex(r: &mut Random) -> Item {
             format!("{a} + i{b}"),
         ])
         .plain([format!("{a} + {b}i"), format!("{a}+{b}*i")])
-        .wrong([format!("{a}-{b}i"), format!("{}+{b}i", -a), format!("{a}+{}i", b + 1), format!("{a}{b}i")])
+        .wrong([
+            format!("{a}-{b}i"),
+            format!("{}+{b}i", -a),
+            format!("{a}+{}i", b + 1),
+            format!("{a}{b}i"),
+        ])
         .wrong_plain([format!("{a} - {b}i"), format!("{} + {b}i", a + 1)])
 }
 
@@ -429,17 +475,30 @@ pub fn counts(r: &mut Random) -> Item {
                 format!("\\frac{{{n}!}}{{{k}!{}!}}", n - k),
             ])
             .plain([binomial.to_string(), format!("C({n}, {k})"), format!("{n}C{k}")])
-            .wrong([format!("\\binom{{{n}}}{{{}}}", if 2 * k == n + 1 { k + 1 } else { k - 1 }), arranged.to_string()])
+            .wrong([
+                format!("\\binom{{{n}}}{{{}}}", if 2 * k == n + 1 { k + 1 } else { k - 1 }),
+                arranged.to_string(),
+            ])
             .wrong_plain([(binomial + 1).to_string(), arranged.to_string()]),
         2 => Item::default()
             .gold([arranged.to_string()])
-            .math([format!("{{}}^{{{n}}}P_{{{k}}}"), format!("A_{n}^{k}"), format!("P({n},{k})"), format!("\\frac{{{n}!}}{{{}!}}", n - k)])
+            .math([
+                format!("{{}}^{{{n}}}P_{{{k}}}"),
+                format!("A_{n}^{k}"),
+                format!("P({n},{k})"),
+                format!("\\frac{{{n}!}}{{{}!}}", n - k),
+            ])
             .plain([arranged.to_string(), format!("{n}P{k}")])
             .wrong([binomial.to_string(), format!("{n}!+1")])
             .wrong_plain([(arranged - 1).to_string()]),
         3 => Item::default()
             .gold([product(1, n).to_string(), format!("{n}!")])
-            .math([format!("{n}!"), format!("{n} \\cdot {}!", n - 1), format!("{n}! = {}", product(1, n)), grouped(product(1, n), ",")])
+            .math([
+                format!("{n}!"),
+                format!("{n} \\cdot {}!", n - 1),
+                format!("{n}! = {}", product(1, n)),
+                grouped(product(1, n), ","),
+            ])
             .plain([format!("{}", product(1, n)), format!("{n}! ways")])
             .wrong([format!("{}!", n + 1), format!("{n}!!"), n.to_string()])
             .wrong_plain([format!("{}", product(1, n) + 1)]),

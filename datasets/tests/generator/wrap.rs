@@ -61,8 +61,13 @@ const MARKED_PLAIN: [&str; 16] = [
     "答案是V。",
 ];
 
-const OPEN_PLAIN: [&str; 5] =
-    ["V", "So it is V.", "Thus we get D first, and in the end the result is V.", "**V**", "The result: V"];
+const OPEN_PLAIN: [&str; 5] = [
+    "V",
+    "So it is V.",
+    "Thus we get D first, and in the end the result is V.",
+    "**V**",
+    "The result: V",
+];
 
 /// Puts an answer in LaTeX into a completion.
 pub fn math(r: &mut Random, answer: &str) -> Wrapped {

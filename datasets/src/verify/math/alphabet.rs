@@ -1,7 +1,8 @@
 //! Meanings of commands and characters.
 
 /// Styles and spacing that mean nothing.
-pub(super) const IGNORED: [&str; 40] = [
+pub(super) const IGNORED: [&str; 41] = [
+    "therefore",
     "left",
     "right",
     "displaystyle",
@@ -44,7 +45,8 @@ pub(super) const IGNORED: [&str; 40] = [
     "measuredangle",
 ];
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) const STYLES: [&str; 12] = [
+pub(super) const STYLES: [&str; 13] = [
+    "ul",
     "mathbf",
     "mathit",
     "mathsf",
@@ -81,9 +83,8 @@ pub(super) const WORDS: [&str; 17] = [
 
 /// Units of one to three letters that are written right after numbers.
 pub(super) const UNITS: [&str; 24] = [
-    "kJ", "kN", "kW", "Hz", "kV", "MW", "mA", "dm",
-    "cm", "mm", "km", "kg", "ft", "lb", "lbs", "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs",
-    "sec",
+    "kJ", "kN", "kW", "Hz", "kV", "MW", "mA", "dm", "cm", "mm", "km", "kg", "ft", "lb", "lbs",
+    "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs", "sec",
 ];
 
 /// Words that are no products of variables.
@@ -264,9 +265,26 @@ pub(super) fn fold(text: &str) -> String {
 
 /// Where the digits of other scripts begin.
 const ZEROS: [char; 20] = [
-    '\u{660}', '\u{6f0}', '\u{966}', '\u{9e6}', '\u{a66}', '\u{ae6}', '\u{b66}', '\u{be6}',
-    '\u{c66}', '\u{ce6}', '\u{d66}', '\u{e50}', '\u{ed0}', '\u{f20}', '\u{1040}', '\u{17e0}',
-    '\u{ff10}', '\u{1d7ce}', '\u{1d7d8}', '\u{1d7ec}',
+    '\u{660}',
+    '\u{6f0}',
+    '\u{966}',
+    '\u{9e6}',
+    '\u{a66}',
+    '\u{ae6}',
+    '\u{b66}',
+    '\u{be6}',
+    '\u{c66}',
+    '\u{ce6}',
+    '\u{d66}',
+    '\u{e50}',
+    '\u{ed0}',
+    '\u{f20}',
+    '\u{1040}',
+    '\u{17e0}',
+    '\u{ff10}',
+    '\u{1d7ce}',
+    '\u{1d7d8}',
+    '\u{1d7ec}',
 ];
 
 /// A digit of another script as one of ASCII, and the marks between such digits.
@@ -277,9 +295,9 @@ pub(super) fn digit(c: char) -> Option<char> {
     if matches!(c, '٫' | '٬' | '،') {
         return Some(if c == '٫' { '.' } else { ',' });
     }
-    let value = ZEROS.iter().find_map(|zero| {
-        (c as u32).checked_sub(*zero as u32).filter(|value| *value < 10)
-    })?;
+    let value = ZEROS
+        .iter()
+        .find_map(|zero| (c as u32).checked_sub(*zero as u32).filter(|value| *value < 10))?;
     char::from_digit(value, 10)
 }
 

@@ -42,9 +42,10 @@ impl Lexer<'_> {
             '|' => self.out.push(Token::Symbol('‖')),
             '$' => self.out.push(Token::Currency("dollar")),
             // `1{,}000` and `1\,000` are one number.
-            ',' | '!' | ';' | ':' | ' ' | '(' | ')' | '[' | ']' | '&' | '#' | '_' | '"' | '/'
-            | '-' => {
+            '&' => self.out.push(Token::Symbol(',')),
+            ',' | '!' | ';' | ':' | ' ' | '(' | ')' | '[' | ']' | '#' | '_' | '"' | '/' | '-' => {
                 self.join_thousands();
+                self.between_brackets();
             }
             _ => return None,
         }
@@ -119,7 +120,14 @@ impl Lexer<'_> {
             "lbrace" => self.out.push(Token::Symbol('⦃')),
             "rbrace" => self.out.push(Token::Symbol('⦄')),
             "mathbb" => {
-                let name = self.braced()?;
+                let rest = self.rest().trim_start();
+                let name = match rest.chars().next() {
+                    Some(letter) if letter.is_ascii_alphabetic() => {
+                        self.at = self.text.len() - rest.len() + 1;
+                        letter.to_string()
+                    }
+                    _ => self.braced()?,
+                };
                 self.out.push(match name.trim() {
                     "R" => Token::Symbol('ℝ'),
                     other => Token::Name(other.to_owned()),
@@ -137,7 +145,10 @@ impl Lexer<'_> {
                 self.at -= name.len() - name.find("quad").map_or(0, |at| at + 4);
                 self.between_brackets();
             }
+            "thinspace" | "mathord" => self.join_thousands(),
             _ => match symbol(&name) {
+                // `\Rightarrow 5`
+                Some('→') if self.out.is_empty() => {}
                 Some(symbol) => self.out.push(Token::Symbol(symbol)),
                 None => self.out.push(Token::Name(name)),
             },
@@ -201,6 +212,17 @@ impl Lexer<'_> {
         if trimmed.is_empty() {
             return Some(());
         }
+        // `5\ \text{(since }n>0)`
+        let is_reason = ["(since", "(because", "(as ", "(note", "(i.e."];
+        if !self.out.is_empty() && is_reason.iter().any(|begin| trimmed.starts_with(begin)) {
+            self.at = self.text.len();
+            return Some(());
+        }
+        // `4.5\text{ x }10^4`
+        if trimmed == "x" && matches!(self.out.last(), Some(Token::Number { .. })) {
+            self.out.push(Token::Symbol('*'));
+            return Some(());
+        }
         let known = ["and", "or", "pi", "tg", "ctg"];
         if is_math || known.contains(&trimmed) || (is_function(trimmed) && !is_unit) {
             let mark = self.out.len();
@@ -211,6 +233,9 @@ impl Lexer<'_> {
         }
         // `2\sqrt{3} \text{ or approximately } 3.46`
         if restates(trimmed) && !self.out.is_empty() {
+            if self.out.last() == Some(&Token::Symbol('(')) {
+                self.out.pop();
+            }
             self.at = self.text.len();
             return Some(());
         }
@@ -250,6 +275,9 @@ impl Lexer<'_> {
             self.out.pop();
             rows = Rows::Cases;
         }
+        if rows == Rows::Lines && self.out.last() == Some(&Token::Symbol('⦃')) {
+            self.out.pop();
+        }
         if kind == "vmatrix" {
             self.out.push(Token::Determinant);
         }
@@ -283,6 +311,7 @@ impl Lexer<'_> {
 
 /// Whether words say that the value before them follows once more, rounded.
 fn restates(words: &str) -> bool {
+    let words = words.trim_start_matches([',', ' ']);
     let words = words.strip_prefix("or ").unwrap_or(words).trim();
     matches!(words, "approximately" | "approx." | "approx" | "about" | "roughly" | "equivalently")
 }

@@ -7,11 +7,11 @@ use super::names::is_name;
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::quantities::marked;
+use super::regions::set_in_words;
 use super::regions::{is_rest, same_region};
 use super::relations::{chains, congruences};
 use super::spelled::spelled;
 use super::structures::is_otherwise;
-use super::regions::set_in_words;
 use super::text::{folded, is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
 use super::values::{same_value, signs, values, variables};
@@ -237,9 +237,9 @@ fn unnamed(answer: &Answer) -> Option<Option<&[Answer]>> {
 
 /// Values in the order in which they are given without names: coordinates by the alphabet, others as they stand.
 fn by_convention(mut pairs: Vec<(&Answer, &Answer)>) -> Vec<Answer> {
-    let are_coordinates = pairs.iter().all(|(name, _)| {
-        letter(name).is_some_and(|name| matches!(name.as_str(), "x" | "y" | "z"))
-    });
+    let are_coordinates = pairs
+        .iter()
+        .all(|(name, _)| letter(name).is_some_and(|name| matches!(name.as_str(), "x" | "y" | "z")));
     if are_coordinates {
         pairs.sort_by_key(|(name, _)| letter(name));
     }
@@ -321,6 +321,20 @@ fn significant(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
+/// Whether a ratio of golds is a time of day: hours and two digits of minutes that have a common factor.
+fn is_clock(parts: &[Expr]) -> bool {
+    let number = |part: &Expr| match part {
+        Expr::Number(value, None) if value.is_int() => {
+            u32::try_from(value.numerator().clone()).ok()
+        }
+        _ => None,
+    };
+    let [hours, minutes] = parts else { return false };
+    let (Some(hours), Some(minutes)) = (number(hours), number(minutes)) else { return false };
+    let has_common = (2..=hours).any(|d| hours.is_multiple_of(d) && minutes.is_multiple_of(d));
+    hours < 24 && (10..60).contains(&minutes) && has_common
+}
+
 /// `a : b` and `c : d` are the same when proportional.
 fn ratios(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     let numbers = |parts: &[Answer]| -> Option<Vec<Expr>> {
@@ -334,8 +348,8 @@ fn ratios(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     let is_zero = |parts: &[Expr], fuel: &mut Fuel| {
         parts.iter().any(|part| rational(part, fuel).is_some_and(|value| value.is_zero()))
     };
-    // A time of day is no proportion: 12:00 is not 1:00.
-    if is_zero(&a, fuel) || is_zero(&b, fuel) {
+    // A time of day is no proportion: 12:00 is not 1:00, and 6:30 is not 3:15. Proportions of golds are reduced.
+    if is_zero(&a, fuel) || is_zero(&b, fuel) || is_clock(&a) {
         return a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| values(a, b, fuel));
     }
     a.len() == b.len()

@@ -307,7 +307,7 @@ impl Parser {
     fn prefixed_count(&mut self) -> Option<Expr> {
         self.accept('_').then_some(()).or_else(|| self.expect('^'))?;
         let n = self.argument()?;
-        let Some(Token::Name(name)) = self.peek().cloned() else { return None };
+        let (Token::Name(name) | Token::Text(name)) = self.peek()?.clone() else { return None };
         let call = count_of(&name)?;
         self.at += 1;
         self.accept('_').then_some(()).or_else(|| self.expect('^'))?;

@@ -42,7 +42,7 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut text = fold(text);
     // Escaped once too often: `\\\\frac` outside of a matrix, where `\\\\` ends a row.
     if text.contains("\\\\") && !text.contains("\\begin") {
-        text = text.replace("\\\\", "\\");
+        text = text.replace("\\\\ ", ", ").replace("\\\\", "\\");
     }
     // Braces that only take the space from around a mark: `14{:}30`.
     for (braced, plain) in [("{:}", ":"), ("{.}", "."), ("{=}", "="), ("{-}", "-"), ("{/}", "/")] {
@@ -133,6 +133,10 @@ impl<'a> Lexer<'a> {
                     self.approximately();
                 }
                 '&' if self.lines.last() == Some(&Rows::Lines) => self.at += 1,
+                '~' if is_thousand(&self.rest()[1..], "") && self.is_behind_number() => {
+                    self.at += 1;
+                    self.out.push(Token::TightComma);
+                }
                 '$' | '~' | '"' | '`' | '\t' | '\n' | '\r' | ' ' => self.at += 1,
                 '✓' | '✔' | '✅' | '∎' | '■' | '□' | '∠' | '\u{fe0f}' => {
                     self.at += c.len_utf8()
@@ -218,7 +222,7 @@ impl<'a> Lexer<'a> {
             digits => digits.trim_end_matches('.').to_owned(),
         };
         self.at += taken;
-        if taken == integer && integer <= 3 && is_thousand(self.rest()) {
+        if taken == integer && integer <= 3 && is_thousand(self.rest(), " '") {
             self.out.push(Token::Number { value, decimals: None, digits });
             self.out.push(Token::TightComma);
             self.at += 1;
@@ -226,6 +230,10 @@ impl<'a> Lexer<'a> {
         }
         self.out.push(Token::Number { value, decimals: has_point.then_some(part as u32), digits });
         Some(())
+    }
+
+    fn is_behind_number(&self) -> bool {
+        matches!(self.out.last(), Some(Token::Number { .. }))
     }
 
     /// Whether an exclamation mark right behind a number or bracket is a factorial and not half of `!=`.
@@ -248,6 +256,16 @@ impl<'a> Lexer<'a> {
         let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
         if run == "U" && is_closed && self.rest().trim_start().starts_with(['(', '[']) {
             self.out.push(Token::Symbol('∪'));
+            return;
+        }
+        // As SymPy prints the imaginary unit and e: `3 - 4*I`, `E**16`.
+        let is_unit = run == "I" && self.out.last() == Some(&Token::Symbol('*'));
+        if is_unit || run == "E" && self.rest().starts_with("**") {
+            self.out.push(Token::Name(lower));
+            return;
+        }
+        if run == "oo" {
+            self.out.push(Token::Symbol('∞'));
             return;
         }
         // `4.5 x 10^4`
@@ -332,7 +350,7 @@ fn currency(sign: char) -> &'static str {
 }
 
 /// Whether ` 000` or `'000` follows: three digits and no further one.
-fn is_thousand(rest: &str) -> bool {
-    rest.strip_prefix([' ', '\''])
-        .is_some_and(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() == 3)
+fn is_thousand(rest: &str, marks: &str) -> bool {
+    let rest = if marks.is_empty() { Some(rest) } else { rest.strip_prefix(|c| marks.contains(c)) };
+    rest.is_some_and(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() == 3)
 }

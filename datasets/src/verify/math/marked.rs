@@ -10,12 +10,30 @@ use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
 
 /// Words behind a value that begin a condition or a modulus.
-const NO_UNITS: [&str; 9] = ["to", "if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
+const NO_UNITS: [&str; 9] =
+    ["to", "if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
 
 /// Words that no unit has.
-const SAYING: [&str; 18] = [
-    "is", "are", "was", "were", "not", "isn't", "never", "cannot", "can't", "wrong", "incorrect",
-    "false", "impossible", "unknown", "unclear", "maybe", "perhaps", "or",
+const SAYING: [&str; 19] = [
+    "fails",
+    "is",
+    "are",
+    "was",
+    "were",
+    "not",
+    "isn't",
+    "never",
+    "cannot",
+    "can't",
+    "wrong",
+    "incorrect",
+    "false",
+    "impossible",
+    "unknown",
+    "unclear",
+    "maybe",
+    "perhaps",
+    "or",
 ];
 
 /// Most parts of a compound quantity: `2 hours 45 minutes 10 seconds`.
@@ -25,11 +43,21 @@ impl Parser {
     /// A value with the mark behind it.
     pub(super) fn marked(&mut self, value: Answer) -> Option<Answer> {
         if self.accept('%') {
+            // `25\%\text{ of the total}`
+            if matches!(self.peek(), Some(Token::Text(word)) if word.starts_with("of")) {
+                self.at += 1;
+            }
             return Some(Answer::Marked(Box::new(value), Mark::Percent));
         }
         if self.accept('°') {
             let value = self.minutes(value)?;
             return Some(Answer::Marked(Box::new(value), self.degrees()));
+        }
+        if let Answer::Value(Expr::Number(minutes, _)) = &value
+            && self.accept('\'')
+        {
+            let part = Expr::Number(minutes.clone() / RBig::from(60), None);
+            return Some(Answer::Marked(Box::new(Answer::Value(part)), Mark::Degree));
         }
         if let Some(Token::Currency(unit)) = self.peek() {
             let unit = *unit;
@@ -102,6 +130,11 @@ impl Parser {
                     _ => {}
                 }
             }
+            // `\text{N}\cdot\text{m}`
+            if self.accept('*') && self.unit_word(true).is_none() {
+                self.at -= 1;
+                break;
+            }
             // `\text{km}/\text{h}`, `km/h`
             if self.accept('/') {
                 if self.unit_word(true).is_some() {
@@ -141,9 +174,7 @@ impl Parser {
             let value = Expr::Number(value / RBig::from(part), None);
             // The sign covers all of it.
             sum = match sum {
-                Expr::Negative(inner) => {
-                    Expr::Negative(Box::new(Expr::Sum(vec![*inner, value])))
-                }
+                Expr::Negative(inner) => Expr::Negative(Box::new(Expr::Sum(vec![*inner, value]))),
                 sum => Expr::Sum(vec![sum, value]),
             };
         }

@@ -153,6 +153,16 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let Some(found) = answer::find(completion, mode) else {
         return Checked { outcome: Outcome::NoAnswer, found: None, stage: "extraction" };
     };
+    let is_loose = !matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
+    let said = match text::folded(gold).as_str() {
+        "yes" | "true" => text::polarity(completion).map(|said| said),
+        "no" | "false" => text::polarity(completion).map(|said| !said),
+        _ => None,
+    };
+    if is_loose && let Some(is_same) = said {
+        let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
+        return Checked { outcome, found: Some(found), stage: "words" };
+    }
     let (outcome, stage) = texts::compared(gold, &found.text);
     Checked { outcome, found: Some(found), stage }
 }
@@ -160,7 +170,11 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
 /// Several boxes of a gold answer, as one list.
 fn joined(gold: &str) -> Option<Found<'_>> {
     let is_worked = gold.contains("box") || gold.contains("nswer") || gold.trim().contains('\n');
-    if is_worked && !gold.contains("\\begin") { answer::find(gold, Mode::Flexible) } else { None }
+    if is_worked && (gold.contains("nswer") || !gold.contains("\\begin")) {
+        answer::find(gold, Mode::Flexible)
+    } else {
+        None
+    }
 }
 
 /// Whether a gold answer is words.
@@ -239,7 +253,11 @@ fn printed_list(text: &str) -> Option<String> {
     let inner = inner.strip_prefix(quote)?.strip_suffix(quote)?;
     let items: Vec<&str> = inner.split(separator.as_str()).map(str::trim).collect();
     let are_plain = items.iter().all(|item| !item.contains(quote) && !item.is_empty());
-    are_plain.then(|| items.join(", ").replace("\\\\", "\\"))
+    // The rows of a matrix end with two backslashes, which only a list that is not escaped has.
+    let text = items.join(", ");
+    let is_escaped =
+        text.contains("\\\\") && !text.contains("\\begin{") || text.contains("\\\\begin");
+    are_plain.then(|| if is_escaped { text.replace("\\\\", "\\") } else { text })
 }
 
 #[cfg(test)]

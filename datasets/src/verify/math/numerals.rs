@@ -24,7 +24,9 @@ impl Parser {
             }
         }
         // `12{,}5`: a decimal comma, where no group of thousands follows.
-        if !all.contains('.') && let Some(part) = self.after_comma() {
+        if !all.contains('.')
+            && let Some(part) = self.after_comma()
+        {
             self.at += 4;
             all.push('.');
             all.push_str(&part);

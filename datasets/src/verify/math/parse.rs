@@ -208,7 +208,11 @@ impl Parser {
             parts = vec![Answer::Set(members.collect())];
         }
         let union = if parts.len() == 1 { parts.remove(0) } else { Answer::Union(parts) };
-        if self.accept('∖') {
+        // `\mathbb{R}-\{2\}`
+        let is_minus =
+            self.peek_is('-') && self.tokens.get(self.at + 1) == Some(&Token::Symbol('⦃'));
+        self.at += usize::from(is_minus);
+        if is_minus || self.accept('∖') {
             return Some(Answer::Without(Box::new(union), Box::new(self.item()?)));
         }
         Some(union)
@@ -272,14 +276,14 @@ impl Parser {
         }
         let Answer::Tuple(_, items, _) = structure else { return None };
         self.at += 1;
-        let is_braced = self.accept('{');
+        let braces = (0..2).take_while(|_| self.accept('{')).count();
         match self.peek()? {
-            Token::Symbol('⊤') => {}
+            Token::Symbol('⊤' | '\'') => {}
             Token::Name(name) if name == "T" || name == "t" => {}
             _ => return None,
         }
         self.at += 1;
-        if is_braced {
+        for _ in 0..braces {
             self.expect('}')?;
         }
         Some(Answer::Matrix(items.into_iter().map(|item| vec![item]).collect()))
@@ -404,7 +408,8 @@ fn alternatives(items: &[Answer], starts: &[usize]) -> Option<Answer> {
 /// Whether a text is one number in words around "and", which elsewhere separates two answers: `two and a half`.
 fn is_spelled(text: &str) -> bool {
     text.contains(" and ")
-        && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b' ' || byte == b'-')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b' ' || byte == b'-')
+        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
         && spelled(text).is_some()
 }
 

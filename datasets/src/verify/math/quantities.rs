@@ -94,7 +94,8 @@ fn with_unit(answer: &Answer) -> Answer {
 
 /// The number and the unit of a product of a number and letters that are units.
 pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
-    let is_known = |name: &str| is_known(name) && !matches!(name, "A" | "C" | "F" | "H" | "K" | "T" | "t");
+    let is_known =
+        |name: &str| is_known(name) && !matches!(name, "A" | "C" | "F" | "H" | "K" | "T" | "t");
     let power = |expr: &Expr| match expr {
         Expr::Variable(name) if is_known(name) => Some(name.clone()),
         Expr::Power(base, exponent) => match (&**base, &**exponent) {
@@ -104,6 +105,10 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
             _ => None,
         },
         _ => None,
+    };
+    let power = |expr: &Expr| match expr {
+        Expr::Quotient(a, b) => Some(format!("{} per {}", power(a)?, power(b)?)),
+        other => power(other),
     };
     match expr {
         Expr::Product(factors) => {

@@ -95,7 +95,11 @@ impl Real for f64 {
         f64::is_finite(*self)
     }
     fn exponent(&self) -> i64 {
-        if *self == 0.0 { i64::MIN / 4 } else { (self.abs().log2().floor() as i64).saturating_add(1) }
+        if *self == 0.0 {
+            i64::MIN / 4
+        } else {
+            (self.abs().log2().floor() as i64).saturating_add(1)
+        }
     }
     fn trusted_bits() -> i64 {
         32

@@ -3,8 +3,8 @@
 
 use super::fuel::Fuel;
 use super::names::is_name;
-use super::relations::is_absolute;
 use super::numeric::approximate;
+use super::relations::is_absolute;
 use super::text::folded;
 use super::tree::{Answer, Expr, Relation};
 use super::values::values;
@@ -132,7 +132,8 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     let half = |open, low, high, close| Answer::Tuple(open, vec![value(low), value(high)], close);
     let minus = || Expr::Negative(Box::new(Expr::Infinity));
     // What is left of the words once the name is read.
-    let (name, rest) = NUMBERS.iter().find_map(|(name, set)| Some((set, words.strip_prefix(name)?)))?;
+    let (name, rest) =
+        NUMBERS.iter().find_map(|(name, set)| Some((set, words.strip_prefix(name)?)))?;
     let rest = rest.strip_prefix(" x").unwrap_or(rest).trim();
     let zero = || Expr::integer(0);
     let whole = match *name {
@@ -141,14 +142,17 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
         "R-" => half('(', minus(), zero(), ')'),
         "R0+" => half('[', zero(), Expr::Infinity, ')'),
         "R0-" => half('(', minus(), zero(), ']'),
-        "R*" => Answer::Without(Box::new(Answer::line()), Box::new(Answer::Set(vec![value(zero())]))),
+        "R*" => {
+            Answer::Without(Box::new(Answer::line()), Box::new(Answer::Set(vec![value(zero())])))
+        }
         letter => value(Expr::Variable(letter.to_owned())),
     };
     if rest.is_empty() {
         return Some(whole);
     }
     (*name == "R").then_some(())?;
-    let (relation, bound) = BOUNDS.iter().find_map(|(words, relation)| Some((*relation, rest.strip_prefix(words)?)))?;
+    let (relation, bound) =
+        BOUNDS.iter().find_map(|(words, relation)| Some((*relation, rest.strip_prefix(words)?)))?;
     let bound = super::parse::parse(bound)?;
     if relation == '∖' {
         let points = match bound {
@@ -264,8 +268,7 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
         if let Some((value, relation)) = absolute {
             seen_name = true;
             let half = within(value, relation, fuel)?;
-            pieces =
-                pieces.iter().flat_map(|a| half.iter().filter_map(|b| common(a, b))).collect();
+            pieces = pieces.iter().flat_map(|a| half.iter().filter_map(|b| common(a, b))).collect();
             continue;
         }
         let (value, relation) = match (&pair[0], &pair[1]) {

@@ -49,6 +49,7 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         }
         (other, Answer::Chain(sides, relations)) => {
             all_equal(relations) && every_value(sides, false, |side| equal(other, side, fuel))
+                || !all_equal(relations) && same_region(gold, answer, fuel)
         }
         _ => false,
     }
@@ -58,9 +59,8 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
 fn is_solved(sides: &[Answer], relations: &[Relation]) -> bool {
     let [Answer::Value(a), Answer::Value(b)] = sides else { return false };
     let names = variables(a).union(&variables(b)).count();
-    let is_alone = |one: &Expr, other: &Expr| {
-        matches!(one, Expr::Variable(_)) && variables(other).is_empty()
-    };
+    let is_alone =
+        |one: &Expr, other: &Expr| matches!(one, Expr::Variable(_)) && variables(other).is_empty();
     relations.len() == 1 && names == 1 && (is_alone(a, b) || is_alone(b, a))
 }
 

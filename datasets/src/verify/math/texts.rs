@@ -1,7 +1,7 @@
 //! Two texts, a gold answer and an answer: equal as they stand, as values, or as words.
 
 use super::fuel::Fuel;
-use super::{FUEL, Outcome, compare, parse, text, tree};
+use super::{FUEL, Outcome, answer, compare, parse, text, tree};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -11,7 +11,8 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     let trim = |text: &str| -> (usize, usize) {
         let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
         let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter();
-        let inside = |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
+        let inside =
+            |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
         let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
         // A point ends a sentence, three go on: `0.333...`
         let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
@@ -29,7 +30,9 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     if let Some(is_same) = text::same_date(gold, answer) {
         return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "date");
     }
-    if is_numbered(gold) && let Some(b) = text::statements(answer) {
+    if is_numbered(gold)
+        && let Some(b) = text::statements(answer)
+    {
         let is_same = text::statements(gold) == Some(b);
         return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "words");
     }
@@ -96,12 +99,33 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     if is_beside {
         return (Outcome::Correct, "value");
     }
+    // `\text{There are 460 students}`
+    if let (Some(tree::Answer::Value(tree::Expr::Number(..))), Some(value)) =
+        (&parsed_gold, sentence_value(answer))
+        && parsed_gold.as_ref().is_some_and(|gold| equal(gold, &value))
+    {
+        return (Outcome::Correct, "value");
+    }
     match (parsed_gold, parsed_answer) {
         (None, _) => (Outcome::UnparsableGold, "parse"),
         (_, None) => (Outcome::UnparsableAnswer, "parse"),
         _ if is_out => (Outcome::OutOfWork, "value"),
         _ => (Outcome::Wrong, "value"),
     }
+}
+
+/// The only number of a sentence in `\text`, where no word leaves it open.
+fn sentence_value(answer: &str) -> Option<tree::Answer> {
+    if !answer.contains("\\text{") || answer.len() > MAX_EQUATION {
+        return None;
+    }
+    let words = answer.replace("\\text{", " ").replace('}', " ");
+    let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
+    let is_denied = words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "false"));
+    if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
+        return None;
+    }
+    parse::parse(answer::only_value(&words)?)
 }
 
 /// Whether a gold answer is the numbers of statements, `①③④`.
@@ -123,7 +147,8 @@ fn readings(text: &str) -> Vec<tree::Answer> {
         .find_map(|and| text.split_once(and))
         .map(|(whole, part)| (whole.trim(), part.trim()))
     {
-        let is_part = part.starts_with("\\frac") || part.starts_with("\\dfrac") || part.contains('/');
+        let is_part =
+            part.starts_with("\\frac") || part.starts_with("\\dfrac") || part.contains('/');
         let is_whole = whole.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
         if is_part && is_whole && !whole.is_empty() && !part.contains([',', '=']) {
             others.push(format!("{whole} {part}"));
@@ -158,7 +183,7 @@ fn are_thousands(text: &str, mark: char) -> bool {
     let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return false };
     let middle = groups.get(1..groups.len().saturating_sub(1)).unwrap_or_default();
     are_digits
-        && groups.len() >= 3
+        && groups.len() >= if mark == ' ' { 2 } else { 3 }
         && last.len() == 3
         && (middle.iter().all(|group| group.len() == 3) && (1..=3).contains(&first.len())
             || middle.iter().all(|group| group.len() == 2) && (1..=2).contains(&first.len()))
@@ -177,7 +202,12 @@ fn as_words(
         let is_math = |answer: &tree::Answer| !matches!(answer, tree::Answer::Words(_));
         is_math(a) && is_math(b)
     });
-    bare(gold) == bare(answer)
+    let parts = answer.split_whitespace().collect::<Vec<_>>();
+    let are_numbers = parts.windows(2).any(|pair| {
+        pair[0].ends_with(|c: char| c.is_ascii_digit())
+            && pair[1].starts_with(|c: char| c.is_ascii_digit())
+    });
+    (bare(gold) == bare(answer) && (!are_numbers || gold == answer))
         || text::same_choice(gold, answer)
         || text::same_choices(gold, answer)
         || (!are_values && text::same_words(gold, answer) && !has_digits(gold))

@@ -88,8 +88,8 @@ const PREFIXES: &[(&str, &str, (u64, u64))] = &[
 
 /// Symbols that take a prefix.
 const PREFIXED: [&str; 19] = [
-    "m", "g", "s", "l", "L", "A", "K", "mol", "N", "J", "W", "Pa", "Hz", "C", "V", "Ω", "Omega", "F",
-    "Wh",
+    "m", "g", "s", "l", "L", "A", "K", "mol", "N", "J", "W", "Pa", "Hz", "C", "V", "Ω", "Omega",
+    "F", "Wh",
 ];
 
 /// Longest unit, in bytes.

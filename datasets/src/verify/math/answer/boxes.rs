@@ -73,8 +73,13 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
             let prefix = before.trim_end_matches(factor);
             let is_sign = before[prefix.len()..].starts_with(['-', '−', '+', '*', '/']);
             // `x-\boxed{3}` and `1.\boxed{3}` are no signs or factors.
-            let is_apart = !prefix.ends_with(|c: char| c.is_alphanumeric() || ".}])*/#".contains(c));
-            let start = if is_apart || !is_sign && prefix.ends_with(' ') { prefix.len() } else { before.len() };
+            let is_apart =
+                !prefix.ends_with(|c: char| c.is_alphanumeric() || ".}])*/#".contains(c));
+            let start = if is_apart || !is_sign && prefix.ends_with(' ') {
+                prefix.len()
+            } else {
+                before.len()
+            };
             (start, boxed.end + suffix(line))
         }
     };
@@ -89,7 +94,8 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 fn suffix(line: &str) -> usize {
     const SCALES: [&str; 6] = ["hundred", "thousand", "million", "billion", "trillion", "dozen"];
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
-    let word = word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
+    let word =
+        word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
     if let Some(scale) = SCALES.iter().find(|scale| word.starts_with(**scale)) {
         let end = offset_in(line, word) + scale.len();
         let is_braced = line[..end].contains('{');
@@ -106,9 +112,11 @@ fn suffix(line: &str) -> usize {
     if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
-    let operator = ["\\cdot", "\\times", "\\div", "+", "*", "/"].iter().find(|op| line.starts_with(**op));
+    let operator =
+        ["\\cdot", "\\times", "\\div", "+", "*", "/"].iter().find(|op| line.starts_with(**op));
     let end = line.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(line.len());
-    let is_operand = operator.is_some_and(|op| line[op.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '\\'));
+    let is_operand = operator
+        .is_some_and(|op| line[op.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '\\'));
     if is_operand && !line[..end].contains(['=', 'b']) { end } else { 0 }
 }
 
@@ -116,7 +124,9 @@ fn suffix(line: &str) -> usize {
 fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
     let head = before.strip_suffix('{')?;
     let rest = after.strip_prefix('}')?;
-    for (command, is_fraction) in [("\\sqrt", false), ("\\frac", true), ("\\dfrac", true), ("\\tfrac", true)] {
+    for (command, is_fraction) in
+        [("\\sqrt", false), ("\\frac", true), ("\\dfrac", true), ("\\tfrac", true)]
+    {
         if let Some(start) = head.strip_suffix(command) {
             let second = rest.strip_prefix('{').filter(|_| is_fraction);
             let second = second.and_then(closing).map_or(0, |close| close + 2);

@@ -76,10 +76,10 @@ const AFTER_VALUES: [&str; 22] = [
 ];
 
 /// Words before a value that make it none: "more than 7".
-const HEDGES: [&str; 19] = [
-    "but", "except", "anything",
-    "not", "than", "between", "least", "most", "either", "neither", "maybe", "perhaps", "possibly",
-    "cannot", "isn't", "unclear", "unknown", "whether", "or",
+const HEDGES: [&str; 23] = [
+    "never", "hardly", "unlikely", "false", "but", "except", "anything", "not", "than", "between",
+    "least", "most", "either", "neither", "maybe", "perhaps", "possibly", "cannot", "isn't",
+    "unclear", "unknown", "whether", "or",
 ];
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
@@ -124,7 +124,17 @@ fn comes_to(clause: &str) -> Option<&str> {
     let is_operation = |word: &str| {
         matches!(
             word,
-            "times" | "plus" | "minus" | "multiplied" | "divided" | "*" | "+" | "x" | "×" | "/" | "-"
+            "times"
+                | "plus"
+                | "minus"
+                | "multiplied"
+                | "divided"
+                | "*"
+                | "+"
+                | "x"
+                | "×"
+                | "/"
+                | "-"
         )
     };
     let is_working = working.split_whitespace().any(is_operation);
@@ -133,6 +143,10 @@ fn comes_to(clause: &str) -> Option<&str> {
 
 /// What is left of several choices: D of "rules out C, leaving D".
 pub(super) fn remaining(clause: &str) -> Option<&str> {
+    if let Some(before) = trimmed(clause).strip_suffix(" remains") {
+        let letter = before.rsplit(' ').next().unwrap_or(before).trim_matches(['(', ')', '*']);
+        return matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter);
+    }
     let words = ["leaving ", "leaves ", "only remaining option is "];
     let start = words.iter().filter_map(|word| Some(clause.rfind(word)? + word.len())).max()?;
     let mut rest = trimmed(&clause[start..]);
@@ -242,6 +256,7 @@ fn is_factorial(text: &str, at: usize) -> bool {
 
 fn trimmed(text: &str) -> &str {
     let text = text.trim_end();
+    let text = if text.ends_with("....") { &text[..text.len() - 1] } else { text };
     // Three points go on: `0.333...`
     let goes_on = text.ends_with("..");
     let is_edge = |c: char| c.is_whitespace() || ",;:*`_\"”’".contains(c) || (c == '.' && !goes_on);
@@ -253,9 +268,10 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
     if is_integer(clause) {
         return Some(clause);
     }
-    let end = clause.match_indices("**").map(|(at, _)| at).find(|at| {
-        !clause[at + 2..].starts_with(|c: char| c.is_alphanumeric() || c == '(')
-    });
+    let end = clause
+        .match_indices("**")
+        .map(|(at, _)| at)
+        .find(|at| !clause[at + 2..].starts_with(|c: char| c.is_alphanumeric() || c == '('));
     if is_bold && let Some((bold, rest)) = end.map(|at| (&clause[..at], &clause[at + 2..])) {
         let bold = trimmed(bold);
         let is_whole = is_answer(bold) && !goes_on(rest);
@@ -313,7 +329,8 @@ fn before_bracket(clause: &str) -> Option<&str> {
     let at = clause.find(" (")?;
     let (before, bracket) = (clause[..at].trim_end(), &clause[at + 2..]);
     let is_number = before.ends_with(|c: char| c.is_ascii_digit() || "%°$}".contains(c));
-    if before.ends_with("and }") || before.ends_with("or }") || before.matches('$').count() % 2 == 1 {
+    if before.ends_with("and }") || before.ends_with("or }") || before.matches('$').count() % 2 == 1
+    {
         return None;
     }
     let is_symbolic = bracket.contains(|c: char| c.is_alphabetic() || c == '\\');
@@ -418,7 +435,7 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
 }
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
-fn only_value(clause: &str) -> Option<&str> {
+pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     let words = clause.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let mut words = words.map(str::to_lowercase);
     if words.any(|word| HEDGES.contains(&word.as_str())) {

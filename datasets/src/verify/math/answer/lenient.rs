@@ -38,6 +38,13 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     if let Some(value) = labelled(line) {
         return Some((value, Rule::Phrase));
     }
+    if let Some(inner) = remaining(last_sentence(line)) {
+        return Some((inner, Rule::Choice));
+    }
+    let bare = without_reason(text);
+    if bare.len() < text.len() && bare.split_whitespace().count() <= MAX_NAME && is_answer(bare) {
+        return Some((bare, Rule::Words));
+    }
     if date(line).is_some() {
         return Some((line, Rule::Whole));
     }
@@ -52,15 +59,16 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
         return Some((text, Rule::Whole));
     }
     if line.len() <= MAX_WHOLE {
-        let letter = line.trim_matches(['*', '(', ')', '.', ' ']);
+        let letter =
+            line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
         if matches!(letter.as_bytes(), [b'A'..=b'J']) {
             return Some((letter, Rule::Choice));
         }
         if let Some(found) = yes_or_no(last_sentence(line)) {
             return Some((found, Rule::Words));
         }
-        if let Some(inner) = remaining(last_sentence(line)) {
-            return Some((inner, Rule::Choice));
+        if let Some(letter) = affirmed(last_sentence(line)) {
+            return Some((letter, Rule::Choice));
         }
         if text::statements(line).is_some() && !line.bytes().any(|byte| byte.is_ascii_digit()) {
             return Some((line, Rule::Words));
@@ -72,7 +80,9 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
             return Some((inner, Rule::Conclusion));
         }
         let last = last_sentence(line);
-        let tail = last.rfind(" is ").map_or(last, |at| without_reason(last[at + 4..].trim_start_matches("the ")));
+        let tail = last
+            .rfind(" is ")
+            .map_or(last, |at| without_reason(last[at + 4..].trim_start_matches("the ")));
         if date(tail).is_some() || tail.len() < last.len() && text::is_choice(tail) {
             return Some((tail, Rule::Conclusion));
         }
@@ -85,6 +95,9 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
             return Some((tail, Rule::Conclusion));
         }
         if !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\') {
+            if let Some(word) = number_word(last) {
+                return Some((word, Rule::Number));
+            }
             if let Some(inner) = choice(last) {
                 return Some((inner, Rule::Choice));
             }
@@ -106,9 +119,25 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     (text.len() <= MAX_WORDS).then_some((text, Rule::Words))
 }
 
+/// The letter of a clause that calls it right: B of "A is wrong; B is correct".
+fn affirmed(sentence: &str) -> Option<&str> {
+    sentence.split([';', ',']).rev().find_map(|clause| {
+        let clause = clause.trim().trim_start_matches("and ").trim_start_matches("but ");
+        let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
+        let letter = letter.trim_matches(['(', ')', '*']);
+        let is_letter = matches!(letter.as_bytes(), [b'A'..=b'J']);
+        let is_right = ["is correct", "is right", "is the answer", "is the correct"]
+            .iter()
+            .any(|words| rest.starts_with(words));
+        (is_letter && is_right).then_some(letter)
+    })
+}
+
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: [&str; 12] = [
+    const COURTESIES: [&str; 14] = [
+        "don't hesitate",
+        "do not hesitate",
         "let me know",
         "please let me know",
         "feel free",
@@ -125,7 +154,8 @@ fn without_courtesy(text: &str) -> &str {
     let mut text = text.trim();
     for _ in 0..3 {
         let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*']);
-        let start = [". ", "! ", "? ", "\n"].iter().filter_map(|end_of| Some(end.rfind(end_of)? + 1));
+        let start =
+            [". ", "! ", "? ", "\n"].iter().filter_map(|end_of| Some(end.rfind(end_of)? + 1));
         let Some(start) = start.max() else { break };
         let last = text[start..].trim_start().to_lowercase();
         if !COURTESIES.iter().any(|begin| last.starts_with(begin)) {
@@ -138,7 +168,10 @@ fn without_courtesy(text: &str) -> &str {
 
 /// Whether a text refuses to answer.
 fn is_refusal(text: &str) -> bool {
-    const REFUSALS: [&str; 10] = [
+    const REFUSALS: [&str; 13] = [
+        "i can't do that",
+        "i am not able to",
+        "no comment",
         "i can't help",
         "i cannot help",
         "i can't assist",
@@ -163,7 +196,12 @@ fn labelled(line: &str) -> Option<&str> {
     let is_label = matches!(name, "a" | "ans" | "result" | "solution" | "sol" | "output");
     let is_equation = !line.contains(':');
     let value = if is_value(value) { value } else { without_reason(value) };
-    let is_name = || name != "a" && value.split_whitespace().count() <= MAX_NAME && !is_open(value) && !value.is_empty();
+    let is_name = || {
+        name != "a"
+            && value.split_whitespace().count() <= MAX_NAME
+            && !is_open(value)
+            && !value.is_empty()
+    };
     let is_text = || text::is_choice(value) || date(value).is_some() || is_name();
     (is_label && !is_equation && value.len() <= MAX_WHOLE && (is_value(value) || is_text()))
         .then_some(value)
@@ -214,7 +252,11 @@ fn is_calculation(text: &str) -> bool {
 /// dollars, a point.
 pub(super) fn conclusion(text: &str) -> Option<&str> {
     let end = text.trim_end_matches(|c: char| c.is_whitespace() || c == '*');
-    let end = if end.ends_with("..") { end.strip_suffix("....").map_or(end, |_| &end[..end.len() - 1]) } else { end.trim_end_matches(['.', ' ']) };
+    let end = if end.ends_with("..") {
+        end.strip_suffix("....").map_or(end, |_| &end[..end.len() - 1])
+    } else {
+        end.trim_end_matches(['.', ' '])
+    };
     let line = end.lines().next_back()?;
     let line = line.rsplit(". ").next().unwrap_or(line);
     if line.len() > MAX_WHOLE {
@@ -236,10 +278,28 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if first < last && !whole.contains('$') && is_equation(whole) {
         return Some(whole);
     }
+    if is_denied(&line[..last], "") {
+        return None;
+    }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
     (is_formula(tail) && is_value(tail)).then_some(tail)
+}
+
+/// The only number of a sentence, in words: "She has seven left."
+fn number_word(sentence: &str) -> Option<&str> {
+    let is_number = |word: &&str| *word != "one" && *word != "One" && spelled(word).is_some();
+    let mut words = sentence.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+    let all = words.clone().filter(is_number).count();
+    let is_vague =
+        is_open(sentence) || sentence.contains(['-', ',']) || sentence.contains(" than ");
+    let of_several = ["hundred", "thousand", "million", "half", "third", "dozen", "and", "to"];
+    let is_several = words.clone().any(|word| {
+        let is_part = ["ths", "th", "rds", "quarter", "quarters", "halves"];
+        of_several.contains(&word) || is_part.iter().any(|end| word.ends_with(end))
+    });
+    if all == 1 && !is_vague && !is_several { words.find(is_number) } else { None }
 }
 
 /// Whether a text is equations, and no calculation.
@@ -262,7 +322,8 @@ fn last_sentence(line: &str) -> &str {
 
 /// A sentence up to a remark that may hold another value.
 fn before_remark(line: &str) -> &str {
-    const MARKS: [&str; 9] = [
+    const MARKS: [&str; 10] = [
+        " since ",
         ", which ",
         ", not ",
         " and not ",
@@ -275,7 +336,12 @@ fn before_remark(line: &str) -> &str {
     ];
     let cut = MARKS.iter().filter_map(|mark| line.find(mark)).min();
     match cut {
-        Some(at) if line[..at].bytes().any(|byte| byte.is_ascii_digit()) => &line[..at],
+        Some(at)
+            if line[..at].bytes().any(|byte| byte.is_ascii_digit())
+                || line[..at].contains(" is ") =>
+        {
+            &line[..at]
+        }
         _ => line,
     }
 }
@@ -342,7 +408,18 @@ fn words(sentence: &str) -> Option<(&str, Rule)> {
             return Some((&sentence[start..start + word.len()], Rule::Words));
         }
     }
-    let reasons = [", since ", ", because ", " because ", ", as ", ", although "];
+    let reasons = [
+        ", since ",
+        ", because ",
+        " because ",
+        " since ",
+        ", as ",
+        ", although ",
+        ", not ",
+        " (",
+        ", the ",
+        ", given ",
+    ];
     let cut = reasons.iter().filter_map(|reason| sentence.find(reason)).min();
     let sentence = &sentence[..cut.unwrap_or(sentence.len())];
     if is_open(sentence) {

@@ -1,7 +1,7 @@
 //! Answers in the place that a format reserves for them: `<answer>7</answer>`, `#### 7`.
 
-use memchr::memrchr_iter;
 use memchr::memmem::Finder;
+use memchr::memrchr_iter;
 
 use super::clause::{leading, stated, without_reason};
 use super::lenient::formula_in;
@@ -43,7 +43,10 @@ fn tagged(inner: &str) -> &str {
     if is_answer(inner) {
         return if is_value(inner) { inner } else { without_reason(inner) };
     }
-    if !inner.contains('\n') && without_reason(inner).len() < inner.len() && is_answer(without_reason(inner)) {
+    if !inner.contains('\n')
+        && without_reason(inner).len() < inner.len()
+        && is_answer(without_reason(inner))
+    {
         return without_reason(inner);
     }
     match formula_in(inner) {
@@ -62,6 +65,8 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
             && digits.strip_prefix(['.', ')']).is_some_and(|rest| {
                 rest.trim_start_matches([' ', '*']).starts_with(char::is_alphabetic)
             });
+        let is_assignment = matches!(line.as_bytes(), [b'a'..=b'z', b' ', b'i', b's', b' ', ..]);
+        let line = if is_assignment { &line[5..] } else { line };
         if is_numbered { None } else { Some((at, leading(line)?)) }
     })
 }

@@ -26,6 +26,7 @@ use super::alphabet::digit;
 use super::parse::parse;
 use super::tree::Answer;
 pub(super) use boxes::last_box;
+pub(super) use clause::only_value;
 
 /// Words in the place of an answer that only stand for one.
 const STAND_INS: [&str; 14] = [

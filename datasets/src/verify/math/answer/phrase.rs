@@ -3,9 +3,9 @@
 use memchr::memmem::Finder;
 
 use super::super::text::is_choice;
-use super::{MAX_LINE, is_value};
 use super::clause::stated;
 use super::scan::{Needle, ends_with, head};
+use super::{MAX_LINE, is_value};
 
 /// The middle of "answer", in both cases.
 static LOWER: Needle = Needle::new(|| Finder::new("nswer"));
@@ -31,7 +31,8 @@ const CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
 const MAX_PHRASES: usize = 64;
 
 /// Phrases of other languages, up to the answer.
-const OTHERS: [&str; 31] = [
+const OTHERS: [&str; 32] = [
+    "答案】",
     "答案为：",
     "答案應為",
     "答案为",
@@ -122,7 +123,8 @@ pub(super) fn answer_line(text: &str) -> Option<(usize, &str)> {
     let is_first = matches!(words.as_str(), "" | "the" | "correct" | "the correct");
     let line = line.trim_start_matches(['*', '_', ' ']).strip_prefix(':')?;
     let is_short = is_first && line.len() <= MAX_ANSWER_LINE;
-    let answer = line.trim_matches(|c: char| c.is_whitespace() || "*_.".contains(c));
+    let answer = line.trim_matches(|c: char| c.is_whitespace() || "*_".contains(c));
+    let answer = if answer.ends_with("..") { answer } else { answer.trim_end_matches(['.', '*']) };
     (is_short && (is_value(answer) || is_choice(answer)) && answer.len() <= 40)
         .then_some((at, answer))
 }
@@ -163,6 +165,9 @@ fn behind(text: &str, at: usize) -> Option<&str> {
     };
     // "The answer is not 7" says what it is not.
     let is_negated = rest.trim_start().starts_with("not ");
+    if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
+        return stated(paragraph(rest));
+    }
     if is_negated { None } else { stated(paragraph(rest)) }
 }
 

@@ -42,7 +42,14 @@ const TURNS: [&str; 26] = [
 ];
 
 /// Tags around notes that a model writes for itself.
-const NOTES: [(&str, &str); 6] = [
+const NOTES: [(&str, &str); 13] = [
+    ("<scratch>", "</scratch>"),
+    ("<plan>", "</plan>"),
+    ("<planning>", "</planning>"),
+    ("<inner_thoughts>", "</inner_thoughts>"),
+    ("<thoughts>", "</thoughts>"),
+    ("<critique>", "</critique>"),
+    ("<notes>", "</notes>"),
     ("<reflection>", "</reflection>"),
     ("<scratchpad>", "</scratchpad>"),
     ("<reflect>", "</reflect>"),
