@@ -2,9 +2,13 @@
 //! them. `TEALIGHT_PAIRS=100000` makes so many (the nightly run), `TEALIGHT_PAIRS_SEED` another sequence,
 //! `TEALIGHT_PAIRS_OUT=FILE` writes them as JSON lines, for `scripts/compare-math-verify --pairs-file`.
 
+mod collections;
+mod exact;
 mod item;
+mod measures;
 mod numbers;
-mod shapes;
+mod relations;
+mod words;
 mod wrap;
 
 use std::collections::BTreeMap;
@@ -26,37 +30,37 @@ const KINDS: [Kind; 40] = [
     ("percent", numbers::percent),
     ("money", numbers::money),
     ("powers of ten", numbers::scientific),
-    ("repeating decimals", numbers::repeating),
-    ("bases", numbers::based),
-    ("roots", numbers::surd),
-    ("multiples of pi", numbers::pi),
-    ("complex numbers", numbers::complex),
-    ("factorials and combinations", numbers::counts),
-    ("printed floats", numbers::float),
-    ("angles", shapes::angle),
-    ("units", shapes::unit),
-    ("times", shapes::time),
-    ("dates", shapes::date),
-    ("points and named values", shapes::point),
-    ("vectors", shapes::vector),
-    ("matrices", shapes::matrix),
-    ("sets", shapes::set),
-    ("lists of points", shapes::points),
-    ("intervals", shapes::interval),
-    ("unions of intervals", shapes::union),
-    ("inequalities", shapes::inequality),
-    ("solved equations", shapes::solution),
-    ("lines", shapes::line),
-    ("polynomials", shapes::polynomial),
-    ("identities", shapes::identity),
-    ("families", shapes::family),
-    ("ratios", shapes::ratio),
-    ("congruences", shapes::congruence),
-    ("choices", shapes::choice),
-    ("words", shapes::word),
-    ("yes and no", shapes::yes_no),
-    ("sets in words", shapes::words_for_sets),
-    ("rational functions", shapes::combination),
+    ("repeating decimals", exact::repeating),
+    ("bases", exact::based),
+    ("roots", exact::surd),
+    ("multiples of pi", exact::pi),
+    ("complex numbers", exact::complex),
+    ("factorials and combinations", exact::counts),
+    ("printed floats", exact::float),
+    ("angles", measures::angle),
+    ("units", measures::unit),
+    ("times", measures::time),
+    ("dates", measures::date),
+    ("points and named values", collections::point),
+    ("vectors", collections::vector),
+    ("matrices", collections::matrix),
+    ("sets", collections::set),
+    ("lists of points", collections::points),
+    ("intervals", collections::interval),
+    ("unions of intervals", collections::union),
+    ("inequalities", relations::inequality),
+    ("solved equations", relations::solution),
+    ("lines", relations::line),
+    ("polynomials", relations::polynomial),
+    ("identities", relations::identity),
+    ("families", relations::family),
+    ("ratios", measures::ratio),
+    ("congruences", relations::congruence),
+    ("choices", words::choice),
+    ("words", words::word),
+    ("yes and no", words::yes_no),
+    ("sets in words", words::words_for_sets),
+    ("rational functions", relations::combination),
 ];
 
 /// A labelled pair.

@@ -208,8 +208,8 @@ fn of_day(hours: u32, is_after_noon: Option<bool>) -> u32 {
     }
 }
 
-/// Values with names: `x = 1, y = 2` says which is which, in any order, as does `(y, x) = (2, 1)`. Against values without
-/// names their order counts.
+/// Values with names: `x = 1, y = 2` says which is which, in any order, as does `(y, x) = (2, 1)`. Against values
+/// without names their order counts.
 fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
     match (assigned(gold), assigned(answer)) {
         (Some(a), Some(b)) => Some(by_name(&a, &b, fuel)),

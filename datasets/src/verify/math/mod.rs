@@ -10,9 +10,12 @@
 
 mod alphabet;
 pub mod answer;
+mod brackets;
+mod calendar;
 mod commands;
 mod compare;
 mod complex;
+mod counts;
 mod exact;
 mod expression;
 mod fuel;

@@ -1,14 +1,15 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
+use super::calendar::time;
 use super::lex::{Token, tokens};
 use super::spelled::spelled;
 use super::structures::cases_of;
-use super::text::time;
 use super::tidy::{qualifier, tidy};
 use super::tree::{Answer, Relation};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
+
 /// Most tokens that are read.
 const MAX_TOKENS: usize = 1024;
 
@@ -269,26 +270,6 @@ impl Parser {
         self.marked(value)
     }
 
-    /// A row of numbers with the mark of a transpose is a column.
-    fn transposed(&mut self, structure: Answer) -> Option<Answer> {
-        if !self.peek_is('^') {
-            return Some(structure);
-        }
-        let Answer::Tuple(_, items, _) = structure else { return None };
-        self.at += 1;
-        let braces = (0..2).take_while(|_| self.accept('{')).count();
-        match self.peek()? {
-            Token::Symbol('⊤' | '\'') => {}
-            Token::Name(name) if name == "T" || name == "t" => {}
-            _ => return None,
-        }
-        self.at += 1;
-        for _ in 0..braces {
-            self.expect('}')?;
-        }
-        Some(Answer::Matrix(items.into_iter().map(|item| vec![item]).collect()))
-    }
-
     fn words(&mut self) -> Option<Answer> {
         let mut words = Vec::new();
         while let Some(token) = self.peek() {
@@ -304,64 +285,6 @@ impl Parser {
             self.at += 1;
         }
         Some(Answer::Words(words.join(" ")))
-    }
-
-    /// `{1, 2}` without backslashes; braces around one value are a group.
-    fn plain_set(&mut self) -> Option<Answer> {
-        self.expect('{')?;
-        let Answer::List(items) = self.list(&['}'])? else { return None };
-        self.expect('}')?;
-        self.peek().is_none().then_some(Answer::Set(items))
-    }
-
-    /// Brackets around a list, or around one structure; brackets around a value are part of an
-    /// expression and are left to it.
-    fn tuple(&mut self) -> Option<Answer> {
-        let Token::Symbol(open) = self.peek()?.clone() else { return None };
-        self.at += 1;
-        let inner = self.list(&[')', ']', '[', '⟩'])?;
-        let Token::Symbol(close @ (')' | ']' | '[' | '⟩')) = self.peek()?.clone() else {
-            return None;
-        };
-        self.at += 1;
-        let ends = match self.peek() {
-            None => true,
-            Some(Token::TightComma | Token::Matrix(false)) => true,
-            Some(Token::Symbol(c)) => matches!(
-                c,
-                ',' | ';'
-                    | ')'
-                    | ']'
-                    | '}'
-                    | '⦄'
-                    | '∪'
-                    | '∨'
-                    | '∖'
-                    | '='
-                    | '∈'
-                    | '.'
-                    | '⏎'
-                    | '&'
-                    | ':'
-                    | '⟩'
-                    | '^'
-            ),
-            _ => false,
-        };
-        match inner {
-            Answer::List(items) if ends => Some(Answer::Tuple(open, items, close)),
-            structure @ (Answer::Tuple(..)
-            | Answer::Set(_)
-            | Answer::Chain(..)
-            | Answer::Words(_)
-            | Answer::Matrix(_)
-            | Answer::Union(_))
-                if ends =>
-            {
-                Some(structure)
-            }
-            _ => None,
-        }
     }
 
     /// A matrix between its marks. Matrices inside of matrices are not read.

@@ -2,10 +2,9 @@
 
 use dashu_ratio::RBig;
 
-use super::expression::radians;
 use super::fuel::Fuel;
 use super::relations::Equal;
-use super::tree::{Answer, Constant, Expr, Mark};
+use super::tree::{Answer, Constant, Expr, Mark, radians};
 use super::units::{conversion, is_known, temperature};
 
 /// Percent: 50 % is 50 and 0.5 and 1/2. Degrees and units are compared only where both have one.

@@ -1,7 +1,7 @@
 //! Two texts, a gold answer and an answer: equal as they stand, as values, or as words.
 
 use super::fuel::Fuel;
-use super::{FUEL, Outcome, answer, compare, parse, text, tree};
+use super::{FUEL, Outcome, answer, calendar, compare, parse, text, tree};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -27,7 +27,7 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
         return (if a == b { Outcome::Correct } else { Outcome::Wrong }, "text");
     }
-    if let Some(is_same) = text::same_date(gold, answer) {
+    if let Some(is_same) = calendar::same_date(gold, answer) {
         return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "date");
     }
     if is_numbered(gold)

@@ -7,6 +7,7 @@ use memchr::memmem::Finder;
 
 use super::super::units::is_unit;
 use super::scan::{Needle, is_denied};
+use super::sentences::is_open;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_placeholder, is_value, lenient, offset_in};
 
 static BOX: Needle = Needle::new(|| Finder::new("box"));
@@ -57,8 +58,8 @@ fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
     Found { text, span, rule: Rule::Box }
 }
 
-/// A box that is a part of a formula, as in `-\boxed{5}`, `2\boxed{5}`, `\boxed{5}^2` and `\boxed{5}\text{ million}`: all
-/// of it. A box in an equation, `3+\boxed{2}=5`, is a blank that is filled in.
+/// A box that is a part of a formula, as in `-\boxed{5}`, `2\boxed{5}`, `\boxed{5}^2` and `\boxed{5}\text{ million}`:
+/// all of it. A box in an equation, `3+\boxed{2}=5`, is a blank that is filled in.
 fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
     let inner = text[boxed.inner.clone()].trim();
@@ -141,7 +142,7 @@ fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
 /// The conclusion of a sentence in a box; anything else in a box is the answer as it is.
 fn concluded(inner: &str) -> &str {
     let has_words = inner.len() <= MAX_WHOLE && inner.contains(" is ");
-    if has_words && !is_answer(inner) && !lenient::is_open(inner) {
+    if has_words && !is_answer(inner) && !is_open(inner) {
         lenient::conclusion(inner).unwrap_or(inner)
     } else {
         inner

@@ -4,8 +4,8 @@ use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
 use super::clause::{leading, stated, without_reason};
-use super::lenient::formula_in;
 use super::scan::{Needle, head, strip_prefix};
+use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value};
 
 static HASHES: Needle = Needle::new(|| Finder::new("####"));

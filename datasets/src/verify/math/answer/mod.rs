@@ -9,12 +9,16 @@
 
 mod boxes;
 mod clause;
+mod courtesy;
 mod lenient;
 mod marks;
 mod offers;
 mod phrase;
+mod remarks;
 mod scan;
 mod scope;
+mod sentences;
+mod values;
 
 use std::borrow::Cow;
 use std::ops::Range;
