@@ -1,15 +1,14 @@
 //! Meanings of commands and characters.
 
 /// Styles and spacing that mean nothing.
-pub(super) const IGNORED: [&str; 42] = [
+pub(super) const IGNORED: [&str; 41] = [
+    "therefore",
     "left",
     "right",
     "displaystyle",
     "textstyle",
     "scriptstyle",
     "limits",
-    "quad",
-    "qquad",
     "big",
     "Big",
     "bigl",
@@ -46,7 +45,8 @@ pub(super) const IGNORED: [&str; 42] = [
     "measuredangle",
 ];
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) const STYLES: [&str; 12] = [
+pub(super) const STYLES: [&str; 13] = [
+    "ul",
     "mathbf",
     "mathit",
     "mathsf",
@@ -61,13 +61,30 @@ pub(super) const STYLES: [&str; 12] = [
     "underline",
 ];
 /// Wrappers of words.
-pub(super) const WORDS: [&str; 9] =
-    ["text", "textbf", "textit", "textrm", "mathrm", "mbox", "hbox", "operatorname", "textnormal"];
+pub(super) const WORDS: [&str; 17] = [
+    "text",
+    "textbf",
+    "textit",
+    "textrm",
+    "mathrm",
+    "mbox",
+    "hbox",
+    "operatorname",
+    "textnormal",
+    "emph",
+    "texttt",
+    "textsf",
+    "textsc",
+    "textup",
+    "textmd",
+    "mathtt",
+    "uline",
+];
 
 /// Units of one to three letters that are written right after numbers.
-pub(super) const UNITS: [&str; 16] = [
-    "cm", "mm", "km", "kg", "ft", "lb", "lbs", "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs",
-    "sec",
+pub(super) const UNITS: [&str; 24] = [
+    "kJ", "kN", "kW", "Hz", "kV", "MW", "mA", "dm", "cm", "mm", "km", "kg", "ft", "lb", "lbs",
+    "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs", "sec",
 ];
 
 /// Words that are no products of variables.
@@ -100,6 +117,7 @@ pub(super) fn symbol(command: &str) -> Option<char> {
         "lbrack" => '[',
         "rbrack" => ']',
         "vert" | "lvert" | "rvert" | "mid" => '|',
+        "Vert" | "lVert" | "rVert" | "Vvert" | "parallel" => '‖',
         "colon" => ':',
         "prime" => '\'',
         "lfloor" => '⌊',
@@ -150,6 +168,10 @@ fn folded(c: char) -> Option<&'static str> {
         '⅝' => "(5/8)",
         '⅞' => "(7/8)",
         '≡' => "\\equiv ",
+        '‖' => "\\Vert ",
+        '；' => ";",
+        '：' => ":",
+        'Ω' => "\\Omega ",
         'ℤ' => "\\mathbb{Z}",
         'ℕ' => "\\mathbb{N}",
         'π' | 'Π' => "\\pi ",
@@ -234,12 +256,49 @@ pub(super) fn fold(text: &str) -> String {
                 }
             }
             None => match c {
-                '０'..='９' => out.push((b'0' + (c as u32 - '０' as u32) as u8) as char),
-                _ => out.push(c),
+                _ => out.push(digit(c).unwrap_or(c)),
             },
         }
     }
     out
+}
+
+/// Where the digits of other scripts begin.
+const ZEROS: [char; 20] = [
+    '\u{660}',
+    '\u{6f0}',
+    '\u{966}',
+    '\u{9e6}',
+    '\u{a66}',
+    '\u{ae6}',
+    '\u{b66}',
+    '\u{be6}',
+    '\u{c66}',
+    '\u{ce6}',
+    '\u{d66}',
+    '\u{e50}',
+    '\u{ed0}',
+    '\u{f20}',
+    '\u{1040}',
+    '\u{17e0}',
+    '\u{ff10}',
+    '\u{1d7ce}',
+    '\u{1d7d8}',
+    '\u{1d7ec}',
+];
+
+/// A digit of another script as one of ASCII, and the marks between such digits.
+pub(super) fn digit(c: char) -> Option<char> {
+    if c.is_ascii() {
+        return None;
+    }
+    if matches!(c, '٫' | '٬' | '،') {
+        return Some(if c == '٫' { '.' } else { ',' });
+    }
+    let value = ZEROS
+        .iter()
+        .find_map(|zero| (c as u32).checked_sub(*zero as u32).filter(|value| *value < 10))?;
+    char::from_digit(value, 10)
 }
 
 /// Functions by name, plain or as a command.

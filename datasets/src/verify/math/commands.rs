@@ -1,7 +1,7 @@
 //! LaTeX commands to tokens: styles disappear, wrappers of words become text, the others are symbols or names.
 
 use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
-use super::lex::{Lexer, Token};
+use super::lex::{Lexer, Rows, Token};
 use super::tree::VECTOR;
 use super::units::is_known;
 
@@ -35,13 +35,17 @@ impl Lexer<'_> {
             '{' => self.out.push(Token::Symbol('⦃')),
             '}' => self.out.push(Token::Symbol('⦄')),
             '%' => self.out.push(Token::Symbol('%')),
-            '\\' => self.out.push(Token::Symbol('⏎')),
-            '|' => self.out.push(Token::Symbol('|')),
+            '\\' => {
+                let is_line = self.lines.last() == Some(&Rows::Lines);
+                self.out.push(Token::Symbol(if is_line { ',' } else { '⏎' }));
+            }
+            '|' => self.out.push(Token::Symbol('‖')),
             '$' => self.out.push(Token::Currency("dollar")),
             // `1{,}000` and `1\,000` are one number.
-            ',' | '!' | ';' | ':' | ' ' | '(' | ')' | '[' | ']' | '&' | '#' | '_' | '"' | '/'
-            | '-' => {
+            '&' => self.out.push(Token::Symbol(',')),
+            ',' | '!' | ';' | ':' | ' ' | '(' | ')' | '[' | ']' | '#' | '_' | '"' | '/' | '-' => {
                 self.join_thousands();
+                self.between_brackets();
             }
             _ => return None,
         }
@@ -65,6 +69,10 @@ impl Lexer<'_> {
             return Some(());
         }
         if WORDS.contains(&name.as_str()) {
+            // `2\mathrm i`: the next character alone.
+            if !self.rest().trim_start().starts_with('{') {
+                return Some(());
+            }
             let words = self.braced()?;
             return self.words(&words, name == "mathrm");
         }
@@ -78,25 +86,48 @@ impl Lexer<'_> {
         match name.as_str() {
             "begin" | "end" => {
                 let kind = self.braced()?;
-                if matches!(kind.as_str(), "cases" | "dcases" | "rcases") {
-                    self.out.push(Token::Cases(name == "begin"));
-                }
-                if kind.contains("matrix") || kind == "array" {
-                    if kind == "array" && name == "begin" && self.rest().starts_with('{') {
-                        self.braced()?;
-                    }
-                    if kind == "vmatrix" && name == "begin" {
-                        self.out.push(Token::Determinant);
-                    }
-                    self.out.push(Token::Matrix(name == "begin"));
+                match name.as_str() {
+                    "begin" => self.begin(&kind)?,
+                    _ => match self.lines.pop() {
+                        Some(Rows::Matrix) => self.out.push(Token::Matrix(false)),
+                        Some(Rows::Cases) => self.out.push(Token::Cases(false)),
+                        _ => {}
+                    },
                 }
             }
-            "dfrac" | "tfrac" | "cfrac" | "frac" => self.out.push(Token::Name("frac".into())),
+            "num" | "numprint" => {
+                let number = self.braced()?;
+                self.inner(&number)?;
+            }
+            "SI" | "qty" => {
+                let (number, unit) = (self.braced()?, self.braced()?);
+                self.inner(&number)?;
+                self.out.push(Token::Text(unit_words(&unit)));
+            }
+            "si" | "unit" => {
+                let unit = self.braced()?;
+                self.out.push(Token::Text(unit_words(&unit)));
+            }
+            "ang" => {
+                let angle = self.braced()?;
+                for (part, mark) in angle.split(';').zip(["^\\circ ", "'", "''"]) {
+                    self.inner(&format!("{part}{mark}"))?;
+                }
+            }
+            "dfrac" | "tfrac" | "cfrac" | "frac" | "nicefrac" | "sfrac" | "xfrac" | "flatfrac"
+            | "rfrac" => self.out.push(Token::Name("frac".into())),
             "binom" | "dbinom" | "tbinom" => self.out.push(Token::Name("binom".into())),
             "lbrace" => self.out.push(Token::Symbol('⦃')),
             "rbrace" => self.out.push(Token::Symbol('⦄')),
             "mathbb" => {
-                let name = self.braced()?;
+                let rest = self.rest().trim_start();
+                let name = match rest.chars().next() {
+                    Some(letter) if letter.is_ascii_alphabetic() => {
+                        self.at = self.text.len() - rest.len() + 1;
+                        letter.to_string()
+                    }
+                    _ => self.braced()?,
+                };
                 self.out.push(match name.trim() {
                     "R" => Token::Symbol('ℝ'),
                     other => Token::Name(other.to_owned()),
@@ -112,8 +143,12 @@ impl Lexer<'_> {
             "pmod" | "bmod" => self.out.push(Token::Name("mod".into())),
             _ if name.starts_with("quad") || name.starts_with("qquad") => {
                 self.at -= name.len() - name.find("quad").map_or(0, |at| at + 4);
+                self.between_brackets();
             }
+            "thinspace" | "mathord" => self.join_thousands(),
             _ => match symbol(&name) {
+                // `\Rightarrow 5`
+                Some('→') if self.out.is_empty() => {}
                 Some(symbol) => self.out.push(Token::Symbol(symbol)),
                 None => self.out.push(Token::Name(name)),
             },
@@ -121,9 +156,21 @@ impl Lexer<'_> {
         Some(())
     }
 
+    /// A wide space between two points parts them: `(2, 3) \quad (3, 2)`.
+    pub(super) fn between_brackets(&mut self) {
+        let is_behind = matches!(self.out.last(), Some(Token::Symbol(')' | ']' | '⦄')));
+        if is_behind && self.rest().trim_start().starts_with(['(', '[']) {
+            self.out.push(Token::Symbol(','));
+        }
+    }
+
     /// A value after "about" approximates the one before it, and is not read unless that is only a name.
     pub(super) fn approximately(&mut self) {
-        if self.out.is_empty() {
+        if self.out.last() == Some(&Token::Symbol('(')) {
+            // `\frac{2}{3}\ (\approx 66.7\%)`
+            self.out.pop();
+            self.at = self.text.len();
+        } else if self.out.is_empty() {
             // `\approx 3.14` is all there is.
         } else if self.out.iter().all(|token| matches!(token, Token::Name(_))) {
             self.out.push(Token::Symbol('='));
@@ -154,21 +201,92 @@ impl Lexer<'_> {
             return Some(());
         }
         // `5\text{ m}` has a unit, as has `5\text{ min}`; `\text{B}` is a letter, `\text{min}` a function.
-        let is_unit = is_known(trimmed) && matches!(self.out.last(), Some(Token::Number { .. }));
+        let is_unit = is_known(trimmed)
+            && matches!(
+                self.out.last(),
+                Some(Token::Number { .. } | Token::Symbol('}' | ')' | '°'))
+            );
         let is_math = (trimmed.chars().count() == 1 && !is_unit)
-            || trimmed.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+            || trimmed.starts_with(|c: char| c.is_ascii_digit() || "-$€£".contains(c))
+            || trimmed.starts_with("\\$");
         if trimmed.is_empty() {
+            return Some(());
+        }
+        // `5\ \text{(since }n>0)`
+        let is_reason = ["(since", "(because", "(as ", "(note", "(i.e."];
+        if !self.out.is_empty() && is_reason.iter().any(|begin| trimmed.starts_with(begin)) {
+            self.at = self.text.len();
+            return Some(());
+        }
+        // `4.5\text{ x }10^4`
+        if trimmed == "x" && matches!(self.out.last(), Some(Token::Number { .. })) {
+            self.out.push(Token::Symbol('*'));
             return Some(());
         }
         let known = ["and", "or", "pi", "tg", "ctg"];
         if is_math || known.contains(&trimmed) || (is_function(trimmed) && !is_unit) {
-            let mut inner = Lexer { text: trimmed, at: 0, out: Vec::new() };
-            if inner.run().is_some() {
-                self.out.append(&mut inner.out);
+            let mark = self.out.len();
+            if self.inner(trimmed).is_some() {
                 return Some(());
             }
+            self.out.truncate(mark);
         }
-        self.out.push(Token::Text(trimmed.to_owned()));
+        // `2\sqrt{3} \text{ or approximately } 3.46`
+        if restates(trimmed) && !self.out.is_empty() {
+            if self.out.last() == Some(&Token::Symbol('(')) {
+                self.out.pop();
+            }
+            self.at = self.text.len();
+            return Some(());
+        }
+        // `5\ \mu\text{m}`
+        if self.out.last() == Some(&Token::Name("mu".into())) && is_known(trimmed) {
+            self.out.pop();
+            self.out.push(Token::Text(format!("μ{trimmed}")));
+            return Some(());
+        }
+        let is_unit = trimmed.contains('\\') || (is_upright && trimmed.contains('^'));
+        self.out.push(Token::Text(if is_unit { unit_words(trimmed) } else { trimmed.to_owned() }));
+        Some(())
+    }
+
+    /// The tokens of a text in an argument.
+    fn inner(&mut self, text: &str) -> Option<()> {
+        let mut inner = Lexer { text, at: 0, out: Vec::new(), lines: Vec::new() };
+        inner.run()?;
+        self.out.append(&mut inner.out);
+        Some(())
+    }
+
+    /// Opens an environment.
+    fn begin(&mut self, kind: &str) -> Option<()> {
+        let kind = kind.trim_end_matches('*');
+        let mut rows = match kind {
+            "cases" | "dcases" | "rcases" | "numcases" => Rows::Cases,
+            "array" => Rows::Matrix,
+            _ if kind.contains("matrix") => Rows::Matrix,
+            _ => Rows::Lines,
+        };
+        if matches!(kind, "array" | "alignedat") && self.rest().starts_with('{') {
+            self.braced()?;
+        }
+        // `\left\{\begin{array}{l}x=1\\y=2\end{array}\right.`
+        if kind == "array" && self.out.last() == Some(&Token::Symbol('⦃')) {
+            self.out.pop();
+            rows = Rows::Cases;
+        }
+        if rows == Rows::Lines && self.out.last() == Some(&Token::Symbol('⦃')) {
+            self.out.pop();
+        }
+        if kind == "vmatrix" {
+            self.out.push(Token::Determinant);
+        }
+        match rows {
+            Rows::Matrix => self.out.push(Token::Matrix(true)),
+            Rows::Cases => self.out.push(Token::Cases(true)),
+            Rows::Lines => {}
+        }
+        self.lines.push(rows);
         Some(())
     }
 
@@ -189,4 +307,52 @@ impl Lexer<'_> {
         };
         Some(format!("{VECTOR}{letter}"))
     }
+}
+
+/// Whether words say that the value before them follows once more, rounded.
+fn restates(words: &str) -> bool {
+    let words = words.trim_start_matches([',', ' ']);
+    let words = words.strip_prefix("or ").unwrap_or(words).trim();
+    matches!(words, "approximately" | "approx." | "approx" | "about" | "roughly" | "equivalently")
+}
+
+/// The words of a unit in LaTeX, `m\,s^{-2}`, or in the commands of siunitx, `\metre\per\second\squared`.
+fn unit_words(text: &str) -> String {
+    let mut words = String::new();
+    // What stands before the next name: `\per` turns its power, `\square` raises it.
+    let (mut is_per, mut power, mut prefix) = (false, 1, String::new());
+    for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '^' && c != '-') {
+        let name = part.trim_matches(|c: char| " \\,;~{}./".contains(c));
+        match name {
+            "per" => is_per = true,
+            "square" | "squared" | "cubic" | "cubed" => {
+                let raised = if name.starts_with("squ") { 2 } else { 3 };
+                match name.ends_with('d') {
+                    true => words.push_str(&format!("^{raised}")),
+                    false => power = raised,
+                }
+            }
+            "kilo" | "centi" | "milli" | "micro" | "nano" | "mega" | "giga" | "deci" => {
+                prefix = name.to_owned();
+            }
+            "cdot" | "times" | "" => {}
+            _ => {
+                if !words.is_empty() {
+                    words.push_str(if is_per { " per " } else { " " });
+                }
+                words.push_str(&prefix);
+                words.push_str(name);
+                if power > 1 {
+                    words.push_str(&format!("^{power}"));
+                }
+                (is_per, power) = (false, 1);
+                prefix.clear();
+            }
+        }
+        if part.ends_with('/') {
+            words.push_str(" per ");
+        }
+    }
+    // `^{-2}` was taken apart at its brace.
+    words.replace("^ ", "^")
 }

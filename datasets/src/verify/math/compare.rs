@@ -7,11 +7,12 @@ use super::names::is_name;
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::quantities::marked;
+use super::regions::set_in_words;
 use super::regions::{is_rest, same_region};
 use super::relations::{chains, congruences};
 use super::spelled::spelled;
 use super::structures::is_otherwise;
-use super::text::same_words;
+use super::text::{folded, is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
 use super::values::{same_value, signs, values, variables};
 
@@ -19,6 +20,9 @@ use super::values::{same_value, signs, values, variables};
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     if fuel.spend(1).is_none() {
         return false;
+    }
+    if let Some(is_equal) = by_names(gold, answer, fuel) {
+        return is_equal;
     }
     match (gold, answer) {
         (Answer::Value(a), Answer::Value(b)) => same_value(a, b, fuel),
@@ -28,6 +32,9 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::Qualified(a, _), b) => equal(a, b, fuel),
         (a, Answer::Qualified(b, _)) => equal(a, b, fuel),
+        (Answer::Chain(..), Answer::Marked(..)) | (Answer::Marked(..), Answer::Chain(..)) => {
+            chains(gold, answer, equal, fuel)
+        }
         (Answer::Marked(..), _) | (_, Answer::Marked(..)) => marked(gold, answer, equal, fuel),
         (Answer::Congruence(..), _) | (_, Answer::Congruence(..)) => {
             congruences(gold, answer, fuel)
@@ -76,11 +83,7 @@ fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Tuple(_, a, _), Answer::List(b)) => in_order(a, b, fuel),
         (Answer::List(a), Answer::Tuple(_, b, _)) => unordered(a, b, fuel),
         (Answer::Set(a) | Answer::List(a), Answer::Set(b) | Answer::List(b)) => {
-            match (assigned(a), assigned(b)) {
-                // `x = 1, y = 2` says which is which.
-                (Some(a), Some(b)) => by_name(&a, &b, fuel),
-                _ => unordered(&expanded(a), &expanded(b), fuel) || same_region(gold, answer, fuel),
-            }
+            unordered(&expanded(a), &expanded(b), fuel) || same_region(gold, answer, fuel)
         }
         (Answer::Union(a), Answer::Union(b)) => {
             unordered(a, b, fuel) || same_region(gold, answer, fuel)
@@ -93,6 +96,15 @@ fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::Matrix(rows), Answer::Tuple(_, items, _))
         | (Answer::Tuple(_, items, _), Answer::Matrix(rows)) => {
+            // `[[1,2],[3,4]]`
+            let nested = items.iter().map(|item| match item {
+                Answer::Tuple(_, cells, _) => Some(cells),
+                _ => None,
+            });
+            if let Some(nested) = nested.collect::<Option<Vec<_>>>() {
+                return nested.len() == rows.len()
+                    && rows.iter().zip(nested).all(|(a, b)| in_order(a, b, fuel));
+            }
             let is_vector = rows.len() == 1 || rows.iter().all(|row| row.len() == 1);
             let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
             is_vector && in_order(&cells, items, fuel)
@@ -103,15 +115,24 @@ fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Value(_), Answer::Set(b) | Answer::List(b)) => {
             unordered(&expanded(std::slice::from_ref(gold)), &expanded(b), fuel)
         }
-        (Answer::Time(h, m, half), Answer::Time(i, n, other)) => (h, m, half) == (i, n, other),
-        (Answer::Time(hours, minutes, _), Answer::Ratio(parts))
-        | (Answer::Ratio(parts), Answer::Time(hours, minutes, _)) => {
+        (Answer::Time(h, m, half), Answer::Time(i, n, other)) => {
+            (of_day(*h, *half), m) == (of_day(*i, *other), n)
+        }
+        (Answer::Time(hours, minutes, half), Answer::Ratio(parts))
+        | (Answer::Ratio(parts), Answer::Time(hours, minutes, half)) => {
             let value = |n: u32| Answer::Value(Expr::integer(n.into()));
             in_order(&[value(*hours), value(*minutes)], parts, fuel)
+                || in_order(&[value(of_day(*hours, *half)), value(*minutes)], parts, fuel)
+        }
+        (Answer::Words(a), Answer::Set(items)) | (Answer::Set(items), Answer::Words(a))
+            if items.is_empty() =>
+        {
+            is_none(&folded(a))
         }
         (Answer::Words(a), other) | (other, Answer::Words(a)) => {
             let spelled = || Some(Answer::Value(Expr::Number(spelled(a)?, None)));
             letter(other).is_some_and(|b| same_words(a, &b))
+                || set_in_words(a).is_some_and(|set| set == *other)
                 || spelled().is_some_and(|a| equal(&a, other, fuel))
                 || same_region(gold, answer, fuel)
         }
@@ -178,8 +199,69 @@ fn cases(a: &[(Answer, Answer)], b: &[(Answer, Answer)], fuel: &mut Fuel) -> boo
     })
 }
 
+/// The hour of a day of 24.
+fn of_day(hours: u32, is_after_noon: Option<bool>) -> u32 {
+    match is_after_noon {
+        Some(true) if hours < 12 => hours + 12,
+        Some(false) if hours == 12 => 0,
+        _ => hours,
+    }
+}
+
+/// Values with names: `x = 1, y = 2` says which is which, in any order, as does `(y, x) = (2, 1)`. Against values
+/// without names their order counts.
+fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
+    match (assigned(gold), assigned(answer)) {
+        (Some(a), Some(b)) => Some(by_name(&a, &b, fuel)),
+        (Some(named), None) => {
+            unnamed(answer)?.map_or(Some(false), |b| Some(in_order(&by_convention(named), b, fuel)))
+        }
+        (None, Some(named)) => {
+            unnamed(gold)?.map_or(Some(false), |a| Some(in_order(a, &by_convention(named), fuel)))
+        }
+        (None, None) => None,
+    }
+}
+
+/// The members of a list or tuple of values; `Some(None)` where they have no order, or are an interval.
+fn unnamed(answer: &Answer) -> Option<Option<&[Answer]>> {
+    let (items, is_ordered) = match answer {
+        Answer::Tuple(open, items, _) => (items, items.len() != 2 || "(⟨".contains(*open)),
+        Answer::List(items) => (items, true),
+        Answer::Set(items) => (items, false),
+        _ => return None,
+    };
+    let is_value = |item: &Answer| matches!(item, Answer::Value(_) | Answer::Marked(..));
+    items.iter().all(is_value).then_some(is_ordered.then_some(items))
+}
+
+/// Values in the order in which they are given without names: coordinates by the alphabet, others as they stand.
+fn by_convention(mut pairs: Vec<(&Answer, &Answer)>) -> Vec<Answer> {
+    let are_coordinates = pairs
+        .iter()
+        .all(|(name, _)| letter(name).is_some_and(|name| matches!(name.as_str(), "x" | "y" | "z")));
+    if are_coordinates {
+        pairs.sort_by_key(|(name, _)| letter(name));
+    }
+    pairs.into_iter().map(|(_, value)| value.clone()).collect()
+}
+
 /// Assignments to names that all differ.
-fn assigned(items: &[Answer]) -> Option<Vec<(&Answer, &Answer)>> {
+fn assigned(answer: &Answer) -> Option<Vec<(&Answer, &Answer)>> {
+    let items = match answer {
+        Answer::List(items) | Answer::Set(items) => items,
+        Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
+            return match sides.as_slice() {
+                [Answer::Tuple(_, names, _), Answer::Tuple(_, values, _)]
+                    if names.len() == values.len() && names.iter().all(is_name) =>
+                {
+                    Some(names.iter().zip(values).collect())
+                }
+                _ => None,
+            };
+        }
+        _ => return None,
+    };
     let pairs = items.iter().map(|item| match item {
         Answer::Chain(sides, relations)
             if relations.as_slice() == [Relation::Equal] && is_name(&sides[0]) =>
@@ -190,7 +272,7 @@ fn assigned(items: &[Answer]) -> Option<Vec<(&Answer, &Answer)>> {
     });
     let pairs: Vec<_> = pairs.collect::<Option<_>>()?;
     let differs = |i: usize| pairs[..i].iter().all(|(name, _)| *name != pairs[i].0);
-    (pairs.len() <= MAX_MEMBERS && (0..pairs.len()).all(differs)).then_some(pairs)
+    ((2..=MAX_MEMBERS).contains(&pairs.len()) && (0..pairs.len()).all(differs)).then_some(pairs)
 }
 
 fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) -> bool {
@@ -239,6 +321,20 @@ fn significant(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
+/// Whether a ratio of golds is a time of day: hours and two digits of minutes that have a common factor.
+fn is_clock(parts: &[Expr]) -> bool {
+    let number = |part: &Expr| match part {
+        Expr::Number(value, None) if value.is_int() => {
+            u32::try_from(value.numerator().clone()).ok()
+        }
+        _ => None,
+    };
+    let [hours, minutes] = parts else { return false };
+    let (Some(hours), Some(minutes)) = (number(hours), number(minutes)) else { return false };
+    let has_common = (2..=hours).any(|d| hours.is_multiple_of(d) && minutes.is_multiple_of(d));
+    hours < 24 && (10..60).contains(&minutes) && has_common
+}
+
 /// `a : b` and `c : d` are the same when proportional.
 fn ratios(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     let numbers = |parts: &[Answer]| -> Option<Vec<Expr>> {
@@ -252,8 +348,8 @@ fn ratios(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     let is_zero = |parts: &[Expr], fuel: &mut Fuel| {
         parts.iter().any(|part| rational(part, fuel).is_some_and(|value| value.is_zero()))
     };
-    // A time of day is no proportion: 12:00 is not 1:00.
-    if is_zero(&a, fuel) || is_zero(&b, fuel) {
+    // A time of day is no proportion: 12:00 is not 1:00, and 6:30 is not 3:15. Proportions of golds are reduced.
+    if is_zero(&a, fuel) || is_zero(&b, fuel) || is_clock(&a) {
         return a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| values(a, b, fuel));
     }
     a.len() == b.len()

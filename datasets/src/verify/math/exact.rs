@@ -105,15 +105,18 @@ fn power(base: &RBig, exponent: &RBig, fuel: &mut Fuel) -> Option<RBig> {
     if base.is_zero() && is_negative {
         return None;
     }
-    if *base == RBig::ONE {
+    if *base == RBig::ONE || size == 0 {
         return Some(RBig::ONE);
     }
+    if base.is_zero() {
+        return Some(RBig::ZERO);
+    }
     let bits = base.numerator().bit_len().max(base.denominator().bit_len()) as u64;
-    if !base.is_zero() && bits.saturating_sub(1).max(1).saturating_mul(size) > MAX_BITS as u64 {
+    if bits.saturating_sub(1).max(1).saturating_mul(size) > MAX_BITS as u64 {
         return None;
     }
     fuel.spend((bits.saturating_mul(size) / 16) as u32)?;
-    let raised = base.pow(size as isize);
+    let raised = base.pow(isize::try_from(size).ok()?);
     Some(if is_negative { RBig::ONE / raised } else { raised })
 }
 
@@ -167,6 +170,12 @@ fn call(name: &str, values: &[RBig], fuel: &mut Fuel) -> Option<RBig> {
                 first.clone()
             }
         }
+        ("semifactorial", []) => {
+            let n = small(first).filter(|n| *n <= 2 * MAX_FACTORIAL)?;
+            fuel.spend(n as u32)?;
+            let product = (1..=n).rev().step_by(2).fold(UBig::ONE, |p, i| p * UBig::from(i));
+            RBig::from(IBig::from(product))
+        }
         ("floor", []) => RBig::from(first.floor()),
         ("ceil", []) => RBig::from(first.ceil()),
         ("gcd" | "lcm", rest) => shared(name, first, rest, fuel)?,
@@ -205,6 +214,10 @@ fn shared(name: &str, first: &RBig, rest: &[RBig], fuel: &mut Fuel) -> Option<RB
     let mut all = integer(first)?;
     for other in rest {
         let other = integer(other)?;
+        // Of two zeros every number is a divisor: by convention the greatest is 0.
+        if all.is_zero() && other.is_zero() {
+            continue;
+        }
         let divisor = (&all).gcd(&other);
         all = if name == "gcd" { divisor } else { all * other / divisor };
         fuel.spend(4 + all.bit_len() as u32 / 16)?;

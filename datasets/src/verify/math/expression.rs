@@ -6,7 +6,7 @@ use dashu_ratio::RBig;
 use super::alphabet::is_function;
 use super::lex::Token;
 use super::parse::Parser;
-use super::tree::{Constant, Expr, is_proper, times};
+use super::tree::{Constant, Expr, is_proper, radians, times};
 
 impl Parser {
     pub(super) fn sum(&mut self) -> Option<Expr> {
@@ -55,6 +55,8 @@ impl Parser {
             } else if self.accept('/') {
                 let next = self.signed_power()?;
                 value = Expr::Quotient(Box::new(value), Box::new(next));
+            } else if let Some(counted) = self.infix_count(&value) {
+                value = counted;
             } else if self.starts_factor() {
                 let is_whole = matches!(&value, Expr::Number(_, None));
                 let next = self.power()?;
@@ -122,7 +124,14 @@ impl Parser {
         let mut value = self.atom()?;
         loop {
             if self.accept('!') {
-                value = Expr::Factorial(Box::new(value));
+                // `5!!` is 5 times 3 times 1.
+                value = match self.accept('!') {
+                    true => Expr::Call("semifactorial".into(), vec![value]),
+                    false => Expr::Factorial(Box::new(value)),
+                };
+                if self.peek_is('!') {
+                    return None;
+                }
             } else if self.in_function && self.accept('°') {
                 value = radians(value);
             } else {
@@ -143,6 +152,11 @@ impl Parser {
             }
             Token::Symbol('(') => self.bracketed(')'),
             Token::Symbol('[') => self.bracketed(']'),
+            // `{}_5C_3`
+            Token::Symbol('{') if self.tokens.get(self.at + 1) == Some(&Token::Symbol('}')) => {
+                self.at += 2;
+                self.prefixed_count()
+            }
             Token::Symbol('{') => self.bracketed('}'),
             Token::Symbol('⌊') => {
                 let inner = self.bracketed('⌋')?;
@@ -161,6 +175,14 @@ impl Parser {
                 self.expect('|')?;
                 Some(Expr::Call("abs".into(), vec![inner]))
             }
+            Token::Symbol('‖') => {
+                self.at += 1;
+                let inner = self.sum()?;
+                self.expect('‖')?;
+                let name = if is_constant(&inner) { "abs" } else { "norm" };
+                Some(Expr::Call(name.into(), vec![inner]))
+            }
+            Token::Symbol('^' | '_') => self.prefixed_count(),
             Token::Symbol('∞') => {
                 self.at += 1;
                 Some(Expr::Infinity)
@@ -228,6 +250,13 @@ impl Parser {
                 }
                 self.at = start;
             }
+            "C" | "P" | "A" if matches!(self.peek(), Some(Token::Symbol('^' | '_'))) => {
+                let start = self.at;
+                if let Some(counted) = self.scripted_count(name) {
+                    return Some(counted);
+                }
+                self.at = start;
+            }
             _ => {}
         }
         if is_function(name) || matches!(name, "tg" | "ctg") {
@@ -247,18 +276,6 @@ impl Parser {
         }
         // A factor in brackets after a single letter is a product; `f(x)` is a name in relations.
         Some(Expr::Variable(variable))
-    }
-
-    /// `C(n, k)` and `P(n, k)`: how many choices and arrangements.
-    fn counted(&mut self, name: &str) -> Option<Expr> {
-        self.at += 1;
-        let n = self.sum()?;
-        let is_comma = self.peek() == Some(&Token::TightComma) || self.peek_is(',');
-        is_comma.then(|| self.at += 1)?;
-        let k = self.sum()?;
-        self.expect(')')?;
-        let call = if name == "C" { "binom" } else { "perm" };
-        Some(Expr::Call(call.into(), vec![n, k]))
     }
 
     /// Whatever stands below a name, as it is.
@@ -369,11 +386,8 @@ impl Parser {
     }
 }
 
-/// Degrees as an angle in radians.
-pub(super) fn radians(value: Expr) -> Expr {
-    let half_turn =
-        Expr::Quotient(Box::new(Expr::Constant(Constant::Pi)), Box::new(Expr::integer(180)));
-    times(value, half_turn)
+fn is_constant(expr: &Expr) -> bool {
+    !matches!(expr, Expr::Variable(_)) && expr.children().into_iter().all(is_constant)
 }
 
 fn has_i(expr: &Expr) -> bool {

@@ -42,9 +42,15 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut text = fold(text);
     // Escaped once too often: `\\\\frac` outside of a matrix, where `\\\\` ends a row.
     if text.contains("\\\\") && !text.contains("\\begin") {
-        text = text.replace("\\\\", "\\");
+        text = text.replace("\\\\ ", ", ").replace("\\\\", "\\");
     }
-    let mut lexer = Lexer { text: &text, at: 0, out: Vec::new() };
+    // Braces that only take the space from around a mark: `14{:}30`.
+    for (braced, plain) in [("{:}", ":"), ("{.}", "."), ("{=}", "="), ("{-}", "-"), ("{/}", "/")] {
+        if text.contains(braced) {
+            text = text.replace(braced, plain);
+        }
+    }
+    let mut lexer = Lexer { text: &text, at: 0, out: Vec::new(), lines: Vec::new() };
     lexer.run()?;
     Some(lexer.out)
 }
@@ -54,6 +60,19 @@ pub(super) struct Lexer<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
     pub(super) out: Vec<Token>,
+    /// The environments that are open, with what their rows are.
+    pub(super) lines: Vec<Rows>,
+}
+
+/// What the rows of an environment are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// Rows of a matrix.
+    Matrix,
+    /// Pieces of a function, or equations that all hold.
+    Cases,
+    /// Lines of a derivation, or equations.
+    Lines,
 }
 
 impl<'a> Lexer<'a> {
@@ -67,6 +86,12 @@ impl<'a> Lexer<'a> {
                 '0'..='9' => self.number()?,
                 '.' if self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => {
                     self.number()?
+                }
+                // `.\overline{12}` has no digit before its point.
+                '.' if self.rest()[1..].starts_with("\\overline") => {
+                    self.at += 1;
+                    let (value, digits) = (RBig::ZERO, "0.".into());
+                    self.out.push(Token::Number { value, decimals: Some(0), digits });
                 }
                 '\\' => self.command()?,
                 'a'..='z' | 'A'..='Z' => self.letters(),
@@ -107,6 +132,11 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     self.approximately();
                 }
+                '&' if self.lines.last() == Some(&Rows::Lines) => self.at += 1,
+                '~' if is_thousand(&self.rest()[1..], "") && self.is_behind_number() => {
+                    self.at += 1;
+                    self.out.push(Token::TightComma);
+                }
                 '$' | '~' | '"' | '`' | '\t' | '\n' | '\r' | ' ' => self.at += 1,
                 '✓' | '✔' | '✅' | '∎' | '■' | '□' | '∠' | '\u{fe0f}' => {
                     self.at += c.len_utf8()
@@ -114,7 +144,7 @@ impl<'a> Lexer<'a> {
                 '+' | '-' | '*' | '/' | '^' | '_' | '!' | '(' | ')' | '[' | ']' | '{' | '}'
                 | '|' | ';' | ':' | '=' | '<' | '>' | '%' | '&' | '\'' | '?' | '±' | '≤' | '≥'
                 | '≠' | '∪' | '∩' | '∈' | '∅' | '∞' | '°' | '…' | '→' | '.' | '∖' | '⌊' | '⌋'
-                | '⌈' | '⌉' | '∨' | 'ℝ' => {
+                | '⌈' | '⌉' | '∨' | '‖' | 'ℝ' => {
                     self.at += c.len_utf8();
                     self.out.push(Token::Symbol(c));
                 }
@@ -192,7 +222,7 @@ impl<'a> Lexer<'a> {
             digits => digits.trim_end_matches('.').to_owned(),
         };
         self.at += taken;
-        if taken == integer && integer <= 3 && is_thousand(self.rest()) {
+        if taken == integer && integer <= 3 && is_thousand(self.rest(), " '") {
             self.out.push(Token::Number { value, decimals: None, digits });
             self.out.push(Token::TightComma);
             self.at += 1;
@@ -200,6 +230,10 @@ impl<'a> Lexer<'a> {
         }
         self.out.push(Token::Number { value, decimals: has_point.then_some(part as u32), digits });
         Some(())
+    }
+
+    fn is_behind_number(&self) -> bool {
+        matches!(self.out.last(), Some(Token::Number { .. }))
     }
 
     /// Whether an exclamation mark right behind a number or bracket is a factorial and not half of `!=`.
@@ -222,6 +256,41 @@ impl<'a> Lexer<'a> {
         let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
         if run == "U" && is_closed && self.rest().trim_start().starts_with(['(', '[']) {
             self.out.push(Token::Symbol('∪'));
+            return;
+        }
+        // As SymPy prints the imaginary unit and e: `3 - 4*I`, `E**16`.
+        let is_unit = run == "I" && self.out.last() == Some(&Token::Symbol('*'));
+        if is_unit || run == "E" && self.rest().starts_with("**") {
+            self.out.push(Token::Name(lower));
+            return;
+        }
+        if run == "oo" {
+            self.out.push(Token::Symbol('∞'));
+            return;
+        }
+        // `4.5 x 10^4`
+        let is_number = matches!(self.out.last(), Some(Token::Number { .. }));
+        let next = self.rest().trim_start();
+        if lower == "x" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
+            self.out.push(Token::Symbol('*'));
+            return;
+        }
+        // `US$29`
+        let money = self.rest().strip_prefix('\\').unwrap_or(self.rest());
+        let is_country = matches!(run.as_str(), "US" | "USD" | "AU" | "CA" | "HK" | "NZ");
+        let code = match run.as_str() {
+            "USD" => Some("dollar"),
+            "EUR" => Some("€"),
+            "GBP" => Some("£"),
+            _ => None,
+        };
+        if let Some(code) = code.filter(|_| next.starts_with(|c: char| c.is_ascii_digit())) {
+            self.out.push(Token::Currency(code));
+            return;
+        }
+        if is_country && let Some(amount) = money.strip_prefix('$') {
+            self.at = self.text.len() - amount.len();
+            self.out.push(Token::Currency("dollar"));
             return;
         }
         let is_upright = matches!(lower.as_str(), "tg" | "ctg") && self.text.trim() == run;
@@ -251,7 +320,7 @@ impl<'a> Lexer<'a> {
         }
         // `5 cm` is a length, `cm` alone a product.
         let is_unit = matches!(self.out.last(), Some(Token::Number { .. }))
-            && UNITS.contains(&lower.as_str());
+            && (UNITS.contains(&lower.as_str()) || UNITS.contains(&run.as_str()));
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_word =
             length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));
@@ -281,7 +350,7 @@ fn currency(sign: char) -> &'static str {
 }
 
 /// Whether ` 000` or `'000` follows: three digits and no further one.
-fn is_thousand(rest: &str) -> bool {
-    rest.strip_prefix([' ', '\''])
-        .is_some_and(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() == 3)
+fn is_thousand(rest: &str, marks: &str) -> bool {
+    let rest = if marks.is_empty() { Some(rest) } else { rest.strip_prefix(|c| marks.contains(c)) };
+    rest.is_some_and(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() == 3)
 }

@@ -7,10 +7,34 @@ use super::numerals::is_written;
 use super::parse::Parser;
 use super::text::{number_word, scale};
 use super::tree::{Answer, Expr, Mark, times};
-use super::units::{conversion, is_known};
+use super::units::{conversion, is_known, is_unit};
 
 /// Words behind a value that begin a condition or a modulus.
-const NO_UNITS: [&str; 8] = ["if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
+const NO_UNITS: [&str; 9] =
+    ["to", "if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
+
+/// Words that no unit has.
+const SAYING: [&str; 19] = [
+    "fails",
+    "is",
+    "are",
+    "was",
+    "were",
+    "not",
+    "isn't",
+    "never",
+    "cannot",
+    "can't",
+    "wrong",
+    "incorrect",
+    "false",
+    "impossible",
+    "unknown",
+    "unclear",
+    "maybe",
+    "perhaps",
+    "or",
+];
 
 /// Most parts of a compound quantity: `2 hours 45 minutes 10 seconds`.
 const MAX_PARTS: usize = 4;
@@ -19,10 +43,21 @@ impl Parser {
     /// A value with the mark behind it.
     pub(super) fn marked(&mut self, value: Answer) -> Option<Answer> {
         if self.accept('%') {
+            // `25\%\text{ of the total}`
+            if matches!(self.peek(), Some(Token::Text(word)) if word.starts_with("of")) {
+                self.at += 1;
+            }
             return Some(Answer::Marked(Box::new(value), Mark::Percent));
         }
         if self.accept('°') {
+            let value = self.minutes(value)?;
             return Some(Answer::Marked(Box::new(value), self.degrees()));
+        }
+        if let Answer::Value(Expr::Number(minutes, _)) = &value
+            && self.accept('\'')
+        {
+            let part = Expr::Number(minutes.clone() / RBig::from(60), None);
+            return Some(Answer::Marked(Box::new(Answer::Value(part)), Mark::Degree));
         }
         if let Some(Token::Currency(unit)) = self.peek() {
             let unit = *unit;
@@ -36,14 +71,17 @@ impl Parser {
         if words.is_empty() {
             return Some(value);
         }
+        if is_sentence(&value, &words) {
+            return None;
+        }
         let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
-        let (value, words) = match (value, scale(first)) {
+        let (value, words) = match (value, scale(&first.to_lowercase())) {
             (Answer::Value(value), Some(scale)) => {
                 (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
             }
             (value, _) => (value, words),
         };
-        Some(match words.as_str() {
+        Some(match words.to_lowercase().as_str() {
             "" => value,
             "percent" | "per cent" | "percentage" | "pct" => {
                 Answer::Marked(Box::new(value), Mark::Percent)
@@ -92,6 +130,11 @@ impl Parser {
                     _ => {}
                 }
             }
+            // `\text{N}\cdot\text{m}`
+            if self.accept('*') && self.unit_word(true).is_none() {
+                self.at -= 1;
+                break;
+            }
             // `\text{km}/\text{h}`, `km/h`
             if self.accept('/') {
                 if self.unit_word(true).is_some() {
@@ -102,7 +145,7 @@ impl Parser {
                 }
             }
         }
-        Some(words.trim().trim_end_matches('.').to_lowercase())
+        Some(words.trim().trim_end_matches('.').to_owned())
     }
 
     /// The word of a unit at the cursor; behind another one, `km/h`, a single letter may be one.
@@ -114,6 +157,28 @@ impl Parser {
             }
             _ => None,
         }
+    }
+
+    /// The minutes and seconds behind degrees: `45^\circ 30'`.
+    fn minutes(&mut self, degrees: Answer) -> Option<Answer> {
+        let Answer::Value(mut sum) = degrees else { return Some(degrees) };
+        for part in [60, 3600] {
+            let start = self.at;
+            let Some(Token::Number { value, .. }) = self.peek().cloned() else { break };
+            self.at += 1;
+            let marks = (0..2).take_while(|_| self.accept('\'')).count();
+            if marks != if part == 60 { 1 } else { 2 } {
+                self.at = start;
+                break;
+            }
+            let value = Expr::Number(value / RBig::from(part), None);
+            // The sign covers all of it.
+            sum = match sum {
+                Expr::Negative(inner) => Expr::Negative(Box::new(Expr::Sum(vec![*inner, value]))),
+                sum => Expr::Sum(vec![sum, value]),
+            };
+        }
+        Some(Answer::Value(sum))
     }
 
     /// Degrees of angle or, before C and F, of temperature.
@@ -248,6 +313,16 @@ impl Parser {
         let Expr::Number(base, None) = self.argument()? else { return None };
         base.numerator().try_into().ok()
     }
+}
+
+/// Words behind a value that are no unit but say something of it: `7 is wrong`, `A triangle`, `I do not know`.
+fn is_sentence(value: &Answer, words: &str) -> bool {
+    let is_letter = match value {
+        Answer::Value(Expr::Variable(name)) => name.starts_with(|c: char| c.is_ascii_uppercase()),
+        _ => false,
+    };
+    let says = |word: &str| SAYING.iter().any(|verb| word.eq_ignore_ascii_case(verb));
+    (is_letter && !is_unit(words)) || words.split([' ', ',']).any(says)
 }
 
 /// Digits in a base that has them.

@@ -10,9 +10,12 @@
 
 mod alphabet;
 pub mod answer;
+mod brackets;
+mod calendar;
 mod commands;
 mod compare;
 mod complex;
+mod counts;
 mod exact;
 mod expression;
 mod fuel;
@@ -153,13 +156,28 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let Some(found) = answer::find(completion, mode) else {
         return Checked { outcome: Outcome::NoAnswer, found: None, stage: "extraction" };
     };
+    let is_loose = !matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
+    let said = match text::folded(gold).as_str() {
+        "yes" | "true" => text::polarity(completion).map(|said| said),
+        "no" | "false" => text::polarity(completion).map(|said| !said),
+        _ => None,
+    };
+    if is_loose && let Some(is_same) = said {
+        let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
+        return Checked { outcome, found: Some(found), stage: "words" };
+    }
     let (outcome, stage) = texts::compared(gold, &found.text);
     Checked { outcome, found: Some(found), stage }
 }
 
 /// Several boxes of a gold answer, as one list.
 fn joined(gold: &str) -> Option<Found<'_>> {
-    if gold.contains("box") { answer::find(gold, Mode::Flexible) } else { None }
+    let is_worked = gold.contains("box") || gold.contains("nswer") || gold.trim().contains('\n');
+    if is_worked && (gold.contains("nswer") || !gold.contains("\\begin")) {
+        answer::find(gold, Mode::Flexible)
+    } else {
+        None
+    }
 }
 
 /// Whether a gold answer is words.
@@ -219,12 +237,30 @@ fn key(text: &str) -> String {
 /// The reference answer inside a worked solution or an answer column: after `####`, else the last
 /// box with the unit behind it, else the text as it stands.
 pub fn gold(text: &str) -> Cow<'_, str> {
+    if let Some(items) = printed_list(text.trim()) {
+        return Cow::Owned(items);
+    }
     if let Some((_, tail)) = text.rsplit_once("####")
         && let Some(line) = tail.trim_start().lines().next()
     {
         return Cow::Borrowed(line.trim());
     }
     answer::last_box(text).unwrap_or(Cow::Borrowed(text.trim()))
+}
+
+/// The members of a list of texts as Python or JSON print it: 7 of `['7']`.
+fn printed_list(text: &str) -> Option<String> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?.trim();
+    let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
+    let separator = format!("{quote}, {quote}");
+    let inner = inner.strip_prefix(quote)?.strip_suffix(quote)?;
+    let items: Vec<&str> = inner.split(separator.as_str()).map(str::trim).collect();
+    let are_plain = items.iter().all(|item| !item.contains(quote) && !item.is_empty());
+    // The rows of a matrix end with two backslashes, which only a list that is not escaped has.
+    let text = items.join(", ");
+    let is_escaped =
+        text.contains("\\\\") && !text.contains("\\begin{") || text.contains("\\\\begin");
+    are_plain.then(|| if is_escaped { text.replace("\\\\", "\\") } else { text })
 }
 
 #[cfg(test)]

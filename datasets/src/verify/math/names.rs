@@ -9,6 +9,12 @@ pub(super) fn is_name(answer: &Answer) -> bool {
         Answer::Value(Expr::Product(factors)) => {
             factors.len() <= 3 && factors.iter().all(is_name_part)
         }
+        Answer::Value(Expr::Call(name, _)) if name == "norm" => true,
+        // The size of a vector or complex number; `|x| = 5` is an equation.
+        Answer::Value(Expr::Call(name, arguments)) if name == "abs" => match arguments.as_slice() {
+            [Expr::Variable(name)] => !matches!(name.as_str(), "x" | "y" | "t" | "n" | "k" | "m"),
+            _ => arguments.iter().all(is_segment),
+        },
         Answer::Value(Expr::Call(_, arguments)) => arguments.iter().all(is_segment),
         Answer::Tuple(_, items, _) | Answer::List(items) | Answer::Ratio(items) => {
             items.iter().all(is_name)

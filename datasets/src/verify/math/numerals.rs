@@ -23,6 +23,14 @@ impl Parser {
                 all.push_str(&group.0);
             }
         }
+        // `12{,}5`: a decimal comma, where no group of thousands follows.
+        if !all.contains('.')
+            && let Some(part) = self.after_comma()
+        {
+            self.at += 4;
+            all.push('.');
+            all.push_str(&part);
+        }
         if let Some(repeating) = self.repeating(&value, decimals, digits) {
             return Some(Expr::Number(repeating, None));
         }
@@ -96,6 +104,17 @@ impl Parser {
         let integer = digits.split('.').next().unwrap_or_default();
         // Of a bare list, `1,234` is one number; `(1,234)` and `1,23` are not for this to join.
         (integer.len() == 3 && (is_braced || !self.in_tuple())).then(|| (digits.clone(), skip + 1))
+    }
+
+    /// The digits behind a comma in braces that is no mark of thousands.
+    fn after_comma(&self) -> Option<String> {
+        let [Token::Symbol('{'), Token::Symbol(','), Token::Symbol('}'), number, ..] =
+            self.tokens.get(self.at..)?
+        else {
+            return None;
+        };
+        let Token::Number { digits, .. } = number else { return None };
+        (!digits.contains('.')).then(|| digits.clone())
     }
 
     /// Whether an open bracket makes commas separators: `(1,234)` is ambiguous, `(1,000,000)` too.

@@ -264,5 +264,5 @@ fn agree_in<R: Real>(
     let scale = evaluation.scale.max(a.exponent()).max(b.exponent());
     let difference = a.sub(&b);
     let is_zero = difference.re.is_zero() && difference.im.is_zero();
-    Some(is_zero || difference.exponent() <= scale - R::trusted_bits())
+    Some(is_zero || difference.exponent() <= scale.saturating_sub(R::trusted_bits()))
 }

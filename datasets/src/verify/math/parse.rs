@@ -1,14 +1,15 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
+use super::calendar::time;
 use super::lex::{Token, tokens};
 use super::spelled::spelled;
 use super::structures::cases_of;
-use super::text::time;
 use super::tidy::{qualifier, tidy};
 use super::tree::{Answer, Relation};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
+
 /// Most tokens that are read.
 const MAX_TOKENS: usize = 1024;
 
@@ -99,10 +100,15 @@ impl Parser {
         self.nested(|parser| {
             let mut items = vec![parser.chain()?];
             let mut are_all_or = true;
+            // `x=2, y=3 or x=3, y=2`: where the alternatives begin.
+            let mut starts = vec![0];
             loop {
                 let is_or = parser.accept('∨');
                 if is_or || parser.accept(',') || parser.accept(';') {
                     are_all_or &= is_or;
+                    if is_or {
+                        starts.push(items.len());
+                    }
                     // A comma before the end: `x, ` or `a, and b`.
                     while parser.accept(',') || parser.accept('∨') {
                         are_all_or = false;
@@ -111,11 +117,13 @@ impl Parser {
                     if is_or && parser.peek().is_none() {
                         return None;
                     }
-                    if parser.peek().is_none() || ends.iter().any(|end| parser.peek_is(*end)) {
+                    let is_end = |end: &char| *end != '[' && parser.peek_is(*end);
+                    if parser.peek().is_none() || ends.iter().any(is_end) {
                         break;
                     }
                     items.push(parser.chain()?);
                 } else if parser.peek() == Some(&Token::TightComma) {
+                    are_all_or = false;
                     parser.at += 1;
                     items.push(parser.chain()?);
                 } else {
@@ -129,8 +137,11 @@ impl Parser {
                 return Some(cases);
             }
             // `x < 1 or x > 2` is a union, `x = 1 or x = 2` a list of values.
-            let is_union = are_all_or && items.iter().all(is_inequality);
-            Some(if is_union { Answer::Union(items) } else { Answer::List(items) })
+            if are_all_or {
+                let is_union = items.iter().all(is_inequality);
+                return Some(if is_union { Answer::Union(items) } else { Answer::Set(items) });
+            }
+            Some(alternatives(&items, &starts).unwrap_or(Answer::List(items)))
         })
     }
 
@@ -170,10 +181,18 @@ impl Parser {
 
     fn ratio(&mut self) -> Option<Answer> {
         let mut parts = vec![self.union()?];
-        while self.accept(':') {
+        while self.accept(':') || self.accept_to() {
             parts.push(self.union()?);
         }
         Some(if parts.len() == 1 { parts.remove(0) } else { Answer::Ratio(parts) })
+    }
+
+    /// "to" between the numbers of a ratio.
+    fn accept_to(&mut self) -> bool {
+        let is_to = matches!(self.peek(), Some(Token::Text(word)) if word.trim() == "to")
+            && matches!(self.tokens.get(self.at + 1), Some(Token::Number { .. }));
+        self.at += usize::from(is_to);
+        is_to
     }
 
     pub(super) fn union(&mut self) -> Option<Answer> {
@@ -181,8 +200,20 @@ impl Parser {
         while self.accept('∪') {
             parts.push(self.item()?);
         }
+        // `\{1, 3\} \cup \{2, 4\}` is one set.
+        if parts.len() > 1 && parts.iter().all(|part| matches!(part, Answer::Set(_))) {
+            let members = parts.into_iter().flat_map(|part| match part {
+                Answer::Set(items) => items,
+                _ => vec![],
+            });
+            parts = vec![Answer::Set(members.collect())];
+        }
         let union = if parts.len() == 1 { parts.remove(0) } else { Answer::Union(parts) };
-        if self.accept('∖') {
+        // `\mathbb{R}-\{2\}`
+        let is_minus =
+            self.peek_is('-') && self.tokens.get(self.at + 1) == Some(&Token::Symbol('⦃'));
+        self.at += usize::from(is_minus);
+        if is_minus || self.accept('∖') {
             return Some(Answer::Without(Box::new(union), Box::new(self.item()?)));
         }
         Some(union)
@@ -228,7 +259,7 @@ impl Parser {
             _ => None,
         };
         if let Some(structure) = structure {
-            return Some(structure);
+            return self.transposed(structure);
         }
         self.at = start;
         if let Some(based) = self.based() {
@@ -254,63 +285,6 @@ impl Parser {
             self.at += 1;
         }
         Some(Answer::Words(words.join(" ")))
-    }
-
-    /// `{1, 2}` without backslashes; braces around one value are a group.
-    fn plain_set(&mut self) -> Option<Answer> {
-        self.expect('{')?;
-        let Answer::List(items) = self.list(&['}'])? else { return None };
-        self.expect('}')?;
-        self.peek().is_none().then_some(Answer::Set(items))
-    }
-
-    /// Brackets around a list, or around one structure; brackets around a value are part of an
-    /// expression and are left to it.
-    fn tuple(&mut self) -> Option<Answer> {
-        let Token::Symbol(open) = self.peek()?.clone() else { return None };
-        self.at += 1;
-        let inner = self.list(&[')', ']', '[', '⟩'])?;
-        let Token::Symbol(close @ (')' | ']' | '[' | '⟩')) = self.peek()?.clone() else {
-            return None;
-        };
-        self.at += 1;
-        let ends = match self.peek() {
-            None => true,
-            Some(Token::TightComma | Token::Matrix(false)) => true,
-            Some(Token::Symbol(c)) => matches!(
-                c,
-                ',' | ';'
-                    | ')'
-                    | ']'
-                    | '}'
-                    | '⦄'
-                    | '∪'
-                    | '∨'
-                    | '∖'
-                    | '='
-                    | '∈'
-                    | '.'
-                    | '⏎'
-                    | '&'
-                    | ':'
-                    | '⟩'
-            ),
-            _ => false,
-        };
-        match inner {
-            Answer::List(items) if ends => Some(Answer::Tuple(open, items, close)),
-            structure @ (Answer::Tuple(..)
-            | Answer::Set(_)
-            | Answer::Chain(..)
-            | Answer::Words(_)
-            | Answer::Matrix(_)
-            | Answer::Union(_))
-                if ends =>
-            {
-                Some(structure)
-            }
-            _ => None,
-        }
     }
 
     /// A matrix between its marks. Matrices inside of matrices are not read.
@@ -345,10 +319,20 @@ impl Parser {
     }
 }
 
+/// Lists of assignments with "or" between them, as a set: `x=2, y=3 or x=3, y=2`.
+fn alternatives(items: &[Answer], starts: &[usize]) -> Option<Answer> {
+    let are_assignments = items.iter().all(|item| matches!(item, Answer::Chain(..)));
+    (are_assignments && starts.len() > 1).then_some(())?;
+    let ends = starts[1..].iter().copied().chain([items.len()]);
+    let lists = starts.iter().zip(ends).map(|(from, to)| Answer::List(items[*from..to].to_vec()));
+    Some(Answer::Set(lists.collect()))
+}
+
 /// Whether a text is one number in words around "and", which elsewhere separates two answers: `two and a half`.
 fn is_spelled(text: &str) -> bool {
     text.contains(" and ")
-        && text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b' ' || byte == b'-')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b' ' || byte == b'-')
+        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
         && spelled(text).is_some()
 }
 

@@ -2,10 +2,9 @@
 
 use dashu_ratio::RBig;
 
-use super::expression::radians;
 use super::fuel::Fuel;
 use super::relations::Equal;
-use super::tree::{Answer, Constant, Expr, Mark};
+use super::tree::{Answer, Constant, Expr, Mark, radians};
 use super::units::{conversion, is_known, temperature};
 
 /// Percent: 50 % is 50 and 0.5 and 1/2. Degrees and units are compared only where both have one.
@@ -94,6 +93,8 @@ fn with_unit(answer: &Answer) -> Answer {
 
 /// The number and the unit of a product of a number and letters that are units.
 pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
+    let is_known =
+        |name: &str| is_known(name) && !matches!(name, "A" | "C" | "F" | "H" | "K" | "T" | "t");
     let power = |expr: &Expr| match expr {
         Expr::Variable(name) if is_known(name) => Some(name.clone()),
         Expr::Power(base, exponent) => match (&**base, &**exponent) {
@@ -104,14 +105,27 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
         },
         _ => None,
     };
+    let power = |expr: &Expr| match expr {
+        Expr::Quotient(a, b) => Some(format!("{} per {}", power(a)?, power(b)?)),
+        other => power(other),
+    };
     match expr {
         Expr::Product(factors) => {
-            let (first, rest) = factors.split_first()?;
-            let units: Vec<String> = rest.iter().map(power).collect::<Option<_>>()?;
-            (!units.is_empty()).then(|| (first.clone(), units.join(" ")))
+            // The factors behind the last one that is no unit.
+            let count = factors.iter().rev().take_while(|one| power(one).is_some()).count();
+            let (value, units) = factors.split_at(factors.len() - count);
+            let units: Vec<String> = units.iter().filter_map(power).collect();
+            let value = match value {
+                [one] => one.clone(),
+                more => Expr::Product(more.to_vec()),
+            };
+            (count > 0 && count < factors.len()).then(|| (value, units.join(" ")))
         }
         Expr::Quotient(above, below) => {
             let (value, unit) = unit_of(above)?;
+            if let Expr::Number(..) = **below {
+                return Some((Expr::Quotient(Box::new(value), below.clone()), unit));
+            }
             Some((value, format!("{unit} per {}", power(below)?)))
         }
         Expr::Negative(inner) => {

@@ -12,7 +12,7 @@ const PRECISION: usize = 256;
 /// Bits that rounding may take of it.
 const SLACK: i64 = 56;
 /// The largest exponent of two, of either sign, that a number may have.
-const MAX_EXPONENT: i64 = 1 << 31;
+const MAX_EXPONENT: u64 = 1 << 31;
 /// Rounds to the nearest: one that rounds to one side needs any number of bits for values beside a representable one.
 const CONTEXT: Context<HalfEven> = Context::new(PRECISION);
 
@@ -95,7 +95,11 @@ impl Real for f64 {
         f64::is_finite(*self)
     }
     fn exponent(&self) -> i64 {
-        if *self == 0.0 { i64::MIN / 4 } else { self.abs().log2().floor() as i64 + 1 }
+        if *self == 0.0 {
+            i64::MIN / 4
+        } else {
+            (self.abs().log2().floor() as i64).saturating_add(1)
+        }
     }
     fn trusted_bits() -> i64 {
         32
@@ -111,7 +115,7 @@ type Rounded = FpResult<FBig<HalfEven, 2>>;
 impl Real256 {
     fn from_rounded(result: Rounded) -> Self {
         let repr = result.ok().map(|rounded| rounded.value().into_repr());
-        Self(repr.filter(|repr| repr.is_finite() && exponent(repr).abs() <= MAX_EXPONENT))
+        Self(repr.filter(|repr| repr.is_finite() && exponent(repr).unsigned_abs() <= MAX_EXPONENT))
     }
     fn unary(&self, function: impl FnOnce(&Repr<2>) -> Rounded) -> Self {
         self.0.as_ref().map_or(Self(None), |repr| Self::from_rounded(function(repr)))

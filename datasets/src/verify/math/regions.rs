@@ -4,6 +4,7 @@
 use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
+use super::relations::is_absolute;
 use super::text::folded;
 use super::tree::{Answer, Expr, Relation};
 use super::values::values;
@@ -89,18 +90,9 @@ fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
             all
         }
         Answer::Member(_, set) => region(set, fuel)?,
-        Answer::Words(words) => match folded(words).as_str() {
-            "all real numbers" | "all reals" | "real numbers" | "all real values" => {
-                region(&Answer::line(), fuel)?
-            }
-            "all positive real numbers"
-            | "positive real numbers"
-            | "all positive reals"
-            | "positive reals" => {
-                let ends = vec![Answer::Value(Expr::integer(0)), Answer::Value(Expr::Infinity)];
-                region(&Answer::Tuple('(', ends, ')'), fuel)?
-            }
-            _ => return None,
+        Answer::Words(words) => match set_in_words(words)? {
+            Answer::Value(_) => return None,
+            set => region(&set, fuel)?,
         },
         Answer::Without(whole, points) => {
             let Answer::Set(points) = &**points else { return None };
@@ -129,6 +121,97 @@ fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
     };
     (pieces.len() <= MAX_PIECES).then(|| merged(pieces))
 }
+
+/// The set that words name: `all real numbers except 2`, `positive reals`, `all integers`.
+pub(super) fn set_in_words(words: &str) -> Option<Answer> {
+    let words = folded(words).replace("non negative", "nonnegative").replace("non-", "non");
+    let words = words.replace("non positive", "nonpositive").replace("nonzero", "non zero");
+    let words = words.strip_prefix("set of ").unwrap_or(&words);
+    let words = words.strip_prefix("all ").or(words.strip_prefix("any ")).unwrap_or(words);
+    let value = |number: Expr| Answer::Value(number);
+    let half = |open, low, high, close| Answer::Tuple(open, vec![value(low), value(high)], close);
+    let minus = || Expr::Negative(Box::new(Expr::Infinity));
+    // What is left of the words once the name is read.
+    let (name, rest) =
+        NUMBERS.iter().find_map(|(name, set)| Some((set, words.strip_prefix(name)?)))?;
+    let rest = rest.strip_prefix(" x").unwrap_or(rest).trim();
+    let zero = || Expr::integer(0);
+    let whole = match *name {
+        "R" => Answer::line(),
+        "R+" => half('(', zero(), Expr::Infinity, ')'),
+        "R-" => half('(', minus(), zero(), ')'),
+        "R0+" => half('[', zero(), Expr::Infinity, ')'),
+        "R0-" => half('(', minus(), zero(), ']'),
+        "R*" => {
+            Answer::Without(Box::new(Answer::line()), Box::new(Answer::Set(vec![value(zero())])))
+        }
+        letter => value(Expr::Variable(letter.to_owned())),
+    };
+    if rest.is_empty() {
+        return Some(whole);
+    }
+    (*name == "R").then_some(())?;
+    let (relation, bound) =
+        BOUNDS.iter().find_map(|(words, relation)| Some((*relation, rest.strip_prefix(words)?)))?;
+    let bound = super::parse::parse(bound)?;
+    if relation == '∖' {
+        let points = match bound {
+            Answer::List(items) | Answer::Set(items) => items,
+            one => vec![one],
+        };
+        return Some(Answer::Without(Box::new(whole), Box::new(Answer::Set(points))));
+    }
+    let Answer::Value(bound) = bound else { return None };
+    Some(match relation {
+        '>' => half('(', bound, Expr::Infinity, ')'),
+        '≥' => half('[', bound, Expr::Infinity, ')'),
+        '<' => half('(', minus(), bound, ')'),
+        _ => half('(', minus(), bound, ']'),
+    })
+}
+
+/// Names of sets of numbers.
+const NUMBERS: [(&str, &str); 21] = [
+    ("nonnegative real numbers", "R0+"),
+    ("nonnegative reals", "R0+"),
+    ("nonpositive real numbers", "R0-"),
+    ("nonpositive reals", "R0-"),
+    ("non zero real numbers", "R*"),
+    ("non zero reals", "R*"),
+    ("positive real numbers", "R+"),
+    ("positive reals", "R+"),
+    ("negative real numbers", "R-"),
+    ("negative reals", "R-"),
+    ("real numbers", "R"),
+    ("real values", "R"),
+    ("reals", "R"),
+    ("real", "R"),
+    ("integers", "Z"),
+    ("rational numbers", "Q"),
+    ("rationals", "Q"),
+    ("natural numbers", "N"),
+    ("naturals", "N"),
+    ("complex numbers", "C"),
+    ("numbers", "R"),
+];
+
+/// Words between a set and the bound of its numbers.
+const BOUNDS: [(&str, char); 14] = [
+    ("except for", '∖'),
+    ("except", '∖'),
+    ("other than", '∖'),
+    ("but", '∖'),
+    ("excluding", '∖'),
+    ("greater than or equal to", '≥'),
+    ("greater than", '>'),
+    ("more than", '>'),
+    ("at least", '≥'),
+    ("less than or equal to", '≤'),
+    ("less than", '<'),
+    ("smaller than", '<'),
+    ("at most", '≤'),
+    ("below", '<'),
+];
 
 fn end(value: &Expr, is_in: bool, fuel: &mut Fuel) -> Option<End> {
     let at = match value {
@@ -177,6 +260,17 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
     let mut pieces = region(&Answer::line(), fuel)?;
     let mut seen_name = false;
     for (pair, relation) in sides.windows(2).zip(relations) {
+        let absolute = match (&pair[0], &pair[1]) {
+            (side, Answer::Value(value)) if is_absolute(side) => Some((value, *relation)),
+            (Answer::Value(value), side) if is_absolute(side) => Some((value, flipped(*relation))),
+            _ => None,
+        };
+        if let Some((value, relation)) = absolute {
+            seen_name = true;
+            let half = within(value, relation, fuel)?;
+            pieces = pieces.iter().flat_map(|a| half.iter().filter_map(|b| common(a, b))).collect();
+            continue;
+        }
         let (value, relation) = match (&pair[0], &pair[1]) {
             (name, Answer::Value(value)) if is_name(name) => (value, *relation),
             (Answer::Value(value), name) if is_name(name) => (value, flipped(*relation)),
@@ -201,6 +295,22 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
         pieces = line.iter().flat_map(|a| half.iter().filter_map(move |b| common(a, b))).collect();
     }
     seen_name.then_some(pieces)
+}
+
+/// Where the absolute value of a number is less or more than `bound`, which is positive.
+fn within(bound: &Expr, relation: Relation, fuel: &mut Fuel) -> Option<Vec<Piece>> {
+    let is_in = matches!(relation, Relation::AtMost | Relation::AtLeast);
+    let high = end(bound, is_in, fuel).filter(|end| end.at > 0.0 && end.at.is_finite())?;
+    let negative = Expr::Negative(Box::new(bound.clone()));
+    let low = End { value: negative, at: -high.at, ..high.clone() };
+    let whole = region(&Answer::line(), fuel)?.pop()?;
+    match relation {
+        Relation::Less | Relation::AtMost => Some(vec![Piece { low, high }]),
+        Relation::More | Relation::AtLeast => {
+            Some(vec![Piece { low: whole.low, high: low }, Piece { low: high, high: whole.high }])
+        }
+        Relation::Equal | Relation::Unequal => None,
+    }
 }
 
 fn flipped(relation: Relation) -> Relation {

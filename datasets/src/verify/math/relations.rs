@@ -34,6 +34,10 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                     return true;
                 }
             }
+            // An equation or inequality that is not solved may be the question's own.
+            if is_solved(a, p) && !is_solved(b, q) {
+                return is_interval(b, q) && same_region(gold, answer, fuel);
+            }
             relations((a, p), (b, q), equal, fuel) || same_region(gold, answer, fuel)
         }
         // `x = 3` is 3, whichever side says it; a longer chain only if all its values are the answer,
@@ -45,9 +49,30 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         }
         (other, Answer::Chain(sides, relations)) => {
             all_equal(relations) && every_value(sides, false, |side| equal(other, side, fuel))
+                || !all_equal(relations) && same_region(gold, answer, fuel)
         }
         _ => false,
     }
+}
+
+/// Whether a relation of one variable says what it is: `x = 2`, `2 < x`, and not `2x + 3 = 7`.
+fn is_solved(sides: &[Answer], relations: &[Relation]) -> bool {
+    let [Answer::Value(a), Answer::Value(b)] = sides else { return false };
+    let names = variables(a).union(&variables(b)).count();
+    let is_alone =
+        |one: &Expr, other: &Expr| matches!(one, Expr::Variable(_)) && variables(other).is_empty();
+    relations.len() == 1 && names == 1 && (is_alone(a, b) || is_alone(b, a))
+}
+
+/// `-3 < x < 3` and `|x| < 3`.
+fn is_interval(sides: &[Answer], relations: &[Relation]) -> bool {
+    relations.len() == 2 || sides.iter().any(is_absolute)
+}
+
+/// The absolute value of a variable.
+pub(super) fn is_absolute(side: &Answer) -> bool {
+    matches!(side, Answer::Value(Expr::Call(name, arguments))
+        if name == "abs" && matches!(arguments.as_slice(), [Expr::Variable(_)]))
 }
 
 fn all_equal(relations: &[Relation]) -> bool {

@@ -59,7 +59,17 @@ pub(super) fn spelled(text: &str) -> Option<RBig> {
     if text.len() > 160 {
         return None;
     }
+    if !text.is_ascii() {
+        return chinese(text.trim());
+    }
     let text = text.to_lowercase().replace('-', " ");
+    // "a hundred", "a dozen"
+    let text = match text.trim().strip_prefix("a ") {
+        Some(rest) if scale(rest.split(' ').next().unwrap_or(rest)).is_some() => {
+            format!("one {rest}")
+        }
+        _ => text,
+    };
     let is_half = text.trim() == "a half" || text.trim() == "half";
     if is_half {
         return Some(RBig::from_parts(1.into(), 2_u8.into()));
@@ -76,6 +86,56 @@ pub(super) fn spelled(text: &str) -> Option<RBig> {
     };
     let value = with_part(words)?;
     Some(if is_negative { -value } else { value })
+}
+
+/// A number in Chinese numerals: `二十五`, `三分之二`, `负三`, `两百零五`.
+fn chinese(text: &str) -> Option<RBig> {
+    if let Some(rest) = text.strip_prefix('负').or_else(|| text.strip_prefix('負')) {
+        return chinese(rest).map(|value| -value);
+    }
+    if let Some((whole, part)) = text.split_once('点') {
+        let digits: Option<String> = part
+            .chars()
+            .map(|c| "零一二三四五六七八九".chars().position(|known| known == c))
+            .map(|digit| Some(digit?.to_string()))
+            .collect();
+        let digits = digits.filter(|digits| (1..=MAX_WORDS).contains(&digits.len()))?;
+        let part: u64 = digits.parse().ok()?;
+        let below = dashu_int::UBig::from(10_u8).pow(digits.len());
+        return Some(chinese(whole)? + RBig::from_parts(part.into(), below));
+    }
+    if let Some(above) = text.strip_prefix("百分之") {
+        return chinese(above).map(|above| above / RBig::from(100));
+    }
+    if let Some((below, above)) = text.split_once("分之") {
+        let (above, below) = (chinese(above)?, chinese(below)?);
+        return (!below.is_zero()).then(|| above / below);
+    }
+    let (mut total, mut group, mut digit) = (0_u64, 0_u64, None);
+    (!text.is_empty() && text.chars().count() <= MAX_WORDS).then_some(())?;
+    for c in text.chars() {
+        if let Some(value) = "零一二三四五六七八九".chars().position(|known| known == c) {
+            digit = Some(value as u64);
+            continue;
+        }
+        match c {
+            '〇' => digit = Some(0),
+            '两' | '兩' => digit = Some(2),
+            '十' => group += digit.take().unwrap_or(1) * 10,
+            '百' => group += digit.take()? * 100,
+            '千' => group += digit.take()? * 1000,
+            '万' | '萬' => {
+                total = (total + group + digit.take().unwrap_or(0)).checked_mul(10_000)?;
+                group = 0;
+            }
+            '亿' | '億' => {
+                total = (total + group + digit.take().unwrap_or(0)).checked_mul(100_000_000)?;
+                group = 0;
+            }
+            _ => return None,
+        }
+    }
+    Some(RBig::from(total.checked_add(group + digit.unwrap_or(0))?))
 }
 
 /// A number and a fraction: `three eighths`, `two and one third`, `two and half`.
@@ -107,7 +167,7 @@ fn part(words: &[&str]) -> Option<RBig> {
     let below = denominator(last)?;
     let above = if rest.is_empty() { 1 } else { integer(rest)? };
     // "fifth" alone is a rank.
-    let is_part = !rest.is_empty() || *last == "half";
+    let is_part = !rest.is_empty() || matches!(*last, "half" | "quarter");
     is_part.then(|| RBig::from_parts(above.into(), below.into()))
 }
 
@@ -124,6 +184,12 @@ fn denominator(word: &str) -> Option<u64> {
 
 /// `two hundred and five thousand twelve`.
 fn integer(words: &[&str]) -> Option<i64> {
+    if let [digits] = words
+        && digits.len() < 16
+        && let Ok(value) = digits.parse()
+    {
+        return Some(value);
+    }
     let (mut total, mut group) = (0_i64, 0_i64);
     let mut last_scale = i64::MAX;
     // Of a group below a thousand, what the next word must be smaller than.
@@ -152,7 +218,7 @@ fn integer(words: &[&str]) -> Option<i64> {
         }
         is_any = true;
     }
-    is_any.then_some(total + group)
+    if is_any { total.checked_add(group) } else { None }
 }
 
 #[cfg(test)]

@@ -85,6 +85,11 @@ impl Parser {
     /// A piecewise function between its marks: pieces and conditions, row by row.
     pub(super) fn cases(&mut self) -> Option<Answer> {
         let rows = self.rows()?;
+        // Equations under each other all hold.
+        let is_equation = |row: &Vec<Answer>| matches!(row.as_slice(), [Answer::Chain(..)]);
+        if rows.len() > 1 && rows.iter().all(is_equation) {
+            return Some(Answer::List(rows.into_iter().flatten().collect()));
+        }
         let mut pieces = Vec::new();
         for mut row in rows {
             let piece = match (row.pop(), row.pop(), row.is_empty()) {

@@ -13,11 +13,90 @@ const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "
 /// Whether two texts are the same words: case, punctuation, articles and LaTeX decoration do not count.
 /// A single choice letter equals the same letter in brackets or before its text: `C`, `(C)`, `C) 12`.
 pub(super) fn same_words(gold: &str, answer: &str) -> bool {
-    let (a, b) = (folded(gold), folded(answer));
-    if a == b && !a.is_empty() {
-        return true;
-    }
-    same_choice(gold, answer)
+    let a = folded(gold);
+    let cut = answer.find(", not ").map_or(answer, |at| &answer[..at]);
+    let b = folded(cut);
+    let links = ["so ", "therefore ", "thus ", "hence "];
+    let b = links.iter().find_map(|link| b.strip_prefix(link)).unwrap_or(&b).to_owned();
+    // `The graph is a circle`
+    let is_said = || {
+        let open = ["unclear", "whether", "if", "not", "may", "might", "never", "unknown", "or"];
+        b.rsplit_once(" is ").is_some_and(|(before, tail)| {
+            tail == a && !before.split(' ').any(|word| open.contains(&word))
+        })
+    };
+    let is_same = !a.is_empty() && (a == b || is_said());
+    is_same
+        || same_choice(gold, answer)
+        || same_members(gold, answer)
+        || is_subject(&a, &b)
+        || is_none(&a) && is_none(&b)
+}
+
+/// Whether both are the same words with commas between them, in any order: `red, blue` and `blue, red`.
+fn same_members(gold: &str, answer: &str) -> bool {
+    let members = |text: &str| -> BTreeSet<String> {
+        let text = text.replace(" and ", ", ");
+        text.split(',').map(folded).filter(|word| !word.is_empty()).collect()
+    };
+    gold.contains(',')
+        && gold.len() < 400
+        && members(gold).len() > 1
+        && members(gold) == members(answer)
+}
+
+/// Whether an answer only says what became of the gold answer's name: `Evelyn wins`.
+fn is_subject(gold: &str, answer: &str) -> bool {
+    let rest =
+        answer.strip_prefix(gold).and_then(|rest| rest.strip_prefix(' ')).unwrap_or_default();
+    let verb = rest.split(' ').next().unwrap_or_default();
+    let mut words = rest.split(' ');
+    matches!(
+        verb,
+        "wins"
+            | "won"
+            | "did"
+            | "does"
+            | "has"
+            | "have"
+            | "will"
+            | "finishes"
+            | "finished"
+            | "scored"
+            | "was"
+            | "is"
+    ) && gold.len() >= 3
+        && !words.any(|word| {
+            matches!(word, "not" | "never" | "no" | "isnt" | "wrong" | "incorrect" | "or")
+        })
+        && rest.split(' ').count() <= 6
+}
+
+/// Whether folded words say that nothing is a solution.
+pub(super) fn is_none(words: &str) -> bool {
+    let words =
+        words.strip_prefix("there is ").or(words.strip_prefix("there are ")).unwrap_or(words);
+    matches!(
+        words,
+        "no solution"
+            | "no solutions"
+            | "no real solution"
+            | "no real solutions"
+            | "empty set"
+            | "none"
+            | "no such number"
+            | "no such numbers"
+            | "no real roots"
+            | "no root"
+            | "no roots"
+            | "no answer"
+            | "has no solution"
+            | "no values"
+            | "no value"
+            | "no such value"
+            | "无解"
+            | "空集"
+    )
 }
 
 /// Whether a choice letter of the gold is the answer's: `C`, `(C)`, `C) 12`.
@@ -37,7 +116,7 @@ pub(super) fn is_choice(text: &str) -> bool {
 fn choice(text: &str) -> Option<char> {
     let mut text = text.trim();
     // `The correct option is B.`
-    for word in ["ption", "hoice"] {
+    for word in ["ption", "hoice", "nswer:", "nswer is"] {
         if let Some((before, rest)) = text.rsplit_once(word)
             && before.len() < 40
         {
@@ -48,23 +127,72 @@ fn choice(text: &str) -> Option<char> {
     let text = wrapped.unwrap_or(text).trim_start_matches('(');
     let mut letters = text.chars();
     let letter = letters.next()?;
-    let rest = letters.as_str().trim_start();
-    let ends = rest.is_empty()
+    let rest = letters.as_str();
+    // `E - the pump`, `E (the pump)`
+    let is_text =
+        [" - ", " – ", " \\text{ (", " \\text{("].iter().any(|mark| rest.starts_with(mark));
+    let rest = rest.trim_start();
+    let ends = is_text
+        || rest.is_empty()
         || rest.starts_with([')', '.', ':'])
         || (wrapped.is_some() && rest.starts_with('}'));
     let is_letter = |c: char| ('A'..='J').contains(&c.to_ascii_uppercase());
-    (is_letter(letter) && ends && !names_choice(rest)).then_some(letter)
+    (is_letter(letter) && ends && !names_choice(letter, rest) && !is_denied(rest)).then_some(letter)
 }
 
-/// Whether a text goes on to name a choice: `(B)`, `or B`.
-fn names_choice(text: &str) -> bool {
+/// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
+pub(super) fn is_denied(rest: &str) -> bool {
+    let rest = rest.get(..rest.floor_char_boundary(60)).unwrap_or(rest);
+    let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    let verb = words.next().unwrap_or_default();
+    let next = words.next().unwrap_or_default();
+    let next =
+        if matches!(next, "the" | "a" | "an" | "be") { words.next().unwrap_or("") } else { next };
+    let is_verb = matches!(
+        verb,
+        "is" | "was"
+            | "are"
+            | "has"
+            | "can"
+            | "must"
+            | "cannot"
+            | "does"
+            | "would"
+            | "should"
+            | "could"
+    );
+    matches!(
+        verb,
+        "isn't" | "cannot" | "can't" | "wasn't" | "doesn't" | "eliminated" | "wrong" | "fails"
+    ) || is_verb
+        && matches!(
+            next,
+            "not"
+                | "wrong"
+                | "incorrect"
+                | "false"
+                | "eliminated"
+                | "excluded"
+                | "ruled"
+                | "impossible"
+                | "too"
+                | "my"
+        )
+}
+
+/// Whether a text behind a choice's letter goes on to name another choice: `(B)`, `or B`, a list of all of them.
+fn names_choice(letter: char, text: &str) -> bool {
+    let following = (letter as u8 + 1) as char;
     let is_link = |word: &str| ["or", "and"].iter().any(|link| word.eq_ignore_ascii_case(link));
     let mut is_linked = false;
     text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()).any(
         |word| {
             let bare = word.trim_matches(['(', ')', '.', ':', '*', '$', '}']);
             let is_letter = matches!(bare.as_bytes(), [b'A'..=b'J']);
-            let is_marked = is_letter && word.contains([')', ':']);
+            // `A. 3 B. 4`: the next letter with a point.
+            let is_next = word.starts_with(following) && word.ends_with('.');
+            let is_marked = is_letter && (word.contains([')', ':']) || is_next);
             let was_linked = std::mem::replace(&mut is_linked, is_link(word));
             is_marked || (is_letter && was_linked)
         },
@@ -73,7 +201,12 @@ fn names_choice(text: &str) -> bool {
 
 /// Lower-case words without decoration.
 pub(super) fn folded(text: &str) -> String {
-    let mut text = text.to_lowercase();
+    bare_words(&text.to_lowercase())
+}
+
+/// Words without decoration and articles.
+pub(super) fn bare_words(text: &str) -> String {
+    let mut text = text.to_owned();
     for mark in [
         "\\text", "\\mathrm", "\\mathbf", "\\textbf", "\\left", "\\right", "\\!", "\\,", "\\;",
         "\\ ", "$",
@@ -88,19 +221,14 @@ pub(super) fn folded(text: &str) -> String {
     words.join(" ")
 }
 
-/// A time of day, `6:30 p.m.`; without its half of the day it is a ratio until it meets one.
-pub(super) fn time(text: &str) -> Option<Answer> {
-    let text = text.trim().trim_start_matches("\\text{").trim_end_matches(['}', '.']);
-    let (hours, rest) = text.split_once(':')?;
-    let minutes = rest.get(..2)?;
-    let half: String = rest[2..].chars().filter(|c| c.is_alphabetic()).collect();
-    let is_after_noon = match half.to_ascii_lowercase().trim_start_matches("text") {
-        "am" => false,
-        "pm" => true,
-        _ => return None,
-    };
-    let (hours, minutes) = (hours.trim().parse().ok()?, minutes.parse().ok()?);
-    (hours < 24 && minutes < 60).then_some(Answer::Time(hours, minutes, Some(is_after_noon)))
+/// Numbered statements, `①③④`; with words before them only in an answer, which may be a sentence.
+pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
+    let is_circled = |c: char| ('①'..='⑳').contains(&c);
+    let is_between = |c: char| c.is_whitespace() || "、，,和与及$".contains(c);
+    let end = text.rfind(is_circled)?;
+    let run = text[..end].rfind(|c: char| !is_circled(c) && !is_between(c));
+    let run = &text[run.map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))..];
+    Some(run.chars().filter(|c| is_circled(*c)).collect())
 }
 
 /// `million` and its like as numbers.
@@ -111,6 +239,9 @@ pub(super) fn scale(word: &str) -> Option<i64> {
         "million" => 1_000_000,
         "billion" => 1_000_000_000,
         "trillion" => 1_000_000_000_000,
+        "dozen" => 12,
+        "万" | "萬" => 10_000,
+        "亿" | "億" => 100_000_000,
         _ => return None,
     })
 }
@@ -148,10 +279,38 @@ fn choices(text: &str) -> Option<BTreeSet<char>> {
 pub(super) fn after_choice(text: &str) -> Option<&str> {
     let text = text.trim();
     let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
-    let inner = wrapped.unwrap_or(text).trim_start().strip_prefix('(')?;
-    let rest = inner.strip_prefix(|c: char| ('A'..='J').contains(&c))?.strip_prefix(')')?;
-    let rest = rest.trim_start_matches([' ', '\\', '~']);
+    let inner = wrapped.unwrap_or(text).trim_start();
+    let rest = inner.trim_start_matches('(').strip_prefix(|c: char| ('A'..='J').contains(&c))?;
+    let is_mark = |c: char| c == ')' || c == '.' && !inner.starts_with('(');
+    let rest = rest.strip_prefix(is_mark)?;
+    let is_space = |c: char| " \\~:.;,\u{a0}".contains(c);
+    let rest = rest.trim_start_matches(is_space);
     let rest = if wrapped.is_some() { rest.strip_prefix('}')? } else { rest };
-    let rest = rest.trim();
+    let rest = rest.trim_start_matches(is_space).trim_end();
     (!rest.is_empty()).then_some(rest)
+}
+
+/// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
+pub(super) fn polarity(text: &str) -> Option<bool> {
+    let end = text.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
+    let last = end.rsplit(['\n', '.', '!']).find(|part| part.contains(char::is_alphabetic))?;
+    let words: Vec<String> = [end, last]
+        .iter()
+        .flat_map(|part| [part.split_whitespace().next(), part.split_whitespace().next_back()])
+        .flatten()
+        .map(folded)
+        .collect();
+    let says = |word: &str| match word {
+        "yes" | "true" => Some(true),
+        "no" | "false" => Some(false),
+        _ => None,
+    };
+    // The last sentence first, and the end of it before its beginning.
+    let whole = folded(end);
+    let is_both = ["yes and no", "yes or no", "no doubt", "not true", "not false"]
+        .iter()
+        .any(|words| whole.contains(words));
+    let begin =
+        says(words.get(2)?).or_else(|| says(words.get(3)?)).or_else(|| says(words.first()?));
+    begin.filter(|_| !is_both)
 }

@@ -1,7 +1,7 @@
 //! Two texts, a gold answer and an answer: equal as they stand, as values, or as words.
 
 use super::fuel::Fuel;
-use super::{FUEL, Outcome, compare, parse, text, tree};
+use super::{FUEL, Outcome, answer, calendar, compare, parse, text, tree};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -10,6 +10,10 @@ const MAX_EQUATION: usize = 400;
 pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     let trim = |text: &str| -> (usize, usize) {
         let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
+        let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter();
+        let inside =
+            |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
+        let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
         // A point ends a sentence, three go on: `0.333...`
         let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
         let start = inner.as_ptr() as usize - text.as_ptr() as usize;
@@ -22,6 +26,15 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     }
     if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
         return (if a == b { Outcome::Correct } else { Outcome::Wrong }, "text");
+    }
+    if let Some(is_same) = calendar::same_date(gold, answer) {
+        return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "date");
+    }
+    if is_numbered(gold)
+        && let Some(b) = text::statements(answer)
+    {
+        let is_same = text::statements(gold) == Some(b);
+        return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "words");
     }
     let (parsed_gold, parsed_answer) = (parse::parse(gold), parse::parse(answer));
     let mut is_out = false;
@@ -49,6 +62,18 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     {
         return (Outcome::Correct, "value");
     }
+    // Other readings of a text that leaves a choice.
+    let (golds, answers) = (readings(gold), readings(answer));
+    let is_reread = golds.iter().map(Some).chain([None]).any(|gold| {
+        let gold = gold.or(parsed_gold.as_ref());
+        answers.iter().map(Some).chain([None]).any(|answer| {
+            let answer = answer.or(parsed_answer.as_ref());
+            gold.zip(answer).is_some_and(|(gold, answer)| equal(gold, answer))
+        })
+    });
+    if (!golds.is_empty() || !answers.is_empty()) && is_reread {
+        return (Outcome::Correct, "value");
+    }
     // `P(A) = 1/3` where the left side is no mathematics that is read; and what a gold answer rounds to.
     let a = if parsed_gold.is_none() { right_side(gold) } else { None };
     let b = if parsed_answer.is_none() { right_side(answer) } else { None };
@@ -63,9 +88,21 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     if as_words(gold, answer, parsed_gold.as_ref(), parsed_answer.as_ref()) {
         return (Outcome::Correct, "text");
     }
-    if let (Some(gold), Some(rest)) =
-        (&parsed_gold, text::after_choice(answer).and_then(parse::parse))
-        && equal(gold, &rest)
+    // `(C) 12`: the letter stands for the value beside it.
+    let rests = [gold, answer].map(|text| text::after_choice(text).and_then(parse::parse));
+    let is_beside = match (&rests, &parsed_gold, &parsed_answer) {
+        ([Some(gold), Some(answer)], ..) => equal(gold, answer),
+        ([Some(gold), None], _, Some(answer)) => equal(gold, answer),
+        ([None, Some(answer)], Some(gold), _) => equal(gold, answer),
+        _ => false,
+    };
+    if is_beside {
+        return (Outcome::Correct, "value");
+    }
+    // `\text{There are 460 students}`
+    if let (Some(tree::Answer::Value(tree::Expr::Number(..))), Some(value)) =
+        (&parsed_gold, sentence_value(answer))
+        && parsed_gold.as_ref().is_some_and(|gold| equal(gold, &value))
     {
         return (Outcome::Correct, "value");
     }
@@ -75,6 +112,81 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         _ if is_out => (Outcome::OutOfWork, "value"),
         _ => (Outcome::Wrong, "value"),
     }
+}
+
+/// The only number of a sentence in `\text`, where no word leaves it open.
+fn sentence_value(answer: &str) -> Option<tree::Answer> {
+    if !answer.contains("\\text{") || answer.len() > MAX_EQUATION {
+        return None;
+    }
+    let words = answer.replace("\\text{", " ").replace('}', " ");
+    let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
+    let is_denied = words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "false"));
+    if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
+        return None;
+    }
+    parse::parse(answer::only_value(&words)?)
+}
+
+/// Whether a gold answer is the numbers of statements, `①③④`.
+fn is_numbered(gold: &str) -> bool {
+    gold.starts_with(|c: char| ('①'..='⑳').contains(&c))
+        && gold.chars().all(|c| ('①'..='⑳').contains(&c) || "、，, ".contains(c))
+}
+
+/// Readings of a text beside its first one: `3 and 1/4` as a mixed number, points with spaces between them, thousands
+/// of other countries.
+fn readings(text: &str) -> Vec<tree::Answer> {
+    const MAX_REREAD: usize = 400;
+    if text.len() > MAX_REREAD {
+        return vec![];
+    }
+    let mut others = Vec::new();
+    if let Some((whole, part)) = ["\\text{ and }", "\\text{and}", " and "]
+        .iter()
+        .find_map(|and| text.split_once(and))
+        .map(|(whole, part)| (whole.trim(), part.trim()))
+    {
+        let is_part =
+            part.starts_with("\\frac") || part.starts_with("\\dfrac") || part.contains('/');
+        let is_whole = whole.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+        if is_part && is_whole && !whole.is_empty() && !part.contains([',', '=']) {
+            others.push(format!("{whole} {part}"));
+        }
+    }
+    if text.contains("quad") {
+        others.push(text.replace("\\qquad", ",").replace("\\quad", ","));
+    }
+    if text.contains(") (") {
+        others.push(text.replace(") (", "), ("));
+    }
+    let bare = text.trim_start_matches(['-', '$']);
+    for (mark, decimal) in [('.', ','), (',', '.'), (' ', ','), (' ', '.')] {
+        let (whole, part) = bare.split_once(decimal).unwrap_or((bare, ""));
+        let sign = if text.starts_with('-') { "-" } else { "" };
+        let is_part = part.bytes().all(|byte| byte.is_ascii_digit());
+        if is_part && are_thousands(whole, mark) {
+            let point = if part.is_empty() { "" } else { "." };
+            others.push(format!("{sign}{}{point}{part}", whole.replace(mark, "")));
+        }
+    }
+    if let Some(value) = text.strip_prefix('=') {
+        others.push(value.to_owned());
+    }
+    others.iter().filter_map(|text| parse::parse(text)).collect()
+}
+
+/// Whether marks part groups of thousands, at least two of them, or those of India: `12,34,567`.
+fn are_thousands(text: &str, mark: char) -> bool {
+    let groups: Vec<&str> = text.split(mark).collect();
+    let are_digits = groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_digit()));
+    let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return false };
+    let middle = groups.get(1..groups.len().saturating_sub(1)).unwrap_or_default();
+    are_digits
+        && groups.len() >= if mark == ' ' { 2 } else { 3 }
+        && last.len() == 3
+        && (middle.iter().all(|group| group.len() == 3) && (1..=3).contains(&first.len())
+            || middle.iter().all(|group| group.len() == 2) && (1..=2).contains(&first.len()))
 }
 
 /// Whether both are the same text, the same letters of choices, or the same words.
@@ -90,7 +202,12 @@ fn as_words(
         let is_math = |answer: &tree::Answer| !matches!(answer, tree::Answer::Words(_));
         is_math(a) && is_math(b)
     });
-    bare(gold) == bare(answer)
+    let parts = answer.split_whitespace().collect::<Vec<_>>();
+    let are_numbers = parts.windows(2).any(|pair| {
+        pair[0].ends_with(|c: char| c.is_ascii_digit())
+            && pair[1].starts_with(|c: char| c.is_ascii_digit())
+    });
+    (bare(gold) == bare(answer) && (!are_numbers || gold == answer))
         || text::same_choice(gold, answer)
         || text::same_choices(gold, answer)
         || (!are_values && text::same_words(gold, answer) && !has_digits(gold))

@@ -1,9 +1,12 @@
 //! Tokens that are no part of an answer's value: labels before it, qualifiers after it, raised marks.
 
+use dashu_ratio::RBig;
+
 use super::lex::Token;
 
 /// Words before a value that say what it is, without a colon.
-const LABELS: [&str; 18] = [
+const LABELS: [&str; 19] = [
+    "at",
     "about",
     "approximately",
     "approx",
@@ -26,12 +29,20 @@ const LABELS: [&str; 18] = [
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
 pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
-    let needs_none = |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('°'));
+    let needs_none = |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('°' | '\''));
     if tokens.iter().all(needs_none) {
         return tokens;
     }
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
     let mut at = label(&tokens);
+    // `\text{negative } 3`
+    if let (Some(Token::Text(word)), Some(Token::Number { .. })) =
+        (tokens.get(at), tokens.get(at + 1))
+        && matches!(word.to_lowercase().as_str(), "negative" | "minus")
+    {
+        out.push(Token::Symbol('-'));
+        at += 1;
+    }
     while let Some(token) = tokens.get(at) {
         let is_raised = *token == Token::Symbol('^');
         let is_braced = tokens.get(at + 1) == Some(&Token::Symbol('{'));
@@ -44,6 +55,20 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
                 out.push(Token::Symbol('°'));
                 at = skipped;
             }
+            // `30^{\prime}`
+            Some(Token::Symbol('\'')) if is_raised && ends => {
+                out.push(Token::Symbol('\''));
+                at = skipped;
+            }
+            Some(Token::Symbol('\''))
+                if is_raised
+                    && is_braced
+                    && tokens.get(at + 3) == Some(&Token::Symbol('\''))
+                    && tokens.get(at + 4) == Some(&Token::Symbol('}')) =>
+            {
+                out.extend([Token::Symbol('\''), Token::Symbol('\'')]);
+                at += 5;
+            }
             // `5^{\text{th}}`
             Some(Token::Text(word)) if is_raised && ends && is_ordinal(word) => at = skipped,
             _ => {
@@ -55,6 +80,15 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
                 at += 1;
             }
         }
+    }
+    // `(3,-2)\text{ in Cartesian coordinates}`
+    let is_remark = |token: &Token| match token {
+        Token::Text(word) => ["in ", "as ", "on "].iter().any(|begin| word.starts_with(begin)),
+        _ => false,
+    };
+    let is_closed = matches!(out.iter().rev().nth(1), Some(Token::Symbol(')' | ']' | '⦄')));
+    if is_closed && out.last().is_some_and(is_remark) {
+        out.pop();
     }
     out
 }
@@ -94,11 +128,14 @@ fn label(tokens: &[Token]) -> usize {
 
 /// Where a qualifier begins that only says what a letter stands for, and its domain: `k in Z`, `for all real x`.
 pub(super) fn qualifier(tokens: &[Token]) -> Option<(usize, Option<char>)> {
-    let is_plain = |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('∈'));
+    let is_plain = |token: &Token| {
+        !matches!(token, Token::Text(_) | Token::Symbol('∈' | '≥' | '≤' | '>' | '<' | '…'))
+    };
     if tokens.iter().all(is_plain) {
         return None;
     }
-    let (start, domain) = in_words(tokens).or_else(|| in_symbols(tokens))?;
+    let found = in_words(tokens).or_else(|| in_symbols(tokens)).or_else(|| listed(tokens));
+    let (start, domain) = found.or_else(|| from_bound(tokens))?;
     let mut end = start;
     while end > 0 && matches!(tokens[end - 1], Token::Symbol(',' | ';' | '(')) {
         end -= 1;
@@ -144,6 +181,15 @@ fn in_words(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         () if has("real") => Some('R'),
         () => symbolic,
     };
+    // `for n \ge 1` behind an expression in n says which integers it is for.
+    if let [.., name @ Token::Name(_), Token::Symbol(relation), Token::Number { value, .. }] =
+        tokens
+        && tokens[..start].contains(name)
+        && matches!(name, Token::Name(name) if matches!(name.as_str(), "n" | "k" | "m"))
+        && let Some(domain) = bound_domain(*relation, value)
+    {
+        return Some((start, Some(domain)));
+    }
     // `x for x > 0` is a restriction, not a qualifier.
     let is_restricted = tokens[start..]
         .iter()
@@ -158,8 +204,23 @@ fn in_symbols(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     let has_bracket = end > 0 && tokens[end - 1] == Token::Symbol(')');
     end -= usize::from(has_bracket);
     let start = end.checked_sub(3)?;
-    let [Token::Name(_), Token::Symbol('∈'), _] = &tokens[start..end] else { return None };
+    let tail = &tokens[..end];
+    // `\mathbb{N}^*`, `\mathbb{Z}_{>0}`
+    let member = tail.iter().rposition(|token| *token == Token::Symbol('∈'))?;
+    let marks = &tail[(member + 2).min(end)..];
+    let are_marks = marks.len() <= 5
+        && marks.iter().all(|token| match token {
+            Token::Symbol(c) => "^_*+{}>≥".contains(*c),
+            Token::Number { digits, .. } => digits == "0",
+            Token::Name(name) => matches!(name.as_str(), "Z" | "N"),
+            _ => false,
+        });
+    let start = member.checked_sub(1).filter(|_| are_marks).unwrap_or(start);
+    let (Token::Name(_), Token::Symbol('∈')) = (&tokens[start], tokens.get(start + 1)?) else {
+        return None;
+    };
     let domain = symbol(&tokens[start..end])?;
+    let domain = if domain == 'Z' && !marks.is_empty() { 'N' } else { domain };
     let before = tokens.get(start.checked_sub(1)?)?;
     let is_apart = match before {
         Token::Symbol('(') => has_bracket,
@@ -169,10 +230,62 @@ fn in_symbols(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     is_apart.then_some((start, Some(domain)))
 }
 
+/// `(n = 1, 2, 3, \ldots)` behind an expression in n.
+fn listed(tokens: &[Token]) -> Option<(usize, Option<char>)> {
+    let start = tokens.iter().rposition(|token| *token == Token::Symbol('('))?;
+    let [Token::Name(_), Token::Symbol('='), Token::Number { value, .. }, rest @ ..] =
+        &tokens[start + 1..]
+    else {
+        return None;
+    };
+    let ends = matches!(rest, [.., Token::Symbol('…' | ','), Token::Symbol(')')])
+        || matches!(rest, [.., Token::Symbol('…'), _, Token::Symbol(')')]);
+    ends.then(|| (start, Some(if value.is_zero() { 'W' } else { 'N' })))
+}
+
+/// `(n \ge 1)` and `, n \ge 1` behind an expression in n.
+fn from_bound(tokens: &[Token]) -> Option<(usize, Option<char>)> {
+    let has_bracket = tokens.last() == Some(&Token::Symbol(')'));
+    let end = tokens.len() - usize::from(has_bracket);
+    let start = end.checked_sub(3)?;
+    let [name @ Token::Name(_), Token::Symbol(relation), Token::Number { value, .. }] =
+        &tokens[start..end]
+    else {
+        return None;
+    };
+    let before = tokens.get(start.checked_sub(1)?)?;
+    let is_apart = match before {
+        Token::Symbol('(') => has_bracket,
+        Token::Symbol(',' | ';') => !has_bracket,
+        _ => false,
+    };
+    // `x > 2, x < 5` is a condition as a whole.
+    let main = &tokens[..start];
+    let is_relation = |token: &Token| matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '≠'));
+    let is_definition = main.contains(name) && !main.iter().any(is_relation) && main.len() > 2;
+    let domain = bound_domain(*relation, value)?;
+    (is_apart && is_definition).then_some((start, Some(domain)))
+}
+
+/// The integers from a bound on, as a domain of their own.
+fn bound_domain(relation: char, value: &RBig) -> Option<char> {
+    match relation {
+        '≥' if *value == RBig::ONE => Some('N'),
+        '>' if value.is_zero() => Some('N'),
+        '≥' if value.is_zero() => Some('W'),
+        '≥' | '>' if value.is_int() => {
+            let number = u32::try_from(value.numerator().clone()).ok()?;
+            char::from_u32(0xe000 + number.min(999) + if relation == '>' { 1000 } else { 0 })
+        }
+        _ => None,
+    }
+}
+
 /// The set that a membership names.
 fn symbol(tokens: &[Token]) -> Option<char> {
     let at = tokens.iter().position(|token| *token == Token::Symbol('∈'))?;
-    match tokens.get(at + 1)? {
+    let is_braced = tokens.get(at + 1) == Some(&Token::Symbol('{'));
+    match tokens.get(at + 1 + usize::from(is_braced))? {
         Token::Symbol('ℝ') => Some('R'),
         Token::Name(name) if matches!(name.as_str(), "Z" | "N" | "Q" | "R" | "C") => {
             name.chars().next()

@@ -176,3 +176,10 @@ pub(super) fn is_proper(a: &Expr, b: &Expr) -> bool {
     let positive = |x: &Expr| matches!(x, Expr::Number(x, None) if is_natural(x));
     positive(a) && positive(b)
 }
+
+/// Degrees as an angle in radians.
+pub(super) fn radians(value: Expr) -> Expr {
+    let half_turn =
+        Expr::Quotient(Box::new(Expr::Constant(Constant::Pi)), Box::new(Expr::integer(180)));
+    times(value, half_turn)
+}

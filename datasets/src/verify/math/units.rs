@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dashu_ratio::RBig;
 
-use super::text::folded;
+use super::text::bare_words;
 
 /// A quantity, its power, the unit's size as a fraction of the quantity's base unit, and the unit's names.
 type Unit = (&'static str, i32, (u64, u64), &'static [&'static str]);
@@ -47,12 +47,50 @@ const UNITS: &[Unit] = &[
     ("angle", 1, (1, 1), &["radian", "rad"]),
     ("celsius", 1, (1, 1), &["celsius"]),
     ("fahrenheit", 1, (1, 1), &["fahrenheit"]),
+    ("current", 1, (1, 1), &["A", "ampere", "amp"]),
+    ("kelvin", 1, (1, 1), &["K", "kelvin"]),
+    ("amount", 1, (1, 1), &["mol", "mole"]),
     ("unit", 1, (1, 1), &["unit"]),
 ];
 
-/// Units with a name of their own, as products and quotients of others.
-const DERIVED: &[(&str, &str)] =
-    &[("mph", "mi/h"), ("kph", "km/h"), ("kmph", "km/h"), ("kmh", "km/h"), ("mps", "m/s")];
+/// Units with a name of their own, as products and quotients of others, and a factor before them.
+const DERIVED: &[(&[&str], u64, &str)] = &[
+    (&["mph"], 1, "mi/h"),
+    (&["kph", "kmph", "kmh"], 1, "km/h"),
+    (&["mps"], 1, "m/s"),
+    (&["N", "newton"], 1, "kg m/s^2"),
+    (&["J", "joule"], 1, "kg m^2/s^2"),
+    (&["W", "watt"], 1, "kg m^2/s^3"),
+    (&["Pa", "pascal"], 1, "kg/m s^2"),
+    (&["Hz", "hertz"], 1, "s^-1"),
+    (&["C", "coulomb"], 1, "A s"),
+    (&["V", "volt"], 1, "kg m^2/s^3 A"),
+    (&["Ω", "Omega", "ohm"], 1, "kg m^2/s^3 A^2"),
+    (&["F", "farad"], 1, "s^4 A^2/kg m^2"),
+    (&["T", "tesla"], 1, "kg/s^2 A"),
+    (&["H", "henry"], 1, "kg m^2/s^2 A^2"),
+    (&["Wh"], 3600, "kg m^2/s^2"),
+    (&["t", "tonne"], 1000, "kg"),
+];
+
+/// Prefixes of symbols and of names, and their factors.
+const PREFIXES: &[(&str, &str, (u64, u64))] = &[
+    ("n", "nano", (1, 1_000_000_000)),
+    ("μ", "micro", (1, 1_000_000)),
+    ("u", "micro", (1, 1_000_000)),
+    ("m", "milli", (1, 1000)),
+    ("c", "centi", (1, 100)),
+    ("d", "deci", (1, 10)),
+    ("k", "kilo", (1000, 1)),
+    ("M", "mega", (1_000_000, 1)),
+    ("G", "giga", (1_000_000_000, 1)),
+];
+
+/// Symbols that take a prefix.
+const PREFIXED: [&str; 19] = [
+    "m", "g", "s", "l", "L", "A", "K", "mol", "N", "J", "W", "Pa", "Hz", "C", "V", "Ω", "Omega",
+    "F", "Wh",
+];
 
 /// Longest unit, in bytes.
 const MAX_BYTES: usize = 60;
@@ -62,19 +100,22 @@ type Measure = (BTreeMap<&'static str, i32>, RBig);
 
 /// Whether this is the name of a unit.
 pub(super) fn is_known(name: &str) -> bool {
-    find(name).is_some()
+    multiply(&mut BTreeMap::new(), &mut RBig::ONE.clone(), name, 1).is_some()
 }
 
 /// Whether a text is a unit: `cm`, `square meters`, `km/h`, `miles per hour`.
 pub(super) fn is_unit(text: &str) -> bool {
-    measure(&folded(text)).is_some()
+    measure(&bare_words(text)).is_some()
 }
 
 /// How many of the unit `gold` one of the unit `answer` is; `None` where they do not convert. Words that
 /// are no known unit must be the same words.
 pub(super) fn conversion(gold: &str, answer: &str) -> Option<RBig> {
-    let (a, b) = (folded(gold), folded(answer));
-    if singular(&a) == singular(&b) {
+    let (a, b) = (bare_words(gold), bare_words(answer));
+    let is_symbol = a.len() <= 3 && b.len() <= 3;
+    if singular(&a) == singular(&b)
+        || (!is_symbol && singular(&a.to_lowercase()) == singular(&b.to_lowercase()))
+    {
         return Some(RBig::ONE);
     }
     let is_sterling = |a: &str, b: &str| a == "£" && singular(b) == "pound";
@@ -88,7 +129,7 @@ pub(super) fn conversion(gold: &str, answer: &str) -> Option<RBig> {
 /// A temperature of one scale in the other, as a factor and what is added: `None` for other units.
 pub(super) fn temperature(gold: &str, answer: &str) -> Option<(RBig, RBig)> {
     let scale = |unit: &str| {
-        let words = folded(unit);
+        let words = bare_words(unit).to_lowercase();
         match words.trim_start_matches("degrees ").trim_start_matches("degree ") {
             "celsius" => Some(true),
             "fahrenheit" => Some(false),
@@ -111,6 +152,16 @@ fn find(name: &str) -> Option<&'static Unit> {
     UNITS.iter().find(|(.., names)| names.contains(&name))
 }
 
+/// The unit that a name is a multiple of by its prefix, and the factor.
+fn prefixed(name: &str) -> Option<(&str, RBig)> {
+    let bare = |(symbol, word, (p, q)): &(&str, &str, (u64, u64))| {
+        let rest = name.strip_prefix(symbol).filter(|rest| PREFIXED.contains(rest));
+        let rest = rest.or_else(|| name.strip_prefix(word).filter(|rest| rest.len() > 2))?;
+        Some((rest, RBig::from_parts((*p).into(), (*q).into())))
+    };
+    PREFIXES.iter().find_map(bare)
+}
+
 /// The dimensions and size of a unit in folded words.
 fn measure(unit: &str) -> Option<Measure> {
     if unit.is_empty() || unit.len() > MAX_BYTES {
@@ -122,11 +173,17 @@ fn measure(unit: &str) -> Option<Measure> {
         let sign = if number == 0 { 1 } else { -1 };
         let mut pending = 1;
         let mut has_unit = false;
+        let mut last = None;
         for word in part.split([' ', '*', '·', '{', '}']).filter(|word| !word.is_empty()) {
             match word {
                 "square" | "sq" => pending = 2,
                 "cubic" | "cu" => pending = 3,
+                "squared" | "cubed" => {
+                    let more = if word == "squared" { 1 } else { 2 };
+                    multiply(&mut kinds, &mut size, last?, sign * more)?;
+                }
                 _ => {
+                    last = Some(word);
                     let (name, power) = word.split_once('^').unwrap_or((word, "1"));
                     let power =
                         power.parse::<i32>().ok().filter(|power| (1..=4).contains(&power.abs()))?;
@@ -155,15 +212,26 @@ fn multiply(
     name: &str,
     power: i32,
 ) -> Option<()> {
-    if let Some((_, derived)) = DERIVED.iter().find(|(known, _)| *known == name) {
-        let (others, factor) = measure(derived)?;
+    let derived = |name: &str| DERIVED.iter().find(|(names, ..)| names.contains(&name));
+    if let Some((_, factor, derived)) = derived(name).or_else(|| derived(singular(name))) {
+        let (others, one) = measure(derived)?;
         for (kind, of_kind) in others {
             *kinds.entry(kind).or_insert(0) += of_kind * power;
         }
-        *size *= raised(&factor, power);
+        *size *= raised(&(one * RBig::from(*factor)), power);
         return Some(());
     }
-    let (kind, of_kind, (p, q), _) = *find(name).or_else(|| find(singular(name)))?;
+    let Some(unit) = find(name).or_else(|| find(singular(name))) else {
+        if let Some((rest, factor)) = prefixed(name) {
+            *size *= raised(&factor, power);
+            return multiply(kinds, size, rest, power);
+        }
+        // Names may begin with a capital, symbols tell `mW` from `MW`.
+        let lower = name.to_lowercase();
+        let is_name = name.len() > 2 && lower != name;
+        return if is_name { multiply(kinds, size, &lower, power) } else { None };
+    };
+    let (kind, of_kind, (p, q), _) = *unit;
     *kinds.entry(kind).or_insert(0) += of_kind * power;
     *size *= raised(&RBig::from_parts(p.into(), q.into()), power);
     Some(())

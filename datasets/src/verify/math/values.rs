@@ -238,6 +238,9 @@ fn at_points(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) -> b
 /// Whether exactly one side is a decimal that the other rounds to: a decimal gold at its own digits,
 /// a decimal answer from four significant digits on. Integers are never approximate.
 fn is_rounding(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    if is_same_float(gold, answer, fuel) {
+        return true;
+    }
     let decimal = |expr: &Expr| match expr {
         Expr::Number(value, Some(digits)) => Some((value.clone(), *digits)),
         Expr::Negative(inner) => match &**inner {
@@ -269,6 +272,34 @@ fn is_rounding(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
             (exact - value.to_f64().value()).abs() <= half.to_f64().value() * (1.0 + 1e-9)
         }
         None => false,
+    }
+}
+
+/// Whether a decimal is the other side as a 64-bit number is printed: `2.1999999999999997` for 2.2.
+fn is_same_float(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    const FLOAT_DIGITS: std::ops::RangeInclusive<usize> = 16..=18;
+    let is_printed = |expr: &Expr| match unsigned(expr) {
+        Expr::Number(value, Some(digits)) => FLOAT_DIGITS.contains(&significant(value, *digits)),
+        _ => false,
+    };
+    if is_printed(gold) == is_printed(answer) {
+        return false;
+    }
+    match (rational(gold, fuel), rational(answer, fuel)) {
+        (Some(a), Some(b)) => {
+            let ulps = RBig::from_parts(1.into(), dashu_int::UBig::ONE << 51);
+            let size = distance(&a, &RBig::ZERO);
+            distance(&a, &b) <= size * ulps
+        }
+        _ => false,
+    }
+}
+
+/// The expression without its sign.
+fn unsigned(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Negative(inner) => inner,
+        other => other,
     }
 }
 

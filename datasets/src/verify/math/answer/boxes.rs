@@ -6,8 +6,9 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::super::units::is_unit;
-use super::scan::Needle;
-use super::{Found, MAX_WHOLE, Rule, is_answer, is_placeholder, lenient, offset_in};
+use super::scan::{Needle, is_denied};
+use super::sentences::is_open;
+use super::{Found, MAX_WHOLE, Rule, is_answer, is_placeholder, is_value, lenient, offset_in};
 
 static BOX: Needle = Needle::new(|| Finder::new("box"));
 
@@ -27,8 +28,12 @@ struct Boxed {
 /// The last box of a text, or the list that several adjacent ones are, and where it begins.
 pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
     let mut boxes = Boxes::new(text);
-    let last = boxes.next()?;
+    let is_denied = |boxed: &Boxed| is_denied(&text[..boxed.start], &text[boxed.end..]);
+    let last = boxes.by_ref().take(MAX_LIST).find(|boxed| !is_denied(boxed))?;
     let at = last.start;
+    if let Some(whole) = around(text, &last) {
+        return Some((at, whole));
+    }
     Some((at, list(text, &last, boxes).unwrap_or_else(|| single(text, &last))))
 }
 
@@ -53,10 +58,91 @@ fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
     Found { text, span, rule: Rule::Box }
 }
 
+/// A box that is a part of a formula, as in `-\boxed{5}`, `2\boxed{5}`, `\boxed{5}^2` and `\boxed{5}\text{ million}`:
+/// all of it. A box in an equation, `3+\boxed{2}=5`, is a blank that is filled in.
+fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
+    let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
+    let inner = text[boxed.inner.clone()].trim();
+    let line = after.lines().next().unwrap_or_default();
+    if line.trim_start().starts_with('=') || !is_value(inner) {
+        return None;
+    }
+    let (start, end) = match enclosing(before, after) {
+        Some((start, end)) => (start, boxed.end + end),
+        None => {
+            let factor = |c: char| c.is_ascii_digit() || "-−+*/".contains(c);
+            let prefix = before.trim_end_matches(factor);
+            let is_sign = before[prefix.len()..].starts_with(['-', '−', '+', '*', '/']);
+            // `x-\boxed{3}` and `1.\boxed{3}` are no signs or factors.
+            let is_apart =
+                !prefix.ends_with(|c: char| c.is_alphanumeric() || ".}])*/#".contains(c));
+            let start = if is_apart || !is_sign && prefix.ends_with(' ') {
+                prefix.len()
+            } else {
+                before.len()
+            };
+            (start, boxed.end + suffix(line))
+        }
+    };
+    (start < boxed.start || end > boxed.end).then(|| Found {
+        text: format!("{}({inner}){}", &text[start..boxed.start], &text[boxed.end..end]).into(),
+        span: start..end,
+        rule: Rule::Box,
+    })
+}
+
+/// How much of what follows a box at once goes on as its formula.
+fn suffix(line: &str) -> usize {
+    const SCALES: [&str; 6] = ["hundred", "thousand", "million", "billion", "trillion", "dozen"];
+    let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
+    let word =
+        word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
+    if let Some(scale) = SCALES.iter().find(|scale| word.starts_with(**scale)) {
+        let end = offset_in(line, word) + scale.len();
+        let is_braced = line[..end].contains('{');
+        let close = usize::from(is_braced && line[end..].starts_with('}'));
+        return if line[..end].contains('$') { 0 } else { end + close };
+    }
+    if let Some(power) = line.strip_prefix('^') {
+        if power.trim_start_matches(['{', ' ']).starts_with(['\\', '°']) {
+            return 0;
+        }
+        let braced = power.strip_prefix('{').and_then(closing).map(|close| close + 2);
+        return 1 + braced.unwrap_or_else(|| power.chars().next().map_or(0, char::len_utf8));
+    }
+    if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
+        return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
+    }
+    let operator =
+        ["\\cdot", "\\times", "\\div", "+", "*", "/"].iter().find(|op| line.starts_with(**op));
+    let end = line.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(line.len());
+    let is_operand = operator
+        .is_some_and(|op| line[op.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '\\'));
+    if is_operand && !line[..end].contains(['=', 'b']) { end } else { 0 }
+}
+
+/// The command whose argument the box is, `\sqrt{\boxed{25}}`: where it begins, and how much behind the box it takes.
+fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
+    let head = before.strip_suffix('{')?;
+    let rest = after.strip_prefix('}')?;
+    for (command, is_fraction) in
+        [("\\sqrt", false), ("\\frac", true), ("\\dfrac", true), ("\\tfrac", true)]
+    {
+        if let Some(start) = head.strip_suffix(command) {
+            let second = rest.strip_prefix('{').filter(|_| is_fraction);
+            let second = second.and_then(closing).map_or(0, |close| close + 2);
+            return Some((start.len(), 1 + second));
+        }
+    }
+    // The denominator of a fraction, or a power.
+    let start = head.rfind("\\frac").filter(|_| head.ends_with('}'))?;
+    (!head[start..].contains(['$', '\n', ' '])).then_some((start, 1))
+}
+
 /// The conclusion of a sentence in a box; anything else in a box is the answer as it is.
 fn concluded(inner: &str) -> &str {
     let has_words = inner.len() <= MAX_WHOLE && inner.contains(" is ");
-    if has_words && !is_answer(inner) && !lenient::is_open(inner) {
+    if has_words && !is_answer(inner) && !is_open(inner) {
         lenient::conclusion(inner).unwrap_or(inner)
     } else {
         inner

@@ -3,13 +3,14 @@
 //! A clause that goes on with "or", "and" or a comma before another value is one answer as a whole: a model that lists
 //! two guesses has given neither.
 
-use super::super::alphabet::is_function;
+use super::super::calendar::date;
 use super::super::parse::parse;
 use super::super::text::is_choice;
 use super::super::tree::Answer;
-use super::lenient::{first_number, formula_at};
-use super::offers::{RESTATED, offers};
+use super::offers::offers;
+use super::remarks::{goes_on, goes_on_after, remarks};
 use super::scan::strip_prefix;
+use super::values::{first_number, formula_at};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
 /// Words before an answer that say nothing of it.
@@ -42,43 +43,11 @@ const FILLERS: [&str; 26] = [
     "the value",
 ];
 
-/// Words that begin a remark about an answer.
-const REMARKS: [&str; 23] = [
-    "which",
-    "because",
-    "since",
-    "not",
-    "rather",
-    "instead",
-    "whereas",
-    "while",
-    "so",
-    "but",
-    "where",
-    "when",
-    "as",
-    "i.e.",
-    "i.e",
-    "e.g.",
-    "making",
-    "meaning",
-    "given",
-    "assuming",
-    "using",
-    "thanks",
-    "respectively",
-];
-
-/// Words that begin a remark about a value, and may be part of a name: `The Lord of the Rings`.
-const AFTER_VALUES: [&str; 22] = [
-    "of", "in", "for", "from", "with", "by", "at", "on", "out", "if", "than", "after", "before",
-    "is", "are", "was", "were", "under", "over", "to", "has", "have",
-];
-
 /// Words before a value that make it none: "more than 7".
-const HEDGES: [&str; 16] = [
-    "not", "than", "between", "least", "most", "either", "neither", "maybe", "perhaps", "possibly",
-    "cannot", "isn't", "unclear", "unknown", "whether", "or",
+const HEDGES: [&str; 23] = [
+    "never", "hardly", "unlikely", "false", "but", "except", "anything", "not", "than", "between",
+    "least", "most", "either", "neither", "maybe", "perhaps", "possibly", "cannot", "isn't",
+    "unclear", "unknown", "whether", "or",
 ];
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
@@ -86,6 +55,19 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     let (clause, is_bold) = clause(text);
     if clause.is_empty() || is_placeholder(clause) {
         return None;
+    }
+    if date(clause).is_some() {
+        return Some(clause);
+    }
+    // "k is -3"
+    if let Some((name, value)) = clause.split_once(" is ")
+        && matches!(name.trim_matches('$').as_bytes(), [b'a'..=b'z'])
+        && is_value(trimmed(value))
+    {
+        return Some(trimmed(value));
+    }
+    if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
+        return Some(value);
     }
     if let Some(answer) = expression(clause, is_bold) {
         return Some(answer);
@@ -100,6 +82,47 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // "The answer is that she has 12 eggs": the only value.
     let value = only_value(clause);
     Some(value.unwrap_or(clause))
+}
+
+/// What a calculation in words is said to be: 42 of "6 times 7, which is 42 apples".
+fn comes_to(clause: &str) -> Option<&str> {
+    let (working, result) = clause.split_once(", which ")?;
+    let verbs = ["is ", "equals ", "gives ", "makes ", "comes to "];
+    let result = verbs.iter().find_map(|verb| result.strip_prefix(verb))?;
+    let is_operation = |word: &str| {
+        matches!(
+            word,
+            "times"
+                | "plus"
+                | "minus"
+                | "multiplied"
+                | "divided"
+                | "*"
+                | "+"
+                | "x"
+                | "×"
+                | "/"
+                | "-"
+        )
+    };
+    let is_working = working.split_whitespace().any(is_operation);
+    if is_working { stated(result) } else { None }
+}
+
+/// What is left of several choices: D of "rules out C, leaving D".
+pub(super) fn remaining(clause: &str) -> Option<&str> {
+    if let Some(before) = trimmed(clause).strip_suffix(" remains") {
+        let letter = before.rsplit(' ').next().unwrap_or(before).trim_matches(['(', ')', '*']);
+        return matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter);
+    }
+    let words = ["leaving ", "leaves ", "only remaining option is "];
+    let start = words.iter().filter_map(|word| Some(clause.rfind(word)? + word.len())).max()?;
+    let mut rest = trimmed(&clause[start..]);
+    for filler in ["us with ", "only ", "just ", "option ", "choice ", "answer "] {
+        rest = rest.strip_prefix(filler).unwrap_or(rest);
+    }
+    let letter = rest.trim_matches(['(', ')', '*', '$']);
+    matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
 }
 
 /// What a calculation with words comes to: 20% of `90 minutes / 450 minutes * 100% = 20%`.
@@ -140,7 +163,29 @@ fn clause(text: &str) -> (&str, bool) {
         };
         rest = next.trim_start_matches(|c: char| is_edge(c) || c == ',');
     }
-    (trimmed(sentence(rest)), is_bold)
+    (trimmed(closed(sentence(rest))), is_bold)
+}
+
+/// Up to the brace that closes what began before: `\text{The answer is circle}`.
+fn closed(text: &str) -> &str {
+    let (mut depth, mut before) = (0_i32, b' ');
+    let end = text.bytes().enumerate().find(|(_, byte)| {
+        let is_escaped = std::mem::replace(&mut before, *byte) == b'\\';
+        depth += match byte {
+            b'{' if !is_escaped => 1,
+            b'}' if !is_escaped => -1,
+            _ => 0,
+        };
+        depth < 0
+    });
+    end.map_or(text, |(at, _)| &text[..at])
+}
+
+/// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
+pub(super) fn without_reason(text: &str) -> &str {
+    let reasons = [", because ", ", since ", " because ", ", as ", ", which ", ", not "];
+    let cut = reasons.iter().filter_map(|reason| text.find(reason)).min();
+    cut.map_or(text, |at| trimmed(&text[..at]))
 }
 
 /// Up to the end of the first sentence; a formula ends none.
@@ -150,7 +195,11 @@ fn sentence(text: &str) -> &str {
         match c {
             '.' | '!' | '?' => {
                 let is_hedged = text[at + 1..].trim_start().starts_with("Or ");
-                next.is_none_or(char::is_whitespace) && !is_factorial(text, *at) && !is_hedged
+                let goes_on = text[..*at].ends_with('.') && !text[..*at].ends_with("...");
+                next.is_none_or(char::is_whitespace)
+                    && !is_factorial(text, *at)
+                    && !is_hedged
+                    && !goes_on
             }
             '。' | '！' | '？' | '\n' => true,
             _ => false,
@@ -167,12 +216,15 @@ fn sentence(text: &str) -> &str {
 /// Whether an exclamation mark goes on as mathematics: `3! = 6`.
 fn is_factorial(text: &str, at: usize) -> bool {
     let next = text[at + 1..].trim_start();
+    let is_count = text[..at].ends_with(|c: char| c.is_ascii_digit())
+        && next.starts_with(|c: char| c.is_ascii_lowercase());
     text[at..].starts_with('!')
-        && next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')'])
+        && (is_count || next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')']))
 }
 
-fn trimmed(text: &str) -> &str {
+pub(super) fn trimmed(text: &str) -> &str {
     let text = text.trim_end();
+    let text = if text.ends_with("....") { &text[..text.len() - 1] } else { text };
     // Three points go on: `0.333...`
     let goes_on = text.ends_with("..");
     let is_edge = |c: char| c.is_whitespace() || ",;:*`_\"”’".contains(c) || (c == '.' && !goes_on);
@@ -184,7 +236,11 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
     if is_integer(clause) {
         return Some(clause);
     }
-    if is_bold && let Some((bold, rest)) = clause.split_once("**") {
+    let end = clause
+        .match_indices("**")
+        .map(|(at, _)| at)
+        .find(|at| !clause[at + 2..].starts_with(|c: char| c.is_alphanumeric() || c == '('));
+    if is_bold && let Some((bold, rest)) = end.map(|at| (&clause[..at], &clause[at + 2..])) {
         let bold = trimmed(bold);
         let is_whole = is_answer(bold) && !goes_on(rest);
         if is_whole {
@@ -241,6 +297,10 @@ fn before_bracket(clause: &str) -> Option<&str> {
     let at = clause.find(" (")?;
     let (before, bracket) = (clause[..at].trim_end(), &clause[at + 2..]);
     let is_number = before.ends_with(|c: char| c.is_ascii_digit() || "%°$}".contains(c));
+    if before.ends_with("and }") || before.ends_with("or }") || before.matches('$').count() % 2 == 1
+    {
+        return None;
+    }
     let is_symbolic = bracket.contains(|c: char| c.is_alphabetic() || c == '\\');
     let is_remark = is_number && (!is_symbolic || !is_value(clause));
     (is_remark
@@ -251,99 +311,8 @@ fn before_bracket(clause: &str) -> Option<&str> {
     .then_some(before)
 }
 
-/// Whether another value follows the bracket.
-fn goes_on_after(bracket: &str) -> bool {
-    bracket.split_once(')').is_some_and(|(_, rest)| goes_on(rest))
-}
-
-/// Whether the rest of a clause, up to a remark, names another value: `or 42`, `, 42`, `apples and $x$`.
-fn goes_on(rest: &str) -> bool {
-    if offers(rest) {
-        return true;
-    }
-    let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);
-    let is_link = |word: &str| {
-        matches!(
-            word.trim_matches(['*', ',', '$']),
-            "or" | "and" | "to" | "/" | "&" | "|" | "\\mid"
-        )
-    };
-    let mut words = rest.split_whitespace();
-    let has_or = rest
-        .split_whitespace()
-        .any(|word| word.trim_matches(['*', ',']).eq_ignore_ascii_case("or"));
-    let has_link = words.any(is_link) || rest.contains([',', ';']);
-    has_or || (has_link && rest.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\'))
-}
-
-/// Where remarks may begin, outside brackets and formulas.
-fn remarks(clause: &str) -> impl Iterator<Item = usize> + '_ {
-    let mut depth = 0_i32;
-    let mut is_formula = false;
-    let mut words = clause.split_inclusive(' ').scan(0, |at, word| {
-        let start = *at;
-        *at += word.len();
-        Some((start, word.trim_end()))
-    });
-    let mut before = "";
-    std::iter::from_fn(move || {
-        loop {
-            let (start, word) = words.next()?;
-            let is_outside = depth <= 0 && !is_formula;
-            for c in word.chars() {
-                match c {
-                    '(' | '[' | '{' => depth += 1,
-                    ')' | ']' | '}' => depth -= 1,
-                    '$' => is_formula = !is_formula,
-                    _ => {}
-                }
-            }
-            let previous = std::mem::replace(&mut before, word);
-            if start == 0 || !is_outside {
-                continue;
-            }
-            if begins_remark(clause, start, word, previous) {
-                return Some(start);
-            }
-            // `42—which`
-            if let Some((at, _)) = word.match_indices('—').next() {
-                return Some(start + at);
-            }
-        }
-    })
-    .take(12)
-}
-
-/// Whether a remark begins with the word at `start`.
-fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool {
-    let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '.').to_lowercase();
-    let bare = bare.as_str();
-    let next = clause[start + word.len()..].trim_start();
-    let is_word = |text: &str| {
-        text.len() >= 2
-            && text.chars().all(|c| c.is_alphabetic() || c == '\'')
-            && !is_function(text)
-            && !matches!(text, "pi" | "infinity")
-    };
-    let next_word = next.split([' ', ',']).next().unwrap_or_default();
-    if REMARKS.contains(&bare) {
-        return true;
-    }
-    let is_after_value = || is_value(trimmed(&clause[..start]));
-    match bare {
-        "and" => (is_word(next_word) || next_word == "I") && is_after_value(),
-        "or" => RESTATED.contains(&next_word),
-        _ if matches!(word, "-" | "–" | "—" | "--") => is_word(next_word),
-        _ if word.starts_with('(') => !bare.starts_with("mod") && is_after_value(),
-        // "7 to 42" is a range.
-        "to" if next.starts_with(|c: char| !c.is_alphabetic()) => false,
-        _ if AFTER_VALUES.contains(&bare) => is_after_value(),
-        _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
-    }
-}
-
 /// The only formula or number of a clause that begins with words, where no word makes it another.
-fn only_value(clause: &str) -> Option<&str> {
+pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     let words = clause.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let mut words = words.map(str::to_lowercase);
     if words.any(|word| HEDGES.contains(&word.as_str())) {

@@ -1,12 +1,12 @@
 //! Answers in the place that a format reserves for them: `<answer>7</answer>`, `#### 7`.
 
-use memchr::memchr_iter;
 use memchr::memmem::Finder;
+use memchr::memrchr_iter;
 
-use super::clause::{leading, stated};
-use super::lenient::formula_in;
+use super::clause::{leading, stated, without_reason};
 use super::scan::{Needle, head, strip_prefix};
-use super::{MAX_LINE, is_answer, is_placeholder};
+use super::values::formula_in;
+use super::{MAX_LINE, is_answer, is_placeholder, is_value};
 
 static HASHES: Needle = Needle::new(|| Finder::new("####"));
 
@@ -25,26 +25,29 @@ const TAGS: [(&str, &str); 3] = [
 
 /// The last tag that holds an answer, and where it begins.
 pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
-    let mut last = None;
-    for at in memchr_iter(b'<', text.as_bytes()) {
-        let opened =
-            TAGS.iter().find_map(|(open, close)| Some((strip_prefix(&text[at..], open)?, close)));
-        if let Some((inner, close)) = opened {
-            // A tag that is never closed reaches as far as an answer may.
-            let rest = head(inner, MAX_TAGGED);
-            let inner = rest.split(*close).next().unwrap_or(rest).trim();
-            if !is_placeholder(inner) {
-                last = Some((at, inner));
-            }
-        }
-    }
-    last.map(|(at, inner)| (at, tagged(inner)))
+    let opened = memrchr_iter(b'<', text.as_bytes()).filter_map(|at| {
+        let opened = |(open, close)| Some((at, strip_prefix(&text[at..], open)?, close));
+        TAGS.into_iter().find_map(opened)
+    });
+    let mut inner = opened.take(MAX_MARKS).map(|(at, inner, close)| {
+        // A tag that is never closed reaches as far as an answer may.
+        let rest = head(inner, MAX_TAGGED);
+        (at, rest.split(close).next().unwrap_or(rest).trim())
+    });
+    let (at, inner) = inner.find(|(_, inner)| !is_placeholder(inner))?;
+    Some((at, tagged(inner)))
 }
 
 /// The answer among the words of a tag.
 fn tagged(inner: &str) -> &str {
     if is_answer(inner) {
-        return inner;
+        return if is_value(inner) { inner } else { without_reason(inner) };
+    }
+    if !inner.contains('\n')
+        && without_reason(inner).len() < inner.len()
+        && is_answer(without_reason(inner))
+    {
+        return without_reason(inner);
     }
     match formula_in(inner) {
         Some((_, formula)) if inner.matches('$').count() <= 2 => formula,
@@ -62,6 +65,8 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
             && digits.strip_prefix(['.', ')']).is_some_and(|rest| {
                 rest.trim_start_matches([' ', '*']).starts_with(char::is_alphabetic)
             });
+        let is_assignment = matches!(line.as_bytes(), [b'a'..=b'z', b' ', b'i', b's', b' ', ..]);
+        let line = if is_assignment { &line[5..] } else { line };
         if is_numbered { None } else { Some((at, leading(line)?)) }
     })
 }
@@ -69,7 +74,7 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
 /// Words behind the last `####`: an answer where no other rule finds one.
 pub(super) fn words(text: &str) -> Option<&str> {
     let (_, line) = lines(text).last()?;
-    let line = line.trim_matches(['*', ' ', '.']);
+    let line = without_reason(line.trim_matches(['*', ' ', '.']));
     (!line.is_empty() && !line.ends_with(':')).then_some(line)
 }
 

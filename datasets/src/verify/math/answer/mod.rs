@@ -9,12 +9,16 @@
 
 mod boxes;
 mod clause;
+mod courtesy;
 mod lenient;
 mod marks;
 mod offers;
 mod phrase;
+mod remarks;
 mod scan;
 mod scope;
+mod sentences;
+mod values;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,9 +26,11 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
+use super::alphabet::digit;
 use super::parse::parse;
 use super::tree::Answer;
 pub(super) use boxes::last_box;
+pub(super) use clause::only_value;
 
 /// Words in the place of an answer that only stand for one.
 const STAND_INS: [&str; 14] = [
@@ -151,6 +157,26 @@ impl Found<'_> {
 /// assert_eq!(&text[found.span], "42");
 /// ```
 pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
+    let Some(plain) = with_plain_digits(completion) else { return find_in(completion, mode) };
+    // Character by character the same text: spans are counted in characters.
+    let found = find_in(&plain, mode)?;
+    let moved = |at: usize| {
+        let count = plain[..at].chars().count();
+        completion.char_indices().nth(count).map_or(completion.len(), |(at, _)| at)
+    };
+    let span = moved(found.span.start)..moved(found.span.end);
+    Some(Found { text: Cow::Owned(found.text.into_owned()), span, rule: found.rule })
+}
+
+/// A text with the digits of other scripts as those of ASCII; none where it has none.
+fn with_plain_digits(text: &str) -> Option<String> {
+    if text.is_ascii() || !text.chars().any(|c| digit(c).is_some_and(|c| c.is_ascii_digit())) {
+        return None;
+    }
+    Some(text.chars().map(|c| digit(c).unwrap_or(c)).collect())
+}
+
+fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     let text = scope::searched(completion);
     let offset = offset_in(completion, text);
     let moved = |found: Found<'a>| Found {
@@ -172,6 +198,7 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 fn by_marks(text: &str) -> Option<Found<'_>> {
     let explicit = [
         boxes::last(text),
+        phrase::answer_line(text).map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
         marks::tag(text).map(|(at, inner)| (at, part(text, inner, Rule::Tag))),
         marks::hashes(text).map(|(at, inner)| (at, part(text, inner, Rule::Hashes))),
         phrase::final_answer(text).map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),

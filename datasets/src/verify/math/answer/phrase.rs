@@ -2,25 +2,52 @@
 
 use memchr::memmem::Finder;
 
-use super::MAX_LINE;
+use super::super::text::is_choice;
 use super::clause::stated;
 use super::scan::{Needle, ends_with, head};
+use super::{MAX_LINE, is_value};
 
 /// The middle of "answer", in both cases.
 static LOWER: Needle = Needle::new(|| Finder::new("nswer"));
 static UPPER: Needle = Needle::new(|| Finder::new("NSWER"));
 
-/// "respuesta es" and "Antwort ist", without the letters that may be capitals.
-static SPANISH: Needle = Needle::new(|| Finder::new("espuesta es"));
-static GERMAN: Needle = Needle::new(|| Finder::new("ntwort ist"));
+/// "respuesta", "Antwort" and their like, without the letters that may be capitals.
+static WESTERN: [(usize, Needle); 6] = [
+    (8, Needle::new(|| Finder::new("espuesta"))),
+    (6, Needle::new(|| Finder::new("ntwort"))),
+    (7, Needle::new(|| Finder::new("esposta"))),
+    (7, Needle::new(|| Finder::new("isposta"))),
+    (6, Needle::new(|| Finder::new("awaban"))),
+    (7, Needle::new(|| Finder::new("ntwoord"))),
+];
+
+/// What says behind such a word that the answer follows.
+const VERBS: [&str; 9] = [" es ", " ist ", " lautet ", " é ", " è ", " adalah ", " is ", ":", " :"];
+
+/// Words before the letters of a choice.
+const CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
 
 /// Most phrases that are looked at.
 const MAX_PHRASES: usize = 64;
 
 /// Phrases of other languages, up to the answer.
-const OTHERS: [&str; 22] = [
-    "答案是",
+const OTHERS: [&str; 32] = [
+    "答案】",
+    "答案为：",
+    "答案應為",
     "答案为",
+    "答：",
+    "答:",
+    "الإجابة:",
+    "الإجابة هي",
+    "الجواب:",
+    "উত্তর:",
+    "उत्तर:",
+    "उत्तर है",
+    "คำตอบคือ",
+    "คำตอบ:",
+    "Đáp án:",
+    "答案是",
     "答案：",
     "答案:",
     "答え：",
@@ -29,18 +56,14 @@ const OTHERS: [&str; 22] = [
     "정답은",
     "정답:",
     "답은",
-    "respuesta es",
-    "Respuesta:",
     "réponse est",
     "Réponse :",
     "Réponse:",
-    "Antwort ist",
-    "Antwort lautet",
-    "Antwort:",
     "risposta è",
     "resposta é",
-    "Resposta:",
+    "Odpowiedź:",
     "Ответ:",
+    "ответ:",
 ];
 
 /// The answer behind the last "final answer", and where the phrase begins.
@@ -56,14 +79,54 @@ pub(super) fn answer(text: &str) -> Option<&str> {
     if let Some(answer) = last.find_map(|at| behind(text, at)) {
         return Some(answer);
     }
-    let end = match text.is_ascii() {
-        true => {
-            let ends = [(&SPANISH, 11), (&GERMAN, 10)].into_iter();
-            ends.filter_map(|(needle, length)| Some(needle.places(text).last()? + length)).max()
-        }
-        false => OTHERS.iter().filter_map(|word| Some(text.rfind(word)? + word.len())).max(),
-    };
+    let western = WESTERN.iter().filter_map(|(length, needle)| {
+        let end = needle.places(text).last()? + length;
+        let verb = VERBS.iter().find(|verb| text[end..].starts_with(**verb))?;
+        Some(end + verb.len())
+    });
+    let western = western.max();
+    if text.is_ascii() {
+        return stated(paragraph(&text[western?..]));
+    }
+    let others = OTHERS.iter().filter_map(|word| Some(text.rfind(word)? + word.len()));
+    let end = others.chain(western).max();
+    let choice = chinese_choice(text);
+    let at = choice.map(|letters| super::offset_in(text, letters));
+    if end.is_none() || at > end {
+        return choice;
+    }
     stated(paragraph(&text[end?..]))
+}
+
+/// The letters of `故选：C`, `所以选B`, `选项A正确`.
+fn chinese_choice(text: &str) -> Option<&str> {
+    let places = CHINESE.iter().filter_map(|word| Some((text.rfind(word)?, word.len())));
+    let (at, length) = places.max_by_key(|(at, length)| (at + length, *length))?;
+    let rest = text[at + length..].trim_start_matches(|c: char| " ：:（(项項择擇为".contains(c));
+    let end = rest.find(|c: char| !('A'..='J').contains(&c)).unwrap_or(rest.len());
+    let behind = rest[end..].trim_start_matches([')', '）', ' ']);
+    let is_refused = behind.starts_with(['错', '錯', '不', '有', '误'])
+        || behind.starts_with(|c: char| c.is_ascii_alphanumeric())
+        || text[..at].ends_with(['不', '未']);
+    (end > 0 && !is_refused).then(|| &rest[..end])
+}
+
+/// The answer of the last line that is nothing but "Answer: 7" or "**Answer: D**", and where it begins.
+pub(super) fn answer_line(text: &str) -> Option<(usize, &str)> {
+    const MAX_ANSWER_LINE: usize = 80;
+    let at = *places(text).last()?;
+    let line = head(&text[at + 6..], MAX_LINE).lines().next().unwrap_or_default();
+    let before = text[..at].lines().next_back().unwrap_or_default();
+    let before = if text[..at].ends_with('\n') { "" } else { before };
+    let is_mark = |c: char| !c.is_alphanumeric();
+    let words = before.trim_matches(is_mark).to_lowercase();
+    let is_first = matches!(words.as_str(), "" | "the" | "correct" | "the correct");
+    let line = line.trim_start_matches(['*', '_', ' ']).strip_prefix(':')?;
+    let is_short = is_first && line.len() <= MAX_ANSWER_LINE;
+    let answer = line.trim_matches(|c: char| c.is_whitespace() || "*_".contains(c));
+    let answer = if answer.ends_with("..") { answer } else { answer.trim_end_matches(['.', '*']) };
+    (is_short && (is_value(answer) || is_choice(answer)) && answer.len() <= 40)
+        .then_some((at, answer))
 }
 
 /// Where the word "answer" stands.
@@ -86,7 +149,8 @@ fn behind(text: &str, at: usize) -> Option<&str> {
     let line = tail.lines().next().unwrap_or_default();
     // `answer is:`, `answer to the question is`, `**Answer:**`
     let verbs = [" is ", " is:", " is\u{a0}", " = ", " would be ", " should be ", " equals "];
-    let verb = verbs.iter().filter_map(|verb| Some((line.find(verb)?, verb.len())));
+    let lower = line.to_ascii_lowercase();
+    let verb = verbs.iter().filter_map(|verb| Some((lower.find(verb)?, verb.len())));
     let verb = verb.filter(|(at, _)| *at < 60).min();
     let colons = [(line.find(':'), 1), (line.find('：'), 3)];
     let colon = colons.iter().filter_map(|(at, length)| Some(((*at)?, *length)));
@@ -101,12 +165,16 @@ fn behind(text: &str, at: usize) -> Option<&str> {
     };
     // "The answer is not 7" says what it is not.
     let is_negated = rest.trim_start().starts_with("not ");
+    if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
+        return stated(paragraph(rest));
+    }
     if is_negated { None } else { stated(paragraph(rest)) }
 }
 
 /// The first line with letters or digits.
 fn paragraph(text: &str) -> &str {
-    let is_blank = |line: &&str| !line.contains(|c: char| c.is_alphanumeric());
+    let is_blank =
+        |line: &&str| !line.contains(|c: char| c.is_alphanumeric()) && !line.contains("\\{");
     let lines = || text.split_inclusive('\n');
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
     let rest = &text[skipped..];

@@ -25,6 +25,57 @@ pub(super) fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
 }
 
+/// Whether the words around a value deny it: "it cannot be 7", "7 is wrong".
+pub(super) fn is_denied(before: &str, after: &str) -> bool {
+    const DENIALS: [&str; 19] = [
+        "than",
+        "at least",
+        "at most",
+        "not",
+        "isn't",
+        "isnt",
+        "never",
+        "cannot be",
+        "can't be",
+        "couldn't be",
+        "not be",
+        "not equal to",
+        "not equal",
+        "neither",
+        "rather than",
+        "instead of",
+        "other than",
+        "\\neq",
+        "\\ne",
+    ];
+    let before = before.trim_end_matches("\\boxed{");
+    let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{']);
+    let is_behind = |denial: &&str| {
+        ends_with(before, denial)
+            && !before[..before.len() - denial.len()].ends_with(|c: char| c.is_alphanumeric())
+    };
+    let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
+    let is_before = after.starts_with(' ') && super::super::text::is_denied(after);
+    // "I don't think it is 7", in the same sentence.
+    const DOUBTS: [&str; 10] = [
+        "don't think",
+        "do not think",
+        "doubt",
+        "unlikely",
+        "hardly",
+        "false that",
+        "no longer",
+        "anything but",
+        "differs from",
+        "different from",
+    ];
+    let sentence = before.rsplit(['.', '\n', ';', ',']).next().unwrap_or(before).to_lowercase();
+    if sentence.len() < 200 && DOUBTS.iter().any(|doubt| sentence.contains(doubt)) {
+        return true;
+    }
+    DENIALS.iter().any(|denial| is_behind(&denial)) || is_before
+}
+
 /// Whether `text` ends with `suffix`, whatever its case.
 pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
     let start = text.len().checked_sub(suffix.len());

@@ -41,6 +41,23 @@ const TURNS: [&str; 26] = [
     "[/INST]",
 ];
 
+/// Tags around notes that a model writes for itself.
+const NOTES: [(&str, &str); 13] = [
+    ("<scratch>", "</scratch>"),
+    ("<plan>", "</plan>"),
+    ("<planning>", "</planning>"),
+    ("<inner_thoughts>", "</inner_thoughts>"),
+    ("<thoughts>", "</thoughts>"),
+    ("<critique>", "</critique>"),
+    ("<notes>", "</notes>"),
+    ("<reflection>", "</reflection>"),
+    ("<scratchpad>", "</scratchpad>"),
+    ("<reflect>", "</reflect>"),
+    ("<analysis>", "</analysis>"),
+    ("<draft>", "</draft>"),
+    ("<verification>", "</verification>"),
+];
+
 /// What a next question is called, before its number and a colon.
 const QUESTIONS: [&str; 14] = [
     "question",
@@ -62,7 +79,21 @@ const QUESTIONS: [&str; 14] = [
 /// The part of a completion that holds its answer.
 pub(super) fn searched(completion: &str) -> &str {
     let text = crate::thinking::answer(tail(completion, MAX_SEARCHED));
-    turn(text)
+    without_notes(turn(text))
+}
+
+/// The text behind the last note, or before it where nothing follows: a reflection is no answer.
+fn without_notes(text: &str) -> &str {
+    let mut text = text;
+    for (open, close) in NOTES {
+        if let Some(start) = text.rfind(open) {
+            let end = text[start..].find(close).map(|at| start + at + close.len());
+            let rest = &text[end.unwrap_or(text.len())..];
+            let is_rest = rest.contains(|c: char| c.is_alphanumeric());
+            text = if is_rest { rest } else { &text[..start] };
+        }
+    }
+    text
 }
 
 /// The text of the first turn that has any.

@@ -1,0 +1,57 @@
+//! What is no part of an answer: courtesies at its end, and refusals to answer.
+
+use super::MAX_WHOLE;
+
+/// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
+pub(super) fn without_courtesy(text: &str) -> &str {
+    const COURTESIES: [&str; 14] = [
+        "don't hesitate",
+        "do not hesitate",
+        "let me know",
+        "please let me know",
+        "feel free",
+        "hope this",
+        "i hope",
+        "hope that",
+        "if you have",
+        "if you need",
+        "is there anything",
+        "would you like",
+        "thank",
+        "good luck",
+    ];
+    let mut text = text.trim();
+    for _ in 0..3 {
+        let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*']);
+        let start =
+            [". ", "! ", "? ", "\n"].iter().filter_map(|end_of| Some(end.rfind(end_of)? + 1));
+        let Some(start) = start.max() else { break };
+        let last = text[start..].trim_start().to_lowercase();
+        if !COURTESIES.iter().any(|begin| last.starts_with(begin)) {
+            break;
+        }
+        text = text[..start].trim_end();
+    }
+    text
+}
+
+/// Whether a text refuses to answer.
+pub(super) fn is_refusal(text: &str) -> bool {
+    const REFUSALS: [&str; 13] = [
+        "i can't do that",
+        "i am not able to",
+        "no comment",
+        "i can't help",
+        "i cannot help",
+        "i can't assist",
+        "i cannot assist",
+        "i can't answer",
+        "i cannot answer",
+        "i'm unable to",
+        "i am unable to",
+        "i'm not able to",
+        "i won't",
+    ];
+    let lower = text.to_lowercase().replace('’', "'");
+    text.len() <= MAX_WHOLE && REFUSALS.iter().any(|words| lower.contains(words))
+}

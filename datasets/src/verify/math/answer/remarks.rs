@@ -1,0 +1,130 @@
+//! Where a remark behind an answer begins: "42, which is 6 times 7".
+
+use super::super::alphabet::is_function;
+use super::clause::trimmed;
+use super::is_value;
+use super::offers::{RESTATED, offers};
+
+/// Words that begin a remark about an answer.
+const REMARKS: [&str; 23] = [
+    "which",
+    "because",
+    "since",
+    "not",
+    "rather",
+    "instead",
+    "whereas",
+    "while",
+    "so",
+    "but",
+    "where",
+    "when",
+    "as",
+    "i.e.",
+    "i.e",
+    "e.g.",
+    "making",
+    "meaning",
+    "given",
+    "assuming",
+    "using",
+    "thanks",
+    "respectively",
+];
+
+/// Words that begin a remark about a value, and may be part of a name: `The Lord of the Rings`.
+const AFTER_VALUES: [&str; 22] = [
+    "of", "in", "for", "from", "with", "by", "at", "on", "out", "if", "than", "after", "before",
+    "is", "are", "was", "were", "under", "over", "to", "has", "have",
+];
+
+/// Whether another value follows the bracket.
+pub(super) fn goes_on_after(bracket: &str) -> bool {
+    bracket.split_once(')').is_some_and(|(_, rest)| goes_on(rest))
+}
+
+/// Whether the rest of a clause, up to a remark, names another value: `or 42`, `, 42`, `apples and $x$`.
+pub(super) fn goes_on(rest: &str) -> bool {
+    if offers(rest) {
+        return true;
+    }
+    let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);
+    let is_link = |word: &str| {
+        matches!(
+            word.trim_matches(['*', ',', '$']),
+            "or" | "and" | "to" | "/" | "&" | "|" | "\\mid"
+        )
+    };
+    let mut words = rest.split_whitespace();
+    let has_or = rest
+        .split_whitespace()
+        .any(|word| word.trim_matches(['*', ',']).eq_ignore_ascii_case("or"));
+    let has_link = words.any(is_link) || rest.contains([',', ';']);
+    has_or || (has_link && rest.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\'))
+}
+
+/// Where remarks may begin, outside brackets and formulas.
+pub(super) fn remarks(clause: &str) -> impl Iterator<Item = usize> + '_ {
+    let mut depth = 0_i32;
+    let mut is_formula = false;
+    let mut words = clause.split_inclusive(' ').scan(0, |at, word| {
+        let start = *at;
+        *at += word.len();
+        Some((start, word.trim_end()))
+    });
+    let mut before = "";
+    std::iter::from_fn(move || {
+        loop {
+            let (start, word) = words.next()?;
+            let is_outside = depth <= 0 && !is_formula;
+            for c in word.chars() {
+                match c {
+                    '(' | '[' | '{' => depth += 1,
+                    ')' | ']' | '}' => depth -= 1,
+                    '$' => is_formula = !is_formula,
+                    _ => {}
+                }
+            }
+            let previous = std::mem::replace(&mut before, word);
+            if start == 0 || !is_outside {
+                continue;
+            }
+            if begins_remark(clause, start, word, previous) {
+                return Some(start);
+            }
+            // `42—which`
+            if let Some((at, _)) = word.match_indices('—').next() {
+                return Some(start + at);
+            }
+        }
+    })
+    .take(12)
+}
+
+/// Whether a remark begins with the word at `start`.
+fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '.').to_lowercase();
+    let bare = bare.as_str();
+    let next = clause[start + word.len()..].trim_start();
+    let is_word = |text: &str| {
+        text.len() >= 2
+            && text.chars().all(|c| c.is_alphabetic() || c == '\'')
+            && !is_function(text)
+            && !matches!(text, "pi" | "infinity")
+    };
+    let next_word = next.split([' ', ',']).next().unwrap_or_default();
+    if REMARKS.contains(&bare) {
+        return true;
+    }
+    let is_after_value = || is_value(trimmed(&clause[..start]));
+    match bare {
+        "and" => (is_word(next_word) || next_word == "I") && is_after_value(),
+        "or" => RESTATED.contains(&next_word),
+        _ if matches!(word, "-" | "–" | "—" | "--") => is_word(next_word),
+        _ if word.starts_with('(') => !bare.starts_with("mod") && is_after_value(),
+        // "7 to 42" is a range.
+        "to" if next.starts_with(|c: char| !c.is_alphabetic()) => false,
+        _ if AFTER_VALUES.contains(&bare) => is_after_value(),
+        _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
+    }
+}

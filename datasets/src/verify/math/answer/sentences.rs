@@ -1,0 +1,132 @@
+//! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
+
+use super::super::spelled::spelled;
+use super::clause::without_reason;
+use super::{Rule, offset_in};
+
+/// Words that say that a sentence leaves open what it says.
+const OPEN: [&str; 17] = [
+    "whether", "if", "not", "might", "may", "could", "perhaps", "maybe", "either", "unless",
+    "unknown", "unclear", "cannot", "neither", "nor", "or", "isn't",
+];
+
+/// Words behind "is" that are no answer.
+pub(super) const ABOUT: [&str; 10] = [
+    "answer", "correct", "final", "result", "solution", "done", "right", "it", "required", "wrong",
+];
+
+/// The letter of a clause that calls it right: B of "A is wrong; B is correct".
+pub(super) fn affirmed(sentence: &str) -> Option<&str> {
+    sentence.split([';', ',']).rev().find_map(|clause| {
+        let clause = clause.trim().trim_start_matches("and ").trim_start_matches("but ");
+        let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
+        let letter = letter.trim_matches(['(', ')', '*']);
+        let is_letter = matches!(letter.as_bytes(), [b'A'..=b'J']);
+        let is_right = ["is correct", "is right", "is the answer", "is the correct"]
+            .iter()
+            .any(|words| rest.starts_with(words));
+        (is_letter && is_right).then_some(letter)
+    })
+}
+
+/// Yes or No of a sentence that begins with it and goes on with a reason, or that ends with it.
+pub(super) fn yes_or_no(sentence: &str) -> Option<&str> {
+    const WORDS: [&str; 4] = ["Yes", "No", "True", "False"];
+    let sentence = sentence.trim_matches(['*', ' ']);
+    for word in WORDS {
+        let rest = sentence.strip_prefix(word).map(|rest| rest.trim_start_matches(['*', ',', ' ']));
+        let reasons = ["because", "since", "as ", "for "];
+        if rest.is_some_and(|rest| reasons.iter().any(|reason| rest.starts_with(reason))) {
+            return Some(&sentence[..word.len()]);
+        }
+    }
+    let (before, last) = sentence.rsplit_once(' ')?;
+    let last = last.trim_matches(['.', '*', '!']);
+    let is_conclusion = before.ends_with(" so") || before.ends_with(", therefore");
+    (is_conclusion && WORDS.iter().any(|word| last.eq_ignore_ascii_case(word))).then_some(last)
+}
+
+/// The only number of a sentence, in words: "She has seven left."
+pub(super) fn number_word(sentence: &str) -> Option<&str> {
+    let is_number = |word: &&str| *word != "one" && *word != "One" && spelled(word).is_some();
+    let mut words = sentence.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+    let all = words.clone().filter(is_number).count();
+    let is_vague =
+        is_open(sentence) || sentence.contains(['-', ',']) || sentence.contains(" than ");
+    let of_several = ["hundred", "thousand", "million", "half", "third", "dozen", "and", "to"];
+    let is_several = words.clone().any(|word| {
+        let is_part = ["ths", "th", "rds", "quarter", "quarters", "halves"];
+        of_several.contains(&word) || is_part.iter().any(|end| word.ends_with(end))
+    });
+    if all == 1 && !is_vague && !is_several { words.find(is_number) } else { None }
+}
+
+pub(super) fn last_sentence(line: &str) -> &str {
+    let end = line.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
+    end.rsplit(". ").next().unwrap_or(end)
+}
+
+/// Whether a word of a sentence leaves open what it says.
+pub(super) fn is_open(sentence: &str) -> bool {
+    let mut words = sentence.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    words.any(|word| OPEN.iter().any(|open| word.eq_ignore_ascii_case(open)))
+}
+
+/// The letter of "option C is correct", "the correct choice is (C)".
+pub(super) fn choice(sentence: &str) -> Option<&str> {
+    // "Option D is wrong, so option B is correct."
+    let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
+    let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
+    let sentence = &sentence[start.unwrap_or(0)..];
+    let is_refused =
+        ["incorrect", "wrong", "false", "eliminate"].iter().any(|word| sentence.contains(word));
+    if is_refused || is_open(sentence) {
+        return None;
+    }
+    let after = |word: &str| Some(sentence.rfind(word)? + word.len());
+    let at = ["ption ", "hoice ", "ption is ", "hoice is "].iter().filter_map(|word| after(word));
+    let rest = sentence[at.max()?..].trim_start_matches(['(', '*', ' ']);
+    let is_letter = rest.starts_with(|c: char| ('A'..='J').contains(&c))
+        && !rest[1..].starts_with(|c: char| c.is_alphanumeric());
+    is_letter.then(|| &rest[..1])
+}
+
+/// The words that a sentence without numbers concludes with: Evelyn of "the fastest is Evelyn", Yes of "Yes, it does".
+pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
+    for word in ["Yes", "No", "True", "False"] {
+        let rest = sentence.trim_start_matches('*').strip_prefix(word);
+        if rest.is_some_and(|rest| rest.starts_with([',', ';', ':', '—'])) {
+            let start = offset_in(sentence, sentence.trim_start_matches('*'));
+            return Some((&sentence[start..start + word.len()], Rule::Words));
+        }
+    }
+    let reasons = [
+        ", since ",
+        ", because ",
+        " because ",
+        " since ",
+        ", as ",
+        ", although ",
+        ", not ",
+        " (",
+        ", the ",
+        ", given ",
+    ];
+    let cut = reasons.iter().filter_map(|reason| sentence.find(reason)).min();
+    let sentence = &sentence[..cut.unwrap_or(sentence.len())];
+    if is_open(sentence) {
+        return None;
+    }
+    let starts = [" is ", " are ", " was ", " be "].iter();
+    let start = starts.filter_map(|mark| Some(sentence.rfind(mark)? + mark.len())).max()?;
+    let tail = sentence[start..].trim_matches(['*', ' ', ',', '.', '"']);
+    let mut words = tail.split(' ');
+    let is_about = words.clone().any(|word| ABOUT.contains(&word.to_lowercase().as_str()));
+    let concludes = ["So ", "Therefore", "Thus", "Hence", "The ", "Answer"]
+        .iter()
+        .any(|begin| sentence.starts_with(begin))
+        || spelled(tail).is_some();
+    let is_name = words.all(|word| word.starts_with(char::is_uppercase)) || concludes;
+    let is_short = !tail.is_empty() && tail.split(' ').count() <= 4;
+    (is_short && is_name && !is_about).then_some((tail, Rule::Conclusion))
+}

@@ -1,0 +1,98 @@
+//! Formulas and numbers in running text.
+
+use super::super::parse::parse;
+use super::{Rule, is_value, offset_in};
+
+/// The formula on lines of its own that a text ends with: `\[x > 3\]`.
+pub(super) fn displayed(text: &str) -> Option<&str> {
+    let text = text.trim_end_matches(['.', ' ', '\n']);
+    [("\\[", "\\]"), ("$$", "$$")].iter().find_map(|(open, close)| {
+        let inner = text.strip_suffix(close)?;
+        let start = inner.rfind(open)?;
+        let inner = inner[start + open.len()..].trim().trim_end_matches('.');
+        (start > 0 && is_value(inner)).then_some(inner)
+    })
+}
+
+/// The later of the last formula and the last number outside it.
+pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
+    let end = |span: &str| offset_in(text, span) + span.len();
+    match (formula_in(text), last_number(text)) {
+        (Some((_, formula)), Some(number)) if end(number) > end(formula) + 2 => {
+            Some((number, Rule::Number))
+        }
+        (Some((_, formula)), _) => Some((formula, Rule::Formula)),
+        (None, Some(number)) => Some((number, Rule::Number)),
+        (None, None) => None,
+    }
+}
+
+/// The last `$...$`, `\(...\)` or `\[...\]`.
+pub(super) fn formula_in(text: &str) -> Option<(usize, &str)> {
+    let dollars = || {
+        let end = text.rfind('$')?;
+        let start = text[..end].trim_end_matches('$').rfind('$')?;
+        // Money is not a formula: `$5 and $6`.
+        let inner = text[start + 1..end].trim_matches('$').trim();
+        (!inner.is_empty() && !text[..start].ends_with('\\')).then_some((start, inner))
+    };
+    let pair = |open: &str, close: &str| {
+        let end = text.rfind(close)?;
+        let start = text[..end].rfind(open)?;
+        Some((start, text[start + open.len()..end].trim()))
+    };
+    [dollars(), pair("\\(", "\\)"), pair("\\[", "\\]")]
+        .into_iter()
+        .flatten()
+        .filter(|(_, inner)| parse(inner).is_some())
+        .max_by_key(|(start, _)| *start)
+}
+
+/// The formula that a text begins with, and what follows it.
+pub(super) fn formula_at(text: &str) -> Option<(&str, &str)> {
+    [("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]")].iter().find_map(|(open, close)| {
+        let (inner, rest) = text.strip_prefix(open)?.split_once(close)?;
+        (!inner.trim().is_empty()).then_some((inner.trim(), rest))
+    })
+}
+
+/// The first number of a text, as [`last_number`] reads it.
+pub(super) fn first_number(text: &str) -> Option<&str> {
+    let first = text.find(|c: char| c.is_ascii_digit())?;
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '/');
+    let rest = text[first..].find(|c: char| !is_part(c)).map_or(text.len(), |end| first + end);
+    let end = first + text[first..rest].trim_end_matches([',', '.', '/']).len();
+    last_number(&text[..end]).map(|number| {
+        let start = offset_in(text, number);
+        let is_percent = text[end..].starts_with('%');
+        &text[start..end + usize::from(is_percent)]
+    })
+}
+
+/// The last number in running text: sign, digits with thousands separators, decimals, `a/b`.
+fn last_number(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let mut end = bytes.iter().rposition(u8::is_ascii_digit)? + 1;
+    let is_part = |byte: u8| byte.is_ascii_digit() || matches!(byte, b',' | b'.' | b'/');
+    let mut start = end - 1;
+    while start > 0 && is_part(bytes[start - 1]) {
+        start -= 1;
+    }
+    while !bytes[start].is_ascii_digit() && bytes[start] != b'.' {
+        start += 1;
+    }
+    // A minus sign belongs to the number unless it joins it to what stands before.
+    if start > 0 && bytes[start - 1] == b'-' {
+        let before = start.checked_sub(2).map(|at| bytes[at]);
+        if before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && byte != b')') {
+            start -= 1;
+        }
+    }
+    end += usize::from(bytes.get(end) == Some(&b'%'));
+    // Part of a name, as in `A2B`, it is no number.
+    let is_spaced = |c: char| c < '\u{2e80}' && !('\u{e00}'..'\u{1100}').contains(&c);
+    if text[..start].ends_with(|c: char| c.is_alphabetic() && is_spaced(c) || c == '_') {
+        return None;
+    }
+    Some(&text[start..end])
+}
