@@ -23,8 +23,13 @@ pub const PROMPTING: [&str; 6] = [
 
 /// All keys that runs may differ in.
 pub fn keys() -> Vec<&'static str> {
-    [&["temperature", "n", "verifier", "truncated", "prompts"][..], &SAMPLING, &PROMPTING, &REWARDS]
-        .concat()
+    [
+        &["temperature", "n", "verifier", "truncated", "failed", "prompts"][..],
+        &SAMPLING,
+        &PROMPTING,
+        &REWARDS,
+    ]
+    .concat()
 }
 
 /// The settings that a set's numbers depend on, by key; unknown ones are missing.
@@ -51,6 +56,13 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
     // Results of before there was a choice counted them as incorrect.
     let rule = results.config.get("truncated").and_then(Value::as_str);
     put("truncated", rule.unwrap_or("wrong").to_owned());
+    // The rule matters where some completion has no answer.
+    let rule = results.config.get("failed").and_then(Value::as_str);
+    if set.summary.failed > 0 {
+        put("failed", "wrong".into());
+    } else if rule == Some("unjudged") && set.summary.unjudged > 0 {
+        put("failed", "unjudged".into());
+    }
     // Of several together, the name says nothing.
     let several = results.config.get("verifier").filter(|value| value.is_array());
     put("verifier", several.map_or_else(|| set.verifier.clone(), Value::to_string));

@@ -96,8 +96,11 @@ pub struct Summary {
     /// Problems none of whose completions could be judged: they are not among `problems`.
     #[serde(default)]
     pub unjudged_problems: usize,
-    /// Share of completions that were cut off, among those whose end is known; none where no end is.
+    /// Share of completions that were cut off; one that does not say how it ended was not. None where none says it.
     pub truncated: Option<f64>,
+    /// Completions that do not say how they ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown_ends: usize,
     /// Completions that are correct but were cut off, whether they count or not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub truncated_correct: usize,
@@ -143,13 +146,13 @@ impl Summary {
     ///
     /// ```
     /// use tealight_datasets::{Problem, Prompt, verify};
-    /// use tealight_eval::{Answer, Sample, Summary, Tally};
+    /// use tealight_eval::{Completion, Sample, Summary, Tally};
     ///
     /// let problem = Problem::new("sum", Prompt::Text("3 + 4 =".into()), "7");
     /// let verifier = verify::open("exact")?;
     /// let mut tally = Tally::new(&problem);
     /// for (number, text) in ["7", "8", "7", "9"].into_iter().enumerate() {
-    ///     let answer = Answer { text: text.into(), is_finished: true, ..Answer::default() };
+    ///     let answer = Completion { text: text.into(), is_finished: true, ..Completion::default() };
     ///     tally.add(&Sample::judged(&problem, &*verifier, number, answer));
     /// }
     /// let summary = Summary::new(&[tally], &[1, 2])?;
@@ -235,7 +238,9 @@ impl Summary {
             text: Texts::from_tallies(tallies),
             unjudged: 0,
             unjudged_problems: 0,
-            truncated: over.per_sample(|tally| tally.truncated, |tally| tally.unknown_ends),
+            truncated: (samples > over.sum(|tally| tally.unknown_ends))
+                .then(|| over.sum(|tally| tally.truncated) as f64 / samples as f64),
+            unknown_ends: over.sum(|tally| tally.unknown_ends),
             truncated_correct: over.sum(|tally| tally.truncated_correct),
             failed: over.sum(|tally| tally.failed),
             no_answer: over.sum(|tally| tally.no_answer) as f64 / samples as f64,

@@ -15,10 +15,14 @@ enum Mood {
     Good,
     /// One completion, whatever was asked for.
     One,
-    /// Half of what was asked for is no text, has no end, or one that nobody knows.
+    /// Every second choice has no text, or was filtered.
     Holey,
-    /// Nothing is a text.
+    /// No choice at all.
     Mute,
+    /// The prompt is too long.
+    TooLong,
+    /// An error in a body of status 200, once.
+    Overloaded,
     Busy,
     Broken,
     Hangs,
@@ -105,6 +109,15 @@ fn serve(
         Mood::Broken => reply("500 Internal Server Error", "", "oops"),
         Mood::Forbids => reply("401 Unauthorized", "", "{\"error\":{\"message\":\"no key\"}}"),
         Mood::Nonsense => reply("200 OK", "", "{\"choices\":[{\"text\":"),
+        Mood::Mute => reply("200 OK", "", "{\"choices\":[]}"),
+        Mood::Overloaded => {
+            reply("200 OK", "", "{\"error\":{\"message\":\"model overloaded\",\"code\":503}}")
+        }
+        Mood::TooLong => reply(
+            "400 Bad Request",
+            "",
+            "{\"error\":{\"message\":\"maximum context length is 10 tokens\",\"param\":\"messages\"}}",
+        ),
         Mood::Hangs => {
             std::thread::sleep(Duration::from_secs(20));
             Ok(())
@@ -112,7 +125,7 @@ fn serve(
         Mood::Cuts => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{{\"choices\"")
         }
-        Mood::Good | Mood::One | Mood::Holey | Mood::Mute | Mood::Drips => {
+        Mood::Good | Mood::One | Mood::Holey | Mood::Drips => {
             assert!(path.starts_with("/v1/"), "{path}");
             // An answer that says which seed drew it and which of its request it is.
             let choice = |index: u64| {
@@ -124,15 +137,11 @@ fn serve(
                 })
             };
             let mut choices: Vec<Value> = (0..n).map(choice).collect();
-            if mood == Mood::Mute {
-                choices.iter_mut().for_each(|choice| choice["text"] = Value::Null);
-            }
             if mood == Mood::Holey {
                 for (index, broken) in choices.iter_mut().enumerate().filter(|(i, _)| i % 2 == 1) {
-                    match index % 3 {
-                        0 => broken["text"] = Value::Null,
-                        1 => broken["finish_reason"] = Value::Null,
-                        _ => broken["finish_reason"] = json!("tool_calls"),
+                    match index % 4 {
+                        1 => broken["text"] = Value::Null,
+                        _ => broken["finish_reason"] = json!("content_filter"),
                     }
                 }
             }
@@ -203,14 +212,24 @@ fn the_time_of_a_request_includes_its_answer() {
 #[test]
 fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     let folder = Folder::new();
-    let bad = [Mood::Busy, Mood::Broken, Mood::Hangs, Mood::Cuts, Mood::Nonsense, Mood::One];
+    let bad = [
+        Mood::Busy,
+        Mood::Broken,
+        Mood::Hangs,
+        Mood::Cuts,
+        Mood::Nonsense,
+        Mood::Overloaded,
+        Mood::One,
+    ];
     let (calm, rough) = (Engine::start(&[]), Engine::start(&[&bad[..], &bad[..]].concat()));
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     assert!(eval(&calm, &whole, &[]).status.success());
     let done = eval(&rough, &parts, &["--concurrency", "3"]);
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
-    for word in ["429", "500", "no answer in time", "malformed", "trying again"] {
+    for word in
+        ["429", "500", "no answer in time", "malformed", "model overloaded", "trying again"]
+    {
         assert!(stderr.contains(word), "{word}: {stderr}");
     }
     let (a, b) = (completions(&whole), completions(&parts));
@@ -220,35 +239,98 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     assert_eq!(problems(&a), problems(&b));
 }
 
+fn summary_of(output: &str) -> Value {
+    let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
+    serde_json::from_str::<Value>(&text).expect("JSON")["sets"][0]["summary"].clone()
+}
+
 #[test]
-fn invalid_choices_are_retried_then_counted_as_unjudged() {
+fn choices_without_text_are_samples_and_never_drawn_again() {
     let folder = Folder::new();
-    let (calm, holey) = (Engine::start(&[]), Engine::start(&[Mood::Holey; 6]));
-    let (whole, fixed) = (folder.path("whole"), folder.path("fixed"));
-    assert!(eval(&calm, &whole, &[]).status.success());
-    let done = eval(&holey, &fixed, &["--concurrency", "2"]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let summary_of = |output: &str| {
-        let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
-        serde_json::from_str::<Value>(&text).expect("JSON")["sets"][0]["summary"].clone()
-    };
-    assert_eq!((&summary_of(&fixed)["unjudged"], &summary_of(&fixed)["n"]), (&json!(0), &json!(4)));
-    assert_eq!(completions(&fixed).iter().collect::<HashSet<_>>().len(), 24);
-    // One that never comes: counted apart, said with its reason, and the run goes on.
-    let never = Engine::start(&[Mood::Mute; 2]);
-    let output = folder.path("never");
-    let done =
-        eval(&never, &output, &["--retries", "1", "--concurrency", "1", "--max-unjudged", "1"]);
+    let holey = Engine::start(&[Mood::Holey; 6]);
+    let output = folder.path("holey");
+    let done = eval(&holey, &output, &["--concurrency", "2"]);
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success() && stderr.contains("4 of 4 samples failed"), "{stderr}");
-    assert!(stderr.contains("the server gave a choice without text"), "{stderr}");
+    assert!(done.status.success(), "{stderr}");
+    // One request a problem: nothing was asked for again.
+    assert_eq!(holey.seen.lock().expect("log").len(), 6);
     let summary = summary_of(&output);
-    assert_eq!((&summary["unjudged"], &summary["unjudged_problems"]), (&json!(4), &json!(1)));
-    assert_eq!(summary["problems"], 5);
-    // Judging again does not make them wrong.
-    let again = eval(&never, &output, &["--verifier", "regex:x", "--max-unjudged", "1"]);
-    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
-    assert_eq!(summary_of(&output)["unjudged"], 4);
+    assert_eq!((&summary["failed"], &summary["n"], &summary["unjudged"]), (&json!(12), &json!(4), &json!(0)));
+    for words in ["a sample without an answer", "12 completions without an answer", "--failed unjudged"] {
+        assert!(stderr.contains(words), "{words}: {stderr}");
+    }
+    // The same samples by the other rule.
+    let again = ["--failed", "unjudged", "--max-unjudged", "1"];
+    assert!(eval(&holey, &output, &again).status.success());
+    assert_eq!(holey.seen.lock().expect("log").len(), 6);
+    let summary = summary_of(&output);
+    assert_eq!((&summary["failed"], &summary["unjudged"]), (&Value::Null, &json!(12)));
+}
+
+#[test]
+fn a_refused_prompt_is_counted_apart_and_the_others_are_sampled() {
+    let folder = Folder::new();
+    for (mood, why) in [
+        (Mood::TooLong, "the server refused the prompt: 400 maximum context length is 10 tokens"),
+        (Mood::Mute, "the server gave no completion"),
+    ] {
+        let engine = Engine::start(&[Mood::Good, mood, mood]);
+        let output = folder.path(&format!("{}", why.len()));
+        let options = ["--retries", "1", "--concurrency", "1", "--max-unjudged", "1"];
+        let done = eval(&engine, &output, &options);
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && stderr.contains("4 of 4 samples failed"), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+        let summary = summary_of(&output);
+        let lost = if mood == Mood::TooLong { (8, 2) } else { (4, 1) };
+        assert_eq!(
+            (&summary["unjudged"], &summary["unjudged_problems"]),
+            (&json!(lost.0), &json!(lost.1))
+        );
+        assert_eq!((&summary["problems"], &summary["failed"]), (&json!(6 - lost.1), &Value::Null));
+        // Judging again does not make them wrong, under no rule.
+        let again = ["--verifier", "regex:x", "--max-unjudged", "1", "--failed", "wrong"];
+        let again = eval(&engine, &output, &again);
+        assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+        assert_eq!(summary_of(&output)["unjudged"], lost.0);
+    }
+}
+
+#[test]
+fn samples_go_on_when_the_server_moves() {
+    let folder = Folder::new();
+    let (first, second) = (Engine::start(&[]), Engine::start(&[]));
+    let output = folder.path("moved");
+    let run = |engine: &Engine, n: &str, model: &str| {
+        let fixed = ["--max-samples", "2", "-k", "1", "--no-greedy", "--output", &output];
+        let more = ["eval", "--engine", &engine.address, "-n", n, "--model", model];
+        tealight(&[&more[..], &fixed].concat())
+    };
+    assert!(run(&first, "4", "served").status.success());
+    let done = run(&second, "6", "served");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{stderr}");
+    assert!(stderr.contains(&first.address) && stderr.contains(&second.address), "{stderr}");
+    assert_eq!(summary_of(&output)["n"], 6);
+    assert_eq!(second.seen.lock().expect("log")[0]["n"], 2);
+    let renamed = run(&second, "6", "other");
+    assert!(!renamed.status.success(), "another model's samples are others");
+}
+
+#[test]
+fn fields_are_left_out_from_the_start_where_asked() {
+    let folder = Folder::new();
+    let engine = Engine::start(&[]);
+    let options = ["--engine-omit", "n,logprobs,seed,max_tokens"];
+    assert!(eval(&engine, &folder.path("omit"), &options).status.success());
+    let seen = engine.seen.lock().expect("log");
+    assert_eq!(seen.len(), 24, "one completion a request");
+    for name in ["n", "logprobs", "seed", "max_tokens"] {
+        assert!(seen.iter().all(|body| body.get(name).is_none()), "{name}");
+    }
+    assert!(seen[0]["max_completion_tokens"].is_u64());
+    let error = refusal(&["eval", "--engine", &engine.address, "--model", "m", "--engine-omit", "sead"]);
+    assert!(error.contains("--engine-omit sead") && error.contains("seed"), "{error}");
 }
 
 #[test]

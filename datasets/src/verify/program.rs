@@ -270,6 +270,22 @@ impl Program {
         Ok(reply)
     }
 
+    /// The solution class of a completion by a function of classes; none where it has none to give.
+    ///
+    /// # Errors
+    /// A function that fails, hangs, or returns what is no class.
+    pub(super) fn class(
+        &self,
+        problem: &Problem,
+        completion: &str,
+    ) -> Result<Option<String>, String> {
+        let reply = self.ask(problem, completion).or_else(|_| self.ask(problem, completion))?;
+        match reply.verdict.as_deref() {
+            Some("correct") => Ok(reply.class),
+            _ => Err(format!("`{}`: {}", self.command, reply.why.unwrap_or_default())),
+        }
+    }
+
     /// The grade of a completion by the program's reply.
     fn granted(&self, problem: &Problem, completion: &str, reply: Reply) -> Grade {
         let unjudged = |what: String| {
@@ -287,7 +303,7 @@ impl Program {
         };
         let verdict = match verdict {
             "correct" => {
-                let class = reply.class.unwrap_or_else(|| super::fingerprint(completion));
+                let class = reply.class.unwrap_or_else(|| super::text_class(completion));
                 Verdict::with_features(&class, &problem.answer, reply.features)
             }
             "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },
