@@ -110,6 +110,11 @@ pub fn differences(
     different
 }
 
+/// The name of a run's model, without the address of the server that sampled.
+fn model(run: &Results) -> &str {
+    run.model.split(" at http").next().unwrap_or_default()
+}
+
 /// Whether `second` is a second draw of the first run's model whose samples are independent of those of all `runs`: as
 /// that one was sampled, with a seed that no run has.
 pub fn check_second_draw(
@@ -118,7 +123,7 @@ pub fn check_second_draw(
 ) -> Result<(), String> {
     let Some(((base_name, base), _)) = runs.split_first() else { return Ok(()) };
     let is_sampled = |run: &Results| run.sets.iter().all(|set| set.temperature.is_some());
-    if is_sampled(base) && is_sampled(second) && base.model != second.model {
+    if is_sampled(base) && is_sampled(second) && model(base) != model(second) {
         return Err(format!(
             "--second-draw {name} holds samples of {}, the base {base_name} of {}: evaluate the base again, with another \
              --seed",

@@ -40,6 +40,7 @@ mod simulated;
 pub mod store;
 pub mod summary;
 mod team;
+mod texts;
 mod thinking;
 pub mod transition;
 

@@ -166,7 +166,7 @@ impl SetResult {
         }
         if summary.failed > 0 && self.temperature.is_some() {
             cautions.push(format!(
-                "{name}: {} without an answer (refused, filtered, a tool call, no text) and count as incorrect; --failed \
+                "{name}: {} without an answer (refused, filtered, a tool call, no text), counted as incorrect; --failed \
                  unjudged leaves them out",
                 counted(summary.failed, "completion")
             ));
@@ -210,7 +210,13 @@ impl Results {
         match (self.config.get("file_classes"), text("classes")) {
             (Some(_), _) => "named by the file of completions".into(),
             (None, Some(function)) => format!("named by the function {function}"),
-            (None, None) => format!("those of the verifier {}", set.verifier),
+            (None, None) => {
+                let texts = match set.verifier.as_str() {
+                    "program" | "python" | "weighted" => ", where it names none the texts",
+                    _ => "",
+                };
+                format!("those of the verifier {}{texts}", set.verifier)
+            }
         }
     }
 

@@ -13,10 +13,10 @@ use crate::features::FeatureDiversity;
 use crate::interval::{self, ByK, Estimate, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
-use crate::measure::text::TextDiversity;
 use crate::measure::votes::{is_counted, majority_at_k};
 pub use crate::richness::Richness;
 use crate::sample::is_zero;
+pub use crate::texts::Texts;
 use crate::thinking::ThinkingShare;
 use crate::{Level, SummaryError, Tally};
 
@@ -123,19 +123,6 @@ pub struct Summary {
     /// Thoughts, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingShare>,
-}
-
-/// Diversity of words.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Texts {
-    /// Prompts with enough correct answers.
-    pub problems: usize,
-    /// Distinct words over words.
-    pub distinct_1: Estimate,
-    /// Distinct pairs over pairs.
-    pub distinct_2: Estimate,
-    /// Mean BLEU-4 among them.
-    pub self_bleu: Estimate,
 }
 
 impl Summary {
@@ -336,20 +323,6 @@ fn majority(tallies: &[Tally], k: usize) -> Option<Estimate> {
     }
     let values: Vec<f64> = tallies.par_iter().map(|tally| votes(tally).unwrap_or(0.0)).collect();
     Some(share(&values))
-}
-
-impl Texts {
-    fn from_tallies(tallies: &[Tally]) -> Option<Self> {
-        let texts: Vec<TextDiversity> = tallies.iter().filter_map(|tally| tally.text).collect();
-        let over =
-            |field: fn(&TextDiversity) -> f64| share(&texts.iter().map(field).collect::<Vec<_>>());
-        (!texts.is_empty()).then(|| Self {
-            problems: texts.len(),
-            distinct_1: over(|text| text.distinct_1),
-            distinct_2: over(|text| text.distinct_2),
-            self_bleu: over(|text| text.self_bleu),
-        })
-    }
 }
 
 #[cfg(test)]

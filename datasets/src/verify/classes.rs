@@ -1,7 +1,7 @@
 //! Solution classes by a function of the user's, `python:FILE.py:FUNCTION`, beside any verifier.
 //!
-//! The function is given a correct completion, and by name `gold`, `prompt`, `messages` and `id`. It returns the class: a
-//! text, a number, a list; None leaves the verifier's. It runs in the workers that Python verifiers run in.
+//! The function is given a correct completion, and by name `gold`, `prompt`, `messages` and `id`. It returns the class,
+//! a text, a number or a list; None leaves the verifier's. It runs in the workers that Python verifiers run in.
 
 use std::sync::Arc;
 

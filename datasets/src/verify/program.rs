@@ -1,15 +1,13 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
 //! `{"request", "id", "prompt", "messages", "gold", "completion"}`, and answers each with one:
 //! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ..., "features":
-//! [...]}`,
-//! the last three optional. Features count of a correct completion alone.
+//! [...]}`, the last three optional. Features count of a correct completion alone.
 //!
 //! `prompt` is the prompt as plain text and `messages` the same prompt as a conversation; `gold` is the gold answer
 //! alone, without the worked solution that it may stand in. All commands give the same.
 //!
 //! A program that grades answers with `"reward"`, a number between 0 and 1, in place of the verdict, which the
-//! threshold
-//! then decides, or beside it.
+//! threshold then decides, or beside it.
 //!
 //! `request` is a number that the answer repeats: a line too many or too few is noticed, and never shifts the
 //! verdicts behind it. A program that takes longer than the timeout, ends, or answers nonsense is started again, and
@@ -280,10 +278,9 @@ impl Program {
         completion: &str,
     ) -> Result<Option<String>, String> {
         let reply = self.ask(problem, completion).or_else(|_| self.ask(problem, completion))?;
-        match reply.verdict.as_deref() {
-            Some("correct") => Ok(reply.class),
-            _ => Err(format!("`{}`: {}", self.command, reply.why.unwrap_or_default())),
-        }
+        let is_named = reply.verdict.as_deref() == Some("correct");
+        let why = reply.why.unwrap_or_default();
+        is_named.then_some(reply.class).ok_or_else(|| format!("`{}`: {why}", self.command))
     }
 
     /// The grade of a completion by the program's reply.

@@ -17,8 +17,8 @@ pub enum Ending {
     Other(String),
 }
 
-/// OpenAI, vLLM, SGLang, TGI, llama.cpp, LM Studio, Ollama, Anthropic, Gemini, Cohere, Mistral, Bedrock, watsonx, Inspect,
-/// lm-eval.
+/// OpenAI, vLLM, SGLang, TGI, llama.cpp, LM Studio, Ollama, Anthropic, Gemini, Cohere, Mistral, Bedrock, watsonx,
+/// Inspect, lm-eval.
 const NORMAL: [&str; 30] = [
     "stop",
     "eos",

@@ -14,9 +14,7 @@ fn lines(rows: &[Value]) -> String {
 fn sums(count: usize) -> Dataset {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ds.jsonl").display().to_string();
-    let row = |i: usize| {
-        json!({"id": i.to_string(), "question": format!("What is {i} + {}?", i + 1), "answer": (2 * i + 1).to_string()})
-    };
+    let row = |i: usize| json!({"id": i.to_string(), "question": format!("What is {i} + {}?", i + 1), "answer": (2 * i + 1).to_string()});
     std::fs::write(&path, lines(&(0..count).map(row).collect::<Vec<_>>())).unwrap();
     tealight_datasets::open(&path, &Default::default(), None).unwrap()
 }
@@ -56,9 +54,7 @@ fn ids_that_number_samples_are_told_from_those_of_problems_by_the_prompts() {
             {"choices": [{"message": {"content": answer}, "stop_reason": "stop"}]}})
     };
     let own = |index: usize, prompt: String, answer: String| json!({"id": index, "prompt": prompt, "completion": answer});
-    let labelled = |index: usize, prompt: String, answer: String| {
-        json!({"id": index, "prompt": format!("Question: {prompt}"), "completion": answer})
-    };
+    let labelled = |index: usize, prompt: String, answer: String| json!({"id": index, "prompt": format!("Question: {prompt}"), "completion": answer});
     for row in [&evalscope as &dyn Fn(usize, String, String) -> Value, &own, &labelled] {
         let rows: Vec<Value> = (0..16)
             .map(|index| row(index, prompt(index / 4), format!("\\boxed{{{}}}", index / 4 * 2 + 1)))
@@ -69,8 +65,9 @@ fn ids_that_number_samples_are_told_from_those_of_problems_by_the_prompts() {
         has_note(&graded, "ids and prompts contradict each other");
     }
     // Prompts that show no question of the dataset: nothing tells what the ids number.
-    let rows: Vec<Value> =
-        (0..8).map(|index| evalscope(index, format!("problem {}", index / 4), "1".into())).collect();
+    let rows: Vec<Value> = (0..8)
+        .map(|index| evalscope(index, format!("problem {}", index / 4), "1".into()))
+        .collect();
     let refused = graded_with("f.jsonl", &lines(&rows), Some(&dataset), |job| job);
     let message = format!("{:#}", refused.err().expect("refused"));
     assert!(message.contains("f.jsonl:2: the ids `0` and `1` have one prompt"), "{message}");
@@ -84,8 +81,10 @@ fn ids_that_number_samples_are_told_from_those_of_problems_by_the_prompts() {
 #[test]
 fn the_datasets_gold_answer_wins_over_the_records_own() {
     let dataset = sums(3);
-    for key in ["answer", "target", "gold", "label", "ground_truth", "solution", "expected_answer"] {
-        let rows = [0, 1].map(|i| json!({"id": i.to_string(), "completion": "I get \\boxed{99}", key: "99"}));
+    for key in ["answer", "target", "gold", "label", "ground_truth", "solution", "expected_answer"]
+    {
+        let rows = [0, 1]
+            .map(|i| json!({"id": i.to_string(), "completion": "I get \\boxed{99}", key: "99"}));
         let graded = graded(&lines(&rows), Some(&dataset));
         assert_eq!(numbers(&graded), [(1, 0), (1, 0)], "{key}");
         has_note(&graded, "2 problems have another gold answer in the file than in the dataset");
@@ -99,9 +98,7 @@ fn the_datasets_gold_answer_wins_over_the_records_own() {
 
 #[test]
 fn records_with_ids_of_their_own_are_grouped_by_their_prompts() {
-    let row = |id: usize, problem: usize, is_right: bool| {
-        json!({"id": id, "prompt": format!("Q{problem}?"), "gold": "7", "completion": if is_right { "7" } else { "8" }})
-    };
+    let row = |id: usize, problem: usize, is_right: bool| json!({"id": id, "prompt": format!("Q{problem}?"), "gold": "7", "completion": if is_right { "7" } else { "8" }});
     let rows: Vec<Value> = (0..40).map(|id| row(id, id / 8, id % 8 < id / 8)).collect();
     let by_problem = graded(&lines(&rows), None);
     assert_eq!(numbers(&by_problem), [(8, 0), (8, 1), (8, 2), (8, 3), (8, 4)]);
@@ -122,9 +119,12 @@ fn a_record_without_a_gold_answer_is_left_out_and_counted() {
     rows[3].as_object_mut().unwrap().remove("gold");
     let left_out = graded(&lines(&rows), None);
     assert_eq!(numbers(&left_out), [(1, 1); 3]);
-    has_note(&left_out, "2 records without a gold answer are left out (--require-gold refuses them): f.jsonl:2");
-    let strict = |job| GradeJob { requires_gold: true, ..job };
-    let refused = graded_with("f.jsonl", &lines(&rows), None, |job| strict(job));
+    has_note(
+        &left_out,
+        "2 records without a gold answer are left out (--require-gold refuses them): f.jsonl:2",
+    );
+    let refused =
+        graded_with("f.jsonl", &lines(&rows), None, |job| GradeJob { requires_gold: true, ..job });
     assert!(format!("{:#}", refused.err().unwrap()).contains("f.jsonl:2: no gold answer for `1`"));
     // An empty cell; a problem that the dataset lacks.
     let csv = graded_with("f.csv", "id,completion,gold\na,7,7\nb,7,\n", None, |job| job).unwrap();
@@ -140,14 +140,21 @@ fn a_record_without_a_gold_answer_is_left_out_and_counted() {
 
 #[test]
 fn a_gold_key_names_the_gold_answer_of_records_with_a_verdict() {
-    let row = json!({"id": 1, "completion": "7", "answer": "7", "score": 1.0, "truth": {"value": 8}});
+    let row =
+        json!({"id": 1, "completion": "7", "answer": "7", "score": 1.0, "truth": {"value": 8}});
     let keyed = |key: &'static str| {
-        graded_with("f.jsonl", &lines(&[row.clone()]), None, |job| GradeJob { gold_key: Some(key), ..job })
+        graded_with("f.jsonl", &lines(&[row.clone()]), None, |job| GradeJob {
+            gold_key: Some(key),
+            ..job
+        })
     };
     assert_eq!(numbers(&keyed("answer").unwrap()), [(1, 1)]);
     assert_eq!(numbers(&keyed("truth.value").unwrap()), [(1, 0)]);
     assert!(keyed("none").is_err());
-    let message = format!("{:#}", graded_with("f.jsonl", &lines(&[row.clone()]), None, |job| job).err().unwrap());
+    let message = format!(
+        "{:#}",
+        graded_with("f.jsonl", &lines(&[row.clone()]), None, |job| job).err().unwrap()
+    );
     assert!(message.contains("--gold-key answer"), "{message}");
 }
 
@@ -158,35 +165,58 @@ fn a_failed_request_and_its_retry_are_one_sample() {
         json!({"id": request, "custom_id": id, "error": null, "response": {"status_code": 200, "request_id": request,
             "body": {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}}})
     };
-    let failure = |id: &str, request: &str| {
-        json!({"id": request, "custom_id": id, "response": null, "error": {"message": "server_error"}})
-    };
-    let rows = [answer("0", "a0", "1"), failure("1", "a1"), answer("2", "a2", "5"), answer("1", "b1", "3")];
+    let failure = |id: &str, request: &str| json!({"id": request, "custom_id": id, "response": null, "error": {"message": "server_error"}});
+    let rows = [
+        answer("0", "a0", "1"),
+        failure("1", "a1"),
+        answer("2", "a2", "5"),
+        answer("1", "b1", "3"),
+    ];
     let retried = graded(&lines(&rows), Some(&dataset));
     assert_eq!(numbers(&retried), [(1, 1), (1, 1), (1, 1)]);
     has_note(&retried, "1 failed requests were made again and answered");
     // Answered before, failed again; failed twice; failed and never made again.
-    let rows = [answer("0", "a0", "1"), failure("0", "b0"), failure("1", "a1"), failure("1", "b1"), answer("2", "a2", "5")];
+    let rows = [
+        answer("0", "a0", "1"),
+        failure("0", "b0"),
+        failure("1", "a1"),
+        failure("1", "b1"),
+        answer("2", "a2", "5"),
+    ];
     assert_eq!(numbers(&graded(&lines(&rows), Some(&dataset))), [(1, 1), (1, 0), (1, 1)]);
     // Batches of four, joined: one request of a problem failed for good.
-    let mut rows: Vec<Value> =
-        (0..8).map(|i| answer(&(i % 2).to_string(), &format!("r{i}"), &(i % 2 * 2 + 1).to_string())).collect();
+    let mut rows: Vec<Value> = (0..8)
+        .map(|i| answer(&(i % 2).to_string(), &format!("r{i}"), &(i % 2 * 2 + 1).to_string()))
+        .collect();
     rows[3] = failure("1", "r3");
     assert_eq!(numbers(&graded(&lines(&rows), Some(&dataset))), [(4, 4), (4, 3)]);
 }
 
 #[test]
 fn every_choice_of_inspect_is_a_sample_and_a_filter_is_a_failure() {
-    let row = |epoch: usize, choices: Value| {
-        json!({"id": 1, "epoch": epoch, "input": "What?", "target": "7", "output": {"choices": choices}})
-    };
+    let row = |epoch: usize, choices: Value| json!({"id": 1, "epoch": epoch, "input": "What?", "target": "7", "output": {"choices": choices}});
     let choice = |text: &str, reason: &str| json!({"message": {"role": "assistant", "content": text}, "stop_reason": reason});
-    let four = json!([choice("7", "stop"), choice("7", "stop"), choice("9", "stop"), choice("9", "max_tokens")]);
-    let graded_four = graded(&lines(&[row(1, four.clone()), row(2, four.clone()), row(2, four)]), None);
+    let four = json!([
+        choice("7", "stop"),
+        choice("7", "stop"),
+        choice("9", "stop"),
+        choice("9", "max_tokens")
+    ]);
+    let graded_four =
+        graded(&lines(&[row(1, four.clone()), row(2, four.clone()), row(2, four)]), None);
     assert_eq!(numbers(&graded_four), [(8, 4)]);
     assert_eq!(graded_four.tallies[0].truncated, 2);
     let filtered: Vec<Value> = (0..4)
-        .map(|i| row(i, json!([if i % 2 == 0 { choice("7", "stop") } else { choice("Sorry", "content_filter") }])))
+        .map(|i| {
+            row(
+                i,
+                json!([if i % 2 == 0 {
+                    choice("7", "stop")
+                } else {
+                    choice("Sorry", "content_filter")
+                }]),
+            )
+        })
         .collect();
     let wrong = graded(&lines(&filtered), None);
     let tally = &wrong.tallies[0];
@@ -201,9 +231,7 @@ fn every_choice_of_inspect_is_a_sample_and_a_filter_is_a_failure() {
 
 #[test]
 fn each_item_of_a_list_that_lm_eval_wrote_as_text_is_right() {
-    let row = |target: &str, document: Value, answer: &str| {
-        json!({"doc_id": 0, "doc": document, "doc_hash": "h", "target": target, "resps": [[answer]], "filter": "none"})
-    };
+    let row = |target: &str, document: Value, answer: &str| json!({"doc_id": 0, "doc": document, "doc_hash": "h", "target": target, "resps": [[answer]], "filter": "none"});
     let correct = |target: &str, document: Value, answer: &str| {
         graded(&lines(&[row(target, document, answer)]), None).tallies[0].correct
     };
@@ -226,9 +254,7 @@ fn each_item_of_a_list_that_lm_eval_wrote_as_text_is_right() {
 
 #[test]
 fn complete_runs_of_lm_eval_are_samples_and_repeated_lines_count_once() {
-    let row = |doc: usize, answer: &str| {
-        json!({"doc_id": doc, "doc_hash": format!("h{doc}"), "target": "7", "resps": [[answer]], "filter": "none"})
-    };
+    let row = |doc: usize, answer: &str| json!({"doc_id": doc, "doc_hash": format!("h{doc}"), "target": "7", "resps": [[answer]], "filter": "none"});
     let run = |answer: &str| -> Vec<Value> { (0..5).map(|doc| row(doc, answer)).collect() };
     let joined = [run("7"), run("7"), run("7"), run("8")].concat();
     let four = graded(&lines(&joined), None);
@@ -243,11 +269,13 @@ fn complete_runs_of_lm_eval_are_samples_and_repeated_lines_count_once() {
     // Of two filters one is read: the runs are told apart by its lines alone.
     let filtered: Vec<Value> = joined
         .iter()
-        .flat_map(|row| ["strict", "loose"].map(|filter| {
-            let mut row = row.clone();
-            row["filter"] = json!(filter);
-            row
-        }))
+        .flat_map(|row| {
+            ["strict", "loose"].map(|filter| {
+                let mut row = row.clone();
+                row["filter"] = json!(filter);
+                row
+            })
+        })
         .collect();
     assert_eq!(numbers(&graded(&lines(&filtered), None)), [(4, 3); 5]);
 }
@@ -262,7 +290,11 @@ fn the_files_solution_classes_are_used() {
     };
     let row = |text: &str, key: &str, class: &str| json!({"id": 1, "gold": "7", "completion": text, key: class});
     for key in ["class", "solution_class"] {
-        assert_eq!(distinct(&[row("7", key, "a"), row("3 + 4 = 7", key, "a"), row("7", key, "b")]), 2, "{key}");
+        assert_eq!(
+            distinct(&[row("7", key, "a"), row("3 + 4 = 7", key, "a"), row("7", key, "b")]),
+            2,
+            "{key}"
+        );
     }
     let several = json!({"id": 1, "gold": "7", "completions": ["7", "7", "so 7"], "classes": ["a", "b", "a"]});
     assert_eq!(distinct(&[several]), 2);
@@ -282,7 +314,8 @@ fn tables_are_read_whatever_separates_their_columns() {
         ("f.csv", "id|completion|gold\na|\\boxed{2}|2\n"),
         ("F.TSV.gz", "id\tcompletion\tgold\na\t\\boxed{2}\t2"),
     ] {
-        let graded = graded_with(name, text, None, |job| job).unwrap_or_else(|e| panic!("{text}: {e:#}"));
+        let graded =
+            graded_with(name, text, None, |job| job).unwrap_or_else(|e| panic!("{text}: {e:#}"));
         assert_eq!((numbers(&graded), &*graded.problems[0].id), (vec![(1, 1)], "a"), "{text}");
     }
     let unnamed = graded_with("f.txt", "id\tcompletion\tgold\na\t2\t2\n", None, |job| job);

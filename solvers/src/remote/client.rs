@@ -11,7 +11,8 @@ use tealight_datasets::Prompt;
 
 use super::address::Address;
 use super::answers::{self, Answers, ServerSample};
-use super::fields::{self, Fields, Refusal};
+use super::fields::Fields;
+use super::refusal::{self, Refusal};
 use super::{Dialect, RemoteOptions};
 use tealight_nn::generate::SamplingParams;
 use tealight_system::http::{self, body, described};
@@ -339,7 +340,7 @@ fn is_refusal(status: u16, has_answered: bool) -> bool {
 fn error_text(text: &[u8]) -> String {
     let value: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let text = String::from_utf8_lossy(&text[..text.len().min(2000)]);
-    let message = fields::words(&value).unwrap_or_else(|| text.into_owned());
+    let message = refusal::words(&value).unwrap_or_else(|| text.into_owned());
     let message: String = message.chars().take(300).collect();
     if message.trim().is_empty() { String::new() } else { format!(": {}", message.trim()) }
 }

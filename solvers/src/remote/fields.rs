@@ -11,8 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anyhow::{Result, bail};
 use serde_json::Value;
 
+use super::refusal::{self, Refusal};
+
 /// The fields that a request can do without.
-const OPTIONAL: [&str; 20] = [
+pub(super) const OPTIONAL: [&str; 20] = [
     "n",
     "logprobs",
     "seed",
@@ -34,61 +36,8 @@ const OPTIONAL: [&str; 20] = [
     "skip_special_tokens",
     "return_token_ids",
 ];
-/// Words by which servers name a field.
-const ALIASES: [(&str, &str); 9] = [
-    ("max_completion_tokens", "max_tokens"),
-    ("top_logprobs", "logprobs"),
-    ("logprob", "logprobs"),
-    ("random_seed", "seed"),
-    ("candidate_count", "n"),
-    ("candidatecount", "n"),
-    ("num_choices", "n"),
-    ("num_completions", "n"),
-    ("best_of", "n"),
-];
-/// Phrases that name `n`.
-const OF_N: [&str; 6] = [
-    "multiple completions",
-    "multiple choices",
-    "multiple candidates",
-    "more than one completion",
-    "more than one choice",
-    "one completion per request",
-];
-/// Phrases of a prompt that is too long: whatever fields such a message names, the prompt is what is refused.
-const OF_LENGTH: [&str; 10] = [
-    "context length",
-    "context window",
-    "context size",
-    "context_length",
-    "maximum context",
-    "too long",
-    "reduce the length",
-    "input tokens",
-    "input length",
-    "prompt length",
-];
 /// Equal refusals after which a server that has answered nothing refuses every prompt.
 const MANY: usize = 32;
-
-/// What a server's refusal says.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Refusal {
-    /// The status of HTTP, or the code in the body.
-    pub(super) status: u16,
-    /// The body, of which words may name a field.
-    pub(super) text: String,
-    /// The server's words.
-    pub(super) words: String,
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.status, self.words)
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// The fields that requests leave out.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -150,8 +99,13 @@ impl Fields {
         let mut said = Vec::new();
         if !new.is_empty() {
             let names = new.join(",");
+            let renamed = match new.contains(&"max_tokens") {
+                true => "; the limit is sent as max_completion_tokens",
+                false => "",
+            };
             said.push(format!(
-                "the server refuses {names}, which requests now leave out (--engine-omit {names} does so from the start)"
+                "the server refuses {names}, which requests now leave out (--engine-omit {names} does so from the \
+                 start){renamed}"
             ));
         }
         if let Some(most) = accepted.most.filter(|_| is_fewer) {
@@ -217,10 +171,10 @@ impl LeftOut {
     /// Learns from a refusal of `body` what to leave out; whether it is to be tried again.
     pub(super) fn learn(&mut self, body: &Value, text: &str, has_answered: bool) -> bool {
         let lower = text.to_lowercase();
-        if OF_LENGTH.iter().any(|phrase| lower.contains(phrase)) {
+        if refusal::is_of_length(&lower) {
             return false;
         }
-        let (named, is_of_another) = named(&lower);
+        let (named, is_of_another) = refusal::named(&lower);
         let n = body["n"].as_u64().unwrap_or(1) as usize;
         let mut is_changed = false;
         for name in named {
@@ -244,15 +198,6 @@ impl LeftOut {
     }
 }
 
-/// A server's words, in the body of a refusal.
-pub(super) fn words(body: &Value) -> Option<String> {
-    let places = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
-    let text = places.into_iter().find_map(Value::as_str);
-    let first =
-        || body["detail"][0]["msg"].as_str().or_else(|| body[0]["error"]["message"].as_str());
-    text.or_else(first).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
 /// Whether leaving a field out changes nothing that is sampled, by a server without defaults of its own.
 fn is_neutral(name: &str, value: &Value) -> bool {
     let is = |number: f64| value.as_f64().is_some_and(|value| value == number);
@@ -262,37 +207,6 @@ fn is_neutral(name: &str, value: &Value) -> bool {
         "min_p" => value.is_null() || is(0.0),
         _ => true,
     }
-}
-
-/// The optional fields that a refusal names, and whether it names only others. Servers that say where a fault is are
-/// believed; else the words of the message count.
-fn named(text: &str) -> (Vec<&'static str>, bool) {
-    let body: Value = serde_json::from_str(text).unwrap_or_default();
-    let mut places: Vec<String> = Vec::new();
-    let error = if body["error"].is_object() { &body["error"] } else { &body };
-    places.extend(error["param"].as_str().map(str::to_owned));
-    for detail in body["detail"].as_array().into_iter().flatten() {
-        let last = detail["loc"].as_array().and_then(|place| place.last());
-        places.extend(last.and_then(Value::as_str).map(str::to_owned));
-    }
-    let field = |word: &str| {
-        let alias = ALIASES.iter().find(|(alias, _)| *alias == word).map(|(_, name)| *name);
-        alias.or_else(|| OPTIONAL.into_iter().find(|name| *name == word))
-    };
-    let placed: Vec<&'static str> = places.iter().filter_map(|place| field(place)).collect();
-    if !placed.is_empty() || !places.is_empty() && places.iter().all(|place| place != "body") {
-        let is_of_another = placed.is_empty();
-        return (placed, is_of_another);
-    }
-    // A parsed message has no escapes, whose letters would be words.
-    let message = words(&body).unwrap_or_else(|| text.to_owned()).to_lowercase();
-    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut found: Vec<&'static str> =
-        message.split(|c: char| !is_letter(c)).filter_map(field).collect();
-    if OF_N.iter().any(|phrase| message.contains(phrase)) {
-        found.push("n");
-    }
-    (found, false)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod engine;
 mod fields;
 mod fleet;
 mod probe;
+mod refusal;
 mod replica;
 mod sampler;
 mod server_info;
@@ -31,7 +32,7 @@ use tealight_system::range::at_least;
 
 use answers::ServerSample;
 use client::{Client, PromptInput, Request};
-use fields::Refusal;
+use refusal::Refusal;
 use tealight_nn::generate::SamplingParams;
 use tealight_system::telemetry::count_tokens;
 use workers::ask_each;
@@ -257,6 +258,8 @@ impl RemoteSolver<'_> {
 /// Reads what a server might answer, for fuzzing.
 pub fn read_answer(body: &[u8]) {
     drop(answers::read(body));
+    drop(answers::error(body));
+    refusal::named(&String::from_utf8_lossy(body).to_lowercase());
     drop(serde_json::from_slice(body).map(|models| Dialect::of_models(&models)));
 }
 
