@@ -37,6 +37,7 @@ pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Datas
     if !columns.rewards.verifiers.is_empty() {
         dataset.judge_by(columns.rewards.open(|_| None)?);
     }
+    dataset.verifier = columns.rewards.classed(dataset.verifier)?;
     dataset.check(columns.purpose)?;
     dataset.rewrite(&columns.prompting)?;
     dataset.ask(&columns.prompting);
@@ -67,6 +68,7 @@ pub fn open_files(
             (has_own && is_the_same).then(|| verifier.clone())
         })?);
     }
+    dataset.verifier = columns.rewards.classed(dataset.verifier)?;
     dataset.check(columns.purpose)?;
     dataset.ask(&columns.prompting);
     Ok(dataset)

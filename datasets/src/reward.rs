@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::verify::math::Location;
-use crate::verify::{self, fingerprint, program::is_reached};
+use crate::verify::{self, program::is_reached, text_class};
 use crate::{CompletionText, DataError, Problem, Result, Verdict, Verifier};
 
 /// Longest name of a reward in logs, in characters.
@@ -66,9 +66,22 @@ pub struct Rewards {
     pub weights: Vec<f64>,
     /// The least reward of a correct completion; 1 unless given.
     pub threshold: Option<f64>,
+    /// The function that names the solution classes of correct completions, in place of the verifier.
+    pub classes: Option<String>,
 }
 
 impl Rewards {
+    /// The verifier with the solution classes of the function, where there is one.
+    ///
+    /// # Errors
+    /// A function that cannot be loaded.
+    pub fn classed(&self, verifier: Arc<dyn Verifier>) -> Result<Arc<dyn Verifier>> {
+        match &self.classes {
+            Some(spec) => verify::WithClasses::open(spec, verifier),
+            None => Ok(verifier),
+        }
+    }
+
     /// One verifier of binary rewards.
     pub fn by(verifier: Option<String>) -> Self {
         Self { verifiers: verifier.into_iter().collect(), ..Self::default() }
@@ -202,7 +215,7 @@ impl Weighted {
         let (accepted, refused): (Vec<_>, Vec<_>) =
             verdicts.into_iter().partition(Verdict::is_correct);
         if is_reached(reward, self.threshold) {
-            let by_text = || Verdict::correct(&fingerprint(completion.full), &problem.answer);
+            let by_text = || Verdict::correct(&text_class(completion.full), &problem.answer);
             return accepted.into_iter().next().unwrap_or_else(by_text);
         }
         match refused.into_iter().find(|verdict| !matches!(verdict, Verdict::Unjudged { .. })) {
@@ -291,7 +304,7 @@ mod tests {
 
     fn rewards(verifiers: &[&str], weights: &[f64], threshold: Option<f64>) -> Rewards {
         let verifiers = verifiers.iter().map(|spec| (*spec).to_owned()).collect();
-        Rewards { verifiers, weights: weights.to_vec(), threshold }
+        Rewards { verifiers, weights: weights.to_vec(), threshold, classes: None }
     }
 
     fn grade(rewards: &Rewards, completion: &str) -> Grade {

@@ -24,7 +24,7 @@ pub fn describe(rules: &BTreeMap<Rule, usize>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Answer, Sample, Summary, Tally};
+    use crate::{Completion, Sample, Summary, Tally};
     use tealight_datasets::{Problem, Prompt, verify};
 
     #[test]
@@ -34,7 +34,8 @@ mod tests {
         let mut tally = Tally::new(&problem);
         let texts = ["\\boxed{7}", "\\boxed{8}", "#### 7", "we get 7 of them", "<think>7</think>"];
         for (number, text) in texts.into_iter().enumerate() {
-            let answer = Answer { text: text.into(), is_finished: true, ..Answer::default() };
+            let answer =
+                Completion { text: text.into(), is_finished: true, ..Completion::default() };
             let sample = Sample::judged(&problem, &*verifier, number, answer);
             if number == 0 {
                 let found = sample.found.clone().unwrap();
@@ -58,7 +59,7 @@ mod tests {
     fn places_count_the_thought_before_the_answer() {
         let problem = Problem::new("sum", Prompt::Text("3 + 4".into()), "7");
         let text = "<think>8</think>so \\boxed{7}";
-        let answer = Answer { text: text.into(), is_finished: true, ..Answer::default() };
+        let answer = Completion { text: text.into(), is_finished: true, ..Completion::default() };
         let found = Sample::judged(&problem, &*verify::open("math").unwrap(), 0, answer).found;
         let found = found.unwrap();
         assert_eq!(&text[found.start..found.end], "7");

@@ -23,8 +23,13 @@ pub const PROMPTING: [&str; 6] = [
 
 /// All keys that runs may differ in.
 pub fn keys() -> Vec<&'static str> {
-    [&["temperature", "n", "verifier", "truncated", "prompts"][..], &SAMPLING, &PROMPTING, &REWARDS]
-        .concat()
+    [
+        &["temperature", "n", "verifier", "truncated", "failed", "prompts"][..],
+        &SAMPLING,
+        &PROMPTING,
+        &REWARDS,
+    ]
+    .concat()
 }
 
 /// The settings that a set's numbers depend on, by key; unknown ones are missing.
@@ -51,6 +56,13 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
     // Results of before there was a choice counted them as incorrect.
     let rule = results.config.get("truncated").and_then(Value::as_str);
     put("truncated", rule.unwrap_or("wrong").to_owned());
+    // The rule matters where some completion has no answer.
+    let rule = results.config.get("failed").and_then(Value::as_str);
+    if set.summary.failed > 0 {
+        put("failed", "wrong".into());
+    } else if rule == Some("unjudged") && set.summary.unjudged > 0 {
+        put("failed", "unjudged".into());
+    }
     // Of several together, the name says nothing.
     let several = results.config.get("verifier").filter(|value| value.is_array());
     put("verifier", several.map_or_else(|| set.verifier.clone(), Value::to_string));
@@ -98,6 +110,11 @@ pub fn differences(
     different
 }
 
+/// The name of a run's model, without the address of the server that sampled.
+fn model(run: &Results) -> &str {
+    run.model.split(" at http").next().unwrap_or_default()
+}
+
 /// Whether `second` is a second draw of the first run's model whose samples are independent of those of all `runs`: as
 /// that one was sampled, with a seed that no run has.
 pub fn check_second_draw(
@@ -106,7 +123,7 @@ pub fn check_second_draw(
 ) -> Result<(), String> {
     let Some(((base_name, base), _)) = runs.split_first() else { return Ok(()) };
     let is_sampled = |run: &Results| run.sets.iter().all(|set| set.temperature.is_some());
-    if is_sampled(base) && is_sampled(second) && base.model != second.model {
+    if is_sampled(base) && is_sampled(second) && model(base) != model(second) {
         return Err(format!(
             "--second-draw {name} holds samples of {}, the base {base_name} of {}: evaluate the base again, with another \
              --seed",

@@ -8,16 +8,17 @@ use anyhow::Result;
 use rayon::prelude::*;
 use tealight_datasets::{Dataset, Problem, Verifier};
 
+use crate::rules::Rules;
 use crate::store::SampleStore;
 pub use crate::team::{Alone, SampleBatch, Team};
-use crate::{Answer, ProblemRequest, Sample, Solver, Tally, Truncated};
+use crate::{Completion, ProblemRequest, Sample, Solver, Tally};
 
 /// One evaluation. Samples that the store holds already, the first `n` of a problem, are judged again and not drawn.
 ///
 /// ```
 /// use tealight_datasets::{Problem, Verdict, Verifier, open, read::Columns};
 /// use tealight_eval::evaluate::EvalJob;
-/// use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
+/// use tealight_eval::{AnswerSink, Completion, ProblemRequest, Solver};
 ///
 /// /// Answers every problem with its own solution.
 /// struct Oracle;
@@ -26,7 +27,7 @@ use crate::{Answer, ProblemRequest, Sample, Solver, Tally, Truncated};
 ///     fn solve(&self, problems: &[ProblemRequest<'_>], n: usize, sink: &mut AnswerSink<'_>) -> anyhow::Result<()> {
 ///         for (index, request) in problems.iter().enumerate() {
 ///             let text = request.problem.solution.clone().unwrap_or_default();
-///             let answer = Answer { text, is_finished: true, ..Answer::default() };
+///             let answer = Completion { text, is_finished: true, ..Completion::default() };
 ///             sink(index, vec![answer; n - request.known])?;
 ///         }
 ///         Ok(())
@@ -59,8 +60,8 @@ pub struct EvalJob<'a> {
     pub solver: &'a dyn Solver,
     /// Verifies the answers.
     pub judge: &'a dyn Verifier,
-    /// What truncated answers count as.
-    pub truncated: Truncated,
+    /// What completions without an answer count as.
+    pub rules: Rules,
     /// The processes that divide the problems among them.
     pub team: &'a dyn Team,
     /// The samples of earlier calls, and the file that new samples go to.
@@ -105,7 +106,7 @@ impl<'a> EvalJob<'a> {
             n,
             solver,
             judge: &*dataset.verifier,
-            truncated: Truncated::default(),
+            rules: Rules::default(),
             team: &Alone,
             store: SampleStore::default(),
             progress: Box::new(Silent),
@@ -149,7 +150,7 @@ impl<'a> EvalJob<'a> {
 
     /// Counts the samples of earlier calls by their verdicts of today: the judge may be another one.
     fn known(&mut self) -> Vec<Tally> {
-        let (n, judge, truncated) = (self.n, self.judge, self.truncated);
+        let (n, judge, rules) = (self.n, self.judge, self.rules);
         let count = |problem: &Problem| {
             let mut tally = Tally::new(problem);
             let samples = self.store.first(&problem.id, n);
@@ -157,7 +158,7 @@ impl<'a> EvalJob<'a> {
                 sample.judge_again(problem, judge);
             });
             for sample in samples {
-                sample.truncated = truncated;
+                *sample = sample.clone().under(rules);
                 tally.add(sample);
             }
             tally
@@ -165,12 +166,11 @@ impl<'a> EvalJob<'a> {
         self.problems.iter().map(count).collect()
     }
 
-    fn judged(&self, request: &ProblemRequest<'_>, answers: Vec<Answer>) -> Vec<Sample> {
+    fn judged(&self, request: &ProblemRequest<'_>, answers: Vec<Completion>) -> Vec<Sample> {
         let ProblemRequest { problem, known, .. } = *request;
-        let (judge, truncated) = (self.judge, self.truncated);
-        let judged = |(number, answer)| {
-            Sample::judged(problem, judge, known + number, answer).counting(truncated)
-        };
+        let (judge, rules) = (self.judge, self.rules);
+        let judged =
+            |(number, answer)| Sample::judged(problem, judge, known + number, answer).under(rules);
         answers.into_par_iter().enumerate().map(judged).collect()
     }
 
@@ -200,12 +200,12 @@ mod tests {
         ) -> Result<()> {
             for (index, request) in problems.iter().enumerate().rev() {
                 let solution = request.problem.solution.clone().unwrap_or_default();
-                let answer = |i: usize| Answer {
+                let answer = |i: usize| Completion {
                     text: ["", "1+", &solution, &solution][i % 4].into(),
                     is_finished: i % 4 != 2,
                     tokens: 3,
                     logp: Some(-1.0),
-                    ..Answer::default()
+                    ..Completion::default()
                 };
                 sink(index, (request.known..n).map(answer).collect())?;
             }

@@ -10,6 +10,7 @@ pub mod answer_rules;
 pub mod audit;
 mod classes;
 pub mod comparable;
+pub mod completion;
 pub mod contrast;
 pub mod crossing;
 pub mod curve;
@@ -39,6 +40,7 @@ mod simulated;
 pub mod store;
 pub mod summary;
 mod team;
+mod texts;
 mod thinking;
 pub mod transition;
 
@@ -46,6 +48,7 @@ use anyhow::Result;
 use tealight_datasets::Problem;
 
 pub use classes::{Classes, Counts, Level};
+pub use completion::Completion;
 pub use error::SummaryError;
 pub use interval::Estimate;
 pub use measure::pass_at_k;
@@ -54,39 +57,8 @@ pub use rules::Truncated;
 pub use sample::{Sample, Tally, note_unjudged};
 pub use summary::Summary;
 
-/// A completion, as an evaluation sees it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
-    /// The text, without special tokens.
-    pub text: String,
-    /// Whether it ended by itself; a truncated answer counts as incorrect.
-    pub is_finished: bool,
-    /// Whether it is unknown how it ended; `is_finished` is then true.
-    pub is_end_unknown: bool,
-    /// How many tokens it took; 0 where that is not known.
-    pub tokens: usize,
-    /// Log-probability of the whole completion under the sampling distribution, in nats; none where it is
-    /// not known.
-    pub logp: Option<f64>,
-    /// Why there is no answer, where sampling failed: such an answer is not judged, and never incorrect.
-    pub failure: Option<String>,
-    /// Whether its prompt ended inside a thought ([`tealight_datasets::thinking`]).
-    pub starts_inside: bool,
-    /// Whether a finished thought was removed from its beginning, as some servers do.
-    pub is_stripped: bool,
-    /// Tokens up to the end of its last thought; 0 where that is not known.
-    pub thought_tokens: usize,
-}
-
-impl Answer {
-    /// A sample that never came, and why.
-    pub fn failed(why: String) -> Self {
-        Self { failure: Some(why), ..Self::default() }
-    }
-}
-
 /// Receives all answers to a problem, by its index, as soon as they are there.
-pub type AnswerSink<'a> = dyn FnMut(usize, Vec<Answer>) -> Result<()> + 'a;
+pub type AnswerSink<'a> = dyn FnMut(usize, Vec<Completion>) -> Result<()> + 'a;
 
 /// A problem that answers are wanted of, and the key of their randomness: its index in its dataset.
 #[derive(Debug, Clone, Copy)]

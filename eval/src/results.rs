@@ -133,6 +133,14 @@ impl SetResult {
         ends().next().filter(|_| 2 * went_on > truncated).map(|(_, end)| end.as_str())
     }
 
+    /// What to do where completions are too short: the completions of a file were sampled elsewhere.
+    fn remedy(&self) -> &'static str {
+        match self.temperature {
+            Some(_) => "raise --max-completion-length",
+            None => "sample them with a larger limit of their length",
+        }
+    }
+
     /// Reasons to read the numbers with caution, under a rule for truncated completions.
     pub fn cautions(&self, rule: Truncated) -> Vec<String> {
         let (summary, name) = (&self.summary, &self.name);
@@ -144,7 +152,8 @@ impl SetResult {
                      of turn, `{end}`: add the token to eos_token_id in the model's generation_config.json"
                 ),
                 None => format!(
-                    "{name}: more than half of the completions were truncated; raise --max-completion-length"
+                    "{name}: more than half of the completions were truncated; {}",
+                    self.remedy()
                 ),
             });
         }
@@ -155,6 +164,13 @@ impl SetResult {
                 counted(summary.truncated_correct, "completion")
             ));
         }
+        if summary.failed > 0 && self.temperature.is_some() {
+            cautions.push(format!(
+                "{name}: {} without an answer (refused, filtered, a tool call, no text), counted as incorrect; --failed \
+                 unjudged leaves them out",
+                counted(summary.failed, "completion")
+            ));
+        }
         if summary.no_answer > 0.5 {
             cautions.push(format!(
                 "{name}: more than half of the completions contain no readable answer; look at the samples"
@@ -162,7 +178,8 @@ impl SetResult {
         }
         if summary.thinking.is_some_and(|thinking| thinking.finished < 0.5) {
             cautions.push(format!(
-                "{name}: more than half of the thoughts were never finished; raise --max-completion-length"
+                "{name}: more than half of the thoughts were never finished; {}",
+                self.remedy()
             ));
         }
         if summary.unjudged > 0 {
@@ -185,6 +202,22 @@ impl Results {
     pub fn truncated(&self) -> Truncated {
         let rule = self.config.get("truncated").and_then(Value::as_str);
         rule.and_then(Truncated::named).unwrap_or_default()
+    }
+
+    /// Who says which correct completions of a set are the same answer.
+    pub fn class_source(&self, set: &SetResult) -> String {
+        let text = |key: &str| self.config.get(key).and_then(Value::as_str);
+        match (self.config.get("file_classes"), text("classes")) {
+            (Some(_), _) => "named by the file of completions".into(),
+            (None, Some(function)) => format!("named by the function {function}"),
+            (None, None) => {
+                let texts = match set.verifier.as_str() {
+                    "program" | "python" | "weighted" => ", where it names none the texts",
+                    _ => "",
+                };
+                format!("those of the verifier {}{texts}", set.verifier)
+            }
+        }
     }
 
     /// Reads `results.json`, or the one in a directory.

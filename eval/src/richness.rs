@@ -12,6 +12,9 @@ use crate::{Level, Tally};
 pub struct Richness {
     /// Prompts with enough correct answers.
     pub problems: usize,
+    /// Prompts with as many that are left out, since all their correct answers differ: the estimates have no bound.
+    #[serde(default, skip_serializing_if = "crate::sample::is_zero")]
+    pub all_different: usize,
     /// `exp(H)`, corrected.
     pub hill_1: Estimate,
     /// Inverse chance that two correct answers agree.
@@ -23,6 +26,16 @@ pub struct Richness {
 }
 
 impl Richness {
+    /// How many of `all` problems the means are over, and why not over more.
+    pub fn basis(&self, all: usize) -> String {
+        let left_out = match self.all_different {
+            0 => String::new(),
+            1 => "; 1 more has enough, all different, and is left out".to_owned(),
+            count => format!("; {count} more have enough, all different, and are left out"),
+        };
+        format!("{} of {all} problems{left_out}", self.problems)
+    }
+
     /// Over the problems whose correct answers carry the estimates; none where no problem's do.
     pub(crate) fn from_tallies(tallies: &[Tally]) -> Option<Self> {
         let counts: Vec<Vec<usize>> = tallies
@@ -30,6 +43,12 @@ impl Richness {
             .map(|tally| tally.classes.at(Level::Solution).multiplicities())
             .filter(|counts| hill::is_estimable(counts))
             .collect();
+        let all_different = tallies
+            .par_iter()
+            .filter(|tally| {
+                hill::is_all_different(&tally.classes.at(Level::Solution).multiplicities())
+            })
+            .count();
         let unseen: Vec<f64> = counts.par_iter().map(|counts| hill::unseen(counts)).collect();
         // What is estimated is in this order, whatever the samples.
         let ordered: Vec<[f64; 3]> = counts
@@ -45,6 +64,7 @@ impl Richness {
             |index: usize| amount(&ordered.iter().map(|all| all[index]).collect::<Vec<_>>());
         (!counts.is_empty()).then(|| Self {
             problems: counts.len(),
+            all_different,
             hill_1: estimate(0),
             hill_2: estimate(1),
             chao_1: estimate(2),
@@ -56,6 +76,20 @@ impl Richness {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn problems_whose_answers_all_differ_are_counted_apart() {
+        let mut repeated = Tally::default();
+        let mut different = Tally::default();
+        for number in 0..4 {
+            let (one, other) = (number.to_string(), (number / 2).to_string());
+            different.classes.add(&one, &one, "7");
+            repeated.classes.add(&one, &other, "7");
+        }
+        let richness = Richness::from_tallies(&[repeated, different]).unwrap();
+        let basis = "1 of 3 problems; 1 more has enough, all different, and is left out";
+        assert_eq!((richness.all_different, richness.basis(3).as_str()), (1, basis));
+    }
 
     #[test]
     fn estimates_are_in_order_and_only_where_samples_carry_them() {
@@ -80,7 +114,7 @@ mod tests {
             let richness = Richness::from_tallies(&[tally(&counts), tally(&[1])]).unwrap();
             let [one, two, chao] =
                 [richness.hill_1, richness.hill_2, richness.chao_1].map(|estimate| estimate.value);
-            assert_eq!(richness.problems, 1);
+            assert_eq!((richness.problems, richness.all_different), (1, 0));
             assert!(1.0 <= two && two <= one && one <= chao, "{counts:?}: {one} {two} {chao}");
         }
     }

@@ -43,6 +43,15 @@ pub enum Missing {
     Wrong,
 }
 
+/// What completions without an answer of their own count as.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Those that were truncated.
+    pub truncated: Truncated,
+    /// Those that a server failed to give or refused.
+    pub failed: Failed,
+}
+
 /// The names of a rule's choices, for command lines.
 pub trait Choices: Sized + Copy + 'static {
     /// Each choice with its name.

@@ -9,7 +9,8 @@ use tealight_datasets::verify::math::{Location, Rule};
 use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 
 use crate::measure::text::{TEXTS, TextDiversity};
-use crate::{Answer, Classes, Counts, Profiles, Truncated};
+use crate::rules::{Failed, Rules};
+use crate::{Classes, Completion, Counts, Profiles, Truncated};
 
 /// Most reasons that are kept of completions that could not be judged.
 const MAX_REASONS: usize = 3;
@@ -64,9 +65,12 @@ pub struct Sample {
     pub tokens: usize,
     /// Log-probability of the completion, in nats, where it is known.
     pub logp: Option<f64>,
-    /// Why sampling failed; such a sample is judged by no verifier.
+    /// Why there is no answer (a refusal, a filter, a tool call); such a sample is judged by no verifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Whether nothing was sampled, since the server refused the request: it is unjudged under every rule.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_missing: bool,
     /// Its thought, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
@@ -76,21 +80,24 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Has `verifier` judge `answer` as the answer number `sample` to `problem`. Where it was truncated, it counts as
-    /// incorrect; [`Self::truncated`] may say otherwise.
+    /// Has `verifier` judge `answer` as the answer number `sample` to `problem`. What it counts as where it was
+    /// truncated or failed, [`Self::under`] says.
     pub fn judged(
         problem: &Problem,
         verifier: &dyn Verifier,
         sample: usize,
-        answer: Answer,
+        answer: Completion,
     ) -> Self {
         let starts_inside = answer.starts_inside;
         let tokens = answer.thought_tokens;
         let thinking = |is_finished| Thinking { starts_inside, is_finished, tokens };
-        let grade = match &answer.failure {
+        let mut grade = match &answer.failure {
             Some(why) => Grade::from_verdict(Verdict::unjudged(why.clone())),
             None => grade(verifier, problem, &answer.text, starts_inside),
         };
+        if let (Verdict::Correct { class, .. }, Some(named)) = (&mut grade.verdict, answer.class) {
+            *class = named;
+        }
         Self {
             problem: problem.id.clone(),
             sample,
@@ -102,6 +109,7 @@ impl Sample {
                 .or(answer.is_stripped.then_some(true))
                 .map(thinking),
             failure: answer.failure,
+            is_missing: answer.is_missing,
             completion: answer.text,
             is_finished: answer.is_finished,
             is_end_unknown: answer.is_end_unknown,
@@ -111,10 +119,17 @@ impl Sample {
         }
     }
 
-    /// The same with another rule for truncated completions.
+    /// The same under other rules: the one place that decides what a completion without an answer counts as.
     #[must_use]
-    pub fn counting(self, truncated: Truncated) -> Self {
-        Self { truncated, ..self }
+    pub fn under(mut self, rules: Rules) -> Self {
+        self.truncated = rules.truncated;
+        if let Some(why) = &self.failure {
+            self.verdict = match rules.failed {
+                Failed::Wrong if !self.is_missing => Verdict::NoAnswer,
+                _ => Verdict::unjudged(why.clone()),
+            };
+        }
+        self
     }
 
     /// Has `verifier` judge it again.

@@ -33,6 +33,8 @@ struct Fields {
     tokens: usize,
     logp: Option<f64>,
     failure: Option<String>,
+    #[serde(default)]
+    is_missing: bool,
     thinking: Option<Thinking>,
     #[serde(default)]
     truncated: Truncated,
@@ -76,6 +78,7 @@ impl Fields {
             tokens: self.tokens,
             logp: self.logp,
             failure: self.failure,
+            is_missing: self.is_missing,
             thinking: self.thinking,
             truncated: self.truncated,
         })

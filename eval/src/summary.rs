@@ -13,10 +13,10 @@ use crate::features::FeatureDiversity;
 use crate::interval::{self, ByK, Estimate, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
-use crate::measure::text::TextDiversity;
 use crate::measure::votes::{is_counted, majority_at_k};
 pub use crate::richness::Richness;
 use crate::sample::is_zero;
+pub use crate::texts::Texts;
 use crate::thinking::ThinkingShare;
 use crate::{Level, SummaryError, Tally};
 
@@ -96,8 +96,11 @@ pub struct Summary {
     /// Problems none of whose completions could be judged: they are not among `problems`.
     #[serde(default)]
     pub unjudged_problems: usize,
-    /// Share of completions that were cut off, among those whose end is known; none where no end is.
+    /// Share of completions that were cut off; one that does not say how it ended was not. None where none says it.
     pub truncated: Option<f64>,
+    /// Completions that do not say how they ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown_ends: usize,
     /// Completions that are correct but were cut off, whether they count or not.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub truncated_correct: usize,
@@ -122,19 +125,6 @@ pub struct Summary {
     pub thinking: Option<ThinkingShare>,
 }
 
-/// Diversity of words.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Texts {
-    /// Prompts with enough correct answers.
-    pub problems: usize,
-    /// Distinct words over words.
-    pub distinct_1: Estimate,
-    /// Distinct pairs over pairs.
-    pub distinct_2: Estimate,
-    /// Mean BLEU-4 among them.
-    pub self_bleu: Estimate,
-}
-
 impl Summary {
     /// Estimates for each of `ks`, none above the fewest samples that a problem has.
     ///
@@ -143,13 +133,13 @@ impl Summary {
     ///
     /// ```
     /// use tealight_datasets::{Problem, Prompt, verify};
-    /// use tealight_eval::{Answer, Sample, Summary, Tally};
+    /// use tealight_eval::{Completion, Sample, Summary, Tally};
     ///
     /// let problem = Problem::new("sum", Prompt::Text("3 + 4 =".into()), "7");
     /// let verifier = verify::open("exact")?;
     /// let mut tally = Tally::new(&problem);
     /// for (number, text) in ["7", "8", "7", "9"].into_iter().enumerate() {
-    ///     let answer = Answer { text: text.into(), is_finished: true, ..Answer::default() };
+    ///     let answer = Completion { text: text.into(), is_finished: true, ..Completion::default() };
     ///     tally.add(&Sample::judged(&problem, &*verifier, number, answer));
     /// }
     /// let summary = Summary::new(&[tally], &[1, 2])?;
@@ -235,7 +225,9 @@ impl Summary {
             text: Texts::from_tallies(tallies),
             unjudged: 0,
             unjudged_problems: 0,
-            truncated: over.per_sample(|tally| tally.truncated, |tally| tally.unknown_ends),
+            truncated: (samples > over.sum(|tally| tally.unknown_ends))
+                .then(|| over.sum(|tally| tally.truncated) as f64 / samples as f64),
+            unknown_ends: over.sum(|tally| tally.unknown_ends),
             truncated_correct: over.sum(|tally| tally.truncated_correct),
             failed: over.sum(|tally| tally.failed),
             no_answer: over.sum(|tally| tally.no_answer) as f64 / samples as f64,
@@ -331,20 +323,6 @@ fn majority(tallies: &[Tally], k: usize) -> Option<Estimate> {
     }
     let values: Vec<f64> = tallies.par_iter().map(|tally| votes(tally).unwrap_or(0.0)).collect();
     Some(share(&values))
-}
-
-impl Texts {
-    fn from_tallies(tallies: &[Tally]) -> Option<Self> {
-        let texts: Vec<TextDiversity> = tallies.iter().filter_map(|tally| tally.text).collect();
-        let over =
-            |field: fn(&TextDiversity) -> f64| share(&texts.iter().map(field).collect::<Vec<_>>());
-        (!texts.is_empty()).then(|| Self {
-            problems: texts.len(),
-            distinct_1: over(|text| text.distinct_1),
-            distinct_2: over(|text| text.distinct_2),
-            self_bleu: over(|text| text.self_bleu),
-        })
-    }
 }
 
 #[cfg(test)]

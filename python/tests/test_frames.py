@@ -46,6 +46,29 @@ def test_two_runs_are_compared(run):
     assert effect.value == pytest.approx(first.groupby("problem").correct.mean().mean()) and effect.problems == 5
 
 
+def test_samples_are_those_of_one_set_and_no_greedy_ones(run, tmp_path):
+    results = json.loads((run / "results.json").read_text())
+    name = results["sets"][0]["samples"]
+    results["sets"].append({**results["sets"][0], "name": "other", "samples": "samples/other.jsonl"})
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    lines = (run / name).read_bytes().splitlines(keepends=True)
+    (tmp_path / name).write_bytes(b"".join(lines))
+    (tmp_path / name.replace(".jsonl", ".greedy.jsonl")).write_bytes(b"".join(lines[:5]))
+    (tmp_path / "samples" / "other.jsonl").write_bytes(b"".join(lines[:8]))
+    loaded = tealight_rl.load(tmp_path)
+    assert loaded.sets == ["lines", "other"]
+    with pytest.warns(UserWarning, match="these are the samples of 'lines'"):
+        samples = loaded.samples
+    assert len(samples) == 40 and not samples.greedy.any()
+    assert len(loaded.samples_of("lines", greedy=True)) == 5 and len(loaded.samples_of("other")) == 8
+    with pytest.raises(ValueError, match="none of the sets 'lines', 'other'"):
+        loaded.samples_of("lime")
+    mixed = pandas.concat([samples, loaded.samples_of("lines", greedy=True), samples.assign(model="b")])
+    with pytest.raises(ValueError, match="several values of `greedy`"):
+        tealight_rl.compare(mixed)
+
+
 def test_broken_directories_are_refused(run, tmp_path):
     with pytest.raises(ValueError, match="results.json"):
         tealight_rl.load(tmp_path)

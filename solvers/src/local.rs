@@ -1,7 +1,7 @@
 //! A model, its tokenizer and sampling settings as the solver that evaluations ask.
 
 use anyhow::Result;
-use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
+use tealight_eval::{AnswerSink, Completion, ProblemRequest, Solver};
 
 use crate::sampled::Sampled;
 use tealight_learn::rollout::{Encoded, thinking};
@@ -94,14 +94,14 @@ impl Solver for LocalSolver<'_> {
                     let starts_inside = opens[index];
                     let thought =
                         thinking::tokens(self.tokenizer, &completion.tokens, &text, starts_inside);
-                    Ok(Answer {
+                    Ok(Completion {
                         text,
                         starts_inside,
                         thought_tokens: thought?,
                         is_finished: completion.finish == Finish::Stop,
                         tokens: completion.tokens.len(),
                         logp: Some(completion.logp.iter().map(|logp| f64::from(*logp)).sum()),
-                        ..Answer::default()
+                        ..Completion::default()
                     })
                 })
                 .collect::<Result<_>>()?;

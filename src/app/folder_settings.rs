@@ -25,6 +25,8 @@ pub(crate) const FREE: &[&str] = &[
     "beta_per",
     "device",
     "dtype",
+    "engine_omit",
+    "failed",
     "filter_overlong_prompts",
     "gradient_checkpointing",
     "gradient_link",

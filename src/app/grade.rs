@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Rewards, Verifier, names, verify};
 use tealight_eval::grade::{GradeJob, JudgedChunk, Source};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
-use tealight_eval::rules::{Failed, Missing};
+use tealight_eval::rules::{Failed, Missing, Rules};
 use tealight_eval::store::{Index, SamplesWriter};
 use tealight_eval::{Tally, Truncated};
 
@@ -29,7 +29,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct GradeOptions {
-    /// Dataset with the gold answers, for completions without one: by the problem's id, or by its prompt.
+    /// Dataset with the gold answers, which count in place of the records' own: by the problem's id, or by its prompt.
     #[arg(long, help_heading = "Data")]
     pub dataset: Option<String>,
     /// Name of the set in the results. `compare` matches sets by their names. Default: the file's name.
@@ -46,8 +46,8 @@ pub struct GradeOptions {
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
     #[serde(default)]
     pub truncated: Truncated,
-    /// Rule for completions that a server failed to give or refused: wrong (an empty, incorrect completion), or
-    /// unjudged (left out of every estimate).
+    /// Rule for completions without an answer (a failed request, a refusal, a content filter, a tool call, no text):
+    /// wrong (incorrect), or unjudged (left out of every estimate).
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Failed>())]
     #[serde(default)]
     pub failed: Failed,
@@ -56,6 +56,15 @@ pub struct GradeOptions {
     #[arg(long, value_name = "RULE", default_value = "left-out", value_parser = choice::<Missing>(), requires = "dataset")]
     #[serde(default)]
     pub missing: Missing,
+    /// Key of the gold answer in the records, where the file has it under another key than docs/how-to/grade.md lists, or
+    /// as the `answer` of records with a verdict.
+    #[arg(long, value_name = "KEY", help_heading = "Data")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gold_key: Option<String>,
+    /// Refuse a record without a gold answer. By default such records are left out, with a note.
+    #[arg(long, help_heading = "Data")]
+    #[serde(default)]
+    pub require_gold: bool,
     /// Column of that dataset with the question.
     #[arg(long, help_heading = "Data")]
     pub prompt_column: Option<String>,
@@ -143,8 +152,9 @@ pub fn run(
         dataset: dataset.as_ref(),
         starts_inside: options.prefilled_thinking,
         filter: options.filter.as_deref(),
-        truncated: options.truncated,
-        failed: options.failed,
+        gold_key: options.gold_key.as_deref(),
+        requires_gold: options.require_gold,
+        rules: Rules { truncated: options.truncated, failed: options.failed },
         missing: options.missing,
         team: ranks,
         encodes: follower.out.is_some(),
@@ -175,7 +185,7 @@ pub fn run(
         unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
         samples,
     };
-    let results = options.results(file, set, seconds)?;
+    let results = options.results((file, graded.classes), set, seconds)?;
     let extras = Extras { indices: Some(vec![index]), ..Extras::default() };
     ranks.first(|| outcome::write(&results, extras, &destination, options.log_format))?;
     if !has_samples {
@@ -188,9 +198,17 @@ pub fn run(
 
 impl GradeOptions {
     /// The results of a file's completions.
-    fn results(&self, file: &str, set: SetResult, seconds: f64) -> Result<Results> {
+    fn results(
+        &self,
+        (file, classes): (&str, usize),
+        set: SetResult,
+        seconds: f64,
+    ) -> Result<Results> {
         let mut config = serde_json::to_value(self)?;
         config["file"] = file.into();
+        if classes > 0 {
+            config["file_classes"] = classes.into();
+        }
         Ok(Results {
             schema_version: VERSION,
             tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
@@ -216,7 +234,7 @@ fn set_name(file: &str) -> String {
         return "stdin".to_owned();
     };
     let stem = stem.to_string_lossy();
-    let packed = [".jsonl", ".ndjson", ".json", ".csv"];
+    let packed = [".jsonl", ".ndjson", ".json", ".csv", ".tsv"];
     let stem = packed.iter().find_map(|extension| stem.strip_suffix(extension)).unwrap_or(&stem);
     let is_time = |text: &str| {
         text.len() >= 19 && text.starts_with("20") && text.as_bytes().get(10) == Some(&b'T')
@@ -268,10 +286,13 @@ impl GradeOptions {
     /// The verifier that is named, else the dataset's, else that of mathematics.
     fn verifier(&self, dataset: Option<&Dataset>) -> Result<Arc<dyn Verifier>> {
         let rewards = self.rewards.rewards();
+        let classes = rewards.classes.clone();
+        let is_default = Rewards { classes, ..Rewards::default() } == rewards;
         Ok(match dataset {
+            // It names the classes already.
             Some(dataset) if rewards.verifiers.is_empty() => dataset.verifier.clone(),
-            None if rewards == Rewards::default() => verify::open("math")?,
-            _ => rewards.open(|_| None)?,
+            None if is_default => rewards.classed(verify::open("math")?)?,
+            _ => rewards.classed(rewards.open(|_| None)?)?,
         })
     }
 

@@ -42,6 +42,12 @@ pub struct RewardOptions {
     #[arg(long, add = above(0.0).at_most(1.0), help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct_threshold: Option<f64>,
+    /// Function that names the solution class of a correct completion, FUNCTION(completion), which may also take gold,
+    /// prompt, messages and id by name: correct completions of one class count as one answer. Default: the verifier's
+    /// classes.
+    #[arg(long, value_name = "python:FILE.py:FUNCTION", help_heading = "Data")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<String>,
 }
 
 impl RewardOptions {
@@ -81,6 +87,7 @@ impl RewardOptions {
             verifiers: self.verifier.clone(),
             weights: self.reward_weights.clone(),
             threshold: self.correct_threshold,
+            classes: self.classes.clone(),
         }
     }
 }

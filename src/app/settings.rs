@@ -7,7 +7,7 @@ use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::read::{Columns, Purpose};
-use tealight_datasets::{Dataset, suite::SuiteSet};
+use tealight_datasets::{Dataset, Rewards, suite::SuiteSet};
 use tealight_eval::number::counted;
 use tealight_eval::pass_at_k;
 
@@ -302,7 +302,7 @@ impl DataOptions {
             answer: of_set.answer.or_else(|| self.answer_column.clone()),
             rewards: match of_set.rewards.verifiers.is_empty() {
                 true => self.rewards.rewards(),
-                false => of_set.rewards,
+                false => Rewards { classes: self.rewards.classes.clone(), ..of_set.rewards },
             },
             purpose,
             ..Columns::default()

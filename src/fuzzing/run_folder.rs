@@ -60,6 +60,8 @@ fn whole() -> &'static Path {
             truncated: Default::default(),
             failed: Default::default(),
             missing: Default::default(),
+            gold_key: None,
+            require_gold: false,
             prompt_column: None,
             answer_column: None,
             rewards: RewardOptions::default(),

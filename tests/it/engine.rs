@@ -11,14 +11,18 @@ use serde_json::{Value, json};
 
 /// The server's treatment of a request.
 #[derive(Clone, Copy, PartialEq)]
-enum Mood {
+pub(crate) enum Mood {
     Good,
     /// One completion, whatever was asked for.
     One,
-    /// Half of what was asked for is no text, has no end, or one that nobody knows.
+    /// Every second choice has no text, or was filtered.
     Holey,
-    /// Nothing is a text.
+    /// No choice at all.
     Mute,
+    /// The prompt is too long.
+    TooLong,
+    /// An error in a body of status 200, once.
+    Overloaded,
     Busy,
     Broken,
     Hangs,
@@ -29,15 +33,15 @@ enum Mood {
     Forbids,
 }
 
-struct Engine {
-    address: String,
+pub(crate) struct Engine {
+    pub(crate) address: String,
     /// The bodies it has seen.
-    seen: Arc<Mutex<Vec<Value>>>,
+    pub(crate) seen: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Engine {
     /// A server whose requests get these moods in turn, then good ones.
-    fn start(moods: &[Mood]) -> Self {
+    pub(crate) fn start(moods: &[Mood]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = format!("http://{}", listener.local_addr().expect("bound"));
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -105,6 +109,15 @@ fn serve(
         Mood::Broken => reply("500 Internal Server Error", "", "oops"),
         Mood::Forbids => reply("401 Unauthorized", "", "{\"error\":{\"message\":\"no key\"}}"),
         Mood::Nonsense => reply("200 OK", "", "{\"choices\":[{\"text\":"),
+        Mood::Mute => reply("200 OK", "", "{\"choices\":[]}"),
+        Mood::Overloaded => {
+            reply("200 OK", "", "{\"error\":{\"message\":\"model overloaded\",\"code\":503}}")
+        }
+        Mood::TooLong => reply(
+            "400 Bad Request",
+            "",
+            "{\"error\":{\"message\":\"maximum context length is 10 tokens\",\"param\":\"messages\"}}",
+        ),
         Mood::Hangs => {
             std::thread::sleep(Duration::from_secs(20));
             Ok(())
@@ -112,7 +125,7 @@ fn serve(
         Mood::Cuts => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{{\"choices\"")
         }
-        Mood::Good | Mood::One | Mood::Holey | Mood::Mute | Mood::Drips => {
+        Mood::Good | Mood::One | Mood::Holey | Mood::Drips => {
             assert!(path.starts_with("/v1/"), "{path}");
             // An answer that says which seed drew it and which of its request it is.
             let choice = |index: u64| {
@@ -124,15 +137,11 @@ fn serve(
                 })
             };
             let mut choices: Vec<Value> = (0..n).map(choice).collect();
-            if mood == Mood::Mute {
-                choices.iter_mut().for_each(|choice| choice["text"] = Value::Null);
-            }
             if mood == Mood::Holey {
                 for (index, broken) in choices.iter_mut().enumerate().filter(|(i, _)| i % 2 == 1) {
-                    match index % 3 {
-                        0 => broken["text"] = Value::Null,
-                        1 => broken["finish_reason"] = Value::Null,
-                        _ => broken["finish_reason"] = json!("tool_calls"),
+                    match index % 4 {
+                        1 => broken["text"] = Value::Null,
+                        _ => broken["finish_reason"] = json!("content_filter"),
                     }
                 }
             }
@@ -153,7 +162,7 @@ fn serve(
     }
 }
 
-fn eval(engine: &Engine, output: &str, more: &[&str]) -> std::process::Output {
+pub(crate) fn eval(engine: &Engine, output: &str, more: &[&str]) -> std::process::Output {
     let arguments = [
         &["eval", "--engine", &engine.address, "--model", "served", "--output", output][..],
         &["--max-samples", "6", "-n", "4", "-k", "1,4", "--no-greedy", "--engine-timeout", "1"],
@@ -203,14 +212,23 @@ fn the_time_of_a_request_includes_its_answer() {
 #[test]
 fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     let folder = Folder::new();
-    let bad = [Mood::Busy, Mood::Broken, Mood::Hangs, Mood::Cuts, Mood::Nonsense, Mood::One];
+    let bad = [
+        Mood::Busy,
+        Mood::Broken,
+        Mood::Hangs,
+        Mood::Cuts,
+        Mood::Nonsense,
+        Mood::Overloaded,
+        Mood::One,
+    ];
     let (calm, rough) = (Engine::start(&[]), Engine::start(&[&bad[..], &bad[..]].concat()));
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     assert!(eval(&calm, &whole, &[]).status.success());
     let done = eval(&rough, &parts, &["--concurrency", "3"]);
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
-    for word in ["429", "500", "no answer in time", "malformed", "trying again"] {
+    for word in ["429", "500", "no answer in time", "malformed", "model overloaded", "trying again"]
+    {
         assert!(stderr.contains(word), "{word}: {stderr}");
     }
     let (a, b) = (completions(&whole), completions(&parts));
@@ -218,37 +236,6 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     assert_eq!(b.iter().collect::<HashSet<_>>().len(), 24, "no answer twice");
     let problems = |rows: &[(String, String)]| rows.iter().map(|r| r.0.clone()).collect::<Vec<_>>();
     assert_eq!(problems(&a), problems(&b));
-}
-
-#[test]
-fn invalid_choices_are_retried_then_counted_as_unjudged() {
-    let folder = Folder::new();
-    let (calm, holey) = (Engine::start(&[]), Engine::start(&[Mood::Holey; 6]));
-    let (whole, fixed) = (folder.path("whole"), folder.path("fixed"));
-    assert!(eval(&calm, &whole, &[]).status.success());
-    let done = eval(&holey, &fixed, &["--concurrency", "2"]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let summary_of = |output: &str| {
-        let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
-        serde_json::from_str::<Value>(&text).expect("JSON")["sets"][0]["summary"].clone()
-    };
-    assert_eq!((&summary_of(&fixed)["unjudged"], &summary_of(&fixed)["n"]), (&json!(0), &json!(4)));
-    assert_eq!(completions(&fixed).iter().collect::<HashSet<_>>().len(), 24);
-    // One that never comes: counted apart, said with its reason, and the run goes on.
-    let never = Engine::start(&[Mood::Mute; 2]);
-    let output = folder.path("never");
-    let done =
-        eval(&never, &output, &["--retries", "1", "--concurrency", "1", "--max-unjudged", "1"]);
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success() && stderr.contains("4 of 4 samples failed"), "{stderr}");
-    assert!(stderr.contains("the server gave a choice without text"), "{stderr}");
-    let summary = summary_of(&output);
-    assert_eq!((&summary["unjudged"], &summary["unjudged_problems"]), (&json!(4), &json!(1)));
-    assert_eq!(summary["problems"], 5);
-    // Judging again does not make them wrong.
-    let again = eval(&never, &output, &["--verifier", "regex:x", "--max-unjudged", "1"]);
-    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
-    assert_eq!(summary_of(&output)["unjudged"], 4);
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod decompose;
 mod directories;
 mod docs;
 mod engine;
+mod engine_samples;
 mod evaluation;
 mod exact;
 mod extrapolation;

@@ -2,6 +2,7 @@
 //!
 //! To add one, write a file with a [`Verifier`] and a row of [`VERIFIERS`].
 
+mod classes;
 pub mod countdown;
 mod exact;
 mod expression;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use crate::similar::nearest;
 use crate::{DataError, Result, Verifier, task};
 
+pub(crate) use classes::WithClasses;
 pub use exact::Exact;
 pub use expression::{Expression, Operator, ParseError};
 pub use numeric::Numeric;
@@ -249,10 +251,16 @@ pub(crate) fn short(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-/// A hash of a text with white space folded, in hexadecimal (FNV-1a, the same for ever).
-pub(crate) fn fingerprint(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    format!("{:016x}", crate::fnv(words.join(" ").bytes()))
+/// The class of a completion of which nothing but its text is known: the text with white space folded. Of a long one it
+/// is the beginning, so that a person sees what it is, with a hash of all of it (FNV-1a, the same for ever).
+pub(crate) fn text_class(text: &str) -> String {
+    /// Most characters of a text that is its own class.
+    const MAX: usize = 160;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(MAX) {
+        None => text,
+        Some((end, _)) => format!("{}... (text {:016x})", &text[..end], crate::fnv(text.bytes())),
+    }
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Verifier for Numeric {
             return Verdict::Unparsable { found: super::short(&found.text) };
         };
         if (answer - gold).abs() <= self.absolute.max(self.relative * gold.abs()) {
-            Verdict::correct(&math::solution(completion), &gold.to_string())
+            Verdict::correct(&math::solution(completion, &found.text), &gold.to_string())
         } else {
             Verdict::Wrong {
                 why: Some(format!("{answer} is not within the tolerance of {gold}")),

@@ -1,15 +1,13 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
 //! `{"request", "id", "prompt", "messages", "gold", "completion"}`, and answers each with one:
 //! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ..., "features":
-//! [...]}`,
-//! the last three optional. Features count of a correct completion alone.
+//! [...]}`, the last three optional. Features count of a correct completion alone.
 //!
 //! `prompt` is the prompt as plain text and `messages` the same prompt as a conversation; `gold` is the gold answer
 //! alone, without the worked solution that it may stand in. All commands give the same.
 //!
 //! A program that grades answers with `"reward"`, a number between 0 and 1, in place of the verdict, which the
-//! threshold
-//! then decides, or beside it.
+//! threshold then decides, or beside it.
 //!
 //! `request` is a number that the answer repeats: a line too many or too few is noticed, and never shifts the
 //! verdicts behind it. A program that takes longer than the timeout, ends, or answers nonsense is started again, and
@@ -270,6 +268,21 @@ impl Program {
         Ok(reply)
     }
 
+    /// The solution class of a completion by a function of classes; none where it has none to give.
+    ///
+    /// # Errors
+    /// A function that fails, hangs, or returns what is no class.
+    pub(super) fn class(
+        &self,
+        problem: &Problem,
+        completion: &str,
+    ) -> Result<Option<String>, String> {
+        let reply = self.ask(problem, completion).or_else(|_| self.ask(problem, completion))?;
+        let is_named = reply.verdict.as_deref() == Some("correct");
+        let why = reply.why.unwrap_or_default();
+        is_named.then_some(reply.class).ok_or_else(|| format!("`{}`: {why}", self.command))
+    }
+
     /// The grade of a completion by the program's reply.
     fn granted(&self, problem: &Problem, completion: &str, reply: Reply) -> Grade {
         let unjudged = |what: String| {
@@ -287,7 +300,7 @@ impl Program {
         };
         let verdict = match verdict {
             "correct" => {
-                let class = reply.class.unwrap_or_else(|| super::fingerprint(completion));
+                let class = reply.class.unwrap_or_else(|| super::text_class(completion));
                 Verdict::with_features(&class, &problem.answer, reply.features)
             }
             "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },

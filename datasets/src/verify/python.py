@@ -6,7 +6,7 @@ import os
 import sys
 
 
-def load(path, name):
+def load(path, name, what):
     """Loads the function: a callable that takes a question and returns what the function says of it."""
     folder, file = os.path.split(os.path.abspath(path))
     sys.path.insert(0, folder)
@@ -23,11 +23,15 @@ def load(path, name):
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return One(function, ())
+        return Class(function, ()) if what == "classes" else One(function, ())
     takes_all = any(one.kind == one.VAR_KEYWORD for one in parameters)
     named = [one for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
     names = [one.name for one in named]
-    if "completions" in names:
+    if what == "classes":
+        kind, known = Class, ("gold", "prompt", "messages", "id")
+        positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        named = [one for one in named if one not in positional[:1]]
+    elif "completions" in names:
         kind, known = Batch, BATCH_NAMES
     else:
         kind, known = One, ("prompt", "messages", "id")
@@ -48,6 +52,23 @@ class One:
 
     def __call__(self, question):
         return self.function(question["gold"], question["completion"], **{key: question[key] for key in self.keys})
+
+
+class Class:
+    """A function of one completion that names its solution class."""
+
+    def __init__(self, function, keys):
+        self.function, self.keys = function, keys
+
+    def __call__(self, question):
+        found = number(self.function(question["completion"], **{key: question[key] for key in self.keys}))
+        if found is None:
+            return {"verdict": "correct"}
+        if isinstance(found, (set, frozenset)):
+            found = sorted(found, key=repr)
+        if not isinstance(found, (str, bool, int, float, list, tuple)):
+            raise TypeError("the function returned %.80r, which is no text, number or list" % (found,))
+        return {"verdict": "correct", "class": found if isinstance(found, str) else repr(found)}
 
 
 GOLD_NAMES = ("gold", "answer", "solution", "ground_truth", "target", "label")
@@ -164,7 +185,7 @@ def main():
         answers.flush()
 
     try:
-        function = load(sys.argv[1], sys.argv[2])
+        function = load(*sys.argv[1:4])
     except BaseException as error:
         answer({"verdict": "unjudged", "why": describe(error)})
         return

@@ -20,6 +20,16 @@ const LOADING: Duration = Duration::from_secs(120);
 
 /// Opens `FILE.py:FUNCTION` or `timeout=SECONDS:FILE.py:FUNCTION`. The interpreter is `$TEALIGHT_PYTHON`, or `python3`.
 pub(super) fn open(argument: &str) -> Result<Program, String> {
+    started(argument, "verdicts")
+}
+
+/// The same for a function of solution classes, `FUNCTION(completion)`.
+pub(super) fn open_classes(argument: &str) -> Result<Program, String> {
+    started(argument, "classes")
+}
+
+/// Starts the interpreter for a function that gives `what`.
+fn started(argument: &str, what: &str) -> Result<Program, String> {
     let (timeout, rest) = limited(argument)?;
     let (file, function) = rest
         .rsplit_once(':')
@@ -29,7 +39,7 @@ pub(super) fn open(argument: &str) -> Result<Program, String> {
         return Err(format!("{file}: no such file"));
     }
     let (python, driver) = (interpreter::name(), interpreter::script(DRIVER));
-    let arguments = [&python, "-u", "-c", &driver, file, function].map(str::to_owned);
+    let arguments = [&python, "-u", "-c", &driver, file, function, what].map(str::to_owned);
     let shown = format!("{file}:{function}");
     Program::interpreter("python", &shown, arguments.into(), (timeout, LOADING))
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use rayon::prelude::*;
-use tealight_datasets::{Verdict, Verifier};
+use tealight_datasets::Verifier;
 
 use super::GradeJob;
 use super::problems::Target;
 use super::tallies::Judged;
-use crate::rules::Failed;
+use crate::rules::Rules;
 use crate::team::{SampleBatch, Team};
-use crate::{Answer, Sample, Tally, Truncated};
+use crate::{Completion, Sample, Tally};
 
 /// Completions that are judged one after the other.
 const BLOCK: usize = 16;
@@ -23,7 +23,7 @@ pub(super) struct Task {
     pub(super) target: Arc<Target>,
     /// Which of the problem's completions it is.
     pub(super) number: usize,
-    pub(super) answer: Answer,
+    pub(super) answer: Completion,
 }
 
 /// The completions of a chunk, and the empty tallies of the problems that no chunk before it named.
@@ -37,8 +37,7 @@ pub(super) struct Work {
 #[derive(Clone, Copy)]
 pub(super) struct Judge<'a> {
     verifier: &'a dyn Verifier,
-    truncated: Truncated,
-    failed: Failed,
+    rules: Rules,
 }
 
 /// This process's share of a chunk: rounds of blocks, each with its index.
@@ -95,7 +94,7 @@ impl JudgedShare {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(job: &GradeJob<'a>) -> Self {
-        Self { verifier: job.verifier, truncated: job.truncated, failed: job.failed }
+        Self { verifier: job.verifier, rules: job.rules }
     }
 
     pub(super) fn share(self, share: Share) -> JudgedShare {
@@ -109,15 +108,13 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges a completion by its problem's gold answer, or by the first of several that it is right by.
-    fn sample(self, Task { target, number, answer, .. }: Task) -> Sample {
+    pub(super) fn sample(self, Task { target, number, mut answer, .. }: Task) -> Sample {
+        // A request that failed counts by the same rule as an answer that was refused.
+        answer.is_missing = false;
         let Target { problem, alternatives } = &*target;
         let is_judged_again = !alternatives.is_empty() && answer.failure.is_none();
         let again = is_judged_again.then(|| answer.clone());
-        let mut sample =
-            Sample::judged(problem, self.verifier, number, answer).counting(self.truncated);
-        if sample.failure.is_some() && self.failed == Failed::Wrong {
-            sample.verdict = Verdict::NoAnswer;
-        }
+        let mut sample = Sample::judged(problem, self.verifier, number, answer).under(self.rules);
         if let Some(answer) = again.filter(|_| !sample.verdict.is_correct()) {
             let judged = |other| Sample::judged(other, self.verifier, number, answer.clone());
             let mut others = alternatives.iter().map(judged);

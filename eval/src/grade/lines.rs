@@ -1,13 +1,16 @@
 //! Parsed records to completions to judge: which problem each is about, and what is left out. One record after the
 //! other, since what a record says depends on those before it.
 
+use std::collections::{HashMap, HashSet};
+
 use anyhow::{Context, Result, bail};
 use tealight_datasets::fnv;
 
 use super::judge::{Task, Work};
-use super::line::{Line, parse};
+use super::line::{Format, Line, hash, parse};
 use super::notes::Notes;
 use super::problems::Problems;
+use super::runs::Runs;
 use super::seen::{Named, Seen};
 use super::source::{Place, Record};
 use super::{GradeJob, Graded};
@@ -17,9 +20,14 @@ use crate::Tally;
 pub(super) type Parsed = (Place, bool, Result<Vec<Line>>);
 
 /// Parses a record, on any thread.
-pub(super) fn parsed(record: Record) -> Parsed {
-    (record.place, record.is_whole, parse(record.content))
+pub(super) fn parsed(record: Record, gold_key: Option<&str>) -> Parsed {
+    (record.place, record.is_whole, parse(record.content, gold_key))
 }
+
+/// Most failed requests that wait for another one that answers.
+const MAX_FAILED: usize = 1 << 16;
+/// Records without a gold answer, from the first on, after which the file has none.
+const MANY_WITHOUT_GOLD: usize = 4096;
 
 /// The lines that were read so far.
 pub(super) struct Lines<'a> {
@@ -30,6 +38,14 @@ pub(super) struct Lines<'a> {
     pub(super) counts: Vec<usize>,
     /// The samples that said which one they are.
     seen: Seen<'a>,
+    runs: Runs,
+    /// Failed requests of batches, until it is known whether another one answered, and the requests of each problem
+    /// that did.
+    failed: Vec<Task>,
+    answered: HashMap<usize, usize>,
+    /// Why the first record without a gold answer has none.
+    no_gold: Option<anyhow::Error>,
+    has_begun: bool,
     /// The filter of lm-eval whose lines are read, from the first line with one on.
     filter: Option<String>,
     pub(super) notes: Notes,
@@ -44,6 +60,11 @@ impl<'a> Lines<'a> {
             problems: Problems::new(job.dataset)?,
             counts: Vec::new(),
             seen: Seen::new(job.files.map(|[_, file]| file), job.max_open),
+            runs: Runs::default(),
+            failed: Vec::new(),
+            answered: HashMap::new(),
+            no_gold: None,
+            has_begun: false,
             filter: job.filter.map(str::to_owned),
             notes: Notes::default(),
         })
@@ -51,12 +72,16 @@ impl<'a> Lines<'a> {
 
     /// The completions of some records.
     pub(super) fn work(&mut self, records: Vec<Parsed>) -> Result<Work> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let lines = records.iter().filter_map(|(_, _, parsed)| parsed.as_ref().ok()).flatten();
+            self.problems.find_grouping(lines);
+        }
         let mut work = Work::default();
         for (place, is_whole, parsed) in records {
             match parsed {
                 Ok(lines) => {
                     for line in lines {
-                        let read = self.line(line, &mut work);
+                        let read = self.numbered(line, &place, &mut work);
                         read.with_context(|| place.in_file(&self.name))?;
                     }
                 }
@@ -67,10 +92,15 @@ impl<'a> Lines<'a> {
                 Err(error) => return Err(error).with_context(|| place.in_file(&self.name)),
             }
         }
-        Ok(work)
+        let has_none = self.counts.is_empty() && self.notes.without_gold >= MANY_WITHOUT_GOLD;
+        match self.no_gold.take_if(|_| has_none) {
+            Some(error) => Err(error),
+            None => Ok(work),
+        }
     }
 
-    fn line(&mut self, line: Line, work: &mut Work) -> Result<()> {
+    /// Reads a line, of lm-eval once it is known whether it is a sample of its own.
+    fn numbered(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
         if let Some(filter) = &line.filter
             && *self.filter.get_or_insert_with(|| filter.clone()) != *filter
         {
@@ -78,12 +108,31 @@ impl<'a> Lines<'a> {
             return Ok(());
         }
         self.notes.filtered += usize::from(line.filter.is_some());
+        let Some(text) = line.run_text else { return self.line(line, place, work) };
+        let document = line.variant.unwrap_or_default();
+        let document = document ^ hash([line.id.as_deref().unwrap_or_default()]);
+        for line in self.runs.add(document, text, line) {
+            self.line(line, place, work)?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
         line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
         if line.answers.is_empty() {
             self.notes.empty += 1;
             return Ok(());
         }
-        let problem = self.problems.index(&line)?;
+        let at = || place.in_file(&self.name);
+        let problem = match self.problems.index(&line, &at)? {
+            Ok(problem) => problem,
+            Err(error) if self.job.requires_gold => return Err(error),
+            Err(error) => {
+                self.notes.without_gold += 1;
+                self.no_gold.get_or_insert_with(|| error.context(at()));
+                return Ok(());
+            }
+        };
         let known = self.counts.len();
         if problem >= known {
             let new = &self.problems.list[known..];
@@ -92,6 +141,10 @@ impl<'a> Lines<'a> {
             }
             work.new.extend(new.iter().map(|target| Tally::new(&target.problem)));
             self.counts.resize(self.problems.list.len(), 0);
+        }
+        let is_batch = matches!(line.format, Format::Batch | Format::AnthropicBatch);
+        if is_batch && !line.answers.iter().all(|answer| answer.is_missing) {
+            *self.answered.entry(problem).or_default() += 1;
         }
         for (index, mut answer) in line.answers.into_iter().enumerate() {
             if let Some(sample) = line.sample {
@@ -104,18 +157,65 @@ impl<'a> Lines<'a> {
                 }
             }
             let target = self.problems.list[problem].clone();
+            answer.starts_inside |= self.job.starts_inside;
+            if is_batch && answer.is_missing && self.failed.len() < MAX_FAILED {
+                self.failed.push(Task { problem, target, number: 0, answer });
+                continue;
+            }
+            self.notes.classes += usize::from(answer.class.is_some());
             if let Some(why) = &answer.failure {
                 self.notes.failure(&target.problem.id, why);
             }
-            answer.starts_inside |= self.job.starts_inside;
             work.tasks.push(Task { problem, target, number: self.counts[problem], answer });
             self.counts[problem] += 1;
         }
         Ok(())
     }
 
+    /// The completions that were held back until the end of the file.
+    ///
+    /// # Errors
+    /// A gold answer that differs from that of an earlier line.
+    pub(super) fn last(&mut self) -> Result<Work> {
+        let mut work = Work::default();
+        for line in self.runs.finish() {
+            self.line(line, &Place::End, &mut work).with_context(|| self.name.clone())?;
+        }
+        work.tasks.extend(self.failed());
+        Ok(work)
+    }
+
+    /// The failed requests of batches that no other request answered. A problem has as many requests as most problems
+    /// have: one that failed beyond that was repeated.
+    fn failed(&mut self) -> Vec<Task> {
+        let failed = std::mem::take(&mut self.failed);
+        let of_failed: HashSet<usize> = failed.iter().map(|task| task.problem).collect();
+        let mut usual: HashMap<usize, usize> = HashMap::new();
+        for (problem, requests) in &self.answered {
+            *usual.entry(*requests).or_default() += usize::from(!of_failed.contains(problem));
+        }
+        let usual = usual.into_iter().filter(|(_, count)| *count > 0);
+        let usual = usual.max_by_key(|(requests, count)| (*count, *requests));
+        let usual = usual.map_or(1, |(requests, _)| requests);
+        let mut tasks = Vec::new();
+        for mut task in failed {
+            let requests = self.answered.entry(task.problem).or_default();
+            if *requests >= usual {
+                self.notes.answered_again += 1;
+                continue;
+            }
+            *requests += 1;
+            let why = task.answer.failure.as_deref().unwrap_or_default();
+            self.notes.failure(&task.target.problem.id, why);
+            task.number = self.counts[task.problem];
+            self.counts[task.problem] += 1;
+            tasks.push(task);
+        }
+        tasks
+    }
+
     /// The problems and the notes.
-    pub(super) fn finish(self) -> Result<Graded> {
+    pub(super) fn finish(mut self) -> Result<Graded> {
         if let (Some(filter), 0) = (self.job.filter, self.notes.filtered) {
             let there = match self.notes.has_filters() {
                 true => format!("the filters are {}", self.notes.filters()),
@@ -123,8 +223,17 @@ impl<'a> Lines<'a> {
             };
             bail!("{}: no line has the filter `{filter}`; {there}", self.name);
         }
+        if let Some(error) = self.no_gold.take() {
+            if self.counts.is_empty() {
+                return Err(error);
+            }
+            self.notes.no_gold_example = Some(format!("{error:#}"));
+        }
+        self.notes.repeated += self.runs.repeated;
+        self.notes.joined = self.runs.joined;
+        let classes = self.notes.classes;
         let notes = self.notes.sentences(&self.problems, self.filter.as_deref(), self.job);
-        Ok(Graded { problems: self.problems.finish(), notes, ..Graded::default() })
+        Ok(Graded { problems: self.problems.finish(), classes, notes, ..Graded::default() })
     }
 }
 

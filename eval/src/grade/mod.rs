@@ -7,10 +7,12 @@
 
 mod judge;
 mod judged;
+mod known;
 mod line;
 mod lines;
 mod notes;
 mod problems;
+mod runs;
 mod scratch;
 mod seen;
 mod source;
@@ -22,11 +24,12 @@ use anyhow::Result;
 use rayon::prelude::*;
 use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 
-use crate::rules::{Failed, Missing};
+use crate::rules::{Missing, Rules};
 use crate::team::Team;
-use crate::{Answer, Sample, Tally, Truncated};
+use crate::{Completion, Sample, Tally};
 use judge::{Judge, Share, Work};
 pub use judged::{EncodedSamples, JudgedChunk};
+use known::Known;
 pub use line::{plausible_logp, token_count};
 use lines::{Lines, Parsed, parsed};
 use source::Record;
@@ -59,10 +62,12 @@ pub struct GradeJob<'a> {
     pub starts_inside: bool,
     /// The filter of lm-eval whose lines are read; the file's first unless given.
     pub filter: Option<&'a str>,
-    /// What truncated completions count as.
-    pub truncated: Truncated,
-    /// What completions count as that a server failed to give.
-    pub failed: Failed,
+    /// The key of the gold answer in records, where it is none of the usual ones.
+    pub gold_key: Option<&'a str>,
+    /// Whether a record without a gold answer ends grading; otherwise it is left out and counted.
+    pub requires_gold: bool,
+    /// What completions without an answer count as.
+    pub rules: Rules,
     /// What becomes of the dataset's problems without a completion.
     pub missing: Missing,
     /// The processes that judge together: every one reads all of the file.
@@ -86,6 +91,8 @@ pub struct Graded {
     pub completions: usize,
     /// The first reasons why completions could not be judged, each with a problem.
     pub unjudged: Vec<String>,
+    /// Completions whose solution class the file names.
+    pub classes: usize,
     /// What was left out, repeated or not known, one sentence each.
     pub notes: Vec<String>,
     /// Most problems of which class names and texts were in memory at once.
@@ -100,8 +107,9 @@ impl<'a> GradeJob<'a> {
             verifier,
             starts_inside: false,
             filter: None,
-            truncated: Truncated::default(),
-            failed: Failed::default(),
+            gold_key: None,
+            requires_gold: false,
+            rules: Rules::default(),
             missing: Missing::default(),
             team: &crate::evaluate::Alone,
             encodes: false,
@@ -114,13 +122,14 @@ impl<'a> GradeJob<'a> {
     /// or its prompt. `sink` receives the samples in order.
     ///
     /// # Errors
-    /// A malformed record that is not cut off at the end, one without gold, two golds for one problem, a verifier that
+    /// A malformed record that is not cut off at the end, no record with a gold answer, two golds for one problem, a verifier that
     /// fails on the first problem. Everything before a malformed record is judged first.
     pub fn run(&self, source: &mut Source<'_>, sink: &mut JudgedSink<'_>) -> Result<Graded> {
         let lines = Lines::new(self, source.name())?;
         let tallies = Tallies::new(self.files.map(|[file, _]| file), self.max_open);
         let mut grading = Grading { job: self, lines, tallies };
         grading.read(source, sink)?;
+        grading.add_last(sink)?;
         grading.add_missing(sink)?;
         let Grading { lines, tallies, .. } = grading;
         let (completions, unjudged) = (tallies.completions, tallies.unjudged.clone());
@@ -191,9 +200,11 @@ impl Grading<'_> {
         let (mut next, mut judged_share, mut count) = (Stages::default(), None, Ok(None));
         let (parsed_records, tallies) = (&mut next.parsed, &mut self.tallies);
         let (mut handed, mut refused) = (Ok(()), None);
+        let gold_key = self.job.gold_key;
         rayon::in_place_scope(|scope| {
             scope.spawn(|_| {
-                *parsed_records = records.map(|all| all.into_par_iter().map(parsed).collect());
+                let parse = |record| parsed(record, gold_key);
+                *parsed_records = records.map(|all| all.into_par_iter().map(parse).collect());
             });
             scope.spawn(|_| judged_share = share.map(|share| judge.share(share)));
             scope.spawn(|_| count = judged.map(|it| tallies.count(it, encodes)).transpose());
@@ -222,10 +233,23 @@ impl Grading<'_> {
         Ok(next)
     }
 
+    /// Judges and counts the completions that were held back until the end of the file.
+    fn add_last(&mut self, sink: &mut JudgedSink<'_>) -> Result<()> {
+        let Work { new, tasks } = self.lines.last()?;
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let problems: Vec<usize> = tasks.iter().map(|task| task.problem).collect();
+        let judge = Judge::new(self.job);
+        let samples = tasks.into_par_iter().map(|task| judge.sample(task)).collect();
+        let judged = Judged { new, problems, samples };
+        sink(&self.tallies.count(judged, self.job.encodes)?)
+    }
+
     /// Counts the dataset's problems without a completion, as the rule says.
     fn add_missing(&mut self, sink: &mut JudgedSink<'_>) -> Result<()> {
         let Self { job, lines, tallies } = self;
-        let missing = lines.problems.missing();
+        let missing = lines.problems.dataset.as_ref().map_or_else(Vec::new, Known::missing);
         lines.notes.missing = missing.len();
         lines.notes.missing_example = missing.first().map(|problem| problem.id.clone());
         let least = lines.counts.iter().copied().min();
@@ -250,10 +274,11 @@ impl Grading<'_> {
 
 /// The sample of a problem of which there is none.
 fn missing_sample(problem: &Problem, verifier: &dyn Verifier, number: usize) -> Sample {
-    let answer = Answer {
+    let answer = Completion {
         is_finished: true,
         is_end_unknown: true,
-        ..Answer::failed("the file has no completion of this problem".into())
+        is_missing: false,
+        ..Completion::failed("the file has no completion of this problem".into())
     };
     Sample { verdict: Verdict::NoAnswer, ..Sample::judged(problem, verifier, number, answer) }
 }
@@ -270,6 +295,8 @@ fn chunk(source: &mut Source<'_>) -> Result<Vec<Record>> {
     Ok(records)
 }
 
+#[cfg(test)]
+mod cases;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]

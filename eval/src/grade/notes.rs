@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::GradeJob;
 use super::problems::Problems;
+use crate::number::counted;
 use crate::rules::{Failed, Missing};
 
 /// Most names of one kind that are kept.
@@ -23,8 +24,17 @@ pub(super) struct Notes {
     /// Samples that stand twice, and those of them with another text.
     pub(super) repeated: usize,
     pub(super) changed: usize,
+    /// Equal lines of further runs of lm-eval, which are samples.
+    pub(super) joined: usize,
     /// Lists without a completion.
     pub(super) empty: usize,
+    /// Completions whose solution class the file names.
+    pub(super) classes: usize,
+    /// Failed requests that another one answered.
+    pub(super) answered_again: usize,
+    /// Records without a gold answer, and the first of them.
+    pub(super) without_gold: usize,
+    pub(super) no_gold_example: Option<String>,
     failures: usize,
     failure_examples: Vec<String>,
     unknown_endings: BTreeMap<String, usize>,
@@ -87,13 +97,38 @@ impl Notes {
             };
             notes.push(format!("{} samples stand twice and count once{changed}", self.repeated));
         }
+        if self.joined > 0 {
+            notes.push(format!(
+                "{} lines equal lines of another run of lm-eval in this file and count as samples of their own: the runs \
+                 are complete, or differ in other lines",
+                self.joined
+            ));
+        }
+        if self.answered_again > 0 {
+            notes.push(format!(
+                "{} failed requests were made again and answered: the answers count",
+                self.answered_again
+            ));
+        }
+        if let Some(example) = &self.no_gold_example {
+            notes.push(format!(
+                "{} without a gold answer are left out (--require-gold refuses them): {example}",
+                counted(self.without_gold, "record")
+            ));
+        }
+        if self.classes > 0 {
+            notes.push(format!(
+                "the file names the solution class of {}: distinct answers are counted by it",
+                counted(self.classes, "completion")
+            ));
+        }
         if self.failures > 0 {
-            let rule = match job.failed {
+            let rule = match job.rules.failed {
                 Failed::Wrong => "count as incorrect (--failed unjudged leaves them out)",
                 Failed::Unjudged => "are not judged (--failed wrong counts them)",
             };
             notes.push(format!(
-                "{} completions failed or were refused and {rule}: {}",
+                "{} completions failed, were refused or have no text, and {rule}: {}",
                 self.failures,
                 self.failure_examples.join("; ")
             ));
@@ -107,6 +142,29 @@ impl Notes {
             notes.push(format!(
                 "{} ids name several problems, told apart by their prompts: a further problem `{id}` is called `{own}`",
                 problems.shared_ids
+            ));
+        }
+        if problems.grouped > 0 {
+            notes.push(format!(
+                "every record has an id of its own and prompts repeat: ids number records, and {} are grouped by their \
+                 prompts",
+                counted(problems.grouped, "record")
+            ));
+        }
+        if let Some(example) = &problems.other_gold_example {
+            notes.push(format!(
+                "{} have another gold answer in the file than in the dataset, whose answer counts: {example}",
+                counted(problems.other_golds, "problem")
+            ));
+        }
+        if let Some(known) = &problems.dataset
+            && let Some(example) = &known.contradiction
+        {
+            notes.push(format!(
+                "ids and prompts contradict each other in {}, which the prompts decide: {example} of {} (ids of evalscope \
+                 number samples)",
+                counted(known.contradictions, "record"),
+                known.name
             ));
         }
         if self.empty > 0 {
@@ -125,7 +183,7 @@ impl Notes {
                 self.missing
             ));
         }
-        if problems.has_row_numbers() {
+        if problems.dataset.as_ref().is_some_and(|dataset| dataset.has_row_numbers) {
             notes.push(
                 "the dataset has no ids: its problems are named by their rows, from 1; a file that counts from 0 would \
                  be judged by other problems' answers"

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use tealight_datasets::verify::math;
 use tealight_datasets::{Database, Dataset, Problem, Prompt};
 
-use super::line::{Line, hash};
+use super::known::Known;
+use super::line::{Format, Line, hash};
 
 /// What completions are judged by.
 pub(super) struct Target {
@@ -25,7 +27,14 @@ pub(super) struct Problems<'a> {
     pub(super) shared_ids: usize,
     /// One of them, with the id that a later problem was given.
     pub(super) shared_example: Option<(String, String)>,
-    dataset: Option<Known<'a>>,
+    pub(super) dataset: Option<Known<'a>>,
+    /// Whether ids number the records and not the problems, which prompts then name.
+    has_row_ids: bool,
+    /// Records that were grouped by their prompts.
+    pub(super) grouped: usize,
+    /// Problems with another gold answer in the file than in the dataset, and the first of them.
+    pub(super) other_golds: usize,
+    pub(super) other_gold_example: Option<String>,
 }
 
 /// The problems of an id.
@@ -37,94 +46,6 @@ struct Named {
     others: BTreeMap<u64, usize>,
 }
 
-/// The problems of a dataset.
-struct Known<'a> {
-    name: &'a str,
-    by_id: HashMap<&'a str, &'a Problem>,
-    /// By the hash of the question; none where several problems have it.
-    by_question: HashMap<u64, Option<&'a Problem>>,
-    /// Whether its ids are the numbers of its rows, since it has none of its own.
-    has_row_numbers: bool,
-    /// The ids of problems that lines have named.
-    seen: HashSet<&'a str>,
-}
-
-impl<'a> Known<'a> {
-    fn new(dataset: &'a Dataset) -> Result<Self> {
-        let (mut by_id, mut by_question) = (HashMap::new(), HashMap::new());
-        for problem in &dataset.problems {
-            if by_id.insert(problem.id.as_str(), problem).is_some() {
-                bail!(
-                    "{}: two problems have the id `{}`: ids must be one problem's",
-                    dataset.name,
-                    problem.id
-                );
-            }
-            for question in questions(&problem.prompt, dataset.instruction) {
-                let of_question = by_question.entry(hash([question])).or_insert(Some(problem));
-                if of_question.is_some_and(|other| other.id != problem.id) {
-                    *of_question = None;
-                }
-            }
-        }
-        let numbers =
-            || dataset.problems.iter().map(|problem| problem.id.parse::<u64>().unwrap_or(0));
-        let is_ascending = numbers().zip(numbers().skip(1)).all(|(a, b)| a < b);
-        let has_row_numbers = numbers().next().is_some_and(|first| first > 0) && is_ascending;
-        let (name, seen) = (dataset.name.as_str(), HashSet::new());
-        Ok(Self { name, by_id, by_question, has_row_numbers, seen })
-    }
-
-    /// The problem that a line names, by its id, or by its prompt where it has no id.
-    fn find(&mut self, line: &Line) -> Result<Option<&'a Problem>> {
-        let found = match &line.id {
-            Some(id) => {
-                // Lines that count from 0 would be judged by the next problem's gold answer, without a word.
-                let is_shifted =
-                    self.has_row_numbers && (id == "0" || line.format.counts_from_zero());
-                if is_shifted && id.parse::<u64>().is_ok() {
-                    bail!(
-                        "ids of this file count from 0 (`{id}`), and {} has no ids, so that its problems are named by \
-                         their rows, from 1: give the dataset a column `id`",
-                        self.name
-                    );
-                }
-                self.by_id.get(id.as_str()).copied()
-            }
-            None => match &line.prompt {
-                None => None,
-                Some(prompt) => {
-                    let found = questions(prompt, None)
-                        .into_iter()
-                        .find_map(|text| self.by_question.get(&hash([text])));
-                    match found {
-                        Some(None) => {
-                            bail!("{} has several problems with this prompt: give ids", self.name)
-                        }
-                        found => found.copied().flatten(),
-                    }
-                }
-            },
-        };
-        self.seen.extend(found.map(|problem| problem.id.as_str()));
-        Ok(found)
-    }
-}
-
-/// What is asked in a prompt: all of its last message by the user, and that without an instruction at its end.
-fn questions<'p>(prompt: &'p Prompt, instruction: Option<&str>) -> Vec<&'p str> {
-    let text = match prompt {
-        Prompt::Text(text) => text.as_str(),
-        Prompt::Chat(messages) => {
-            let last = messages.iter().rfind(|message| message.role == "user").or(messages.last());
-            last.map_or("", |message| message.content.as_str())
-        }
-    };
-    let text = text.trim();
-    let bare = instruction.and_then(|instruction| text.strip_suffix(instruction)).map(str::trim);
-    std::iter::once(text).chain(bare).filter(|text| !text.is_empty()).collect()
-}
-
 impl<'a> Problems<'a> {
     pub(super) fn new(dataset: Option<&'a Dataset>) -> Result<Self> {
         Ok(Self {
@@ -134,19 +55,86 @@ impl<'a> Problems<'a> {
             shared_ids: 0,
             shared_example: None,
             dataset: dataset.map(Known::new).transpose()?,
+            has_row_ids: false,
+            grouped: 0,
+            other_golds: 0,
+            other_gold_example: None,
         })
     }
 
-    /// The index of a line's problem, which is added where it is new.
+    /// Finds out from the first lines of a file whether ids number its records: no id comes twice, each has one
+    /// completion, and prompts come twice or more on average.
+    pub(super) fn find_grouping<'l>(&mut self, lines: impl Iterator<Item = &'l Line>) {
+        let (mut ids, mut prompts, mut count) = (HashSet::new(), HashSet::new(), 0);
+        for line in lines {
+            let (Some(id), Some(prompt)) = (&line.id, &line.prompt) else { return };
+            let is_plain = matches!(line.format, Format::Own | Format::Trl | Format::Tealight);
+            if !is_plain || line.answers.len() != 1 || !ids.insert(id) {
+                return;
+            }
+            prompts.insert(hash([prompt.plain().trim()]));
+            count += 1;
+        }
+        self.has_row_ids = count > 1 && 2 * prompts.len() <= count;
+    }
+
+    /// The index of a line's problem, which is added where it is new; inside, why there is no gold answer. `at` says
+    /// where the line stands.
     ///
     /// # Errors
-    /// A line without gold, another gold for the same problem, an id that counts the dataset's problems from 0.
-    pub(super) fn index(&mut self, line: &Line) -> Result<usize> {
+    /// Another gold for the same problem, an id that counts the dataset's problems from 0.
+    pub(super) fn index(&mut self, line: &Line, at: &dyn Fn() -> String) -> Result<Result<usize>> {
         let known = match &mut self.dataset {
             Some(dataset) => dataset.find(line)?,
             None => None,
         };
-        let Some(id) = line.id.clone().or_else(|| known.map(|problem| problem.id.clone())) else {
+        if known.is_none() && line.golds.is_empty() && !self.is_known(line) {
+            return Ok(Err(self.no_gold(line)));
+        }
+        let before = self.list.len();
+        let index = self.known_index(line, known)?;
+        if let (Some(problem), true) = (known, index >= before) {
+            self.compare_golds(line, problem, at);
+        }
+        Ok(Ok(index))
+    }
+
+    /// Notes where a file has another gold answer than the dataset, which decides.
+    fn compare_golds(&mut self, line: &Line, problem: &Problem, at: &dyn Fn() -> String) {
+        let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
+        let is_same = |gold: &String| {
+            gold.trim() == problem.answer.trim()
+                || math::check(&problem.answer, &math::gold(gold), math::Mode::Flexible).outcome
+                    == math::Outcome::Correct
+        };
+        if !line.golds.iter().any(is_same) {
+            self.other_golds += 1;
+            let short = |text: &str| text.chars().take(80).collect::<String>();
+            self.other_gold_example.get_or_insert_with(|| {
+                format!(
+                    "{}: `{}` in the record, `{}` in {}",
+                    at(),
+                    short(gold),
+                    short(&math::gold(&problem.answer)),
+                    dataset.name
+                )
+            });
+        }
+    }
+
+    /// Whether an earlier line named this line's problem.
+    fn is_known(&self, line: &Line) -> bool {
+        line.id.as_ref().is_some_and(|id| self.by_id.contains_key(id)) && !self.has_row_ids
+    }
+
+    fn known_index(&mut self, line: &Line, known: Option<&Problem>) -> Result<usize> {
+        if let (true, None) = (self.has_row_ids, known) {
+            self.grouped += 1;
+            return self.of_prompt(line);
+        }
+        // A dataset's problem has the dataset's id, also where its prompt named it.
+        let id = known.map(|problem| problem.id.clone());
+        let Some(id) = id.or_else(|| line.id.clone()) else {
             return self.of_prompt(line);
         };
         // A dataset's ids are one problem's, however its prompt was rendered.
@@ -166,6 +154,7 @@ impl<'a> Problems<'a> {
         };
         match (index, other) {
             (None, Some(variant)) => self.add_variant(line, &id, variant),
+            (index, _) if known.is_some() => Ok(index.unwrap_or(named.first)),
             (index, _) => self.check(line, index.unwrap_or(named.first)),
         }
     }
@@ -215,9 +204,10 @@ impl<'a> Problems<'a> {
     }
 
     fn add(&mut self, line: &Line, id: String, known: Option<&Problem>) -> Result<usize> {
-        let answer = match (line.golds.first(), known) {
-            (Some(gold), _) => gold.clone(),
-            (None, Some(problem)) => problem.answer.clone(),
+        // The dataset's gold answer wins over the line's, which may be what a program found in the completion.
+        let answer = match (known, line.golds.first()) {
+            (Some(problem), _) => problem.answer.clone(),
+            (None, Some(gold)) => gold.clone(),
             (None, None) => return Err(self.no_gold(line)),
         };
         let prompt = match (&line.prompt, known) {
@@ -232,7 +222,7 @@ impl<'a> Problems<'a> {
         };
         let total = known.and_then(|problem| problem.total);
         let problem = Problem { id, prompt, answer, solution: None, context, total };
-        let others = line.golds.iter().skip(1);
+        let others = line.golds.iter().skip(1).filter(|_| known.is_none());
         let with = |gold: &String| Problem { answer: gold.clone(), ..problem.clone() };
         let alternatives = others.map(with).collect();
         self.list.push(Arc::new(Target { problem, alternatives }));
@@ -253,23 +243,11 @@ impl<'a> Problems<'a> {
         };
         match line.is_judged {
             true => anyhow::anyhow!(
-                "no gold answer for {shown}: the line holds a verdict, and its `answer` is what the completion said; {give}"
+                "no gold answer for {shown}: the line holds a verdict, and its `answer` is what the completion said \
+                 (--gold-key answer if it is the gold answer); {give}"
             ),
             false => anyhow::anyhow!("no gold answer for {shown} in {format}; {give}"),
         }
-    }
-
-    /// The problems of the dataset that no line named.
-    pub(super) fn missing(&self) -> Vec<&'a Problem> {
-        let Some(dataset) = &self.dataset else { return Vec::new() };
-        let mut missing: Vec<&Problem> = dataset
-            .by_id
-            .values()
-            .filter(|problem| !dataset.seen.contains(problem.id.as_str()))
-            .copied()
-            .collect();
-        missing.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        missing
     }
 
     /// Adds a problem of the dataset that no line named.
@@ -286,10 +264,5 @@ impl<'a> Problems<'a> {
             Err(shared) => shared.problem.clone(),
         };
         self.list.into_iter().map(problem).collect()
-    }
-
-    /// Whether problems are named by the rows of a dataset without ids.
-    pub(super) fn has_row_numbers(&self) -> bool {
-        self.dataset.as_ref().is_some_and(|dataset| dataset.has_row_numbers)
     }
 }

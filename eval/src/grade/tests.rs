@@ -1,6 +1,8 @@
 //! Lines of every form, judged and refused.
 
 use super::*;
+use crate::Truncated;
+use crate::rules::Failed;
 use serde_json::json;
 use tealight_datasets::verify;
 
@@ -51,7 +53,7 @@ fn every_form_of_line_is_counted() {
         "\n"
     ));
     let known = summary(&known.unwrap());
-    assert_eq!((known.truncated, known.mean_length), (Some(0.5), Some(6.0)));
+    assert_eq!((known.truncated, known.mean_length), (Some(1.0 / 3.0), Some(6.0)));
     let cut = run("{\"id\":1,\"completion\":\"7\",\"gold\":7}\n{\"id\":2,\"comp").unwrap();
     assert_eq!((cut.completions, cut.notes.len()), (1, 1));
     let whole =
@@ -116,7 +118,11 @@ fn samples_of_an_evaluation_are_judged_by_the_gold_and_not_by_their_own_answer()
     let both = format!("{told}\n{failed}\n");
     let tally = &run(&both).unwrap().tallies[0];
     assert_eq!((tally.samples, tally.correct, tally.unjudged, tally.failed), (2, 0, 0, 1));
-    let unjudged = run_with(&both, |job| GradeJob { failed: Failed::Unjudged, ..job }).unwrap();
+    let unjudged = run_with(&both, |job| GradeJob {
+        rules: Rules { failed: Failed::Unjudged, ..job.rules },
+        ..job
+    })
+    .unwrap();
     assert_eq!((unjudged.tallies[0].samples, unjudged.tallies[0].unjudged), (1, 1));
     let twice = run(&format!("{told}\n{told}\n")).unwrap();
     assert_eq!((twice.completions, twice.notes.len()), (1, 1), "{:?}", twice.notes);
@@ -218,14 +224,19 @@ fn failed_requests_and_refusals_are_counted_with_their_reason() {
     };
     let dataset = open(&path);
     let grade = |failed: Failed, missing: Missing| {
-        let job =
-            GradeJob { dataset: Some(&dataset), failed, missing, ..GradeJob::new(&*verifier) };
+        let job = GradeJob {
+            dataset: Some(&dataset),
+            rules: Rules { failed, ..Rules::default() },
+            missing,
+            ..GradeJob::new(&*verifier)
+        };
         job.run(&mut Source::new(text.as_bytes(), "f.jsonl").unwrap(), &mut |_| Ok(())).unwrap()
     };
     let wrong = grade(Failed::Wrong, Missing::LeftOut);
     assert_eq!(numbers(&wrong), [(1, 0), (1, 0), (1, 0), (1, 1)]);
     assert!(
-        wrong.notes[0].contains("3 completions failed or were refused and count as incorrect"),
+        wrong.notes[0]
+            .contains("3 completions failed, were refused or have no text, and count as incorrect"),
         "{:?}",
         wrong.notes
     );
@@ -269,8 +280,11 @@ fn ends_decide_by_the_rule_and_unknown_ones_are_reported() {
         "{:?}",
         graded.notes
     );
-    let judged =
-        run_with(&text.concat(), |job| GradeJob { truncated: Truncated::Judged, ..job }).unwrap();
+    let judged = run_with(&text.concat(), |job| GradeJob {
+        rules: Rules { truncated: Truncated::Judged, ..job.rules },
+        ..job
+    })
+    .unwrap();
     assert_eq!((judged.tallies[0].correct, judged.tallies[0].truncated), (5, 1));
 }
 

@@ -11,6 +11,11 @@ pub fn is_estimable(counts: &[usize]) -> bool {
     counts.iter().sum::<usize>() >= LEAST && counts.iter().any(|count| *count > 1)
 }
 
+/// Whether there are enough draws for the estimators, and each is of a class of its own.
+pub fn is_all_different(counts: &[usize]) -> bool {
+    counts.iter().sum::<usize>() >= LEAST && counts.iter().all(|count| *count == 1)
+}
+
 /// Shannon entropy in nats of how often each class was drawn, with Miller's and Madow's correction
 /// `(K - 1) / 2n` for the classes that n draws miss.
 pub fn entropy(counts: &[usize]) -> f64 {

@@ -45,6 +45,7 @@ mod tests {
             tokens: 3,
             logp: None,
             failure: None,
+            is_missing: false,
             thinking: None,
             truncated: crate::Truncated::default(),
         };

@@ -228,6 +228,8 @@ fn grading(results: &Results) -> Option<String> {
         "verifier",
         "reward_weights",
         "correct_threshold",
+        "classes",
+        "gold_key",
     ];
     let options: String = options.into_iter().map(option).collect();
     Some(format!("tealight grade {file}{options} --output again"))
@@ -263,10 +265,11 @@ fn conditions(name: &str, results: &Results) -> String {
         .map(|set| {
             let at = set.temperature.map_or(String::new(), |t| format!(" at temperature {t}"));
             format!(
-                "{}: {} a problem{at}, verifier {}",
+                "{}: {} a problem{at}, verifier {}, solution classes {}",
                 set.name,
                 with_noun(&set.summary.samples_each(), "sample"),
-                set.verifier
+                set.verifier,
+                results.class_source(set)
             )
         })
         .collect();

@@ -179,6 +179,7 @@ mod tests {
             tokens: 1,
             logp: None,
             failure: None,
+            is_missing: false,
             thinking: None,
             truncated: crate::Truncated::default(),
         }

@@ -1,15 +1,16 @@
-//! The body of a server's answer to completions. A choice that is not whole is that sample's failure alone.
+//! The body of a server's answer to completions. Every choice in it is a sample, also one without a text.
 
 use anyhow::{Context, Result};
-use serde_json::Value;
-use tealight_eval::Answer;
+use serde_json::{Value, json};
+use tealight_eval::Completion;
+use tealight_eval::completion::{Reading, reason};
 use tealight_eval::grade::{plausible_logp, token_count};
 
 /// One completion that a server drew.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ServerSample {
     /// As evaluations see it.
-    pub(super) answer: Answer,
+    pub(super) answer: Completion,
     /// Its tokens, where the server gives them; whether the last one ends it differs from server to server.
     pub(super) token_ids: Option<Vec<u32>>,
     /// The log-probability of each, where the server gives them.
@@ -18,12 +19,41 @@ pub(super) struct ServerSample {
     pub(super) versions: Vec<String>,
 }
 
+impl ServerSample {
+    /// One that the server never drew, and why.
+    pub(super) fn missing(why: String) -> Self {
+        let (token_ids, token_logp, versions) = Default::default();
+        Self { answer: Completion::failed(why), token_ids, token_logp, versions }
+    }
+}
+
 /// A response body.
 pub(super) struct Answers {
     /// The name of the model that answered, where the server gives one.
     pub(super) model: Option<String>,
-    /// The completions, each with the reason where it failed.
-    pub(super) samples: Vec<Result<ServerSample, String>>,
+    /// The completions, also those without a text.
+    pub(super) samples: Vec<ServerSample>,
+    /// Finish reasons that nobody here knows.
+    pub(super) unknown_endings: Vec<String>,
+}
+
+impl Answers {
+    fn new(model: Option<String>, read: Vec<(ServerSample, Option<String>)>) -> Self {
+        let (samples, unknown): (_, Vec<Option<String>>) = read.into_iter().unzip();
+        Self { model, samples, unknown_endings: unknown.into_iter().flatten().collect() }
+    }
+}
+
+/// The error that a server gives in a body that says nothing else: its code, where it is a number, and its words.
+pub(super) fn error(text: &[u8]) -> Option<(Option<u16>, String)> {
+    let body: Value = serde_json::from_slice(text).ok()?;
+    let body = if body.is_array() { &body[0] } else { &body };
+    let error = body.get("error").filter(|error| !error.is_null() && body["choices"].is_null())?;
+    let code = [&error["code"], &error["status"], &body["code"]].into_iter().find_map(|code| {
+        let number = code.as_u64().or_else(|| code.as_str()?.parse().ok());
+        number.and_then(|number| u16::try_from(number).ok())
+    });
+    Some((code, reason(error)))
 }
 
 /// The completions in a response body.
@@ -32,58 +62,31 @@ pub(super) fn read(text: &[u8]) -> Result<Answers> {
     // SGLang's own: one object, or a list where several were asked for.
     let is_native = |value: &Value| value.get("meta_info").is_some();
     if is_native(&body) {
-        return Ok(Answers { model: None, samples: vec![native(&body)] });
+        return Ok(Answers::new(None, vec![native(&body)]));
     }
     if let Some(all) = body.as_array().filter(|all| all.iter().any(is_native)) {
-        return Ok(Answers { model: None, samples: all.iter().map(native).collect() });
+        return Ok(Answers::new(None, all.iter().map(native).collect()));
     }
     let choices = body["choices"].as_array().context("no `choices`")?;
     // Servers give the tokens of all choices together.
     let tokens = token_count(&body["usage"]["completion_tokens"]);
     let each = tokens / choices.len().max(1);
     let model = body["model"].as_str().map(|name| name.chars().take(200).collect());
-    Ok(Answers { model, samples: choices.iter().map(|choice| sample(choice, each)).collect() })
+    Ok(Answers::new(model, choices.iter().map(|choice| sample(choice, each)).collect()))
 }
 
-fn sample(choice: &Value, tokens: usize) -> Result<ServerSample, String> {
-    let message = &choice["message"];
-    // Servers with a parser for reasoning hand thoughts out apart; where one was never finished, there is no content.
-    let is_thought = |key: &&str| message[*key].as_str().is_some_and(|text| !text.is_empty());
-    let has_thought = ["reasoning_content", "reasoning"].iter().any(is_thought);
-    let text = message["content"].as_str().or_else(|| choice["text"].as_str());
-    let is_open = has_thought && text.is_none_or(str::is_empty);
-    let text = text.or(is_open.then_some("")).ok_or("a choice without text")?;
-    let is_finished = match choice["finish_reason"].as_str() {
-        Some("stop" | "eos" | "stop_sequence") => true,
-        Some("length") => false,
-        Some(other) => {
-            let other: String = other.chars().take(40).collect();
-            return Err(format!("a choice that ended by `{other}`"));
-        }
-        None => return Err("a choice without `finish_reason`".into()),
-    };
+fn sample(choice: &Value, tokens: usize) -> (ServerSample, Option<String>) {
+    let Reading { mut completion, unknown_ending } = Reading::from_choice(choice);
     let logps = logps(&choice["logprobs"]);
     let token_ids = token_ids(choice);
-    let count = match (&token_ids, &logps) {
+    completion.tokens = match (&token_ids, &logps) {
         (Some(ids), _) => ids.len(),
         (None, Some(logps)) => logps.len(),
         (None, None) => tokens,
     };
-    let logp = logps.as_ref().map(|logps| logps.iter().sum());
-    Ok(ServerSample {
-        answer: Answer {
-            text: text.into(),
-            is_finished,
-            tokens: count,
-            logp,
-            starts_inside: is_open,
-            is_stripped: has_thought && !is_open,
-            ..Answer::default()
-        },
-        token_ids,
-        token_logp: logps,
-        versions: versions(choice),
-    })
+    completion.logp = logps.as_ref().map(|logps| logps.iter().sum());
+    let versions = versions(choice);
+    (ServerSample { answer: completion, token_ids, token_logp: logps, versions }, unknown_ending)
 }
 
 /// The versions in vLLM's spans of tokens.
@@ -105,33 +108,25 @@ pub(super) fn prompt_logp(body: &Value, ids: &[u32]) -> Option<Vec<f64>> {
 }
 
 /// A completion in SGLang's own form: `[log-probability, token, text]` for every token.
-fn native(one: &Value) -> Result<ServerSample, String> {
+fn native(one: &Value) -> (ServerSample, Option<String>) {
     let meta = &one["meta_info"];
-    let is_finished = match meta["finish_reason"]["type"].as_str() {
-        Some("stop") => true,
-        Some("length") => false,
-        Some(other) => return Err(format!("a completion that ended by `{other}`")),
-        None => return Err("a completion that does not say how it ended".into()),
-    };
-    let tokens = meta["output_token_logprobs"].as_array().ok_or("no `output_token_logprobs`")?;
+    let choice = json!({"text": one["text"], "finish_reason": meta["finish_reason"]});
+    let Reading { mut completion, unknown_ending } = Reading::from_choice(&choice);
     let token = |token: &Value| {
         Some((plausible_logp(token[0].as_f64()?)?, u32::try_from(token[1].as_u64()?).ok()?))
     };
-    let tokens: Option<Vec<(f64, u32)>> = tokens.iter().map(token).collect();
-    let (logp, ids): (Vec<f64>, Vec<u32>) =
-        tokens.ok_or("a token without its log-probability")?.into_iter().unzip();
-    Ok(ServerSample {
-        answer: Answer {
-            text: one["text"].as_str().unwrap_or_default().to_owned(),
-            is_finished,
-            tokens: ids.len(),
-            logp: Some(logp.iter().sum()),
-            ..Answer::default()
-        },
-        token_ids: Some(ids),
-        token_logp: Some(logp),
-        versions: Vec::new(),
-    })
+    let tokens = meta["output_token_logprobs"].as_array();
+    let tokens: Option<Vec<(f64, u32)>> =
+        tokens.and_then(|tokens| tokens.iter().map(token).collect());
+    let (token_logp, token_ids) = tokens.map(|tokens| tokens.into_iter().unzip()).unzip();
+    let token_logp: Option<Vec<f64>> = token_logp;
+    let token_ids: Option<Vec<u32>> = token_ids;
+    completion.tokens = token_ids.as_ref().map_or(0, Vec::len);
+    completion.logp = token_logp.as_ref().map(|logp| logp.iter().sum());
+    (
+        ServerSample { answer: completion, token_ids, token_logp, versions: Vec::new() },
+        unknown_ending,
+    )
 }
 
 /// The log-probability of each token, in the form of chat or of plain completions.
@@ -167,7 +162,7 @@ mod tests {
         ]});
         let answers = read(body.to_string().as_bytes()).unwrap().samples;
         let fields = |index: usize| {
-            let answer = &answers[index].as_ref().unwrap().answer;
+            let answer = &answers[index].answer;
             (answer.text.as_str(), answer.is_stripped, answer.starts_inside)
         };
         assert_eq!(
@@ -181,7 +176,7 @@ mod tests {
         let body = json!({"choices": [{"text": "a", "finish_reason": "stop",
             "weight_versions": [{"version": "3-x", "start": 0, "end": 2}, {"version": "4-x", "start": 2, "end": 3}],
             "prompt_logprobs": [null, {"7": {"logprob": -1.5, "rank": 2, "decoded_token": "b"}}]}]});
-        let sample = read(body.to_string().as_bytes()).unwrap().samples.remove(0).unwrap();
+        let sample = read(body.to_string().as_bytes()).unwrap().samples.remove(0);
         assert_eq!(sample.versions, ["3-x", "4-x"]);
         assert_eq!(prompt_logp(&body, &[5, 7]), Some(vec![-1.5]));
         // Of another token, of too few, of none.
@@ -191,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_choice_fails_alone() {
+    fn every_choice_is_a_sample() {
         let body = json!({"choices": [
             {"text": "a", "finish_reason": "stop", "token_ids": [1, 2],
                 "logprobs": {"token_logprobs": [-1.0, -0.5]}},
@@ -200,14 +195,37 @@ mod tests {
             {"text": "c", "finish_reason": "content_filter"},
             {"message": {"content": "d"}, "finish_reason": "length",
                 "logprobs": {"content": [{"id": 7, "logprob": -2.0}]}},
+            {"message": {"content": "e"}, "finish_reason": "bored"},
         ]});
-        let answers = read(body.to_string().as_bytes()).unwrap().samples;
-        let ok: Vec<_> = answers.iter().map(Result::is_ok).collect();
-        assert_eq!(ok, [true, false, false, false, true]);
-        let first = answers[0].as_ref().unwrap();
-        assert_eq!((first.answer.logp, first.answer.tokens), (Some(-1.5), 2));
-        assert_eq!(answers[4].as_ref().unwrap().token_ids, Some(vec![7]));
-        assert!(!answers[4].as_ref().unwrap().answer.is_finished);
+        let answers = read(body.to_string().as_bytes()).unwrap();
+        assert_eq!(answers.unknown_endings, ["bored"]);
+        let samples = answers.samples;
+        let failed: Vec<_> = samples.iter().map(|one| one.answer.failure.is_some()).collect();
+        assert_eq!(failed, [false, true, false, true, false, false]);
+        assert_eq!((samples[0].answer.logp, samples[0].answer.tokens), (Some(-1.5), 2));
+        assert_eq!(samples[4].token_ids, Some(vec![7]));
+        assert!(!samples[4].answer.is_finished && samples[2].answer.is_end_unknown);
         assert!(read(b"[]").is_err() && read(b"{\"choices\":").is_err());
+    }
+
+    #[test]
+    fn an_error_in_a_body_is_the_servers() {
+        let of = |body: Value| error(body.to_string().as_bytes());
+        let words = |code, words: &str| Some((code, words.to_owned()));
+        assert_eq!(
+            of(json!({"error": {"message": "overloaded", "code": 503}})),
+            words(Some(503), "overloaded")
+        );
+        assert_eq!(
+            of(json!({"error": {"message": "too long", "code": "400"}})),
+            words(Some(400), "too long")
+        );
+        assert_eq!(of(json!({"error": "gone"})), words(None, "gone"));
+        assert_eq!(
+            of(json!([{"error": {"message": "quota", "code": 429}}])),
+            words(Some(429), "quota")
+        );
+        assert_eq!(of(json!({"choices": [], "error": {"message": "late"}})), None);
+        assert_eq!(of(json!({"choices": []})), None);
     }
 }

@@ -9,7 +9,10 @@ use reqwest::{StatusCode, Url};
 use serde_json::{Value, json};
 use tealight_datasets::Prompt;
 
-use super::answers::{self, ServerSample};
+use super::address::Address;
+use super::answers::{self, Answers, ServerSample};
+use super::fields::Fields;
+use super::refusal::{self, Refusal};
 use super::{Dialect, RemoteOptions};
 use tealight_nn::generate::SamplingParams;
 use tealight_system::http::{self, body, described};
@@ -32,13 +35,17 @@ pub(super) struct Client {
     http: Http,
     /// How long a request may take, its answer included.
     timeout: Duration,
-    base: String,
+    address: Address,
     dialect: Dialect,
     key: Option<String>,
     /// Completions that one request may ask for.
     most: usize,
+    /// The fields that it refuses.
+    fields: Fields,
     /// Whether it was said that another model answers than was asked for.
     is_warned: AtomicBool,
+    /// Whether a finish reason was named that nobody here knows.
+    is_unknown_named: AtomicBool,
 }
 
 /// A prompt for a server to complete.
@@ -68,6 +75,8 @@ pub(super) struct Request<'a> {
 enum Failure {
     /// It may work later; the server may have said when.
     ForNow(String, Option<Duration>),
+    /// It will not: the request, by the server's words.
+    Refused(Refusal),
     /// It will not.
     ForGood(anyhow::Error),
 }
@@ -86,12 +95,15 @@ impl Client {
         let mut client = Self {
             http: http::client(timeout)?,
             timeout,
-            base,
+            address: Address::new(engine),
             dialect: Dialect::Openai,
             key: std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty()),
             most: usize::MAX,
+            fields: Fields::without(&options.engine_omit)?,
             is_warned: AtomicBool::new(false),
+            is_unknown_named: AtomicBool::new(false),
         };
+        client.address = client.address.clone().probed(&client);
         client.dialect = match options.engine_dialect {
             Some(dialect) => dialect,
             None => {
@@ -113,7 +125,7 @@ impl Client {
     }
 
     pub(super) fn address(&self) -> &str {
-        &self.base
+        &self.address.root
     }
 
     /// Tells the server to do something; its words where it will not, and whether it answered at all.
@@ -124,7 +136,8 @@ impl Client {
     /// The same, with an answer in JSON.
     pub(super) fn reply(&self, path: &str, request: &Value) -> Result<Value> {
         let text = self.told(path, request)?;
-        serde_json::from_slice(&text).with_context(|| format!("{}{path}: not JSON", self.base))
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{}: not JSON", self.address.url(path)))
     }
 
     /// The log-probabilities that vLLM gives the tokens of a prompt, of each after the first.
@@ -132,13 +145,14 @@ impl Client {
         let request = json!({"model": model, "prompt": ids, "max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0});
         let answer = self.reply("/v1/completions", &request)?;
         answers::prompt_logp(&answer, ids)
-            .with_context(|| format!("{}: no log-probabilities of a prompt", self.base))
+            .with_context(|| format!("{}: no log-probabilities of a prompt", self.address()))
     }
 
     fn told(&self, path: &str, request: &Value) -> Result<Vec<u8>> {
         match self.post(path, request, ANSWER_BYTES) {
             Ok(text) => Ok(text),
-            Err(Failure::ForNow(reason, _)) => bail!("{}{path}: {reason}", self.base),
+            Err(Failure::ForNow(reason, _)) => bail!("{}: {reason}", self.address.url(path)),
+            Err(Failure::Refused(refusal)) => bail!("{}: {refusal}", self.address.url(path)),
             Err(Failure::ForGood(error)) => Err(error),
         }
     }
@@ -155,7 +169,7 @@ impl Client {
 
     /// A request for what the server says of itself, which takes no time of its own.
     fn question(&self, path: &str) -> RequestBuilder {
-        self.http.get(format!("{}{path}", self.base)).timeout(QUESTION)
+        self.http.get(self.address.url(path)).timeout(QUESTION)
     }
 
     /// Whether it answers at all.
@@ -163,40 +177,85 @@ impl Client {
         self.question("/health").send().is_ok()
     }
 
-    /// Up to `n` completions of a prompt.
+    /// Up to `n` completions of a prompt. Of a prompt that the server renders, fields that it refuses are left out.
+    ///
+    /// # Errors
+    /// A [`Refusal`] of this prompt; whatever goes wrong for good, or too often.
     pub(super) fn complete(
         &self,
         request: Request<'_>,
         n: usize,
         is_over: &AtomicBool,
-    ) -> Result<Vec<Result<ServerSample, String>>> {
-        let n = n.min(self.most);
-        let (path, body) = self.written(request, n);
-        let tokens = (n as u64).saturating_mul(request.params.max_new_tokens as u64);
-        let limit = tokens.saturating_mul(TOKEN_BYTES).saturating_add(ANSWER_BYTES).min(MAX_ANSWER);
+    ) -> Result<Vec<ServerSample>> {
+        let has_optional_fields = matches!(request.input, PromptInput::Prompt(_));
+        let mut left_out = self.fields.left_out();
         let mut pause = FIRST_PAUSE;
         let mut attempt = 0;
         loop {
-            let read = |text: Vec<u8>| {
-                let malformed = |error| format!("a malformed answer: {error}");
-                answers::read(&text).map_err(|error| Failure::ForNow(malformed(error), None))
-            };
-            let (reason, wait) = match self.post(path, &body, limit).and_then(read) {
+            let n = n.min(self.most).min(left_out.most());
+            let (path, mut body) = self.written(request, n);
+            left_out.apply(&mut body)?;
+            let tokens = (n as u64).saturating_mul(request.params.max_new_tokens as u64);
+            let limit = tokens.saturating_mul(TOKEN_BYTES).saturating_add(ANSWER_BYTES);
+            let sent = self.post(path, &body, limit.min(MAX_ANSWER));
+            let (reason, wait) = match sent.and_then(|text| self.read(path, &text)) {
                 Ok(answers) => {
                     self.warn_of_model(request.adapter.unwrap_or(request.model), answers.model);
+                    self.warn_of_ends(&answers.unknown_endings);
+                    if let Some(note) = self.fields.accept(&left_out) {
+                        tracing::warn!("{}: {note}", self.address());
+                    }
                     return Ok(answers.samples);
                 }
                 Err(Failure::ForGood(error)) => return Err(error),
+                Err(Failure::Refused(refusal)) => {
+                    let has_answered = self.fields.has_answered();
+                    if has_optional_fields && left_out.learn(&body, &refusal.text, has_answered) {
+                        continue;
+                    }
+                    let at = || self.address.url(path);
+                    return Err(self.fields.refuse(refusal)).with_context(at);
+                }
                 Err(Failure::ForNow(reason, wait)) => (reason, wait),
             };
             if attempt == request.retries {
-                bail!("{}{path}: {reason}; gave up after {} tries", self.base, attempt + 1);
+                let url = self.address.url(path);
+                bail!("{url}: {reason}; gave up after {} tries", attempt + 1);
             }
             attempt += 1;
             let wait = wait.unwrap_or(pause).min(LONGEST_PAUSE);
             pause = (pause * 2).min(LONGEST_PAUSE);
-            tracing::warn!("{}: {reason}; trying again in {:.1} s", self.base, wait.as_secs_f64());
+            let seconds = wait.as_secs_f64();
+            tracing::warn!("{}: {reason}; trying again in {seconds:.1} s", self.address());
             sleep(wait, is_over)?;
+        }
+    }
+
+    /// The completions in a body, or what the server says in place of them.
+    fn read(&self, path: &str, text: &[u8]) -> Result<Answers, Failure> {
+        match answers::error(text) {
+            Some((Some(status), words)) if is_refusal(status, self.fields.has_answered()) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                return Err(Failure::Refused(Refusal { status, text, words }));
+            }
+            Some((Some(status @ (401..=404)), words)) => {
+                let url = self.address.url(path);
+                return Err(Failure::ForGood(anyhow!("{url}: {status}: {words}")));
+            }
+            Some((_, words)) => return Err(Failure::ForNow(words, None)),
+            None => {}
+        }
+        let malformed = |error| Failure::ForNow(format!("a malformed answer: {error}"), None);
+        answers::read(text).map_err(malformed)
+    }
+
+    fn warn_of_ends(&self, unknown: &[String]) {
+        let Some(name) = unknown.first() else { return };
+        if !self.is_unknown_named.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "{}: the finish reason `{name}` is not known and counts as a normal end",
+                self.address()
+            );
         }
     }
 
@@ -206,7 +265,7 @@ impl Client {
         if !self.is_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "{} samples from the model `{other}`, by its own account, where `{requested}` was asked for",
-                self.base
+                self.address()
             );
         }
     }
@@ -243,7 +302,7 @@ impl Client {
     }
 
     fn post(&self, path: &str, request: &Value, limit: u64) -> Result<Vec<u8>, Failure> {
-        let url = format!("{}{path}", self.base);
+        let url = self.address.url(path);
         let mut post = self.http.post(&url).header("Content-Type", "application/json");
         if let Some(key) = &self.key {
             post = post.bearer_auth(key);
@@ -254,6 +313,11 @@ impl Client {
         let wait = retry_after(&response);
         let text =
             body(response, limit).map_err(|error| Failure::ForNow(format!("{error:#}"), wait))?;
+        if is_refusal(status.as_u16(), self.fields.has_answered()) {
+            let words = error_text(&text).trim_start_matches(": ").to_owned();
+            let text = String::from_utf8_lossy(&text[..text.len().min(20_000)]).into_owned();
+            return Err(Failure::Refused(Refusal { status: status.as_u16(), text, words }));
+        }
         if status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::REQUEST_TIMEOUT
             || status.is_server_error()
@@ -267,12 +331,17 @@ impl Client {
     }
 }
 
+/// Whether a status refuses a request, and not its sender: one that others were answered to is refused by what is in it.
+fn is_refusal(status: u16, has_answered: bool) -> bool {
+    matches!(status, 400 | 413 | 422 | 501) || status == 403 && has_answered
+}
+
 /// The server's text, shortened.
 fn error_text(text: &[u8]) -> String {
     let value: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
-    let message = value["error"]["message"].as_str().or_else(|| value["message"].as_str());
     let text = String::from_utf8_lossy(&text[..text.len().min(2000)]);
-    let message: String = message.unwrap_or(&text).chars().take(300).collect();
+    let message = refusal::words(&value).unwrap_or_else(|| text.into_owned());
+    let message: String = message.chars().take(300).collect();
     if message.trim().is_empty() { String::new() } else { format!(": {}", message.trim()) }
 }
 

@@ -69,6 +69,11 @@ impl EngineOptions {
             }
             return Ok(());
         }
+        if !self.remote.engine_omit.is_empty() {
+            bail!(
+                "--engine-omit is for eval and presample: training needs all fields of its requests"
+            );
+        }
         if rounds {
             bail!("--rollout-dtype has no effect with --engine: the server has its own");
         }

@@ -204,16 +204,18 @@ impl<'a> Fleet<'a> {
             }
         };
         let (mut completions, mut why) = (Vec::new(), "no completion".to_owned());
-        for one in samples.into_iter().take(missing) {
-            match one {
-                // Without such completions a server samples from the policy's distribution, up to a factor that the
-                // importance weights correct.
-                Ok(sample) if self.has_padding(&sample) => {
-                    why = "a token that the tokenizer does not have: padding of the vocabulary"
-                        .into();
-                }
-                Ok(sample) => completions.push(self.completion(sample, params)?),
-                Err(reason) => why = reason,
+        for sample in samples.into_iter().take(missing) {
+            // Without such completions a server samples from the policy's distribution, up to a factor that the
+            // importance weights correct.
+            if self.has_padding(&sample) {
+                why = "a token that the tokenizer does not have: padding of the vocabulary".into();
+            } else if let Some(reason) = sample.answer.failure.as_ref().filter(|_| {
+                // One whose tokens are all there is a sample, whatever the server makes of its text.
+                !is_whole(&sample, params)
+            }) {
+                why.clone_from(reason);
+            } else {
+                completions.push(self.completion(sample, params)?);
             }
         }
         count_tokens(completions.iter().map(|one: &Completion| one.tokens.len()).sum());
@@ -246,7 +248,7 @@ impl<'a> Fleet<'a> {
             );
         }
         let ends = tokens.last().is_some_and(|last| params.eos.contains(last));
-        if sample.answer.is_finished != ends {
+        if !sample.answer.is_end_unknown && sample.answer.is_finished != ends {
             bail!(
                 "the server ended a completion without an end-of-sequence token, or not at one: start vLLM with \
                  --generation-config vllm"
@@ -255,6 +257,13 @@ impl<'a> Fleet<'a> {
         let finish = if ends { Finish::Stop } else { Finish::Length };
         Ok(Completion { tokens, logp: logp.into_iter().map(|x| x as f32).collect(), finish })
     }
+}
+
+/// Whether a sample has its tokens up to their end: an end-of-sequence token, or the limit of the length.
+fn is_whole(sample: &ServerSample, params: &SamplingParams) -> bool {
+    let (Some(tokens), Some(_)) = (&sample.token_ids, &sample.token_logp) else { return false };
+    let ends = tokens.last().is_some_and(|last| params.eos.contains(last));
+    ends || tokens.len() == params.max_new_tokens
 }
 
 fn lost(why: Option<anyhow::Error>) -> anyhow::Error {

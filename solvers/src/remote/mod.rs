@@ -3,31 +3,36 @@
 //!
 //! Each problem is one task of a few workers: a request for as many completions as are missing, again until they are
 //! all there. What fails for a while (no connection, a hang, 429, 5xx, a malformed body) is tried again with growing
-//! pauses; what fails for good ends the run with the server's words. A choice that is not whole (no text, no known
-//! end) is drawn again; one that never comes is a sample that failed, counted apart and never wrong. A problem's
-//! answers reach the caller all at once, so nothing is counted twice.
+//! pauses; what fails for good ends the run with the server's words. A field that the server refuses is left out; a
+//! prompt that it refuses has samples that are missing, and the others go on. A choice without a text (a refusal, a
+//! filter, a tool call, a thought that was cut off) is a sample that failed: drawing it again until a text comes would
+//! select. A problem's answers reach the caller all at once, so nothing is counted twice.
 
+mod address;
 mod answers;
 mod client;
 mod dialect;
 mod engine;
+mod fields;
 mod fleet;
 mod probe;
+mod refusal;
 mod replica;
 mod sampler;
 mod server_info;
 mod workers;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_eval::{Answer, AnswerSink, ProblemRequest, Solver};
+use tealight_eval::{AnswerSink, Completion, ProblemRequest, Solver};
 use tealight_system::range::at_least;
 
 use answers::ServerSample;
 use client::{Client, PromptInput, Request};
+use refusal::Refusal;
 use tealight_nn::generate::SamplingParams;
 use tealight_system::telemetry::count_tokens;
 use workers::ask_each;
@@ -51,6 +56,18 @@ pub struct RemoteOptions {
     /// Kind of server, which decides the names of sampling filters in requests. Default: the server is asked.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_dialect: Option<Dialect>,
+    /// Fields to leave out of requests, separated by commas, such as n,logprobs,seed: without n a request asks for one
+    /// completion, without max_tokens the limit is sent as max_completion_tokens. A field that the server refuses is
+    /// left out by itself, with a warning.
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        value_delimiter = ',',
+        help_heading = "Engine",
+        requires = "engine"
+    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engine_omit: Vec<String>,
     /// Maximum number of concurrent requests.
     #[arg(long, default_value_t = 32, add = at_least(1.0).at_most(4096.0), help_heading = "Engine")]
     pub concurrency: usize,
@@ -84,6 +101,8 @@ pub struct Remote {
     concurrency: usize,
     retries: usize,
     seed: u64,
+    /// Whether a sample without a text was reported.
+    is_failure_named: AtomicBool,
 }
 
 impl Remote {
@@ -106,7 +125,8 @@ impl Remote {
             );
         }
         let (concurrency, retries) = (options.concurrency, options.retries);
-        Ok(Self { client, model: model.to_owned(), concurrency, retries, seed })
+        let (model, is_failure_named) = (model.to_owned(), AtomicBool::new(false));
+        Ok(Self { client, model, concurrency, retries, seed, is_failure_named })
     }
 
     /// How the server is spoken to.
@@ -134,17 +154,13 @@ impl Solver for RemoteSolver<'_> {
         sink: &mut AnswerSink<'_>,
     ) -> Result<()> {
         self.draw(problems, n, &mut |index, samples| {
-            let answer = |one: Result<ServerSample, String>| match one {
-                Ok(sample) => sample.answer,
-                Err(why) => Answer::failed(format!("the server gave {why}")),
-            };
-            sink(index, samples.into_iter().map(answer).collect())
+            sink(index, samples.into_iter().map(|sample| sample.answer).collect())
         })
     }
 }
 
-/// Receives what was drawn for a problem, by its index; what failed for good with the reason.
-type SampleSink<'a> = dyn FnMut(usize, Vec<Result<ServerSample, String>>) -> Result<()> + 'a;
+/// Receives what was drawn for a problem, by its index.
+type SampleSink<'a> = dyn FnMut(usize, Vec<ServerSample>) -> Result<()> + 'a;
 
 impl RemoteSolver<'_> {
     fn draw(
@@ -167,22 +183,13 @@ impl RemoteSolver<'_> {
         request: &ProblemRequest<'_>,
         n: usize,
         is_over: &AtomicBool,
-    ) -> Result<Vec<Result<ServerSample, String>>> {
+    ) -> Result<Vec<ServerSample>> {
         let n = n.saturating_sub(request.known);
-        let mut answers = Vec::with_capacity(n);
+        let mut answers: Vec<ServerSample> = Vec::with_capacity(n);
         // Other seeds than those that drew what is known.
-        let (mut requests, mut barren) = (request.known as u64, 0);
-        let mut why = "no completion".to_owned();
+        let (mut requests, mut empty) = (request.known as u64, 0);
         while answers.len() < n {
             let missing = n - answers.len();
-            if barren > self.remote.retries {
-                tracing::warn!(
-                    "problem `{}`: {missing} of {n} samples failed, the server gave {why}",
-                    request.problem.id
-                );
-                answers.resize_with(n, || Err(why.clone()));
-                break;
-            }
             // Another seed for each request: the same one would bring the same answers again.
             let seed = mixed(self.remote.seed, request.key, requests);
             requests += 1;
@@ -195,26 +202,64 @@ impl RemoteSolver<'_> {
                 seed,
                 retries: self.remote.retries,
             };
-            let samples = self.remote.client.complete(body, missing, is_over)?;
-            let before = answers.len();
-            for one in samples.into_iter().take(missing) {
-                match one {
-                    Ok(sample) => {
-                        count_tokens(sample.answer.tokens);
-                        answers.push(Ok(sample));
+            let samples = match self.remote.client.complete(body, missing, is_over) {
+                Ok(samples) => samples,
+                Err(error) => match error.downcast_ref::<Refusal>() {
+                    Some(refusal) => {
+                        let why = format!("the server refused the prompt: {refusal}");
+                        self.lose(request, &mut answers, (missing, why));
+                        break;
                     }
-                    Err(reason) => why = reason,
-                }
+                    None => return Err(error),
+                },
+            };
+            empty = if samples.is_empty() { empty + 1 } else { 0 };
+            if empty > self.remote.retries {
+                let why = "the server gave no completion".to_owned();
+                self.lose(request, &mut answers, (missing, why));
+                break;
             }
-            barren = if answers.len() > before { 0 } else { barren + 1 };
+            for sample in samples.into_iter().take(missing) {
+                count_tokens(sample.answer.tokens);
+                self.name_failure(request, &sample.answer);
+                answers.push(sample);
+            }
         }
         Ok(answers)
+    }
+
+    /// Adds samples that are missing, and says so.
+    fn lose(
+        &self,
+        request: &ProblemRequest<'_>,
+        answers: &mut Vec<ServerSample>,
+        (missing, why): (usize, String),
+    ) {
+        let count = answers.len() + missing;
+        tracing::warn!(
+            "problem `{}`: {missing} of {count} samples failed: {why}",
+            request.problem.id
+        );
+        answers.resize_with(count, || ServerSample::missing(why.clone()));
+    }
+
+    /// Says of the first sample without an answer why it has none.
+    fn name_failure(&self, request: &ProblemRequest<'_>, answer: &Completion) {
+        let Some(why) = &answer.failure else { return };
+        if !self.remote.is_failure_named.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "problem `{}`: a sample without an answer: {why}; such samples count by --failed",
+                request.problem.id
+            );
+        }
     }
 }
 
 /// Reads what a server might answer, for fuzzing.
 pub fn read_answer(body: &[u8]) {
     drop(answers::read(body));
+    drop(answers::error(body));
+    refusal::named(&String::from_utf8_lossy(body).to_lowercase());
     drop(serde_json::from_slice(body).map(|models| Dialect::of_models(&models)));
 }
 

@@ -59,9 +59,9 @@ impl ModelGuard<'_> {
     }
 
     /// Refuses completions of other weights: of a server that was started anew, or that another program writes to.
-    pub(super) fn check(&self, samples: &[Result<ServerSample, String>]) -> Result<()> {
+    pub(super) fn check(&self, samples: &[ServerSample]) -> Result<()> {
         let Some(expected) = &self.loaded.version else { return Ok(()) };
-        let mut versions = samples.iter().flatten().flat_map(|sample| &sample.versions);
+        let mut versions = samples.iter().flat_map(|sample| &sample.versions);
         match versions.find(|version| *version != expected) {
             None => Ok(()),
             Some(other) => bail!(

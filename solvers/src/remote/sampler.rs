@@ -4,7 +4,7 @@
 //! vLLM and llama.cpp say the tokens that they drew. Of other servers the texts are tokenized again, which for a text
 //! sampled with the same tokenizer is nearly always the same tokens.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use tealight_eval::ProblemRequest;
 
 use super::Remote;
@@ -56,9 +56,13 @@ impl Sampler for RemoteSampler<'_> {
             let mut completions = Vec::with_capacity(samples.len());
             for one in samples {
                 // Samples of a base are counted to estimate its validity: one that is missing would bias it.
-                let one = one.map_err(|why| {
-                    anyhow!("a sample failed again and again: the server gave {why}; the same command goes on from here")
-                })?;
+                if let (true, Some(why)) = (one.answer.is_missing, &one.answer.failure) {
+                    let id = &self.problems[requests[index].key as usize].problem.id;
+                    bail!(
+                        "problem `{id}`: the server gave no sample: {why}; leave the problem out, and the same command \
+                         goes on from here"
+                    );
+                }
                 completions.push(self.completion(one, params)?);
             }
             self.score(&requests[index].prompt, params.temperature, &mut completions)?;
@@ -70,6 +74,10 @@ impl Sampler for RemoteSampler<'_> {
 impl RemoteSampler<'_> {
     /// The tokens of what was drawn: the server's own, or its text tokenized.
     fn completion(&self, sample: ServerSample, params: &SamplingParams) -> Result<Completion> {
+        if sample.answer.failure.is_some() {
+            // A refusal, a filter, a tool call: a sample of the base that is incorrect.
+            return Ok(Completion { tokens: Vec::new(), logp: Vec::new(), finish: Finish::Length });
+        }
         let mut tokens = match sample.token_ids {
             Some(ids) => ids,
             None => self.tokenizer.encode_completion(&sample.answer.text)?,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 use tealight_datasets::suite::SuiteSet;
 use tealight_eval::Truncated;
+use tealight_eval::rules::Failed;
 
 use super::engine;
 use super::eval_sets::EvalSet;
@@ -72,6 +73,11 @@ pub struct EvalOptions {
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
     #[serde(default)]
     pub truncated: Truncated,
+    /// Rule for completions without an answer that a server gave (a refusal, a content filter, a tool call, no text):
+    /// wrong (incorrect), or unjudged (left out of every estimate). A prompt that the server refuses is always left out.
+    #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Failed>())]
+    #[serde(default)]
+    pub failed: Failed,
     /// Seed of the samples.
     #[arg(long, default_value_t = 0, add = SEED)]
     pub seed: u64,

@@ -81,6 +81,14 @@ pub(crate) fn prepare(
                 changed.join("; ")
             );
         }
+        if let (Some(was), Some(is)) = (&before.engine, &request.engine)
+            && was != is
+        {
+            tracing::warn!(
+                "{}: holds samples from {was}, and goes on with those from {is}, which should serve the same model",
+                output.display()
+            );
+        }
         // Sets and problems that this run leaves out keep their samples.
         for (name, set) in before.sets {
             request.sets.entry(name).or_insert(set.clone()).prompts.extend(set.prompts);
@@ -110,7 +118,10 @@ fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>>
         }
     }
     let (was, is) = (serde_json::to_value(before)?, serde_json::to_value(now)?);
-    for (key, value) in is.as_object().into_iter().flatten().filter(|(key, _)| *key != "sets") {
+    // A server's address is not what makes its samples.
+    let is_moved = before.engine.is_some() && now.engine.is_some();
+    let is_setting = |key: &str| key != "sets" && !(key == "engine" && is_moved);
+    for (key, value) in is.as_object().into_iter().flatten().filter(|(key, _)| is_setting(key)) {
         if was[key] != *value {
             changed.push(format!("{key} was {}, is {value}", was[key]));
         }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use tealight_datasets::names;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::results::{Question, SetResult};
+use tealight_eval::rules::Rules;
 use tealight_eval::store::{Index, SampleStore};
 use tealight_eval::{Summary, Tally};
 
@@ -48,7 +49,8 @@ impl SetEvaluation<'_> {
         let mut tallies = self.tallies(Pass::Sampled)?;
         if !options.no_greedy && set.temperature > 0.0 {
             for (tally, greedy) in tallies.iter_mut().zip(self.tallies(Pass::Greedy)?) {
-                tally.greedy = Some(greedy.correct > 0);
+                // A server may refuse temperature 0.
+                tally.greedy = (greedy.samples > 0).then_some(greedy.correct > 0);
             }
         }
         let summary = outcome::summary(&tallies, &options.k, || self.first_reason())
@@ -106,7 +108,7 @@ impl SetEvaluation<'_> {
             n,
             solver: &*solver,
             judge: &*set.dataset.verifier,
-            truncated: options.truncated,
+            rules: Rules { truncated: options.truncated, failed: options.failed },
             team: ranks,
             store,
             progress: Box::new(EvalBar::new(label, &self.process.stop)),

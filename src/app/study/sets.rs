@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::{Domain, SuiteSet};
 use tealight_datasets::{Dataset, SOURCES, fnv, names};
 use tealight_eval::evaluate::EvalJob;
+use tealight_eval::rules::Rules;
 use tealight_eval::store::{self, SampleStore};
 use tealight_eval::{Tally, Truncated};
 
@@ -368,7 +369,7 @@ impl StudySet {
         store.notes.iter().for_each(|note| tracing::info!("  {note}"));
         let job = EvalJob {
             store,
-            truncated: self.truncated,
+            rules: Rules { truncated: self.truncated, ..Rules::default() },
             team: &session.ranks,
             progress: Box::new(EvalBar::new(label, session.stop)),
             ..EvalJob::new(&self.dataset, draw.n, &solver)

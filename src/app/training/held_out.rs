@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use tealight_datasets::Dataset;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::report::{HeldOut, grid};
+use tealight_eval::rules::Rules;
 use tealight_eval::{Summary, Truncated};
 
 use crate::app::evaluate::progress::EvalBar;
@@ -155,7 +156,7 @@ impl HeldOutSet {
         let (ranks, solver) = (&session.ranks, session.solver(decoder, &draw));
         let job = EvalJob {
             team: ranks,
-            truncated: self.truncated,
+            rules: Rules { truncated: self.truncated, ..Rules::default() },
             progress: Box::new(EvalBar::silent(label, session.stop)),
             ..EvalJob::new(&self.dataset, n, &solver)
         };

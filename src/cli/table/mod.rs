@@ -42,12 +42,22 @@ fn summary(summary: &Summary) -> String {
         1 => "\n1 completion could not be judged and is left out".to_owned(),
         count => format!("\n{count} completions could not be judged and are left out"),
     };
-    let cut = match summary.truncated_correct {
+    let mut cut = match summary.truncated_correct {
         0 => String::new(),
         count => format!(" ({count} of them correct but cut off)"),
     };
+    if summary.unknown_ends > 0 {
+        cut += &format!(" (no finish reason: {})", summary.unknown_ends);
+    }
+    let failed = match summary.failed {
+        0 => String::new(),
+        1 => "\n1 completion without an answer (refused, filtered, failed, no text) counts as incorrect".into(),
+        count => format!(
+            "\n{count} completions without an answer (refused, filtered, failed, no text) count as incorrect"
+        ),
+    };
     format!(
-        "{table}{}{unjudged}\n{more}{}, {} each; {}, {:.1} % without an answer, {}",
+        "{table}{}{failed}{unjudged}\n{more}{}, {} each; {}, {:.1} % without an answer, {}",
         by_level(summary, largest),
         counted(summary.problems, "problem"),
         with_noun(&summary.samples_each(), "sample"),
@@ -107,11 +117,13 @@ fn lines(summary: &Summary) -> Vec<String> {
     if let Some(richness) = &summary.richness {
         lines.push(format!(
             "distinct correct solutions of a solved problem, in effect: {:.2} by their entropy (Hill number 1), {:.2} by how \
-             often two agree (Hill number 2); at least {:.1} with those not sampled (Chao1), {:.1} % chance of a new one",
+             often two agree (Hill number 2); at least {:.1} with those not sampled (Chao1), {:.1} % chance of a new one; \
+             over {}",
             richness.hill_1.value,
             richness.hill_2.value,
             richness.chao_1.value,
             100.0 * richness.unseen.value,
+            richness.basis(summary.problems),
         ));
     }
     lines.extend(summary.features.iter().map(|(kind, features)| {
@@ -252,7 +264,7 @@ fn right_aligned(header: &[impl ToString]) -> Table {
 #[cfg(test)]
 mod tests {
     use tealight_datasets::{Problem, Prompt, verify};
-    use tealight_eval::{Answer, Sample, Tally};
+    use tealight_eval::{Completion, Sample, Tally};
 
     use super::*;
 
@@ -263,7 +275,7 @@ mod tests {
         let mut tally = Tally::new(&problem);
         for (number, text) in texts.iter().enumerate() {
             let answer =
-                Answer { text: (*text).to_owned(), is_finished: true, ..Answer::default() };
+                Completion { text: (*text).to_owned(), is_finished: true, ..Completion::default() };
             tally.add(&Sample::judged(&problem, &*verifier, number, answer));
         }
         Summary::new(&[tally], &[texts.len()]).expect("a summary")

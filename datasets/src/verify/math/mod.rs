@@ -101,7 +101,10 @@ impl Checked<'_> {
     /// The verdict on `completion` that the outcome stands for.
     pub fn into_verdict(self, gold: &str, completion: &str) -> Verdict {
         match (self.outcome, self.found) {
-            (Outcome::Correct, _) => Verdict::correct(&solution(completion), gold),
+            (Outcome::Correct, found) => {
+                let answer = found.as_ref().map_or(gold, |found| &found.text);
+                Verdict::correct(&solution(completion, answer), gold)
+            }
             (Outcome::NoAnswer, _) | (_, None) => Verdict::NoAnswer,
             (Outcome::UnparsableAnswer, Some(found)) => {
                 Verdict::Unparsable { found: super::short(&found.text) }

@@ -1,15 +1,13 @@
 //! The values that a worked solution computes: the results of its equations, in order. Two solutions that compute the
 //! same values are one solution, however they are worded.
 
-use super::super::fingerprint;
-
 /// Most results that are kept.
 const MAX_RESULTS: usize = 64;
 
-/// The results of all equations of a completion, `24,72` for `48/2 = 24` and `48+24 = 72`; a hash of the
-/// text where it has none. Dataset markers such as `<<48/2=24>>` count once with the equation they
-/// repeat.
-pub fn solution(completion: &str) -> String {
+/// The results of all equations of a completion, `24,72` for `48/2 = 24` and `48+24 = 72`; the value of its `answer`
+/// where it has none, since words alone make no other solution. Dataset markers such as `<<48/2=24>>` count once with
+/// the equation they repeat.
+pub fn solution(completion: &str, answer: &str) -> String {
     let text = super::super::tail(completion, 64 << 10);
     let text = crate::thinking::answer(text);
     let mut results: Vec<String> = Vec::new();
@@ -21,10 +19,19 @@ pub fn solution(completion: &str) -> String {
             results.push(result);
         }
     }
-    if results.is_empty() || results.len() > MAX_RESULTS {
-        return fingerprint(text);
+    if results.is_empty() {
+        return super::key(answer);
     }
-    results.join(",")
+    let rest = results.split_off(results.len().min(MAX_RESULTS));
+    match rest.len() {
+        0 => results.join(","),
+        // The first say what it is, the hash tells it from others.
+        more => format!(
+            "{},... ({more} more, {:016x})",
+            results.join(","),
+            crate::fnv(rest.join(",").bytes())
+        ),
+    }
 }
 
 /// The number right behind an equals sign.
@@ -76,6 +83,47 @@ fn calculates(before: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Problem, Prompt, Verdict, verify};
+
+    /// Without equations the answer's value is the class: a phrase more is no other solution.
+    #[test]
+    fn words_without_equations_are_one_solution_for_each_value() {
+        let class = |verifier: &str, gold: &str, text: &str| {
+            let problem = Problem::new("p", Prompt::Text("?".into()), gold);
+            match verify::open(verifier).unwrap().verify(&problem, text) {
+                Verdict::Correct { class, .. } => class,
+                other => panic!("{text}: {other:?}"),
+            }
+        };
+        for (gold, texts) in [
+            (
+                "287",
+                &[
+                    "The answer is 287.",
+                    "the answer is 287.",
+                    "#### 287",
+                    "\\boxed{287}",
+                    "It is 287",
+                ][..],
+            ),
+            ("1/2", &["\\boxed{\\frac{1}{2}}", "The answer is 0.5", "so x = 0.5, \\boxed{1/2}"]),
+            ("3/4", &["\\boxed{0.75}", "\\boxed{\\frac34}"]),
+        ] {
+            for verifier in ["math", "math:strict", "numeric"] {
+                let texts = texts
+                    .iter()
+                    .filter(|text| verifier != "math:strict" || !text.starts_with("It"));
+                let classes: std::collections::BTreeSet<String> =
+                    texts.map(|text| class(verifier, gold, text)).collect();
+                assert_eq!(classes.len(), 1, "{verifier}: {classes:?}");
+            }
+        }
+        assert_eq!(class("math", "287", "The answer is 287."), "287");
+        assert_ne!(
+            class("math", "72", "48 + 24 = 72"),
+            class("math", "72", "2 * 48 = 96, 96 - 24 = 72")
+        );
+    }
 
     #[test]
     fn solutions_are_told_apart_by_what_they_compute() {
@@ -83,12 +131,13 @@ mod tests {
             "Natalia sold 48/2 = <<48/2=24>>24 clips in May.\nAltogether 48+24 = 72.\n#### 72";
         let same = "In May: $48 \\div 2 = 24$. So 48 + 24 = 72.00 in all.";
         let other = "Twice 48 is 48*2 = 96, and 96 - 24 = 72.";
-        assert_eq!(solution(one), "24,72");
-        assert_eq!(solution(same), "24,72");
-        assert_eq!(solution(other), "96,72");
-        assert_eq!(solution("it is  72"), solution("it is 72"));
-        assert_ne!(solution("it is 72"), solution("that is 72"));
-        assert_eq!(solution("x = 5"), fingerprint("x = 5"), "nothing is calculated");
-        assert_eq!(solution("2 - 3.5 = -1.50"), "-1.5");
+        let computed = |text: &str| solution(text, "72");
+        assert_eq!(computed(one), "24,72");
+        assert_eq!(computed(same), "24,72");
+        assert_eq!(computed(other), "96,72");
+        assert_eq!(computed("2 - 3.5 = -1.50"), "-1.5");
+        let many: String = (0..80).map(|i| format!("{i} + 1 = {}\n", i + 1)).collect();
+        assert!(computed(&many).starts_with("1,2,3,") && computed(&many).contains("16 more"));
+        assert_ne!(computed(&many), computed(&format!("{many}1 + 1 = 2")));
     }
 }

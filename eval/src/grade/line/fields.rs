@@ -4,8 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_datasets::{Message, Prompt};
 
-use super::ending::Ending;
-use crate::Answer;
+use crate::completion::{Content, reason};
 
 /// The value of a key. Records have few keys and formats many names for them: comparing them is faster than hashing.
 pub(super) fn get<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
@@ -45,10 +44,17 @@ pub(super) fn first(value: &Value, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| text_of(get(value, name)?))
 }
 
-/// The gold answers of a value: a text, a number, or a list of either, of which each is right.
+/// Keys of an object that holds gold answers, as verl's rewards get it.
+const IN_OBJECT: [&str; 6] = ["ground_truth", "target", "gold", "answer", "answers", "value"];
+
+/// The gold answers of a value: a text, a number, a list of either, of which each is right, or an object with one.
 pub(super) fn golds(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().filter_map(text_of).collect(),
+        Value::Object(_) => {
+            let found = IN_OBJECT.iter().filter_map(|key| value.get(key));
+            found.map(golds).find(|golds| !golds.is_empty()).unwrap_or_default()
+        }
         other => text_of(other).into_iter().collect(),
     }
 }
@@ -85,55 +91,8 @@ fn message(value: &Value) -> Option<Message> {
         other => other,
     };
     let content =
-        ["content", "value", "prompt"].iter().find_map(|key| content(get(value, key)?))?;
+        ["content", "value", "prompt"].iter().find_map(|key| Content::of(get(value, key)?).text)?;
     Some(Message::new(role, content))
-}
-
-/// The text of a message's content: a text, or the texts among its parts. None where there is none.
-pub(super) fn content(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => {
-            let is_text = |part: &&Value| match part.get("type").and_then(Value::as_str) {
-                Some(kind) => matches!(kind, "text" | "output_text" | "input_text"),
-                None => part.is_string() || part.get("text").is_some(),
-            };
-            let text = |part: &Value| match part {
-                Value::String(text) => text.clone(),
-                part => part["text"].as_str().unwrap_or_default().to_owned(),
-            };
-            let mut texts = parts.iter().filter(is_text).map(text).peekable();
-            texts.peek()?;
-            Some(texts.collect())
-        }
-        _ => None,
-    }
-}
-
-/// The content of the assistant's last message in a conversation.
-pub(super) fn last_answer(messages: &[Value]) -> Option<String> {
-    let is_answer = |message: &&Value| match first(message, &["role", "from"]) {
-        Some(role) => matches!(role.to_lowercase().as_str(), "assistant" | "bot" | "gpt" | "model"),
-        None => false,
-    };
-    let last = messages.iter().rfind(is_answer)?;
-    content(last.get("content").or_else(|| last.get("value"))?)
-}
-
-/// The reason of a failure as text: a server's `message`, or the value itself.
-pub(super) fn reason(error: &Value) -> String {
-    let text = match error {
-        Value::String(text) => text.clone(),
-        other => match first(other, &["message", "error", "code", "type"]) {
-            Some(text) => text,
-            None => other.to_string(),
-        },
-    };
-    let mut short: String = text.chars().take(200).collect();
-    if short.len() < text.len() {
-        short.push_str("...");
-    }
-    short
 }
 
 /// A count of tokens, where one is given.
@@ -154,32 +113,4 @@ pub(super) fn tokens(value: &Value) -> Result<usize> {
             bail!("`tokens` is {}: a count of tokens is a whole number, at least 0", reason(other))
         }
     }
-}
-
-/// A completion by its text, where there is one, and by how it ended; `why` says why there is none.
-pub(super) fn answer(
-    text: Option<String>,
-    ending: Ending,
-    why: impl FnOnce() -> String,
-) -> (Answer, Option<String>) {
-    let is_finished = ending != Ending::Truncated;
-    let is_end_unknown = ending == Ending::Unknown;
-    let mut answer = Answer { is_finished, is_end_unknown, ..Answer::default() };
-    let mut unknown = None;
-    match (text, ending) {
-        (None, Ending::Failed(reason)) => answer.failure = Some(reason),
-        (None, _) => answer.failure = Some(why()),
-        (Some(text), Ending::Failed(reason)) if text.is_empty() => {
-            (answer.text, answer.failure) = (text, Some(reason));
-        }
-        // What a filter or an error cut off is not an answer either.
-        (Some(text), Ending::Failed(_)) => (answer.text, answer.is_finished) = (text, false),
-        (Some(text), ending) => {
-            answer.text = text;
-            if let Ending::Other(name) = ending {
-                unknown = Some(name);
-            }
-        }
-    }
-    (answer, unknown)
 }

@@ -4,13 +4,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tealight_datasets::Prompt;
 
-use super::ending::Ending;
-use super::fields::{
-    answer, content, first, first_golds, first_id, golds, id_of, last_answer, prompt_of, reason,
-    text_of,
-};
-use super::{Format, Line, MAX_ANSWERS, hash, servers};
-use crate::Answer;
+use super::fields::{first, first_golds, first_id, golds, id_of, prompt_of, text_of};
+use super::{Format, Line, MAX_ANSWERS, hash, python_list};
+use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 
 /// What tells problems with one id apart: the prompt.
 fn variant_of(prompt: Option<&Prompt>) -> Option<u64> {
@@ -23,8 +19,8 @@ fn record(id: Option<String>, golds: Vec<String>, prompt: Option<Prompt>) -> Lin
 }
 
 /// A completion of which nothing is said but its text.
-fn text(text: Option<String>) -> (Answer, Option<String>) {
-    answer(text, Ending::Unknown, || "the completion is null".into())
+fn text(text: Option<String>) -> Reading {
+    Reading::from_text(text, Ending::Unknown)
 }
 
 /// lm-evaluation-harness, `samples_*.jsonl`: one line for each filter, each with all responses.
@@ -32,16 +28,21 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
     let name = Format::LmEval.name();
     let id = first_id(value, &["doc_id"]).with_context(|| format!("{name} without `doc_id`"))?;
     let responses = value["resps"].as_array().with_context(|| format!("{name} without `resps`"))?;
-    let prompt = prompt_of(&value["arguments"]["gen_args_0"]["arg_0"]);
-    let mut line = record(Some(id), first_golds(value, &["target"]), prompt);
+    // With a chat template the argument is a list with the messages as JSON.
+    let argument = &value["arguments"]["gen_args_0"]["arg_0"];
+    let argument = argument.get(0).filter(|one| one.is_string()).unwrap_or(argument);
+    let messages = argument.as_str().filter(|text| text.starts_with("[{\"role\""));
+    let messages = messages.and_then(|text| tealight_datasets::json::parse(text).ok());
+    let prompt = messages.as_ref().and_then(prompt_of).or_else(|| prompt_of(argument));
+    let mut line = record(Some(id), lm_eval_golds(value), prompt);
     line.variant = match (value["doc_hash"].as_str(), value.get("doc")) {
         (Some(of_document), _) => Some(hash([of_document])),
         (None, Some(document)) => Some(hash([document.to_string().as_str()])),
         (None, None) => line.variant,
     };
     line.filter = first(value, &["filter"]);
-    // Lines of one file have no number: one that repeats another byte for byte is the same.
-    line.sample = Some(hash([value.to_string().as_str()]));
+    // Lines have no number: which runs they are of, `runs` says.
+    line.run_text = Some(hash([value.to_string().as_str()]));
     let lists = responses.iter().flat_map(|item| match item {
         Value::Array(items) => items.as_slice(),
         other => std::slice::from_ref(other),
@@ -58,6 +59,19 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
         line.push(text(text_of(response)));
     }
     Ok(line)
+}
+
+/// The gold answers of lm-eval, which writes a list as Python shows it: `['3', '3.0']`. A text that stands in the
+/// document as it is, such as the interval `[0, 1]`, is one answer.
+fn lm_eval_golds(value: &Value) -> Vec<String> {
+    let golds = first_golds(value, &["target"]);
+    let [one] = golds.as_slice() else { return golds };
+    let is_text = |field: &Value| field.as_str().is_some_and(|text| text.contains(one.as_str()));
+    let is_of_document = value["doc"].as_object().is_some_and(|doc| doc.values().any(is_text));
+    match python_list::read(one) {
+        Some(items) if !is_of_document && !items.is_empty() => items,
+        _ => golds,
+    }
 }
 
 /// A sample of Inspect's log.
@@ -77,18 +91,21 @@ pub(super) fn inspect(value: &Value) -> Result<Line> {
     line.sample = text_of(&value["epoch"]).map(|epoch| hash([epoch.as_str()]));
     let errors = [&value["error"], &value["output"]["error"]];
     let error = errors.into_iter().find(|error| !error.is_null());
-    let choice = value["output"]["choices"].get(0);
-    match (choice, error) {
-        (_, Some(error)) => line.answers.push(Answer::failed(reason(error))),
-        (Some(choice), None) => {
-            let (mut answer, unknown) = servers::choice(choice);
-            answer.text = attached(answer.text);
-            line.push((answer, unknown));
-        }
-        (None, None) => {
+    let choices = value["output"]["choices"].as_array().map(Vec::as_slice).unwrap_or_default();
+    match (choices, error) {
+        (_, Some(error)) => line.answers.push(Completion::failed(reason(error))),
+        ([], None) => {
             match value["output"]["completion"].as_str().filter(|text| !text.is_empty()) {
                 Some(completion) => line.push(text(Some(completion.to_owned()))),
-                None => line.answers.push(Answer::failed("the sample has no output".into())),
+                None => line.answers.push(Completion::failed("the sample has no output".into())),
+            }
+        }
+        // Several with `num_choices`, each of them a sample.
+        (choices, None) => {
+            for choice in choices.iter().take(MAX_ANSWERS + 1) {
+                let mut reading = Reading::from_choice(choice);
+                reading.completion.text = attached(reading.completion.text);
+                line.push(reading);
             }
         }
     }
@@ -106,7 +123,7 @@ pub(super) fn evalscope_review(value: &Value) -> Result<Line> {
     let index = first_id(scored, &["generation_index"]).or_else(|| first_id(value, &["index"]));
     line.sample = index.map(|index| hash([index.as_str()]));
     let prediction = scored["score"]["prediction"].as_str().map(str::to_owned);
-    line.push(text(last_answer(messages).or(prediction)));
+    line.push(text(last_answer(messages).text.or(prediction)));
     Ok(line)
 }
 
@@ -114,9 +131,12 @@ pub(super) fn evalscope_review(value: &Value) -> Result<Line> {
 pub(super) fn evalscope_prediction(value: &Value) -> Result<Line> {
     let id = first_id(value, &["index"]).context("`index` is no number")?;
     let mut line = record(Some(id), Vec::new(), prompt_of(&value["messages"]));
-    match value["model_output"]["choices"].get(0) {
-        Some(choice) => line.push(servers::choice(choice)),
-        None => line.answers.push(Answer::failed(match &value["model_output"]["error"] {
+    match value["model_output"]["choices"].as_array().map(Vec::as_slice) {
+        Some(choices @ [_, ..]) => choices
+            .iter()
+            .take(MAX_ANSWERS + 1)
+            .for_each(|one| line.push(Reading::from_choice(one))),
+        _ => line.answers.push(Completion::failed(match &value["model_output"]["error"] {
             Value::Null => "the prediction has no output".into(),
             error => reason(error),
         })),
@@ -187,7 +207,7 @@ pub(super) fn conversation(messages: &[Value]) -> Result<Line> {
         prompt.context("a list that is no conversation: messages have `role` and `content`")?;
     let mut line = record(None, Vec::new(), Some(prompt));
     line.format = Format::SimpleEvals;
-    line.push(text(last_answer(messages)));
+    line.push(Reading::new(last_answer(messages), Ending::Unknown));
     Ok(line)
 }
 
@@ -202,7 +222,7 @@ pub(super) fn qwen_math(value: &Value) -> Result<Line> {
         value["code"].as_array().into_iter().flatten().take(MAX_ANSWERS + 1).enumerate()
     {
         let ending = Ending::from_reason(reasons.get(index).unwrap_or(reasons));
-        line.push(answer(content(one), ending, || "the completion is null".into()));
+        line.push(Reading::new(Content::of(one), ending));
     }
     Ok(line)
 }

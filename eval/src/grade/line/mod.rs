@@ -3,10 +3,10 @@
 //! [`Format`] has the formats; docs/how-to/grade.md describes them for users. To add one, add a variant with its name
 //! and its keys, and a function that reads it.
 
-mod ending;
 mod fields;
 mod harnesses;
 mod own;
+mod python_list;
 mod servers;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tealight_datasets::{Prompt, fnv, json};
 
 use super::source::{Content, LISTS};
-use crate::Answer;
+use crate::completion::{Completion, Reading};
 
 /// Largest size of a log-probability, in nats: servers write -9999 for none.
 const MAX_LOGP: f64 = 1e9;
@@ -39,6 +39,7 @@ pub(super) enum Format {
     SimpleEvals,
     QwenMath,
     Verl,
+    Verifiers,
     Trl,
 }
 
@@ -59,6 +60,7 @@ impl Format {
             Self::SimpleEvals => "a simple-evals file",
             Self::QwenMath => "an output file of Qwen2.5-Math",
             Self::Verl => "a verl rollout file",
+            Self::Verifiers => "a results file of verifiers",
             Self::Trl => "a TRL completions file",
         }
     }
@@ -103,6 +105,8 @@ impl Format {
             Self::Verl
         } else if value["code"].is_array() && has("gt") {
             Self::QwenMath
+        } else if all(&["example_id", "completion", "reward"]) {
+            Self::Verifiers
         } else if all(&["prompt", "completion", "advantage"]) {
             Self::Trl
         } else {
@@ -128,9 +132,11 @@ pub(super) struct Line {
     pub(super) variant: Option<u64>,
     /// A hash of what tells this sample from others of the problem: its index, its seed, the id of its request.
     pub(super) sample: Option<u64>,
+    /// A hash of all of a line of lm-eval, which has no number.
+    pub(super) run_text: Option<u64>,
     /// The filter of lm-eval that the line belongs to.
     pub(super) filter: Option<String>,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<Completion>,
     /// Finish reasons that nobody here knows.
     pub(super) unknown_endings: Vec<String>,
 }
@@ -145,9 +151,9 @@ impl Line {
         }
     }
 
-    fn push(&mut self, (answer, unknown): (Answer, Option<String>)) {
-        self.answers.push(answer);
-        self.unknown_endings.extend(unknown);
+    fn push(&mut self, reading: Reading) {
+        self.answers.push(reading.completion);
+        self.unknown_endings.extend(reading.unknown_ending);
     }
 }
 
@@ -172,7 +178,7 @@ pub fn plausible_logp(logp: f64) -> Option<f64> {
 }
 
 /// The lines of a record: one, or those of a whole document; none of an empty record.
-pub(super) fn parse(content: Content) -> Result<Vec<Line>> {
+pub(super) fn parse(content: Content, gold_key: Option<&str>) -> Result<Vec<Line>> {
     let (value, key) = match content {
         Content::Row(row) => (Value::Object(row), None),
         Content::Json(bytes, key) => {
@@ -184,9 +190,9 @@ pub(super) fn parse(content: Content) -> Result<Vec<Line>> {
         }
     };
     match &value {
-        Value::Object(map) => match document(map)? {
+        Value::Object(map) => match document(map, gold_key)? {
             Some(lines) => Ok(lines),
-            None => Ok(vec![line(&value, key.as_deref())?]),
+            None => Ok(vec![line(&value, key.as_deref(), gold_key)?]),
         },
         Value::Array(messages) => Ok(vec![harnesses::conversation(messages)?]),
         _ => bail!("a record is a JSON object, not {}", short(&value.to_string())),
@@ -197,19 +203,22 @@ fn not_json(text: &str, error: serde_json::Error) -> anyhow::Error {
     let names = ["NaN", "Infinity"];
     match names.iter().find(|name| text.contains(**name)) {
         Some(name) => anyhow!("not JSON, which has no `{name}`: write null ({error})"),
+        None if text.contains(['\t', ';']) && !text.starts_with(['{', '[']) => {
+            anyhow!("not JSON: a table's name must end in .csv or .tsv")
+        }
         None => anyhow::Error::new(error).context("not JSON"),
     }
 }
 
 /// The records of a whole document that stands on one line; none where the object is a record itself.
-fn document(map: &Map<String, Value>) -> Result<Option<Vec<Line>>> {
+fn document(map: &Map<String, Value>, gold_key: Option<&str>) -> Result<Option<Vec<Line>>> {
     let is_header = |key: &str| map.get(key).is_some_and(Value::is_object);
     let list = LISTS.iter().find_map(|name| map.get(*name)?.as_array());
     if let Some(list) = list.filter(|_| is_header("eval") || map.contains_key("convos")) {
         let one = |(number, item): (usize, &Value)| {
             let read = match item {
                 Value::Array(messages) => harnesses::conversation(messages),
-                item => line(item, None),
+                item => line(item, None, gold_key),
             };
             read.with_context(|| format!("record {}", number + 1))
         };
@@ -218,7 +227,7 @@ fn document(map: &Map<String, Value>) -> Result<Option<Vec<Line>>> {
     let is_number = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
     if !map.is_empty() && map.iter().all(|(key, value)| is_number(key) && value.is_object()) {
         let one = |(key, item): (&String, &Value)| {
-            line(item, Some(key)).with_context(|| format!("record `{key}`"))
+            line(item, Some(key), gold_key).with_context(|| format!("record `{key}`"))
         };
         return map.iter().map(one).collect::<Result<_>>().map(Some);
     }
@@ -244,7 +253,8 @@ fn document(map: &Map<String, Value>) -> Result<Option<Vec<Line>>> {
     Ok(None)
 }
 
-fn line(value: &Value, key: Option<&str>) -> Result<Line> {
+/// Reads a record; `gold_key` names the key of its gold answer, where the user does.
+fn line(value: &Value, key: Option<&str>, gold_key: Option<&str>) -> Result<Line> {
     let format = Format::detect(value);
     let read = match format {
         Format::Tealight => own::tealight(value),
@@ -259,9 +269,13 @@ fn line(value: &Value, key: Option<&str>) -> Result<Line> {
         Format::SimpleEvals => harnesses::simple_evals(value),
         Format::QwenMath => harnesses::qwen_math(value),
         Format::Verl => harnesses::verl(value),
+        Format::Verifiers => own::verifiers(value),
         Format::Own | Format::Trl => own::own(value, key),
     };
-    let line = Line { format, ..read? };
+    let mut line = Line { format, ..read? };
+    if let Some(gold_key) = gold_key {
+        line.golds = fields::first_golds(value, &[gold_key]);
+    }
     if line.answers.len() > MAX_ANSWERS {
         bail!(
             "{} has more than {MAX_ANSWERS} completions on one line: give them on several lines with this id",

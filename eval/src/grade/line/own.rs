@@ -5,17 +5,23 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::ending::Ending;
-use super::fields::{
-    answer, content, first, first_golds, first_id, get, last_answer, prompt_of, reason, text_of,
-    tokens,
-};
+use super::fields::{first, first_golds, first_id, get, prompt_of, text_of, tokens};
 use super::{Line, MAX_ANSWERS, hash, plausible_logp};
-use crate::{Answer, Sample};
+use crate::Sample;
+use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 
 /// Keys of the problem's id. Without one, `problem` is the id; with one, `problem` is the question.
-const IDS: [&str; 8] =
-    ["id", "problem_id", "prompt_id", "question_id", "unique_id", "task_id", "idx", "doc_id"];
+const IDS: [&str; 9] = [
+    "id",
+    "problem_id",
+    "prompt_id",
+    "question_id",
+    "unique_id",
+    "task_id",
+    "idx",
+    "doc_id",
+    "example_id",
+];
 /// Keys of one completion, of several, and of the prompt.
 const ONE: [&str; 6] =
     ["completion", "response", "output", "generated_text", "generation", "prediction"];
@@ -43,6 +49,8 @@ const VERDICTS: [&str; 7] =
 /// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.
 const SAMPLES: [&str; 5] =
     ["sample", "sample_index", "sample_idx", "generation_index", "request_id"];
+/// Keys of the solution class of a completion, or of each.
+const CLASSES: [&str; 3] = ["class", "solution_class", "classes"];
 const ENDINGS: [&str; 5] =
     ["finish_reason", "finish_reasons", "done_reason", "stop_reason", "stop_reasons"];
 
@@ -50,13 +58,15 @@ const ENDINGS: [&str; 5] =
 pub(super) fn tealight(value: &Value) -> Result<Line> {
     let Ok(sample) = Sample::deserialize(value) else { return own(value, None) };
     let thinking = sample.thinking;
-    let answer = Answer {
+    let answer = Completion {
         text: sample.completion,
         is_finished: sample.is_finished,
         is_end_unknown: sample.is_end_unknown,
         tokens: sample.tokens,
         logp: sample.logp.and_then(plausible_logp),
         failure: sample.failure,
+        is_missing: sample.is_missing,
+        class: None,
         starts_inside: thinking.is_some_and(|thinking| thinking.starts_inside),
         thought_tokens: thinking.map_or(0, |thinking| thinking.tokens),
         is_stripped: thinking.is_some_and(|thinking| thinking.is_finished),
@@ -112,12 +122,21 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         one.or(several).or(is_solution.then_some(&"solution")).and_then(|key| get(value, key));
     match (found, error) {
         (Some(found), _) => completions(&mut line, value, found)?,
-        (None, Some(error)) => line.answers.push(Answer::failed(reason(error))),
+        (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
         (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
-            let ending = ending(value, 0);
-            line.push(answer(None, ending, || "the completion is null".into()));
+            line.push(Reading::from_text(None, ending(value, 0)));
         }
         (None, None) => bail!("{} has no completion", line.shown()),
+    }
+    Ok(line)
+}
+
+/// The record of a rollout of the library `verifiers`, whose `answer` is the gold one although it is judged.
+pub(super) fn verifiers(value: &Value) -> Result<Line> {
+    let mut line = own(value, None)?;
+    line.golds = first_golds(value, &["answer", "info.answer", "info.ground_truth"]);
+    if value["is_truncated"] == true {
+        line.answers.iter_mut().for_each(|answer| answer.is_finished = false);
     }
     Ok(line)
 }
@@ -125,9 +144,10 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
 /// The completions in `found`: one, or a list of them.
 fn completions(line: &mut Line, value: &Value, found: &Value) -> Result<()> {
     let is_message = |item: &Value| item.get("role").is_some() || item.get("from").is_some();
+    let is_part = |item: &Value| item.get("type").is_some_and(Value::is_string);
     let count = tokens(&value["tokens"])?;
     let items: &[Value] = match found {
-        Value::Array(items) if !items.iter().any(is_message) => items,
+        Value::Array(items) if !items.iter().any(|item| is_message(item) || is_part(item)) => items,
         one => std::slice::from_ref(one),
     };
     let finished = get(value, "is_finished").and_then(Value::as_bool);
@@ -136,19 +156,27 @@ fn completions(line: &mut Line, value: &Value, found: &Value) -> Result<()> {
             Some(_) if !ending(item, 0).eq(&Ending::Unknown) => ending(item, 0),
             _ => ending(value, index),
         };
-        let (mut answer, unknown) =
-            answer(completion(item)?, ending, || "the completion is null".into());
+        let mut reading = Reading::new(content(item)?, ending);
+        let one = &mut reading.completion;
         if let Some(is_finished) = finished {
-            (answer.is_finished, answer.is_end_unknown) =
-                (answer.is_finished && is_finished, false);
+            (one.is_finished, one.is_end_unknown) = (one.is_finished && is_finished, false);
         }
-        answer.tokens = count;
+        one.tokens = count;
         let logp = [(item, "logp"), (item, "cumulative_logprob"), (value, "logp")];
         let logp = logp.into_iter().find_map(|(object, key)| number(get(object, key)?));
-        answer.logp = logp.and_then(plausible_logp);
-        line.push((answer, unknown));
+        one.logp = logp.and_then(plausible_logp);
+        one.class = class(item, 0).or_else(|| class(value, index));
+        line.push(reading);
     }
     Ok(())
+}
+
+/// The solution class of a record, or of the completion of this index where it lists them.
+fn class(value: &Value, index: usize) -> Option<String> {
+    CLASSES.iter().find_map(|key| match get(value, key)? {
+        Value::Array(classes) => text_of(classes.get(index)?),
+        one => text_of(one),
+    })
 }
 
 /// A number, also one whose digits stand as a text.
@@ -166,24 +194,30 @@ fn ending(value: &Value, index: usize) -> Ending {
     }
 }
 
-/// The text of a completion: a text, a number, a conversation, or an object with one; none where it is null.
-fn completion(item: &Value) -> Result<Option<String>> {
+/// What a completion holds: a text, a number, a conversation, parts, or an object with one of them.
+fn content(item: &Value) -> Result<Content> {
+    let is_message = |item: &Value| item.get("role").is_some() || item.get("from").is_some();
     Ok(match item {
-        Value::Null => None,
-        Value::Array(messages) => last_answer(messages),
+        Value::Array(messages) if messages.iter().any(is_message) => last_answer(messages),
+        Value::Null | Value::Array(_) => Content::of(item),
         Value::Object(map) => {
             let keys = ["content", "text", "completion", "output", "generated_text"];
             let message = map.get("message").unwrap_or(item);
-            let (name, found) = keys
-                .iter()
-                .find_map(|key| Some((key, message.get(*key)?)))
-                .context("a completion that is an object without `content` or `text`")?;
-            match (found, content(found)) {
-                (Value::Null, _) => None,
-                (_, Some(text)) => Some(text),
-                _ => bail!("a completion whose `{name}` is no text"),
+            let name = keys.iter().find(|key| message.get(**key).is_some());
+            let name =
+                name.context("a completion that is an object without `content` or `text`")?;
+            let content = match *name {
+                "content" => Content::of_message(message),
+                other => Content::of(&message[other]),
+            };
+            if content == Content::default() && !message[*name].is_null() {
+                bail!("a completion whose `{name}` is no text");
             }
+            content
         }
-        other => Some(text_of(other).context("a completion that is no text")?),
+        other => {
+            let text = text_of(other).context("a completion that is no text")?;
+            Content { text: Some(text), ..Content::default() }
+        }
     })
 }

@@ -3,10 +3,9 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::ending::Ending;
-use super::fields::{answer, content, first_id, reason};
+use super::fields::first_id;
 use super::{Format, Line, MAX_ANSWERS, hash, token_count};
-use crate::Answer;
+use crate::completion::{Completion, Content, Ending, Reading, reason};
 
 /// A line of OpenAI's batch output, which vLLM and others write too: chat completions, completions, or responses.
 pub(super) fn openai(value: &Value) -> Result<Line> {
@@ -18,7 +17,7 @@ pub(super) fn openai(value: &Value) -> Result<Line> {
     {
         let error = [&value["error"], &body["error"]].into_iter().find(|error| !error.is_null());
         let why = error.map_or_else(|| format!("status {}", status.unwrap_or_default()), reason);
-        line.answers.push(Answer::failed(why));
+        line.answers.push(Completion::failed(why));
         return Ok(line);
     }
     if let Some(items) = body["output"].as_array() {
@@ -30,7 +29,7 @@ pub(super) fn openai(value: &Value) -> Result<Line> {
         .as_array()
         .with_context(|| format!("{name} without `choices` in its `body`"))?;
     for choice in choices.iter().take(MAX_ANSWERS + 1) {
-        line.push(self::choice(choice));
+        line.push(Reading::from_choice(choice));
     }
     if let ([one], [_]) = (line.answers.as_mut_slice(), choices.as_slice()) {
         one.tokens = token_count(&body["usage"]["completion_tokens"]);
@@ -45,12 +44,11 @@ pub(super) fn anthropic(value: &Value) -> Result<Line> {
     match result["type"].as_str() {
         Some("succeeded") => {
             let ending = Ending::from_reason(&message["stop_reason"]);
-            let why = || "no text in the message".to_owned();
-            line.push(answer(content(&message["content"]), ending, why));
+            line.push(Reading::new(Content::of(&message["content"]), ending));
         }
         Some(kind) => {
             let why = result.get("error").map_or_else(|| kind.to_owned(), reason);
-            line.answers.push(Answer::failed(why));
+            line.answers.push(Completion::failed(why));
         }
         None => bail!("{} without `type` in its `result`", Format::AnthropicBatch.name()),
     }
@@ -66,48 +64,27 @@ fn request(value: &Value) -> Result<Line> {
     Ok(Line { id: Some(id), sample: request.map(|request| hash([request])), ..Line::default() })
 }
 
-/// A choice of a chat completion or of a completion.
-pub(super) fn choice(choice: &Value) -> (Answer, Option<String>) {
-    let message = &choice["message"];
-    let ending = ["finish_reason", "stop_reason"]
-        .iter()
-        .map(|key| &choice[*key])
-        .find(|reason| !reason.is_null());
-    let ending = ending.map_or(Ending::Unknown, Ending::from_reason);
-    let text = content(&message["content"]).or_else(|| choice["text"].as_str().map(str::to_owned));
-    let refusal = message["refusal"].as_str().filter(|refusal| !refusal.is_empty());
-    let is_thought = |key: &&str| message[*key].as_str().is_some_and(|text| !text.is_empty());
-    let has_thought = ["reasoning_content", "reasoning"].iter().any(is_thought);
-    let why = || match (refusal, has_thought) {
-        (Some(refusal), _) => format!("refused: {}", reason(&refusal.into())),
-        (None, true) => "no content: the thought did not end".into(),
-        (None, false) => "no content".into(),
-    };
-    let is_empty = text.as_ref().is_none_or(String::is_empty);
-    let (mut answer, unknown) =
-        answer(text.filter(|_| !(is_empty && refusal.is_some())), ending, why);
-    // Servers with a parser for reasoning hand thoughts out apart.
-    (answer.starts_inside, answer.is_stripped) =
-        (has_thought && is_empty, has_thought && !is_empty);
-    (answer, unknown)
-}
-
 /// The body of a response, with its output's items.
-fn response(body: &Value, items: &[Value]) -> (Answer, Option<String>) {
+fn response(body: &Value, items: &[Value]) -> Reading {
     let ending = match body["incomplete_details"]["reason"].as_str() {
         Some(_) => Ending::from_reason(&body["incomplete_details"]["reason"]),
         None => Ending::from_reason(&body["status"]),
     };
-    let messages = || items.iter().filter(|item| item["type"] == "message");
-    let refusal = messages()
-        .flat_map(|item| item["content"].as_array().into_iter().flatten())
-        .find_map(|part| part["refusal"].as_str());
-    let texts: Vec<String> = messages().filter_map(|item| content(&item["content"])).collect();
-    let text = (!texts.is_empty()).then(|| texts.concat());
-    let (mut answer, unknown) = answer(text, ending, || match refusal {
-        Some(refusal) => format!("refused: {}", reason(&refusal.into())),
-        None => "no message in the output".into(),
-    });
-    answer.tokens = token_count(&body["usage"]["output_tokens"]);
-    (answer, unknown)
+    let mut content = Content::default();
+    for item in items {
+        match item["type"].as_str().unwrap_or_default() {
+            "message" => {
+                let part = Content::of(&item["content"]);
+                if let Some(text) = part.text {
+                    content.text.get_or_insert_default().push_str(&text);
+                }
+                content.refusal = content.refusal.or(part.refusal);
+            }
+            "reasoning" => content.has_thought = true,
+            kind => content.has_call |= kind.ends_with("_call"),
+        }
+    }
+    let mut reading = Reading::new(content, ending);
+    reading.completion.tokens = token_count(&body["usage"]["output_tokens"]);
+    reading
 }

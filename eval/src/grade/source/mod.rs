@@ -1,6 +1,6 @@
 //! A file of completions to the records in it, whatever it is: JSON lines, a JSON document, CSV, Parquet, an `.eval`
-//! log of Inspect's; text may be packed with gzip or Zstandard. What a file is, its first bytes say; only CSV has to
-//! be called so.
+//! log of Inspect's; text may be packed with gzip or Zstandard. What a file is, its first bytes say; only a table of
+//! lines has to be called so, and its first line says what separates the columns.
 
 mod archive;
 mod document;
@@ -56,6 +56,8 @@ pub(super) enum Place {
     Item(usize),
     Row(usize),
     Member(String),
+    /// Behind all of it.
+    End,
 }
 
 /// What a record is.
@@ -74,6 +76,7 @@ impl Place {
             Self::Item(number) => format!("{name}: record {number}"),
             Self::Row(number) => format!("{name}: row {number}"),
             Self::Member(member) => format!("{name}: {}", member.escape_debug()),
+            Self::End => name.to_owned(),
         }
     }
 }
@@ -224,11 +227,14 @@ enum Kind {
     Csv,
 }
 
+/// Extensions of tables whose rows are lines.
+const TABLES: [&str; 3] = [".csv", ".tsv", ".tab"];
+
 /// What a text is, by its start and its name.
 fn kind(start: &[u8], name: &str) -> Kind {
     let lower = name.to_lowercase();
     let bare = lower.strip_suffix(".gz").or(lower.strip_suffix(".zst")).unwrap_or(&lower);
-    if bare.ends_with(".csv") {
+    if TABLES.iter().any(|extension| bare.ends_with(extension)) {
         return Kind::Csv;
     }
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
@@ -276,8 +282,14 @@ struct Csv<'a> {
 impl<'a> Csv<'a> {
     fn new(reader: Box<dyn BufRead + 'a>) -> Result<Self> {
         let left = Rc::new(Cell::new(MAX_LINE));
+        let mut reader = reader;
+        let separator = separator(reader.fill_buf()?);
+        if reader.fill_buf()?.starts_with(b"sep=") {
+            // Excel's line on the separator.
+            reader.skip_until(b'\n')?;
+        }
         let limited: Box<dyn Read + 'a> = Box::new(Limited { reader, left: left.clone() });
-        let mut reader = csv::Reader::from_reader(limited);
+        let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(limited);
         let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
         let mut seen = HashSet::new();
         if let Some(twice) = header.iter().find(|name| !seen.insert(name.as_str())) {
@@ -294,6 +306,23 @@ impl<'a> Csv<'a> {
         let row = self.header.iter().cloned().zip(record.iter().map(cell)).collect();
         Ok(Some((line, row)))
     }
+}
+
+/// What separates the columns of a table: the one of the usual signs that its first line has most of, outside quotes.
+fn separator(start: &[u8]) -> u8 {
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if let [b's', b'e', b'p', b'=', separator, ..] = line {
+        return *separator;
+    }
+    let (mut counts, mut is_quoted) = ([(0, b','), (0, b';'), (0, b'\t'), (0, b'|')], false);
+    for byte in line {
+        is_quoted ^= *byte == b'"';
+        for (count, _) in counts.iter_mut().filter(|(_, sign)| !is_quoted && sign == byte) {
+            *count += 1;
+        }
+    }
+    // Of several that stand equally often the first, which is the comma.
+    counts.iter().rev().max_by_key(|(count, _)| *count).map_or(b',', |(_, sign)| *sign)
 }
 
 struct Limited<R> {

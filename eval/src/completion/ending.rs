@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// How a completion ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
+pub enum Ending {
     /// By itself, or at a stop sequence.
     Normal,
     /// At the limit of its length.
@@ -17,15 +17,22 @@ pub(super) enum Ending {
     Other(String),
 }
 
-/// OpenAI, vLLM, SGLang, TGI, llama.cpp, Ollama, Anthropic, Gemini, Cohere, Bedrock, Inspect, lm-eval.
-const NORMAL: [&str; 21] = [
+/// OpenAI, vLLM, SGLang, TGI, llama.cpp, LM Studio, Ollama, Anthropic, Gemini, Cohere, Mistral, Bedrock, watsonx,
+/// Inspect, lm-eval.
+const NORMAL: [&str; 30] = [
     "stop",
     "eos",
+    "eos_found",
     "eos_token",
     "end_turn",
+    "end_of_turn",
+    "end_token",
     "stop_sequence",
+    "stop_string_found",
     "stop_token",
     "stop_str",
+    "stop_word",
+    "word",
     "stopped",
     "complete",
     "completed",
@@ -35,69 +42,120 @@ const NORMAL: [&str; 21] = [
     "end",
     "endoftext",
     "end_of_text",
+    "success",
     "tool_calls",
     "tool_use",
     "tool_call",
     "function_call",
     "pause_turn",
+    "no_tools",
+    "eot",
 ];
-const TRUNCATED: [&str; 16] = [
+const TRUNCATED: [&str; 24] = [
     "length",
     "max_tokens",
+    "max_len",
     "max_length",
     "max_new_tokens",
     "max_output_tokens",
     "max_completion_tokens",
+    "max_predicted_tokens_reached",
+    "max_tokens_reached",
+    "max_context_length",
     "model_length",
     "model_context_window_exceeded",
     "context_length",
     "context_length_exceeded",
+    "context_length_reached",
     "incomplete",
+    "not_finished",
     "truncated",
     "token_limit",
+    "time_limit",
     "max_seq_len",
     "limit",
     "error_limit",
+    "cutoff",
 ];
-const FAILED: [&str; 23] = [
+const FAILED: [&str; 42] = [
     "content_filter",
     "content_filtered",
+    "filtered",
     "safety",
+    "sensitive",
     "recitation",
     "refusal",
+    "refused",
     "prohibited_content",
     "blocklist",
+    "blocked",
     "spii",
     "language",
     "image_safety",
+    "image_prohibited_content",
     "guardrail_intervened",
     "malformed_function_call",
+    "malformed_tool_use",
+    "malformed_model_output",
+    "unexpected_tool_call",
+    "too_many_tool_calls",
+    "missing_thought_signature",
     "error",
     "error_toxic",
+    "network_error",
+    "server_error",
     "abort",
     "aborted",
+    "cancel",
     "cancelled",
     "canceled",
+    "user_cancel",
+    "user_stopped",
     "timeout",
+    "timed_out",
     "expired",
     "failed",
+    "failure",
     "insufficient_system_resource",
+    "model_unloaded",
     "load",
+    "unload",
 ];
-const UNKNOWN: [&str; 6] = ["", "unknown", "null", "none", "other", "finish_reason_unspecified"];
+const UNKNOWN: [&str; 7] = ["", "unknown", "null", "none", "other", "unspecified", "nan"];
+
+/// A reason in small letters with underscores, without what stands before it: `FinishReason.MAX_TOKENS`, `maxTokens`.
+fn folded(text: &str) -> String {
+    let bare = text.trim().rsplit('.').next().unwrap_or_default();
+    let mut folded = String::with_capacity(bare.len() + 2);
+    let mut was_small = false;
+    for letter in bare.chars() {
+        if letter.is_uppercase() && was_small {
+            folded.push('_');
+        }
+        was_small = letter.is_lowercase();
+        match letter {
+            '-' | ' ' => folded.push('_'),
+            letter => folded.extend(letter.to_lowercase()),
+        }
+    }
+    match folded.strip_prefix("finish_reason_").or(folded.strip_prefix("stop_reason_")) {
+        Some(bare) => bare.to_owned(),
+        None => folded,
+    }
+}
 
 impl Ending {
-    /// Reads a finish reason: a text, or SGLang's object with a `type`.
-    pub(super) fn from_reason(reason: &Value) -> Self {
+    /// Reads a finish reason: a text, or an object with a `type` (SGLang) or a `reason`.
+    pub fn from_reason(reason: &Value) -> Self {
         let text = match reason {
             Value::String(text) => text,
-            Value::Object(map) => match map.get("type") {
+            Value::Object(map) => match map.get("type").or(map.get("reason")) {
                 Some(Value::String(text)) => text,
                 _ => return Self::Unknown,
             },
             _ => return Self::Unknown,
         };
-        let lower = text.trim().to_lowercase().replace(['-', ' '], "_");
+        let lower = folded(text);
         let is_one = |reasons: &[&str]| reasons.contains(&lower.as_str());
         if is_one(&NORMAL) {
             Self::Normal
@@ -134,6 +192,14 @@ mod tests {
             (json!(null), Ending::Unknown),
             (json!(151_645), Ending::Unknown),
             (json!("unknown"), Ending::Unknown),
+            (json!("FINISH_REASON_UNSPECIFIED"), Ending::Unknown),
+            (json!("FinishReason.MAX_TOKENS"), Ending::Truncated),
+            (json!("maxPredictedTokensReached"), Ending::Truncated),
+            (json!("eosFound"), Ending::Normal),
+            (json!("COMPLETE"), Ending::Normal),
+            (json!("tool_calls"), Ending::Normal),
+            (json!("content-filter"), Ending::Failed("content_filter".into())),
+            (json!({"reason": "max_output_tokens"}), Ending::Truncated),
             (json!("got_bored"), Ending::Other("got_bored".into())),
         ] {
             assert_eq!(Ending::from_reason(&reason), ending, "{reason}");

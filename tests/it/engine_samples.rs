@@ -1,0 +1,106 @@
+//! What a server's choices, refusals and moves mean for an evaluation: every choice is a sample, nothing is drawn again.
+
+use serde_json::{Value, json};
+
+use crate::engine::{Engine, Mood, eval};
+use crate::support::binary::{Folder, refusal, tealight};
+
+fn summary_of(output: &str) -> Value {
+    let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
+    serde_json::from_str::<Value>(&text).expect("JSON")["sets"][0]["summary"].clone()
+}
+
+#[test]
+fn choices_without_text_are_samples_and_never_drawn_again() {
+    let folder = Folder::new();
+    let holey = Engine::start(&[Mood::Holey; 6]);
+    let output = folder.path("holey");
+    let done = eval(&holey, &output, &["--concurrency", "2"]);
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{stderr}");
+    // One request a problem: nothing was asked for again.
+    assert_eq!(holey.seen.lock().expect("log").len(), 6);
+    let summary = summary_of(&output);
+    assert_eq!(
+        (&summary["failed"], &summary["n"], &summary["unjudged"]),
+        (&json!(12), &json!(4), &json!(0))
+    );
+    for words in
+        ["a sample without an answer", "12 completions without an answer", "--failed unjudged"]
+    {
+        assert!(stderr.contains(words), "{words}: {stderr}");
+    }
+    // The same samples by the other rule.
+    let again = ["--failed", "unjudged", "--max-unjudged", "1"];
+    assert!(eval(&holey, &output, &again).status.success());
+    assert_eq!(holey.seen.lock().expect("log").len(), 6);
+    let summary = summary_of(&output);
+    assert_eq!((&summary["failed"], &summary["unjudged"]), (&Value::Null, &json!(12)));
+}
+
+#[test]
+fn a_refused_prompt_is_counted_apart_and_the_others_are_sampled() {
+    let folder = Folder::new();
+    for (mood, why) in [
+        (Mood::TooLong, "the server refused the prompt: 400 maximum context length is 10 tokens"),
+        (Mood::Mute, "the server gave no completion"),
+    ] {
+        let engine = Engine::start(&[Mood::Good, mood, mood]);
+        let output = folder.path(&format!("{}", why.len()));
+        let options = ["--retries", "1", "--concurrency", "1", "--max-unjudged", "1"];
+        let done = eval(&engine, &output, &options);
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && stderr.contains("4 of 4 samples failed"), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+        let summary = summary_of(&output);
+        let lost = if mood == Mood::TooLong { (8, 2) } else { (4, 1) };
+        assert_eq!(
+            (&summary["unjudged"], &summary["unjudged_problems"]),
+            (&json!(lost.0), &json!(lost.1))
+        );
+        assert_eq!((&summary["problems"], &summary["failed"]), (&json!(6 - lost.1), &Value::Null));
+        // Judging again does not make them wrong, under no rule.
+        let again = ["--verifier", "regex:x", "--max-unjudged", "1", "--failed", "wrong"];
+        let again = eval(&engine, &output, &again);
+        assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+        assert_eq!(summary_of(&output)["unjudged"], lost.0);
+    }
+}
+
+#[test]
+fn samples_go_on_when_the_server_moves() {
+    let folder = Folder::new();
+    let (first, second) = (Engine::start(&[]), Engine::start(&[]));
+    let output = folder.path("moved");
+    let run = |engine: &Engine, n: &str, model: &str| {
+        let fixed = ["--max-samples", "2", "-k", "1", "--no-greedy", "--output", &output];
+        let more = ["eval", "--engine", &engine.address, "-n", n, "--model", model];
+        tealight(&[&more[..], &fixed].concat())
+    };
+    assert!(run(&first, "4", "served").status.success());
+    let done = run(&second, "6", "served");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{stderr}");
+    assert!(stderr.contains(&first.address) && stderr.contains(&second.address), "{stderr}");
+    assert_eq!(summary_of(&output)["n"], 6);
+    assert_eq!(second.seen.lock().expect("log")[0]["n"], 2);
+    let renamed = run(&second, "6", "other");
+    assert!(!renamed.status.success(), "another model's samples are others");
+}
+
+#[test]
+fn fields_are_left_out_from_the_start_where_asked() {
+    let folder = Folder::new();
+    let engine = Engine::start(&[]);
+    let options = ["--engine-omit", "n,logprobs,seed,max_tokens"];
+    assert!(eval(&engine, &folder.path("omit"), &options).status.success());
+    let seen = engine.seen.lock().expect("log");
+    assert_eq!(seen.len(), 24, "one completion a request");
+    for name in ["n", "logprobs", "seed", "max_tokens"] {
+        assert!(seen.iter().all(|body| body.get(name).is_none()), "{name}");
+    }
+    assert!(seen[0]["max_completion_tokens"].is_u64());
+    let error =
+        refusal(&["eval", "--engine", &engine.address, "--model", "m", "--engine-omit", "sead"]);
+    assert!(error.contains("--engine-omit sead") && error.contains("seed"), "{error}");
+}
