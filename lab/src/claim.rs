@@ -2,12 +2,13 @@
 //! exactly: the other side of every gradient check. Nothing here uses the objectives' own code, but
 //! for the weight that a rule of rewards gives to the chance of being correct.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
 use super::world::EARLIER;
 use super::{Class, Table, World, group_claim, set_claim};
+use tealight_learn::objective::expression::{Expression, Operator};
 use tealight_learn::objective::target::Target;
 use tealight_learn::objective::{
     AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, Gate, GroupStats,
@@ -199,6 +200,55 @@ pub(super) fn generator(divergence: Divergence, x: &Tensor) -> Result<Tensor> {
         Divergence::ForwardChiSquared => ((&u - 1.0)?.sqr()? / u)?,
         Divergence::ReverseChiSquared => (u - 1.0)?.sqr()?,
         Divergence::Hellinger => ((u.sqrt()? - 1.0)?.sqr()? * 0.5)?,
+        Divergence::Formula(formula) => {
+            let text = Expression::parse(formula.text())?;
+            // As it is written, but for the line through its value and slope at 1, by Candle's own gradient.
+            let [value, slope] = formula.facts().removed;
+            let written = written(&text, &u, x)?;
+            ((written - (u.affine(slope, -slope))?)? - value)?
+        }
+    })
+}
+
+/// An expression in `t` and `x` as tensor operations, as it is written: the other side of what a formula is made into.
+fn written(text: &Expression, t: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let of = |one: &Expression| written(one, t, x);
+    Ok(match text {
+        Expression::Number(value) => t.affine(0.0, *value)?,
+        Expression::Name(name) => {
+            if name == "t" {
+                t.clone()
+            } else {
+                x.clone()
+            }
+        }
+        Expression::Negative(a) => of(a)?.neg()?,
+        Expression::Binary(operator, a, b) => match (operator, of(a)?) {
+            (Operator::Add, a) => (a + of(b)?)?,
+            (Operator::Subtract, a) => (a - of(b)?)?,
+            (Operator::Multiply, a) => (a * of(b)?)?,
+            (Operator::Divide, a) => (a / of(b)?)?,
+            (Operator::Power, a) => match **b {
+                Expression::Number(power) => a.powf(power)?,
+                _ => (a.log()? * of(b)?)?.exp()?,
+            },
+            _ => bail!("a divergence has no comparisons"),
+        },
+        Expression::Call(name, arguments) => {
+            let a = of(&arguments[0])?;
+            match name.as_str() {
+                "log" => a.log()?,
+                "exp" => a.exp()?,
+                "sqrt" => a.sqrt()?,
+                "abs" => a.abs()?,
+                "tanh" => a.tanh()?,
+                "log1p" => (a + 1.0)?.log()?,
+                "expm1" => (a.exp()? - 1.0)?,
+                "max" => a.maximum(&of(&arguments[1])?)?,
+                "min" => a.minimum(&of(&arguments[1])?)?,
+                other => bail!("`{other}` is not a function"),
+            }
+        }
     })
 }
 

@@ -36,16 +36,19 @@ Keys, for any objective as NAME:key=value:...
   target         max-reward, p-star (the base conditioned on correctness), or p-beta (the base
                  tilted by v/beta)
   divergence     none, or an f-divergence (js at its true scale, half of DPH's):
-                 {DIVERGENCES}, alpha
+                 {DIVERGENCES}, alpha;
+                 or its generator as a formula in t = pi / anchor and x = log t, such as
+                 f=(t-1)^2/(t+1), with + - * / ^, log exp sqrt abs max min tanh log1p expm1
   alpha          0 is forward KL, 1 is reverse KL (alpha-DPG's convention; DPH-RL's
                  alpha is 1 minus this one)
   member         of the controlled family `divergence`:
-                 {MEMBERS}
+                 {MEMBERS}, or a formula such as f=(t-1)^2/(t+1)
   weight         coefficient of the member's divergence from the base, or the alpha of
                  alpha-dpg
-  rehearsal      samples that forward-kl, js and hellinger of `divergence` are estimated
-                 on: stored (the base's), correct (the base's correct ones), importance
-                 (the policy's, with importance weights)
+  rehearsal      samples that forward-kl, js, hellinger and formulas of `divergence` are
+                 estimated on: stored (the base's), correct (the base's correct ones),
+                 importance (the policy's, with importance weights), full (the policy's,
+                 over the vocabulary)
   beta           coefficient of the regulariser (DPH-RL's eta), or temperature
                  of p-beta
   sampler        policy, stored (the base's samples), filtered (the base's correct samples)

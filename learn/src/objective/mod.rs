@@ -63,5 +63,5 @@ pub use pointwise::PointwiseLoss;
 pub use rarity::Exploration;
 pub use sets::{SetBaseline, SetFunction, SetObjective};
 pub use surrogate::{LossType, Normaliser, TrustRegion};
-pub use tealight_divergence::{Divergence, MAX_LOG_RATIO};
+pub use tealight_divergence::{Divergence, MAX_LOG_RATIO, expression};
 pub use verifier_errors::VerifierErrors;

@@ -6,12 +6,13 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::learn::objective::{self, Description};
+use crate::learn::objective::{self, Anchor, Description, Objective};
 use crate::system::telemetry::out;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ObjectivesOptions {
-    /// Name of one objective, whose keys are then shown. Default: the most common objectives are listed.
+    /// Name of one objective, whose keys are then shown; with settings, as in `divergence:f=(t-1)^2/(t+1)`, also its
+    /// divergence as a formula. Default: the most common objectives are listed.
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// List all objectives and all keys.
@@ -23,7 +24,8 @@ pub(in crate::cli) struct ObjectivesOptions {
 pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     let mut out = out();
     if let Some(name) = &options.name {
-        return Ok(write!(out, "{}", one(&objective::describe(name)?))?);
+        write!(out, "{}", one(&objective::describe(name)?))?;
+        return shown_divergence(&mut out, name);
     }
     writeln!(out, "{}\n", wrapped(objective::SYMBOLS, 0))?;
     let is_shown = |one: &Description| options.all || one.is_common;
@@ -51,6 +53,26 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
         )?;
     }
     writeln!(out, "tealight objectives NAME shows the keys of one objective with their values.")?;
+    Ok(())
+}
+
+/// The divergence of an objective that is named with its settings, as a formula with its properties.
+fn shown_divergence(out: &mut impl Write, name: &str) -> Result<()> {
+    let plan = match name.parse::<Objective>() {
+        Ok(objective) => objective.plan,
+        // A name that needs values is described without them.
+        Err(_) if !name.contains(':') => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let divergence = match &plan.anchor {
+        Anchor::None => return Ok(()),
+        Anchor::Base(regulariser) => regulariser.divergence,
+        Anchor::Target(matching) => matching.divergence,
+    };
+    writeln!(out, "\nDivergence {divergence}")?;
+    for line in divergence.described()? {
+        writeln!(out, "{}", wrapped(&line, 2))?;
+    }
     Ok(())
 }
 
