@@ -102,11 +102,11 @@ fn gate(gate: Gate) -> f64 {
     integral(k as f64 - 1.0) / integral(0.0)
 }
 
-fn prompts(world: &World) -> f64 {
+pub(super) fn prompts(world: &World) -> f64 {
     world.is_right.len() as f64
 }
 
-fn constant(values: Vec<f64>) -> Result<Tensor> {
+pub(super) fn constant(values: Vec<f64>) -> Result<Tensor> {
     let count = values.len();
     Ok(Tensor::from_vec(values, count, &Device::Cpu)?)
 }
@@ -123,11 +123,12 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
         }
         _ => {}
     }
-    if matches!(
-        plan.rule,
-        AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. }
-    ) {
-        return Ok(None);
+    match plan.rule {
+        AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. } => {
+            return Ok(None);
+        }
+        AdvantageEstimator::Rule(rule) if rule.reads_samples() => return Ok(None),
+        _ => {}
     }
     let q = table.distributions(world)?;
     let mut weights = Vec::new();
@@ -277,7 +278,7 @@ fn position_divergence(
 }
 
 /// The sum over tokens of a function of the log-ratio, on the base's samples.
-fn rehearsed(
+pub(super) fn rehearsed(
     world: &World,
     table: &Table,
     sampler: SampleSource,

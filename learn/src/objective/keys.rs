@@ -85,6 +85,8 @@ Keys, for any objective as NAME:key=value:...
                  polychromic
   set-baseline   others (the sets without a sample), marginal (what a sample adds
                  to k - 1 others), none
+  advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), in place of rule
+                 and baseline: docs/how-to/objective.md
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
                  valid-mean, greedy
   gate           all; unsolved (prompts that the run has not solved before); gain
@@ -121,12 +123,17 @@ pub(super) struct Keys {
 }
 
 /// The canonical form of a key: kebab case, with the field's other words for `beta`.
-pub(super) fn canonical(key: &str) -> String {
+pub(super) fn canonical(key: &str, value: &str) -> String {
     match key.replace('_', "-").as_str() {
         "eta" | "coefficient" => "beta".into(),
-        "advantage" => "baseline".into(),
+        "advantage" if baseline_named(value).is_some() => "baseline".into(),
         other => other.into(),
     }
+}
+
+fn baseline_named(text: &str) -> Option<Baseline> {
+    let known = text.replace('_', "-").replace("leave-one-out", "loo");
+    Baseline::from_str(&known, true).ok()
 }
 
 impl Keys {
@@ -141,7 +148,7 @@ impl Keys {
 
     /// Puts a user's setting over the preset's.
     pub(super) fn set(&mut self, key: &str, value: &str) {
-        self.values.insert(canonical(key), (value.to_owned(), true));
+        self.values.insert(canonical(key, value), (value.to_owned(), true));
     }
 
     /// The settings, in alphabetical order.
@@ -342,8 +349,7 @@ impl Keys {
 
     fn baseline(&mut self) -> Result<Baseline> {
         let Some(text) = self.take("baseline") else { return Ok(Baseline::None) };
-        let known = text.replace('_', "-").replace("leave-one-out", "loo");
-        Baseline::from_str(&known, true).map_err(|_| {
+        baseline_named(&text).ok_or_else(|| {
             anyhow!(
                 "`baseline`: `{text}` is not one of none, loo, group-mean, group-std, batch-std, batch, valid-mean, greedy"
             )

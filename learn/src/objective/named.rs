@@ -69,7 +69,7 @@ impl Objective {
     /// impossible.
     pub fn with_key(&self, key: &str, value: &str) -> Result<Self> {
         let preset = preset(self.name)?;
-        let given = self.given_and([(canonical(key), value.to_owned())], preset)?;
+        let given = self.given_and([(canonical(key, value), value.to_owned())], preset)?;
         let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
         Ok(Self { name: preset.name, given, plan })
     }
@@ -183,7 +183,7 @@ impl FromStr for Objective {
                 // A formula stands where the divergence does: for the member, or the key.
                 Some(("f", _)) if preset.positional.contains(&"member") => ("member".into(), part),
                 Some(("f", _)) => ("divergence".into(), part),
-                Some((key, value)) => (canonical(key), value),
+                Some((key, value)) => (canonical(key, value), value),
                 None => match positional.find(|name| !is_given(name)) {
                     Some(key) => ((*key).to_owned(), part),
                     None => bail!("objective `{text}`: `{part}` needs a name, as in KEY={part}"),
