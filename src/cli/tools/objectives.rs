@@ -24,8 +24,9 @@ pub(in crate::cli) struct ObjectivesOptions {
 pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     let mut out = out();
     if let Some(name) = &options.name {
-        write!(out, "{}", one(&objective::describe(name)?))?;
-        return shown_divergence(&mut out, name);
+        let described = one(&objective::describe(name)?);
+        let text = described + &of_plan(name)?;
+        return Ok(write!(out, "{text}")?);
     }
     writeln!(out, "{}\n", wrapped(objective::SYMBOLS, 0))?;
     let is_shown = |one: &Description| options.all || one.is_common;
@@ -45,6 +46,9 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     }
     if options.all {
         writeln!(out, "{}\n", *objective::KEYS)?;
+        writeln!(out, "Names in a rule (advantage=...)")?;
+        objective::RULES.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+        writeln!(out)?;
     } else {
         let count = objective::Objective::names().count();
         writeln!(
@@ -56,24 +60,28 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     Ok(())
 }
 
-/// The divergence of an objective that is named with its settings, as a formula with its properties.
-fn shown_divergence(out: &mut impl Write, name: &str) -> Result<()> {
+/// The rule of the advantage, and the divergence as a formula with its properties, of an objective with its settings.
+fn of_plan(name: &str) -> Result<String> {
     let plan = match name.parse::<Objective>() {
         Ok(objective) => objective.plan,
         // A name that needs values is described without them.
-        Err(_) if !name.contains(':') => return Ok(()),
+        Err(_) if !name.contains(':') => return Ok(String::new()),
         Err(error) => return Err(error),
     };
+    let mut text = String::new();
+    if let Some(rule) = plan.advantage() {
+        text.push_str(&format!("\nAdvantage of a sample\n{}\n", wrapped(&rule, 2)));
+    }
     let divergence = match &plan.anchor {
-        Anchor::None => return Ok(()),
+        Anchor::None => return Ok(text),
         Anchor::Base(regulariser) => regulariser.divergence,
         Anchor::Target(matching) => matching.divergence,
     };
-    writeln!(out, "\nDivergence {divergence}")?;
+    text.push_str(&format!("\nDivergence {divergence}\n"));
     for line in divergence.described()? {
-        writeln!(out, "{}", wrapped(&line, 2))?;
+        text.push_str(&format!("{}\n", wrapped(&line, 2)));
     }
-    Ok(())
+    Ok(text)
 }
 
 fn one(described: &Description) -> String {
