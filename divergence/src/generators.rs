@@ -37,6 +37,7 @@ impl Divergence {
                 let root = x.affine(0.5, 0.0).exp_m1();
                 (root.clone() * root).affine(0.5, 0.0)
             }
+            Divergence::Formula(formula) => formula.f(x),
         }
     }
 
@@ -60,6 +61,7 @@ impl Divergence {
                 let half = x.affine(0.5, 0.0);
                 (half.clone().exp() * half.exp_m1()).affine(0.5, 0.0)
             }
+            Divergence::Formula(formula) => formula.slope(x),
         }
     }
 
@@ -85,6 +87,7 @@ impl Divergence {
             // 1/u - 1, and below it 1 - sqrt(u).
             Divergence::ForwardChiSquared => (-x).exp_m1(),
             Divergence::Hellinger => -x.affine(0.5, 0.0).exp_m1(),
+            Divergence::Formula(formula) => formula.matching(x),
             Divergence::Alpha(_) | Divergence::ReverseKl | Divergence::ReverseChiSquared => {
                 self.f(x)
             }
@@ -107,6 +110,7 @@ impl Divergence {
             }
             Divergence::ForwardChiSquared => -(-x).exp(),
             Divergence::Hellinger => x.affine(0.5, 0.0).exp().affine(-0.5, 0.0),
+            Divergence::Formula(formula) => formula.matching_slope(x),
             Divergence::Alpha(_) | Divergence::ReverseKl | Divergence::ReverseChiSquared => {
                 self.slope(x)
             }

@@ -9,12 +9,15 @@
 //!
 //! Here `p` is the anchor: the base, or the target p*. Forward KL is `KL(p || pi)` (p's mass must not
 //! be lost), reverse KL is `KL(pi || p)` (what RLVR calls "the KL"). Generators are normalised to
-//! `f(1) = f'(1) = 0`. To add a divergence, add a variant and a row to `Divergence::NAMED` here, and its functions here
-//! and in `generators`, which has those that losses apply, once for every kind of number.
+//! `f(1) = f'(1) = 0`. A divergence without a name is a formula ([`Formula`]): `f=(t-1)^2/(t+1)`. To add a named
+//! divergence, add a variant and a row to `Divergence::NAMED` here, and its functions here and in `generators`, which
+//! has those that losses apply, once for every kind of number.
 
 #![warn(missing_docs)]
 
 pub mod elementary;
+pub mod expression;
+pub mod formula;
 mod generators;
 mod number;
 pub mod single;
@@ -25,6 +28,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 
+pub use formula::Formula;
 pub use number::{Number, OnDevice};
 
 /// How far the policy is from an anchor.
@@ -48,6 +52,8 @@ pub enum Divergence {
     ReverseChiSquared,
     /// Squared Hellinger, `1 - sum sqrt(p pi)`, 0 to 1: `f = (sqrt(u) - 1)^2 / 2`.
     Hellinger,
+    /// Any other, by its generator.
+    Formula(Formula),
 }
 
 /// Largest log-ratio that is exponentiated; beyond it losses are flat. Only growth is bounded: a forgotten token (a
@@ -116,6 +122,7 @@ impl Divergence {
             Divergence::ReverseChiSquared => 2.0 * x.exp_m1(),
             // (1 - 1/sqrt(u)) / 2
             Divergence::Hellinger => -0.5 * (-0.5 * x).exp_m1(),
+            Divergence::Formula(formula) => formula.f_prime(x),
         }
     }
 
@@ -131,6 +138,7 @@ impl Divergence {
             Divergence::ForwardChiSquared => work(Divergence::ForwardChiSquared),
             Divergence::ReverseChiSquared => work(Divergence::ReverseChiSquared),
             Divergence::Hellinger => work(Divergence::Hellinger),
+            Divergence::Formula(_) => work(self),
         }
     }
 
@@ -142,6 +150,8 @@ impl Divergence {
             Divergence::Hellinger => Some(0.5),
             Divergence::ForwardChiSquared => Some(2.0),
             Divergence::Alpha(alpha) if alpha < 1.0 => Some(1.0 - alpha),
+            // A factor changes neither f' / f'(inf) nor its power.
+            Divergence::Formula(formula) => formula.facts().twin.and_then(|(_, twin)| twin.power()),
             Divergence::Js
             | Divergence::TotalVariation
             | Divergence::ReverseKl
@@ -161,7 +171,17 @@ impl Divergence {
             Divergence::Alpha(_) | Divergence::ReverseKl | Divergence::ReverseChiSquared => {
                 f64::INFINITY
             }
+            Divergence::Formula(formula) => formula.facts().at_infinity,
         }
+    }
+
+    /// Whether it is this named divergence, by its name or by a formula.
+    pub fn equals(self, named: Divergence) -> bool {
+        let twin = match self {
+            Divergence::Formula(formula) => formula.facts().twin,
+            _ => None,
+        };
+        self == named || twin == Some((1.0, named))
     }
 }
 
@@ -176,10 +196,11 @@ impl FromStr for Divergence {
         let alpha = known.strip_prefix("alpha").map(|rest| rest.trim_start_matches([':', '-']));
         match alpha.map(str::parse::<f64>) {
             Some(Ok(alpha)) if alpha.is_finite() => Ok(Divergence::alpha(alpha)),
+            _ if Formula::is_meant_by(text) => Ok(Divergence::Formula(Formula::parse(text)?)),
             _ => {
                 let names: Vec<_> = Self::names().collect();
                 bail!(
-                    "divergence `{text}` is not known; choose one of {}, alpha:A",
+                    "divergence `{text}` is not known; choose one of {}, alpha:A, or a formula such as f=(t-1)^2/(t+1)",
                     names.join(", ")
                 )
             }
@@ -192,6 +213,7 @@ impl fmt::Display for Divergence {
         match (self, Self::NAMED.iter().find(|(_, divergence)| divergence == self)) {
             (_, Some((name, _))) => f.write_str(name),
             (Divergence::Alpha(alpha), None) => write!(f, "alpha:{alpha}"),
+            (Divergence::Formula(formula), None) => write!(f, "f={}", formula.text()),
             (_, None) => unreachable!("every other divergence has a name"),
         }
     }
@@ -221,6 +243,7 @@ mod tests {
             Divergence::ForwardChiSquared => sum(&|p, q| (p - q) * (p - q) / q),
             Divergence::ReverseChiSquared => sum(&|p, q| (p - q) * (p - q) / p),
             Divergence::Hellinger => 1.0 - sum(&|p, q| (p * q).sqrt()),
+            Divergence::Formula(_) => unreachable!("its definition is the formula itself"),
         }
     }
 

@@ -15,6 +15,8 @@ pub trait Number:
 {
     /// Below this size a power series replaces what would cancel.
     const SERIES: f64;
+    /// Whether it has the digits of f64.
+    const IS_DOUBLE: bool;
 
     /// `self * by + plus`.
     fn affine(self, by: f64, plus: f64) -> Self;
@@ -32,10 +34,25 @@ pub trait Number:
     fn times(self, other: Self) -> Self;
     /// `near` where the size of `self` is below the limit, else `far`.
     fn below(self, limit: f64, near: Self, far: Self) -> Self;
+    /// No smaller and no larger than these.
+    fn within(self, low: f64, high: f64) -> Self;
+    /// The larger of both.
+    fn larger(self, other: Self) -> Self;
+    /// `self / other`.
+    fn over(self, other: Self) -> Self;
+    /// The natural logarithm.
+    fn log(self) -> Self;
+    /// `log(1 + self)`.
+    fn log_1p(self) -> Self;
+    /// The square root.
+    fn root(self) -> Self;
+    /// The hyperbolic tangent.
+    fn tangent(self) -> Self;
 }
 
 impl Number for f64 {
     const SERIES: f64 = 1e-2;
+    const IS_DOUBLE: bool = true;
 
     fn affine(self, by: f64, plus: f64) -> Self {
         self * by + plus
@@ -68,6 +85,34 @@ impl Number for f64 {
 
     fn below(self, limit: f64, near: Self, far: Self) -> Self {
         if self.abs() < limit { near } else { far }
+    }
+
+    fn within(self, low: f64, high: f64) -> Self {
+        self.clamp(low, high)
+    }
+
+    fn larger(self, other: Self) -> Self {
+        if self < other { other } else { self }
+    }
+
+    fn over(self, other: Self) -> Self {
+        self / other
+    }
+
+    fn log(self) -> Self {
+        libm::log(self)
+    }
+
+    fn log_1p(self) -> Self {
+        libm::log1p(self)
+    }
+
+    fn root(self) -> Self {
+        self.sqrt()
+    }
+
+    fn tangent(self) -> Self {
+        libm::tanh(self)
     }
 }
 
@@ -145,6 +190,7 @@ impl Neg for OnDevice {
 
 impl Number for OnDevice {
     const SERIES: f64 = 0.1;
+    const IS_DOUBLE: bool = false;
 
     fn affine(self, by: f64, plus: f64) -> Self {
         self.map(|x| x.affine(by, plus))
@@ -186,5 +232,37 @@ impl Number for OnDevice {
         // A condition multiplied in would turn the form that is not taken into NaN where it is infinite.
         let chosen = near.with(far, |near, far| Tensor::stack(&[near, far], 0));
         self.with(chosen, |x, both| x.abs()?.lt(limit)?.where_cond(&both.get(0)?, &both.get(1)?))
+    }
+
+    fn within(self, low: f64, high: f64) -> Self {
+        self.map(|x| x.clamp(low, high))
+    }
+
+    fn larger(self, other: Self) -> Self {
+        self.with(other, |x, y| x.maximum(y))
+    }
+
+    fn over(self, other: Self) -> Self {
+        self.with(other, |x, y| x / y)
+    }
+
+    fn log(self) -> Self {
+        self.map(|x| Log.apply(x))
+    }
+
+    fn log_1p(self) -> Self {
+        self.map(|x| {
+            let above = x.affine(1.0, 1.0)?;
+            // What 1 + x rounded away comes back by the slope of the logarithm.
+            Log.apply(&above)? + ((x - (&above - 1.0)?)? / above)?
+        })
+    }
+
+    fn root(self) -> Self {
+        self.map(Tensor::sqrt)
+    }
+
+    fn tangent(self) -> Self {
+        self.map(|x| Tanh.apply(x))
     }
 }

@@ -2,12 +2,13 @@
 //! exactly: the other side of every gradient check. Nothing here uses the objectives' own code, but
 //! for the weight that a rule of rewards gives to the chance of being correct.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
 use super::world::EARLIER;
 use super::{Class, Table, World, group_claim, set_claim};
+use tealight_learn::objective::expression::{Expression, Operator};
 use tealight_learn::objective::target::Target;
 use tealight_learn::objective::{
     AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, Gate, GroupStats,
@@ -101,11 +102,11 @@ fn gate(gate: Gate) -> f64 {
     integral(k as f64 - 1.0) / integral(0.0)
 }
 
-fn prompts(world: &World) -> f64 {
+pub(super) fn prompts(world: &World) -> f64 {
     world.is_right.len() as f64
 }
 
-fn constant(values: Vec<f64>) -> Result<Tensor> {
+pub(super) fn constant(values: Vec<f64>) -> Result<Tensor> {
     let count = values.len();
     Ok(Tensor::from_vec(values, count, &Device::Cpu)?)
 }
@@ -122,11 +123,12 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
         }
         _ => {}
     }
-    if matches!(
-        plan.rule,
-        AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. }
-    ) {
-        return Ok(None);
+    match plan.rule {
+        AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. } => {
+            return Ok(None);
+        }
+        AdvantageEstimator::Rule(rule) if rule.reads_samples() => return Ok(None),
+        _ => {}
     }
     let q = table.distributions(world)?;
     let mut weights = Vec::new();
@@ -199,6 +201,55 @@ pub(super) fn generator(divergence: Divergence, x: &Tensor) -> Result<Tensor> {
         Divergence::ForwardChiSquared => ((&u - 1.0)?.sqr()? / u)?,
         Divergence::ReverseChiSquared => (u - 1.0)?.sqr()?,
         Divergence::Hellinger => ((u.sqrt()? - 1.0)?.sqr()? * 0.5)?,
+        Divergence::Formula(formula) => {
+            let text = Expression::parse(formula.text())?;
+            // As it is written, but for the line through its value and slope at 1, by Candle's own gradient.
+            let [value, slope] = formula.facts().removed;
+            let written = written(&text, &u, x)?;
+            ((written - (u.affine(slope, -slope))?)? - value)?
+        }
+    })
+}
+
+/// An expression in `t` and `x` as tensor operations, as it is written: the other side of what a formula is made into.
+fn written(text: &Expression, t: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let of = |one: &Expression| written(one, t, x);
+    Ok(match text {
+        Expression::Number(value) => t.affine(0.0, *value)?,
+        Expression::Name(name) => {
+            if name == "t" {
+                t.clone()
+            } else {
+                x.clone()
+            }
+        }
+        Expression::Negative(a) => of(a)?.neg()?,
+        Expression::Binary(operator, a, b) => match (operator, of(a)?) {
+            (Operator::Add, a) => (a + of(b)?)?,
+            (Operator::Subtract, a) => (a - of(b)?)?,
+            (Operator::Multiply, a) => (a * of(b)?)?,
+            (Operator::Divide, a) => (a / of(b)?)?,
+            (Operator::Power, a) => match **b {
+                Expression::Number(power) => a.powf(power)?,
+                _ => (a.log()? * of(b)?)?.exp()?,
+            },
+            _ => bail!("a divergence has no comparisons"),
+        },
+        Expression::Call(name, arguments) => {
+            let a = of(&arguments[0])?;
+            match name.as_str() {
+                "log" => a.log()?,
+                "exp" => a.exp()?,
+                "sqrt" => a.sqrt()?,
+                "abs" => a.abs()?,
+                "tanh" => a.tanh()?,
+                "log1p" => (a + 1.0)?.log()?,
+                "expm1" => (a.exp()? - 1.0)?,
+                "max" => a.maximum(&of(&arguments[1])?)?,
+                "min" => a.minimum(&of(&arguments[1])?)?,
+                other => bail!("`{other}` is not a function"),
+            }
+        }
     })
 }
 
@@ -227,7 +278,7 @@ fn position_divergence(
 }
 
 /// The sum over tokens of a function of the log-ratio, on the base's samples.
-fn rehearsed(
+pub(super) fn rehearsed(
     world: &World,
     table: &Table,
     sampler: SampleSource,

@@ -20,6 +20,7 @@ mod measure;
 mod member;
 pub mod mismatch;
 pub mod paper;
+pub mod prove;
 pub mod sampled;
 mod set_claim;
 #[cfg(test)]

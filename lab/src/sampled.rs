@@ -27,11 +27,20 @@ pub fn off_base(world: &World, class: Class) -> Result<Table> {
     Ok(table)
 }
 
-/// The expected gradient of groups of two: every pair of outputs, weighed by its chance, through the
-/// advantages and losses of real runs.
+/// The expected gradient of groups of two, at ratio 1.
 pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Vec<f64>> {
-    let plan = at_ratio_one(plan);
-    let setting = Setting::unchecked(world, &plan)?;
+    expected_in_groups(world, table, &at_ratio_one(plan), 2)
+}
+
+/// The expected gradient of groups of `group` samples: every multiset of outputs, weighed by its chance, through the
+/// advantages and losses of real runs.
+pub fn expected_in_groups(
+    world: &World,
+    table: &Table,
+    plan: &Plan,
+    group: usize,
+) -> Result<Vec<f64>> {
+    let setting = Setting::unchecked(world, plan)?;
     if !plan.is_on_policy() {
         return setting.gradient(table);
     }
@@ -40,17 +49,29 @@ pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Ve
     for stats in &stats {
         let mass = stats.mass.as_deref().unwrap_or_default();
         let mut advantage = vec![0.0; mass.len()];
-        for y in 0..mass.len() {
-            for z in 0..mass.len() {
-                let pair = advantages(&plan, &[sample_stats(stats, &[y, z])]).remove(0);
-                // E over pairs (y, z) of the mean over both: pi(y) times the advantage that y has against z.
-                advantage[y] += 0.5 * mass[z] * pair[0];
-                advantage[z] += 0.5 * mass[y] * pair[1];
+        let mut outputs = vec![0; group];
+        loop {
+            // Orders of the multiset, over which its samples are exchanged: G! / prod m!.
+            let runs = outputs.chunk_by(|a, b| a == b).map(|run| factorial(run.len()));
+            let orders = factorial(group) / runs.product::<f64>();
+            let chance = orders * outputs.iter().map(|y| mass[*y]).product::<f64>();
+            let found = advantages(plan, &[sample_stats(stats, &outputs)]).remove(0);
+            for (y, one) in outputs.iter().zip(found) {
+                // The loss multiplies by pi(y) again, as for an output that stands for itself.
+                advantage[*y] += chance / group as f64 * one / mass[*y];
             }
+            // The next multiset in order: the last entry that can grow, and all after it equal to it.
+            let Some(last) = outputs.iter().rposition(|y| y + 1 < mass.len()) else { break };
+            let next = outputs[last] + 1;
+            outputs[last..].fill(next);
         }
         expected.push(advantage);
     }
     gradient_of(&setting.loss_of(table, &stats, expected)?, table)
+}
+
+fn factorial(n: usize) -> f64 {
+    (1..=n).map(|i| i as f64).product()
 }
 
 /// The stats of some outputs as samples.

@@ -6,7 +6,7 @@ use super::commands::{Entry, command};
 use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{compare, eval, generate, report, show, verify};
 use super::setup::{init, recipes, schema};
-use super::theory::{beta, lab};
+use super::theory::{beta, lab, prove};
 use super::tools::{bench, doctor, launch, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
 use crate::app::bench::BenchOptions;
@@ -193,6 +193,22 @@ Examples:
   tealight lab ends --output lab",
         check: |m| lab::resolve(m).map(drop),
         run: |m, _| lab::run(m),
+    },
+    Entry {
+        name: "prove",
+        options: prove::ProveOptions::augment_args,
+        about: "Compare what an objective's estimator optimises with what it claims",
+        more: "\
+A world of three prompts and 27 outputs is enumerated: a difference from the claim is a bias, whose
+size and cause are printed.
+
+Examples:
+  tealight prove rloo
+  tealight prove 'grpo:advantage=r-mean(r)' --claim 'E[v]'
+  tealight prove kl-k3:0.1 --claim 'E[v] - 0.1 KL(pi||a)'
+  tealight prove 'rloo:divergence=f=(t-1)^2/(t+1):beta=0.1'",
+        check: |m| resolve::<prove::ProveOptions>(m).map(drop),
+        run: |m, _| prove::run(&resolve(m)?),
     },
     Entry {
         name: "verify",

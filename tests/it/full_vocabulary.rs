@@ -94,7 +94,9 @@ fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradie
     let architecture = architecture();
     let [own, other] =
         [1, 2].map(|seed| weights::random(&architecture, seed, &Device::Cpu).expect("memory"));
-    for divergence in Divergence::ALL {
+    let formulas = ["f=(t-1)^2/(t+1)", "f=t*log(t)", "f=max(t,0.9)+t^1.5"];
+    let formulas = formulas.map(|text| text.parse::<Divergence>().expect("convex"));
+    for divergence in Divergence::ALL.into_iter().chain(formulas) {
         let (values, exact_grads) = exact(&architecture, [&own, &other], divergence);
         for backend in backends() {
             let policy = backend.policy(&architecture, &own);

@@ -214,6 +214,15 @@ fn expected_gradients_equal_their_claims() {
         "rloo:divergence=alpha:beta=0.2:alpha=0.4",
         "kl-full:divergence=hellinger",
     ])
+    // Divergences by their formulas: rehearsal, full vocabulary, advantages, targets on either kind of samples.
+    .chain([
+        "divergence:f=(t-1)^2/(t+1)",
+        "divergence:f=(t-1)*log(t):rehearsal=full",
+        "rloo:divergence=f=t*log(t):beta=0.3",
+        "f-dpg:f=(t-1)^2/(t+1)",
+        "match:p-beta:f=t*log(t)+(t-1)^2:beta=0.5",
+        "match:p-star:f=(t*log(t)-(t+1)*log((t+1)/2))/2:filtered",
+    ])
     .chain(["pkpo:1", "pass-at-k:1", "alpha-dpg:0.9", "alpha-dpg:0.25", "grpo:entropy=0.1"])
     .chain(FAMILY);
     let mut checked = 0;

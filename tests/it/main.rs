@@ -51,6 +51,7 @@ mod ledger;
 mod memory;
 mod model_files;
 mod mpi;
+mod own_objectives;
 mod padded_vocabulary;
 mod paper;
 mod prompt_allocation;

@@ -107,7 +107,7 @@ pub(super) fn less_the_others(values: &[f64], mass: Option<&[f64]>) -> Vec<f64> 
     values.iter().map(|value| (value - centre) * scale).collect()
 }
 
-fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
+pub(super) fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
     match mass {
         Some(mass) => values.iter().zip(mass).map(|(x, m)| x * m).sum(),
         None => values.iter().sum::<f64>() / values.len() as f64,
@@ -115,7 +115,7 @@ fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
 }
 
 /// The sample standard deviation, or that of the whole distribution.
-fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
+pub(super) fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
     let centre = mean(values, mass);
     let squares: Vec<f64> = values.iter().map(|x| (x - centre) * (x - centre)).collect();
     match mass {

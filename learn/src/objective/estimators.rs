@@ -6,6 +6,7 @@
 
 use super::group_stats::GroupStats;
 use super::rarity::{Exploration, weigh_by_class};
+use super::rule::Rule;
 use super::sets::{SetFunction, SetObjective};
 
 /// The rule that turns the rewards of a group into advantages.
@@ -13,25 +14,6 @@ use super::sets::{SetFunction, SetObjective};
 pub enum AdvantageEstimator {
     /// The reward itself, less the baseline.
     Plain,
-    /// -1 on incorrect answers and `positive` on correct ones, no baseline (NSR at 0, W-REINFORCE at 0.1;
-    /// arXiv 2506.01347). At ratio 1 its expected gradient is `1 + positive` times REINFORCE's.
-    Negative {
-        /// Weight of correct answers.
-        positive: f64,
-    },
-    /// `(r - c/G) / (c/G)` (MaxRL, arXiv 2602.02710): the gradient of
-    /// `log p`'s series in `1 - p`, cut after G - 1 terms.
-    MaxRl,
-    /// Unbiased gradient of Pass@k with a leave-one-out baseline (PKPO, arXiv 2505.15201).
-    Pkpo {
-        /// The k of the Pass@k that is maximised.
-        k: usize,
-    },
-    /// Analytical advantage of Pass@k training (Chen et al., arXiv 2508.10751).
-    PassAtK {
-        /// The k of the Pass@k that is maximised.
-        k: usize,
-    },
     /// Correct answers that are likelier among their siblings earn less: `r (1 - strength rank / G)`,
     /// by mean log-probability (He et al., arXiv 2506.02355).
     Unlikeliness {
@@ -42,12 +24,6 @@ pub enum AdvantageEstimator {
     Ucpo {
         /// Share of the mass that is moved.
         tau: f64,
-    },
-    /// `(e^(risk r) / mean e^(risk r) - 1) / risk` (RS-GRPO, arXiv 2509.24261): the gradient of
-    /// `log E e^(risk r) / risk`, its mean taken from the group.
-    Risk {
-        /// The paper's beta; above 0 it seeks high rewards.
-        risk: f64,
     },
     /// The advantage of a correct sample over the size of its solution class in the group, to a power (arXiv
     /// 2601.08763).
@@ -62,6 +38,8 @@ pub enum AdvantageEstimator {
     Mara,
     /// The unbiased gradient of the expected value of a function of k samples.
     Set(SetObjective),
+    /// The user's own rule, as text.
+    Rule(Rule),
 }
 
 /// Added where a share divides, as the paper does.
@@ -70,13 +48,34 @@ const EPSILON: f64 = 1e-6;
 impl AdvantageEstimator {
     /// Whether it has a limit of infinitely many samples, which a whole distribution is.
     pub fn is_of_samples(self) -> bool {
-        use AdvantageEstimator::{Mara, Negative, Plain};
-        matches!(self, Plain | Negative { .. } | Mara)
+        match self {
+            Self::Plain | Self::Mara => true,
+            Self::Rule(rule) => rule.is_of_samples(),
+            _ => false,
+        }
     }
 
     /// Whether it looks at the policy's log-probabilities.
     pub(super) fn reads_policy(self) -> bool {
-        matches!(self, AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. })
+        match self {
+            Self::Unlikeliness { .. } | Self::Ucpo { .. } => true,
+            Self::Rule(rule) => rule.reads("logp") || rule.reads("rank"),
+            _ => false,
+        }
+    }
+
+    /// Whether it reads log-probabilities of the base.
+    pub(super) fn reads_reference(self) -> bool {
+        matches!(self, Self::Rule(rule) if rule.reads("logp_base"))
+    }
+
+    /// Whether it reads verdicts, not rewards alone.
+    pub(super) fn is_binary(self) -> bool {
+        match self {
+            Self::Plain => false,
+            Self::Rule(rule) => rule.is_binary(),
+            _ => true,
+        }
     }
 
     /// Whether it reads final answers, and how often the run has seen them.
@@ -98,54 +97,15 @@ impl AdvantageEstimator {
             | AdvantageEstimator::Explore(_) => Some(stats.rewards.clone()),
             AdvantageEstimator::Mara => Some(anchored(stats)),
             AdvantageEstimator::Unlikeliness { strength } => Some(unlikeliness(stats, strength)),
-            AdvantageEstimator::Negative { .. }
-            | AdvantageEstimator::MaxRl
-            | AdvantageEstimator::Risk { .. }
-            | AdvantageEstimator::Pkpo { .. }
-            | AdvantageEstimator::PassAtK { .. }
-            | AdvantageEstimator::Set(_) => None,
+            AdvantageEstimator::Rule(_) | AdvantageEstimator::Set(_) => None,
         }
     }
 
     /// The advantages of a rule that needs no baseline of ours.
     pub(super) fn advantages(self, stats: &GroupStats) -> Vec<f64> {
-        let correct = &stats.is_correct();
-        let (all, right) = (correct.len(), correct.iter().filter(|right| **right).count());
-        let by = |of_right: f64, of_wrong: f64| -> Vec<f64> {
-            correct.iter().map(|right| if *right { of_right } else { of_wrong }).collect()
-        };
         match self {
-            AdvantageEstimator::Negative { positive } => by(positive, -1.0),
-            // E of this is (1 + q + .. + q^(G-2)) grad p with q = 1 - p: the derivative of -sum_{j < G} q^j / j.
-            AdvantageEstimator::MaxRl if right == 0 || right == all => by(0.0, 0.0),
-            AdvantageEstimator::MaxRl => {
-                let share = right as f64 / all as f64;
-                by((1.0 - share) / (share + EPSILON), -share / (share + EPSILON))
-            }
-            AdvantageEstimator::Risk { risk } => {
-                if right == 0 || right == all {
-                    return by(0.0, 0.0);
-                }
-                // Over e^risk, which large risks overflow.
-                let share = right as f64 / all as f64;
-                let mean = share + (1.0 - share) * (-risk).exp();
-                by((1.0 / mean - 1.0) / risk, ((-risk).exp() / mean - 1.0) / risk)
-            }
-            AdvantageEstimator::Pkpo { k } => pkpo(correct, k),
             AdvantageEstimator::Set(objective) => objective.advantages(stats),
-            AdvantageEstimator::PassAtK { k } => {
-                // The reward of a random set of k is Bernoulli(R), R the group's Pass@k: deviation sqrt(R (1 - R)).
-                let (reward, spread) = {
-                    let reward = pass_at_k(all, right, k);
-                    (reward, (reward * (1.0 - reward)).sqrt())
-                };
-                if spread == 0.0 {
-                    return by(0.0, 0.0);
-                }
-                // A correct sample's sets all pass; an incorrect one's pass unless its k - 1 mates are incorrect.
-                let without = 1.0 - pass_at_k(all - 1, right, k - 1);
-                by((1.0 - reward) / spread, (1.0 - reward - without) / spread)
-            }
+            AdvantageEstimator::Rule(rule) => rule.advantages(stats),
             AdvantageEstimator::Plain
             | AdvantageEstimator::Unlikeliness { .. }
             | AdvantageEstimator::Ucpo { .. }
@@ -187,23 +147,15 @@ impl AdvantageEstimator {
     /// The fewest samples of a group that it needs; 1 where any will do.
     pub fn smallest_group(self) -> usize {
         match self {
-            AdvantageEstimator::Pkpo { k } | AdvantageEstimator::PassAtK { k } => k + 1,
             AdvantageEstimator::Set(objective) => objective.smallest_group(),
+            AdvantageEstimator::Rule(rule) => rule.smallest_group(),
             _ => 1,
         }
     }
 
     /// Whether the advantages include their own baseline.
     pub fn has_baseline(self) -> bool {
-        matches!(
-            self,
-            AdvantageEstimator::Negative { .. }
-                | AdvantageEstimator::MaxRl
-                | AdvantageEstimator::Risk { .. }
-                | AdvantageEstimator::Pkpo { .. }
-                | AdvantageEstimator::PassAtK { .. }
-                | AdvantageEstimator::Set(_)
-        )
+        matches!(self, Self::Set(_) | Self::Rule(_))
     }
 }
 
@@ -221,38 +173,13 @@ fn anchored(stats: &GroupStats) -> Vec<f64> {
 }
 
 fn unlikeliness(stats: &GroupStats, strength: f64) -> Vec<f64> {
-    let count = stats.rewards.len();
-    let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by(|a, b| stats.mean_logp(*a).total_cmp(&stats.mean_logp(*b)));
-    let mut rewards = stats.rewards.clone();
-    for (rank, index) in order.into_iter().enumerate() {
-        rewards[index] *= 1.0 - strength * rank as f64 / count as f64;
-    }
-    rewards
-}
-
-/// `G` times PKPO's estimate, so that, like other advantages, the mean over the group is the gradient:
-/// `k` for a correct sample, `k` times the Pass@(k-1) of the others for a wrong one, minus the mean of
-/// the same over the group without the sample.
-fn pkpo(correct: &[bool], k: usize) -> Vec<f64> {
-    let value = |all: usize, right: usize, is_right: bool| {
-        k as f64 * if is_right { 1.0 } else { pass_at_k(all - 1, right, k - 1) }
-    };
-    let (all, right) = (correct.len(), correct.iter().filter(|right| **right).count());
-    let advantage = |index: usize| {
-        let others = right - usize::from(correct[index]);
-        // Leave-one-out in values too: the others' values are those of a group that never had this sample.
-        let baseline: f64 = (0..all)
-            .filter(|other| *other != index)
-            .map(|other| value(all - 1, others, correct[other]))
-            .sum();
-        value(all, right, correct[index]) - baseline / (all - 1) as f64
-    };
-    (0..all).map(advantage).collect()
+    let count = stats.rewards.len() as f64;
+    let less = |(reward, rank): (&f64, usize)| reward * (1.0 - strength * rank as f64 / count);
+    stats.rewards.iter().zip(stats.ranks()).map(less).collect()
 }
 
 /// The chance that k of n samples, c of them correct, hold a right one; 0 at `k = 0`.
-fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
+pub(super) fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
     if n < c + k {
         return 1.0;
     }
@@ -263,6 +190,10 @@ fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn rule_of(objective: &str) -> AdvantageEstimator {
+        objective.parse::<crate::objective::Objective>().unwrap().plan.rule
+    }
 
     fn stats(correct: &[bool], policy_logp: &[f64]) -> GroupStats {
         GroupStats {
@@ -278,7 +209,8 @@ mod tests {
 
     /// `d/dp` of what a rule optimises: advantages depend on rewards alone, so the expected gradient is
     /// that number times the gradient of the chance p of being correct.
-    fn expected_gradient(rule: AdvantageEstimator, group: usize, p: f64) -> f64 {
+    fn expected_gradient(rule: &str, group: usize, p: f64) -> f64 {
+        let rule = rule_of(rule);
         let mut expected_gradient = 0.0;
         for set in 0_u32..1 << group {
             let correct: Vec<bool> = (0..group).map(|i| set & (1 << i) != 0).collect();
@@ -298,7 +230,7 @@ mod tests {
     fn pkpo_is_the_gradient_of_pass_at_k() {
         for (k, p) in [(1, 0.3), (2, 0.3), (3, 0.6), (4, 0.1)] {
             let exact = k as f64 * (1.0_f64 - p).powi(k as i32 - 1);
-            let ours = expected_gradient(AdvantageEstimator::Pkpo { k }, 6, p);
+            let ours = expected_gradient(&format!("pkpo:{k}"), 6, p);
             assert!((ours - exact).abs() < 1e-12, "k {k}: {ours} {exact}");
         }
     }
@@ -308,7 +240,7 @@ mod tests {
         // d/dp of -sum_{j=1}^{G-1} (1-p)^j / j: the term j = G has no sample to show it.
         for p in [0.1_f64, 0.5, 0.9] {
             let exact: f64 = (0..5 - 1).map(|j| (1.0 - p).powi(j)).sum();
-            let ours = expected_gradient(AdvantageEstimator::MaxRl, 5, p);
+            let ours = expected_gradient("maxrl", 5, p);
             assert!((ours - exact).abs() < 1e-4 * exact, "{ours} {exact}");
         }
     }
@@ -329,25 +261,19 @@ mod tests {
             (0..n).map(|c| chance(c) * gain(c)).sum()
         };
         for n in [2, 6, 12] {
-            let ours = expected_gradient(AdvantageEstimator::Risk { risk }, n, p);
+            let ours = expected_gradient("rs-grpo:2", n, p);
             assert!((ours - finite(n)).abs() < 1e-12, "{n}: {ours} {}", finite(n));
         }
         assert!((finite(200) - exact).abs() < 0.01 * exact && (finite(4) - exact).abs() > 0.02);
         // A small risk is the mean reward's gradient, a large one does not overflow.
-        assert!(
-            (expected_gradient(AdvantageEstimator::Risk { risk: 1e-4 }, 4, p) - 0.75).abs() < 1e-3
-        );
-        assert!(expected_gradient(AdvantageEstimator::Risk { risk: 900.0 }, 4, p).is_finite());
+        assert!((expected_gradient("rs-grpo:1e-4", 4, p) - 0.75).abs() < 1e-3);
+        assert!(expected_gradient("rs-grpo:900", 4, p).is_finite());
     }
 
     #[test]
     fn negative_reinforcement_expects_reinforces_gradient() {
         for (positive, exact) in [(0.0, 1.0), (0.1, 1.1)] {
-            assert!(
-                (expected_gradient(AdvantageEstimator::Negative { positive }, 4, 0.3) - exact)
-                    .abs()
-                    < 1e-12
-            );
+            assert!((expected_gradient(&format!("nsr:{positive}"), 4, 0.3) - exact).abs() < 1e-12);
         }
     }
 
@@ -366,7 +292,7 @@ mod tests {
         }
         let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
         let spread = (mean * (1.0 - mean)).sqrt();
-        let ours = AdvantageEstimator::PassAtK { k }.advantages(&stats(&correct, &[0.0; 5]));
+        let ours = rule_of("pass-at-k:3").advantages(&stats(&correct, &[0.0; 5]));
         for (groups, ours) in member.iter().zip(ours) {
             let exact: f64 = groups.iter().map(|set| (rewards[*set] - mean) / spread).sum::<f64>()
                 / groups.len() as f64;

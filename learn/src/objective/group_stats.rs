@@ -39,6 +39,25 @@ impl GroupStats {
         self.classes.iter().map(Option::is_some).collect()
     }
 
+    /// How many samples of the group are in each one's solution class; 0 where it is incorrect.
+    pub(super) fn class_sizes(&self) -> Vec<usize> {
+        let size = |class: &Option<usize>| match class {
+            Some(_) => self.classes.iter().filter(|other| *other == class).count(),
+            None => 0,
+        };
+        self.classes.iter().map(size).collect()
+    }
+
+    /// The place of each by mean log-probability, 0 for the least likely.
+    pub(super) fn ranks(&self) -> Vec<usize> {
+        let count = self.rewards.len();
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by(|a, b| self.mean_logp(*a).total_cmp(&self.mean_logp(*b)));
+        let mut ranks = vec![0; count];
+        order.into_iter().enumerate().for_each(|(rank, index)| ranks[index] = rank);
+        ranks
+    }
+
     pub(super) fn mean_logp(&self, index: usize) -> f64 {
         self.policy_logp[index] / self.lengths[index].max(1) as f64
     }

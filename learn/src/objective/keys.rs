@@ -36,16 +36,19 @@ Keys, for any objective as NAME:key=value:...
   target         max-reward, p-star (the base conditioned on correctness), or p-beta (the base
                  tilted by v/beta)
   divergence     none, or an f-divergence (js at its true scale, half of DPH's):
-                 {DIVERGENCES}, alpha
+                 {DIVERGENCES}, alpha;
+                 or its generator as a formula in t = pi / anchor and x = log t, such as
+                 f=(t-1)^2/(t+1), with + - * / ^, log exp sqrt abs max min tanh log1p expm1
   alpha          0 is forward KL, 1 is reverse KL (alpha-DPG's convention; DPH-RL's
                  alpha is 1 minus this one)
   member         of the controlled family `divergence`:
-                 {MEMBERS}
+                 {MEMBERS}, or a formula such as f=(t-1)^2/(t+1)
   weight         coefficient of the member's divergence from the base, or the alpha of
                  alpha-dpg
-  rehearsal      samples that forward-kl, js and hellinger of `divergence` are estimated
-                 on: stored (the base's), correct (the base's correct ones), importance
-                 (the policy's, with importance weights)
+  rehearsal      samples that forward-kl, js, hellinger and formulas of `divergence` are
+                 estimated on: stored (the base's), correct (the base's correct ones),
+                 importance (the policy's, with importance weights), full (the policy's,
+                 over the vocabulary)
   beta           coefficient of the regulariser (DPH-RL's eta), or temperature
                  of p-beta
   sampler        policy, stored (the base's samples), filtered (the base's correct samples)
@@ -82,6 +85,8 @@ Keys, for any objective as NAME:key=value:...
                  polychromic
   set-baseline   others (the sets without a sample), marginal (what a sample adds
                  to k - 1 others), none
+  advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), in place of rule
+                 and baseline: docs/how-to/objective.md
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
                  valid-mean, greedy
   gate           all; unsolved (prompts that the run has not solved before); gain
@@ -118,12 +123,17 @@ pub(super) struct Keys {
 }
 
 /// The canonical form of a key: kebab case, with the field's other words for `beta`.
-pub(super) fn canonical(key: &str) -> String {
+pub(super) fn canonical(key: &str, value: &str) -> String {
     match key.replace('_', "-").as_str() {
         "eta" | "coefficient" => "beta".into(),
-        "advantage" => "baseline".into(),
+        "advantage" if baseline_named(value).is_some() => "baseline".into(),
         other => other.into(),
     }
+}
+
+fn baseline_named(text: &str) -> Option<Baseline> {
+    let known = text.replace('_', "-").replace("leave-one-out", "loo");
+    Baseline::from_str(&known, true).ok()
 }
 
 impl Keys {
@@ -138,7 +148,7 @@ impl Keys {
 
     /// Puts a user's setting over the preset's.
     pub(super) fn set(&mut self, key: &str, value: &str) {
-        self.values.insert(canonical(key), (value.to_owned(), true));
+        self.values.insert(canonical(key, value), (value.to_owned(), true));
     }
 
     /// The settings, in alphabetical order.
@@ -339,8 +349,7 @@ impl Keys {
 
     fn baseline(&mut self) -> Result<Baseline> {
         let Some(text) = self.take("baseline") else { return Ok(Baseline::None) };
-        let known = text.replace('_', "-").replace("leave-one-out", "loo");
-        Baseline::from_str(&known, true).map_err(|_| {
+        baseline_named(&text).ok_or_else(|| {
             anyhow!(
                 "`baseline`: `{text}` is not one of none, loo, group-mean, group-std, batch-std, batch, valid-mean, greedy"
             )

@@ -33,6 +33,7 @@ mod pointwise;
 mod preset;
 pub mod pstar;
 mod rarity;
+mod rule;
 mod sets;
 mod surrogate;
 pub mod target;
@@ -61,7 +62,8 @@ pub use plan::{
 };
 pub use pointwise::PointwiseLoss;
 pub use rarity::Exploration;
+pub use rule::{HELP as RULES, Rule};
 pub use sets::{SetBaseline, SetFunction, SetObjective};
 pub use surrogate::{LossType, Normaliser, TrustRegion};
-pub use tealight_divergence::{Divergence, MAX_LOG_RATIO};
+pub use tealight_divergence::{Divergence, MAX_LOG_RATIO, expression};
 pub use verifier_errors::VerifierErrors;

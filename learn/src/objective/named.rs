@@ -69,7 +69,7 @@ impl Objective {
     /// impossible.
     pub fn with_key(&self, key: &str, value: &str) -> Result<Self> {
         let preset = preset(self.name)?;
-        let given = self.given_and([(canonical(key), value.to_owned())], preset)?;
+        let given = self.given_and([(canonical(key, value), value.to_owned())], preset)?;
         let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
         Ok(Self { name: preset.name, given, plan })
     }
@@ -178,9 +178,13 @@ impl FromStr for Objective {
         let mut positional = preset.positional.iter();
         let mut given: Vec<(String, String)> = Vec::new();
         for part in parts {
+            let is_given = |name: &str| given.iter().any(|(key, _)| key == name);
             let (key, value) = match part.split_once('=') {
-                Some((key, value)) => (canonical(key), value),
-                None => match positional.next() {
+                // A formula stands where the divergence does: for the member, or the key.
+                Some(("f", _)) if preset.positional.contains(&"member") => ("member".into(), part),
+                Some(("f", _)) => ("divergence".into(), part),
+                Some((key, value)) => (canonical(key, value), value),
+                None => match positional.find(|name| !is_given(name)) {
                     Some(key) => ((*key).to_owned(), part),
                     None => bail!("objective `{text}`: `{part}` needs a name, as in KEY={part}"),
                 },
@@ -205,7 +209,7 @@ impl fmt::Display for Objective {
         let mut is_plain = true;
         for (key, value) in &self.given {
             is_plain = is_plain && positional.next() == Some(&key.as_str());
-            if is_plain {
+            if is_plain || (value.starts_with("f=") && ["member", "divergence"].contains(&&**key)) {
                 write!(f, ":{value}")?;
             } else {
                 write!(f, ":{key}={value}")?;

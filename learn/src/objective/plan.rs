@@ -181,7 +181,7 @@ impl Plan {
     /// Whether the objective is one of correct and incorrect completions alone: its rule, its target, the rehearsal of
     /// the base's correct completions or its treatment of tokens reads verdicts. Others read rewards.
     pub fn is_binary(&self) -> bool {
-        self.rule != AdvantageEstimator::Plain
+        self.rule.is_binary()
             || self.matching().is_some()
             || self.needs_presamples()
             || self.simko.is_some()
@@ -212,9 +212,11 @@ impl Plan {
     /// Whether advantages need the log-probability of rollouts under the base.
     pub fn needs_reference(&self) -> bool {
         match &self.anchor {
-            Anchor::None => false,
+            Anchor::None => self.rule.reads_reference(),
             Anchor::Base(r) => {
-                r.sampler == SampleSource::Policy || r.estimator == Estimator::Definition
+                r.sampler == SampleSource::Policy
+                    || r.estimator == Estimator::Definition
+                    || self.rule.reads_reference()
             }
             Anchor::Target(matching) => matching.sampler == SampleSource::Policy,
         }
@@ -226,6 +228,41 @@ impl Plan {
             || self.updates() > 1
             || self.covariance.is_some()
             || self.rule.reads_policy()
+    }
+
+    /// The rule that makes advantages of rewards, in the language of `advantage=`; none where the language cannot say
+    /// it: a target's pseudo-rewards, what reads other prompts of the batch or earlier steps, sets of classes.
+    pub fn advantage(&self) -> Option<String> {
+        let reward = match self.rule {
+            _ if self.matching().is_some() => return None,
+            AdvantageEstimator::Rule(rule) => return Some(rule.text().to_owned()),
+            AdvantageEstimator::Plain | AdvantageEstimator::Rarity { .. } => "r".to_owned(),
+            AdvantageEstimator::Ucpo { .. } => "r".to_owned(),
+            AdvantageEstimator::Unlikeliness { strength } => format!("r*(1-{strength}*rank/n)"),
+            AdvantageEstimator::Mara => {
+                "where(correct,r+beta*(max(where(correct,logp_base,-1e300))-logp_base),r)"
+                    .to_owned()
+            }
+            AdvantageEstimator::Explore(_) | AdvantageEstimator::Set(_) => return None,
+        };
+        let centred = match self.baseline {
+            Baseline::None => reward,
+            Baseline::Loo => format!("{reward}-mean_others({reward})"),
+            Baseline::GroupMean => format!("{reward}-mean({reward})"),
+            Baseline::GroupStd => format!("({reward}-mean({reward}))/(std({reward})+1e-6)"),
+            Baseline::BatchStd | Baseline::Batch | Baseline::ValidMean | Baseline::Greedy => {
+                return None;
+            }
+        };
+        Some(match self.rule {
+            AdvantageEstimator::Rarity { power } => {
+                format!("where(correct,class_size^-{power},1)*({centred})")
+            }
+            AdvantageEstimator::Ucpo { tau } => format!(
+                "({centred})*where(correct*(c<n),1-{tau}+{tau}*c*exp(-logp/length)/sum(where(correct,exp(-logp/length),0)),1)"
+            ),
+            _ => centred,
+        })
     }
 
     /// The coefficient of the regulariser, or the temperature of the target; 0 without either.

@@ -6,7 +6,7 @@
 
 use std::f64::consts::LN_2;
 
-use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
+use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
 use tealight_divergence::{Divergence, MAX_LOG_RATIO, Number, OnDevice};
@@ -34,7 +34,7 @@ pub enum PointwiseLoss {
 impl PointwiseLoss {
     /// Whether it is flat beyond [`MAX_LOG_RATIO`]: all are but supervised fine-tuning, which exponentiates nothing.
     pub fn is_cut(self) -> bool {
-        self != PointwiseLoss::Matching(Divergence::ForwardKl)
+        !matches!(self, PointwiseLoss::Matching(one) if one.equals(Divergence::ForwardKl))
     }
 
     /// The value at `x`.
@@ -74,9 +74,12 @@ impl PointwiseLoss {
 
     /// The pointwise loss at every element of `x`, with its gradient.
     pub fn apply(self, x: &Tensor) -> Result<Tensor> {
-        match x.device().is_cpu() {
-            true => x.contiguous()?.apply_op1(Elementwise(self)),
-            false => on_device(self, x),
+        // A formula's own f'(inf) (t - 1) leaves few digits of f32 for large t, and completions are few numbers.
+        let needs_f64 = matches!(self, PointwiseLoss::Matching(Divergence::Formula(_)));
+        match (x.device().is_cpu(), needs_f64) {
+            (true, _) => x.contiguous()?.apply_op1(Elementwise(self)),
+            (false, true) => self.apply(&x.to_device(&Device::Cpu)?)?.to_device(x.device()),
+            (false, false) => on_device(self, x),
         }
     }
 }
@@ -161,7 +164,7 @@ impl CustomOp1 for Slope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::{Device, Var};
+    use candle_core::Var;
 
     fn every() -> impl Iterator<Item = PointwiseLoss> {
         let both_losses = |divergence| {
@@ -173,8 +176,11 @@ mod tests {
             PointwiseLoss::MixtureBase,
             PointwiseLoss::MixturePolicy,
         ];
-        Divergence::ALL.into_iter().flat_map(both_losses).chain(others)
+        let formulas = FORMULAS.map(|text| text.parse().unwrap());
+        Divergence::ALL.into_iter().chain(formulas).flat_map(both_losses).chain(others)
     }
+
+    const FORMULAS: [&str; 3] = ["f=(t-1)^2/(t+1)", "f=t*log(t)+abs(t-1)", "f=(t-1)*log(t)"];
 
     #[test]
     fn gradients_are_those_of_finite_differences() {
@@ -218,7 +224,9 @@ mod tests {
     #[test]
     fn matching_counts_the_mass_outside_the_support() {
         let (target, policy) = ([0.7_f64, 0.3], [0.5_f64, 0.2, 0.3]);
-        for divergence in Divergence::ALL.into_iter().filter(|d| d.at_infinity().is_finite()) {
+        let formulas = FORMULAS.map(|text| text.parse::<Divergence>().unwrap());
+        let all = Divergence::ALL.into_iter().chain(formulas);
+        for divergence in all.filter(|d| d.at_infinity().is_finite()) {
             let matching: f64 = target
                 .iter()
                 .zip(policy)

@@ -39,7 +39,8 @@ pub struct LabOptions {
     /// Minimise the alpha divergence to p* for each of these alphas: 0 is forward KL, 1 is reverse KL.
     #[arg(long, value_delimiter = ',', add = at_least(0.0).at_most(1.0))]
     pub alpha: Vec<f64>,
-    /// Minimise these divergences to p*, or with --beta to p_beta.
+    /// Minimise these divergences to p*, or with --beta to p_beta: names, or formulas such as f=(t-1)^2/(t+1), in which
+    /// `;` separates the arguments of max and min.
     #[arg(long, value_delimiter = ',')]
     pub divergence: Vec<String>,
     /// Where the search for the optimum starts: at the base, as training does, at a collapsed policy, or at the

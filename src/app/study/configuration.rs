@@ -17,6 +17,9 @@ pub(crate) struct Configuration {
     suffix: String,
 }
 
+/// Longest name of a folder: file systems allow 255 bytes, and a seed follows.
+const LONGEST_SLUG: usize = 100;
+
 impl Configuration {
     /// An objective as it is.
     pub(crate) fn new(objective: &Objective) -> Self {
@@ -44,7 +47,24 @@ impl Configuration {
 
     /// A name for folders: the label with characters that every file system allows.
     pub(crate) fn slug(&self) -> String {
-        self.label().replace([':', '=', '@'], "-")
+        let mut slug = String::new();
+        for sign in self.label().chars() {
+            match sign {
+                ':' | '=' | '@' => slug.push('-'),
+                sign if sign.is_ascii_alphanumeric() || "._-".contains(sign) => slug.push(sign),
+                // Formulas have slashes and brackets: two of them must not have one folder.
+                sign => slug.push_str(&format!("_{:x}", u32::from(sign))),
+            }
+        }
+        if slug.len() > LONGEST_SLUG {
+            // FNV-1a: the same on every machine and version.
+            let hash = slug.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            slug.truncate(LONGEST_SLUG - 20);
+            slug.push_str(&format!("-{hash:016x}"));
+        }
+        slug
     }
 
     /// Whether two runs would train alike.

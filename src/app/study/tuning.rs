@@ -77,8 +77,8 @@ impl FromStr for Objectives {
         let mut depth = 0_usize;
         let is_between = |c: char| {
             match c {
-                '{' => depth += 1,
-                '}' => depth = depth.saturating_sub(1),
+                '{' | '(' => depth += 1,
+                '}' | ')' => depth = depth.saturating_sub(1),
                 _ => {}
             }
             c == ',' && depth == 0
@@ -271,6 +271,23 @@ mod tests {
         let one = &all[0].configurations().unwrap()[1];
         assert_eq!((one.family.as_str(), one.learning_rate), ("grpo", Some(7e-5)));
         assert_eq!(one.slug(), "grpo-learning-rate-7e-5");
+        // Formulas have commas, and signs that no folder may have.
+        let configurations = |text: &str| -> Vec<Configuration> {
+            text.parse::<Objectives>()
+                .unwrap()
+                .0
+                .iter()
+                .flat_map(|one| one.configurations().unwrap())
+                .collect()
+        };
+        let formulas =
+            configurations("divergence:f=max(t-1,0)+(t-1)^2/t:0.1,divergence:f=(t-1)^2*t");
+        let slugs: Vec<String> = formulas.iter().map(Configuration::slug).collect();
+        assert_eq!(slugs[1], "divergence-f-_28t-1_29_5e2_2at");
+        assert!(slugs.len() == 2 && slugs[0] != slugs[1], "{slugs:?}");
+        let long = format!("divergence:f={}(t-1)^2", "0*t+".repeat(100));
+        let long = configurations(&long).remove(0).slug();
+        assert!(long.len() < 120 && long.starts_with("divergence-f-0_2at"), "{long}");
     }
 
     #[test]

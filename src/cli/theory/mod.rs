@@ -2,3 +2,4 @@
 
 pub(super) mod beta;
 pub(super) mod lab;
+pub(super) mod prove;

@@ -6,12 +6,13 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::learn::objective::{self, Description};
+use crate::learn::objective::{self, Anchor, Description, Objective};
 use crate::system::telemetry::out;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ObjectivesOptions {
-    /// Name of one objective, whose keys are then shown. Default: the most common objectives are listed.
+    /// Name of one objective, whose keys are then shown; with settings, as in `divergence:f=(t-1)^2/(t+1)`, also its
+    /// divergence as a formula. Default: the most common objectives are listed.
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// List all objectives and all keys.
@@ -23,7 +24,9 @@ pub(in crate::cli) struct ObjectivesOptions {
 pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     let mut out = out();
     if let Some(name) = &options.name {
-        return Ok(write!(out, "{}", one(&objective::describe(name)?))?);
+        let described = one(&objective::describe(name)?);
+        let text = described + &of_plan(name)?;
+        return Ok(write!(out, "{text}")?);
     }
     writeln!(out, "{}\n", wrapped(objective::SYMBOLS, 0))?;
     let is_shown = |one: &Description| options.all || one.is_common;
@@ -43,6 +46,9 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     }
     if options.all {
         writeln!(out, "{}\n", *objective::KEYS)?;
+        writeln!(out, "Names in a rule (advantage=...)")?;
+        objective::RULES.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
+        writeln!(out)?;
     } else {
         let count = objective::Objective::names().count();
         writeln!(
@@ -52,6 +58,30 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     }
     writeln!(out, "tealight objectives NAME shows the keys of one objective with their values.")?;
     Ok(())
+}
+
+/// The rule of the advantage, and the divergence as a formula with its properties, of an objective with its settings.
+fn of_plan(name: &str) -> Result<String> {
+    let plan = match name.parse::<Objective>() {
+        Ok(objective) => objective.plan,
+        // A name that needs values is described without them.
+        Err(_) if !name.contains(':') => return Ok(String::new()),
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    if let Some(rule) = plan.advantage() {
+        text.push_str(&format!("\nAdvantage of a sample\n{}\n", wrapped(&rule, 2)));
+    }
+    let divergence = match &plan.anchor {
+        Anchor::None => return Ok(text),
+        Anchor::Base(regulariser) => regulariser.divergence,
+        Anchor::Target(matching) => matching.divergence,
+    };
+    text.push_str(&format!("\nDivergence {divergence}\n"));
+    for line in divergence.described()? {
+        text.push_str(&format!("{}\n", wrapped(&line, 2)));
+    }
+    Ok(text)
 }
 
 fn one(described: &Description) -> String {

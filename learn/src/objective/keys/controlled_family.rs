@@ -6,6 +6,8 @@
 
 use anyhow::{Result, bail};
 
+use tealight_divergence::{Divergence, Formula};
+
 use super::Keys;
 
 /// A member: its name, the key that its weight sets, the weight it has, the keys it stands for, and whether `rehearsal`
@@ -24,11 +26,21 @@ const MEMBERS: [Member; 6] = [
 ];
 
 /// The samples that a forward divergence is estimated on.
-const REHEARSALS: [(&str, &str); 3] = [
+const REHEARSALS: [(&str, &str); 4] = [
     ("stored", "sampler=stored estimator=generator"),
     ("correct", "sampler=filtered estimator=generator"),
     ("importance", "sampler=policy estimator=score"),
+    ("full", "sampler=policy estimator=full"),
 ];
+
+/// A formula as the member, with the weight `1 / (10 f''(1))` by which small changes cost what they cost under the others.
+fn formula(text: &str) -> Result<(String, String)> {
+    let divergence: Divergence = text.parse()?;
+    let curvature = divergence.facts()?.curvature;
+    let weight = if curvature.is_finite() && curvature > 1e-9 { 0.1 / curvature } else { 0.1 };
+    // As many digits as a reader wants to see.
+    Ok((format!("divergence={divergence}"), format!("{}", (weight * 1e6).round() / 1e6)))
+}
 
 /// The names of the members.
 pub(super) fn names() -> Vec<&'static str> {
@@ -40,22 +52,30 @@ impl Keys {
     /// value. A weight or rehearsal that the member does not have stays, to be refused as a key without effect.
     pub(in crate::objective) fn expand(&mut self) -> Result<()> {
         let Some(name) = self.take("member") else { return Ok(()) };
-        let name = name.replace('_', "-");
-        let Some((_, weight, keys, is_rehearsed)) = MEMBERS.iter().find(|one| one.0 == name) else {
-            bail!("`member`: `{name}` is not known; choose one of {}", names().join(", "));
+        let known = name.replace('_', "-");
+        let formula = if Formula::is_meant_by(&name) { Some(formula(&name)?) } else { None };
+        let (weight, keys, is_rehearsed) = match &formula {
+            Some((keys, weight)) => (Some(("beta", &**weight)), &**keys, true),
+            None => match MEMBERS.iter().find(|one| one.0 == known) {
+                Some((_, weight, keys, is_rehearsed)) => (*weight, *keys, *is_rehearsed),
+                None => bail!(
+                    "`member`: `{name}` is not known; choose one of {}, or a formula such as f=(t-1)^2/(t+1)",
+                    names().join(", ")
+                ),
+            },
         };
         self.add(keys);
         if let Some((key, default)) = weight
-            && !self.values.contains_key(*key)
+            && !self.values.contains_key(key)
         {
-            let own = self.values.remove("weight").unwrap_or(((*default).to_owned(), false));
-            self.values.insert((*key).to_owned(), own);
+            let own = self.values.remove("weight").unwrap_or((default.to_owned(), false));
+            self.values.insert(key.to_owned(), own);
         }
-        if *is_rehearsed {
+        if is_rehearsed {
             let given = self.take("rehearsal").unwrap_or_else(|| REHEARSALS[0].0.to_owned());
             let Some((_, keys)) = REHEARSALS.iter().find(|(known, _)| *known == given) else {
                 bail!(
-                    "`rehearsal`: `{given}` is not known; choose one of stored, correct, importance"
+                    "`rehearsal`: `{given}` is not known; choose one of stored, correct, importance, full"
                 );
             };
             self.add(keys);
@@ -73,7 +93,8 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
-    use crate::objective::{Divergence, Estimator, Objective, Plan, SampleSource};
+    use super::Divergence;
+    use crate::objective::{Estimator, Objective, Plan, SampleSource};
 
     fn plan(text: &str) -> Plan {
         text.parse::<Objective>().unwrap_or_else(|error| panic!("{text}: {error:#}")).plan
@@ -89,6 +110,7 @@ mod tests {
             "divergence:forward-kl:0.3:rehearsal=importance",
             "divergence:js:1.2:rehearsal=correct",
             "divergence:hellinger",
+            "divergence:f=(t-1)^2/(t+1):0.1",
             "divergence:alpha-dpg:0.25",
         ] {
             let member = plan(text);
@@ -121,13 +143,56 @@ mod tests {
     }
 
     #[test]
+    fn formulas_are_members_wherever_a_divergence_is_named() {
+        let vincze = plan("divergence:f=(t-1)^2/(t+1):0.3");
+        let regulariser = vincze.regulariser().unwrap();
+        assert_eq!((regulariser.beta, regulariser.sampler), (0.3, SampleSource::Stored));
+        assert_eq!(regulariser.divergence.to_string(), "f=(t-1)^2/(t+1)");
+        // Weights are alike in what small changes cost: .1 over the curvature.
+        assert_eq!(plan("divergence:f=(t-1)^2/(t+1)").beta(), 0.1);
+        assert_eq!(
+            plan("divergence:f=(sqrt(t)-1)^2/2").beta(),
+            plan("divergence:hellinger").beta()
+        );
+        let full = plan("divergence:f=t*log(t):0.1:rehearsal=full");
+        assert_eq!(full.regulariser().unwrap().estimator, Estimator::Full);
+        for (text, printed) in [
+            ("divergence:f=(t - 1)^2/t:0.1", "divergence:f=(t - 1)^2/t:0.1"),
+            ("f-dpg:f=(t-1)^2/t", "f-dpg:f=(t-1)^2/t"),
+            ("match:p-beta:f=t*log(t):stored:beta=0.2", "match:p-beta:f=t*log(t):stored:beta=0.2"),
+            ("js:f=t-1-log(t):0.2", "js:f=t-1-log(t):beta=0.2"),
+        ] {
+            let objective: Objective = text.parse().unwrap();
+            assert_eq!(objective.to_string().parse::<Objective>().unwrap(), objective, "{text}");
+            assert_eq!(objective.to_string().replace(' ', ""), printed.replace(' ', ""));
+        }
+        // A key that the preset sets otherwise is replaced: js:f=.. is forward KL on the same samples.
+        let replaced = plan("js:f=t-1-log(t):0.2");
+        assert!(replaced.regulariser().unwrap().divergence.equals(Divergence::ForwardKl));
+        let named = plan("f-dpg:forward-chi2");
+        assert_eq!(
+            plan("f-dpg:f=(t-1)^2/t").matching().unwrap().max_reward,
+            named.matching().unwrap().max_reward
+        );
+        for (text, reason) in [
+            ("f-dpg:f=t*log(t)", "infinite"),
+            ("divergence:f=log(t)", "f is not convex at t = "),
+            ("divergence:f=(t-1)^2/(q+1)", "`q` is not a variable"),
+            ("kl-k2:f=(t-1)^2", "estimators of reverse-kl"),
+        ] {
+            let error = text.parse::<Objective>().expect_err(text);
+            assert!(format!("{error:#}").contains(reason), "{text}: {error:#}");
+        }
+    }
+
+    #[test]
     fn keys_of_other_members_are_refused() {
         for (text, reason) in [
             ("divergence:none:0.1", "`weight` has no effect"),
             ("divergence:reverse-kl:rehearsal=stored", "`rehearsal` has no effect"),
             ("divergence:alpha-dpg:rehearsal=stored", "`rehearsal` has no effect"),
             ("divergence:js:0.1:beta=0.2", "`weight` has no effect"),
-            ("divergence:forward-kl:rehearsal=replay", "stored, correct, importance"),
+            ("divergence:forward-kl:rehearsal=replay", "stored, correct, importance, full"),
             ("divergence:tv", "choose one of none, reverse-kl"),
             ("grpo:member=js", "`member`"),
         ] {

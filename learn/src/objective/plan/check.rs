@@ -24,16 +24,13 @@ impl Plan {
         }
         self.check_rule()?;
         self.check_weights()?;
-        if self.rule.has_baseline() && self.overlong_buffer > 0.0 {
+        if self.rule.has_baseline() && self.rule.is_binary() && self.overlong_buffer > 0.0 {
             bail!("this rule reads verdicts and no rewards: `overlong-buffer` has no effect on it");
         }
         if self.rule.has_baseline() && self.baseline != Baseline::None {
             bail!("this rule brings its own baseline: leave `baseline` at none");
         }
-        if let AdvantageEstimator::Pkpo { k: 0 }
-        | AdvantageEstimator::PassAtK { k: 0 }
-        | AdvantageEstimator::Set(SetObjective { k: 0, .. }) = self.rule
-        {
+        if let AdvantageEstimator::Set(SetObjective { k: 0, .. }) = self.rule {
             bail!("`k` must be at least 1");
         }
         if self.num_iterations == 0 || self.steps_per_generation == 0 {
@@ -116,7 +113,6 @@ impl Plan {
                 "rule=mara undoes what the KL penalty does between correct answers: set divergence=reverse-kl with \
                  estimator=score, full or k2"
             ),
-            AdvantageEstimator::Risk { risk } if risk <= 0.0 => bail!("`risk` must be above 0"),
             AdvantageEstimator::Rarity { power } if power < 0.0 => {
                 bail!("`power` must be at least 0")
             }

@@ -9,6 +9,7 @@ use tealight_matmul::vectorized;
 use super::math::{LANES, exp, fold, max};
 use super::vocabulary::{Block, Head, Layer, RowSums, blocks};
 use tealight_divergence::elementary::ln;
+use tealight_divergence::formula::{Formula, TILE, Tile};
 use tealight_divergence::{Divergence, MAX_LOG_RATIO, MIN_LOG_RATIO};
 
 /// Another model at the same positions.
@@ -81,15 +82,21 @@ impl Head<'_> {
                 // D = sum_v a_v f(u_v) and sum_v a_v u_v f'(u_v), u = p / a: the second is what the gradient subtracts
                 // from each token.
                 let row = Row::new(sums, self.inverse, *log_mass);
-                let [more, steeper] = base.divergence.constant(
-                    #[inline(always)]
-                    |divergence| {
-                        vectorized(
-                            #[inline(always)]
-                            || row.sums(divergence, logits, others),
-                        )
-                    },
-                );
+                let [more, steeper] = match base.divergence {
+                    Divergence::Formula(formula) => vectorized(
+                        #[inline(always)]
+                        || row.formula_sums(formula, logits, others),
+                    ),
+                    named => named.constant(
+                        #[inline(always)]
+                        |divergence| {
+                            vectorized(
+                                #[inline(always)]
+                                || row.sums(divergence, logits, others),
+                            )
+                        },
+                    ),
+                };
                 *value += more;
                 *slope += steeper;
             });
@@ -153,6 +160,47 @@ impl Row {
         }
         [fold(values), fold(slopes)]
     }
+
+    /// The same of a formula, which is run over a tile of tokens at a time.
+    #[inline(always)]
+    fn formula_sums(&self, formula: Formula, logits: &[f32], others: &[f32]) -> [f32; 2] {
+        let (mut values, mut slopes) = ([0f32; LANES], [0f32; LANES]);
+        let mut registers = Vec::new();
+        for (logits, others) in logits.chunks(TILE).zip(others.chunks(TILE)) {
+            let [value, slope] = self.formula_terms(formula, logits, others, &mut registers);
+            for (value, slope) in value.chunks_exact(LANES).zip(slope.chunks_exact(LANES)) {
+                for lane in 0..LANES {
+                    values[lane] += value[lane];
+                    slopes[lane] += slope[lane];
+                }
+            }
+        }
+        [fold(values), fold(slopes)]
+    }
+
+    /// `a f(u)` and `a u f'(u)` at the tokens of a tile, 0 beyond them.
+    #[inline(always)]
+    fn formula_terms(
+        &self,
+        formula: Formula,
+        logits: &[f32],
+        others: &[f32],
+        registers: &mut Vec<Tile>,
+    ) -> [[f32; TILE]; 2] {
+        let (mut ratios, mut shares) = ([0f32; TILE], [0f32; TILE]);
+        for (index, (logit, other)) in logits.iter().zip(others).enumerate() {
+            let other = self.other_logp(*other);
+            ratios[index] = self.logp(*logit) - other;
+            shares[index] = exp(other);
+        }
+        let [Tile(mut values), Tile(mut slopes)] = formula.tile(&Tile(ratios), registers);
+        for index in 0..TILE {
+            let inside = if ratios[index] > MAX_LOG_RATIO as f32 { 0.0 } else { shares[index] };
+            values[index] *= shares[index];
+            slopes[index] *= inside;
+        }
+        [values, slopes]
+    }
 }
 
 impl OutputGrads<'_> {
@@ -214,6 +262,24 @@ impl OutputGrads<'_> {
             // factor.
             let grad_sum = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
             let (more, entropy) = (self.entropy.map_or(0.0, |grad| grad[row]), sums.entropy());
+            if let Divergence::Formula(formula) = apart.base.divergence {
+                vectorized(
+                    #[inline(always)]
+                    || {
+                        let mut registers = Vec::new();
+                        for (logits, others) in logits.chunks_mut(TILE).zip(others.chunks(TILE)) {
+                            let [_, slopes] =
+                                policy.formula_terms(formula, logits, others, &mut registers);
+                            for (x, slope) in logits.iter_mut().zip(slopes) {
+                                let logp = policy.logp(*x);
+                                let grad_sum = more.mul_add(logp + entropy, grad_sum);
+                                *x = head.inverse * (far * slope - exp(logp) * grad_sum);
+                            }
+                        }
+                    },
+                );
+                return self.at_tokens(head, row, block.token, logits);
+            }
             apart.base.divergence.constant(
                 #[inline(always)]
                 |divergence| {

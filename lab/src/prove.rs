@@ -1,0 +1,200 @@
+//! What an objective's estimator optimises, by enumeration, beside what it is said to optimise.
+//!
+//! The world is small enough that every group of G samples is enumerated, so the expected gradient has no sampling
+//! error: a difference from the claim's gradient is a bias, whose size, direction and cause are named.
+
+mod cause;
+mod claim;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+pub use claim::Claim;
+
+use super::sampled::{Draws, estimate, expected_in_groups, off_base};
+use super::{Class, Descent, Measures, Setting, Table, World};
+use tealight_learn::objective::{Anchor, Objective, Plan};
+
+/// Gradients that differ by less than this share are equal: what is left is rounding.
+const ROUNDING: f64 = 1e-7;
+
+/// Groups that variances are estimated from.
+const GROUPS: usize = 400;
+
+/// What was found of an objective.
+#[derive(Debug, Clone, Serialize)]
+pub struct Proof {
+    /// The objective.
+    pub objective: String,
+    /// What its gradient is compared with.
+    pub claim: String,
+    /// Samples of a group.
+    pub group: usize,
+    /// Whether the expected gradient is the claim's.
+    pub is_unbiased: bool,
+    /// Norm of the difference over that of the claim's gradient.
+    pub bias: f64,
+    /// Cosine of both gradients.
+    pub cosine: f64,
+    /// The causes of a bias that were recognised, each a sentence.
+    pub causes: Vec<String>,
+    /// Variance of the gradient of one completion over that of GRPO.
+    pub variance_of_grpo: f64,
+    /// The policy that it leads to, where it has a limit of many samples.
+    pub fixed_point: Option<FixedPoint>,
+}
+
+/// The policy at which an objective's exact gradient vanishes, from the base on the world `ends`.
+#[derive(Debug, Clone, Serialize)]
+pub struct FixedPoint {
+    /// Chance of a correct output.
+    pub validity: f64,
+    /// Effective number of correct outputs.
+    pub effective_valid: f64,
+    /// The same of the base.
+    pub base_effective_valid: f64,
+    /// `KL(p* || q)` in nats.
+    pub kl_pstar_q: f64,
+    /// `KL(q || a)` in nats, the distance from p_beta being `log Z_beta - J / beta`.
+    pub kl_q_base: f64,
+    /// Effective number of correct outputs of forward KL to p*, whose validity is beside it.
+    pub forward_kl: (f64, f64),
+}
+
+/// Three prompts of unequal difficulty over 27 outputs: whatever weighs prompts by their validity shows.
+pub fn world() -> World {
+    let initial = [0.5, 0.3, 0.2];
+    let rows = [vec![0.6, 0.3, 0.1], vec![0.2, 0.5, 0.3], vec![0.3, 0.3, 0.4]];
+    World::new("proof", 3, &initial, &rows, 3, |prompt, y| match prompt {
+        0 => y[0] == y[2],
+        1 => y[0] == y[1] && y[1] == y[2],
+        _ => y[0] != 1,
+    })
+}
+
+/// Compares the objective with a claim; without one with its own definition.
+///
+/// # Errors
+/// A group that is too small for the objective, or too large to enumerate; a claim that is none.
+pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result<Proof> {
+    let plan = &objective.plan;
+    let least = plan.rule.smallest_group().max(1);
+    if group < least || group > 5 {
+        bail!("`{objective}` is proven in groups of {least} to 5 samples, not {group}");
+    }
+    let world = world();
+    let table = off_base(&world, Class::Full)?;
+    let claim = match claim {
+        Some(text) => text.parse()?,
+        None => Claim::of_plan(plan)?,
+    };
+    let length = if plan.is_on_policy() { world.length() as f64 } else { 1.0 };
+    // A loss falls where the claim grows; losses of tokens are means over the length.
+    let ours = |plan: &Plan| -> Result<Vec<f64>> {
+        let loss = expected_in_groups(&world, &table, plan, group)?;
+        Ok(loss.into_iter().map(|one| -length * one).collect())
+    };
+    let setting = cause::Evidence { world: &world, table: &table, group, plan, claim: &claim };
+    let found = ours(plan)?;
+    let exact = claim.gradient(&world, &table)?;
+    let bias = norm(&less(&found, &exact)) / norm(&exact);
+    let is_unbiased = bias < ROUNDING;
+    let causes = if is_unbiased { vec![] } else { setting.causes(&found, &exact, ours)? };
+    let draws = Draws { group: group.max(least), groups: GROUPS, seed: 0 };
+    let noise = |plan: &Plan| estimate(&world, &table, plan, draws).map(|one| one.noise.powi(2));
+    let grpo: Objective = "grpo".parse()?;
+    Ok(Proof {
+        objective: objective.to_string(),
+        claim: claim.to_string(),
+        group,
+        is_unbiased,
+        bias,
+        cosine: dot(&found, &exact) / (norm(&found) * norm(&exact)),
+        causes,
+        variance_of_grpo: noise(plan)? / noise(&grpo.plan)?,
+        fixed_point: None,
+    })
+}
+
+/// Descends the exact loss on the world `ends`; none where a rule reads groups.
+///
+/// # Errors
+/// Memory.
+pub fn fixed_point(plan: &Plan) -> Result<Option<FixedPoint>> {
+    let world = World::named("ends")?;
+    let descend = |plan: &Plan| -> Result<Option<Measures>> {
+        let Ok(setting) = Setting::new(&world, plan) else { return Ok(None) };
+        let table = Table::base(&world, Class::Bigram)?;
+        Descent::default().run(&table, |table| setting.gradient(table))?;
+        Ok(Some(Measures::new(&world, &table.distributions(&world)?)))
+    };
+    let Some(found) = descend(plan)? else { return Ok(None) };
+    let forward: Objective = "match:p-star:forward-kl".parse()?;
+    let Some(forward) = descend(&forward.plan)? else { return Ok(None) };
+    let base = Measures::new(&world, &[world.base.clone()]);
+    Ok(Some(FixedPoint {
+        validity: found.validity,
+        effective_valid: found.effective_valid,
+        base_effective_valid: base.effective_valid,
+        kl_pstar_q: found.kl_pstar_q,
+        kl_q_base: found.kl_q_base,
+        forward_kl: (forward.effective_valid, forward.validity),
+    }))
+}
+
+impl Proof {
+    /// What was found in words, line by line.
+    pub fn sentences(&self) -> Vec<String> {
+        let Self { claim, group, bias, cosine, .. } = self;
+        let mut lines = match self.is_unbiased {
+            true => vec![format!(
+                "Unbiased for {claim}: the expected gradient of groups of {group} is that of the claim (difference {bias:.1e}, by enumeration)."
+            )],
+            false => vec![format!(
+                "Biased for {claim}: the expected gradient of groups of {group} differs by {bias:.3} of its size (cosine {cosine:.4})."
+            )],
+        };
+        lines.extend(self.causes.iter().map(|cause| format!("Cause: {cause}")));
+        if !self.is_unbiased && self.causes.is_empty() {
+            lines.push("Cause: none of those that are known here.".to_owned());
+        }
+        lines.push(format!(
+            "Variance of a completion's gradient: {:.2} times GRPO's (sampled).",
+            self.variance_of_grpo
+        ));
+        match &self.fixed_point {
+            Some(point) => lines.push(format!(
+                "On the world `ends` it leads to validity {:.3} and {:.1} effective correct answers of {:.1} under the base (forward KL to p*: {:.1} at validity {:.3}); KL(p* || q) {:.3}, KL(q || a) {:.3} nats.",
+                point.validity,
+                point.effective_valid,
+                point.base_effective_valid,
+                point.forward_kl.0,
+                point.forward_kl.1,
+                point.kl_pstar_q,
+                point.kl_q_base
+            )),
+            None => {}
+        }
+        lines
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn norm(a: &[f64]) -> f64 {
+    dot(a, a).sqrt()
+}
+
+fn less(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+/// Whether the plan has a divergence from the base in it.
+fn penalises(plan: &Plan) -> bool {
+    matches!(plan.anchor, Anchor::Base(_))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Why an expected gradient is not the claimed one.
+
+use anyhow::Result;
+
+use super::claim::{Claim, Term};
+use super::{ROUNDING, World, dot, less, norm, penalises};
+use crate::Table;
+use crate::claim::{generator, rehearsed};
+use crate::exact::gradient_of;
+use tealight_learn::objective::{Estimator, Plan, Regulariser, SampleSource, TrustRegion};
+
+/// What a cause is looked for in.
+pub(super) struct Evidence<'a> {
+    pub(super) world: &'a World,
+    pub(super) table: &'a Table,
+    pub(super) group: usize,
+    pub(super) plan: &'a Plan,
+    pub(super) claim: &'a Claim,
+}
+
+impl Evidence<'_> {
+    /// The causes of the difference between the gradient that was found and the claim's, each a sentence.
+    pub(super) fn causes(
+        &self,
+        found: &[f64],
+        exact: &[f64],
+        ours: impl Fn(&Plan) -> Result<Vec<f64>>,
+    ) -> Result<Vec<String>> {
+        let is_equal = |a: &[f64], b: &[f64]| norm(&less(a, b)) < ROUNDING * norm(b);
+        let opposite: Vec<f64> = exact.iter().map(|one| -one).collect();
+        if is_equal(found, &opposite) {
+            return Ok(vec!["the sign is wrong: it is the claim's gradient times -1.".to_owned()]);
+        }
+        if self.plan.trust_region != TrustRegion::None {
+            let open = Plan { trust_region: TrustRegion::None, ..self.plan.clone() };
+            let open = ours(&open)?;
+            if !is_equal(found, &open) {
+                let lost = norm(&less(found, &open)) / norm(&open);
+                return Ok(vec![format!(
+                    "the clip of the trust region acts at ratio 1, before the policy has moved: it changes {lost:.3} of the gradient."
+                )]);
+            }
+        }
+        let mut causes = Vec::new();
+        for (index, (_, term)) in self.claim.terms.iter().enumerate() {
+            let Some(exchanged) = term.exchanged() else { continue };
+            let mut other = self.claim.clone();
+            other.terms[index].1 = exchanged;
+            if let Ok(gradient) = other.gradient(self.world, self.table)
+                && is_equal(found, &gradient)
+            {
+                causes.push(format!(
+                    "it is the gradient of {other}: the divergence is the reverse of {term}, f of the inverse ratio."
+                ));
+            }
+        }
+        if causes.is_empty()
+            && let Some(rehearsed) = self.of_correct_samples()?
+            && is_equal(found, &rehearsed)
+        {
+            causes.push(
+                "rehearsal of correct samples compares pi with the base a, not with p*: it is the gradient of E_p*[sum_t f(pi_t / a_t)], in which u = pi / a has no mean of 1."
+                    .to_owned(),
+            );
+        }
+        if causes.is_empty() {
+            causes.extend(self.of_terms(found)?);
+        }
+        Ok(causes)
+    }
+
+    /// The gradient of the mean reward less the generator of every token on the base's correct samples, where that is
+    /// what the plan computes.
+    fn of_correct_samples(&self) -> Result<Option<Vec<f64>>> {
+        let is_meant = |r: &&Regulariser| {
+            r.sampler == SampleSource::Filtered && r.estimator == Estimator::Generator
+        };
+        let Some(regulariser) = self.plan.regulariser().filter(is_meant) else { return Ok(None) };
+        let cost = rehearsed(self.world, self.table, regulariser.sampler, |x| {
+            generator(regulariser.divergence, x)
+        })?;
+        let cost = gradient_of(&cost, self.table)?;
+        let reward = Term::Reward.gradient(self.world, self.table)?;
+        let both = reward.iter().zip(cost);
+        Ok(Some(both.map(|(reward, cost)| reward - regulariser.beta * cost).collect()))
+    }
+
+    /// The weights, prompt by prompt, with which the terms of the claim are in the gradient.
+    fn of_terms(&self, found: &[f64]) -> Result<Vec<String>> {
+        let prompts = self.world.is_right.len();
+        let terms: Vec<Vec<f64>> = (self.claim.terms.iter())
+            .map(|(by, term)| {
+                let gradient = term.gradient(self.world, self.table)?;
+                Ok(gradient.into_iter().map(|one| by * one).collect())
+            })
+            .collect::<Result<_>>()?;
+        // Contexts of the table belong to one prompt each: its gradient falls apart into theirs.
+        let cells = found.len() / prompts;
+        let part = |all: &[f64], prompt: usize| all[prompt * cells..(prompt + 1) * cells].to_vec();
+        let mut rows = Vec::new();
+        let mut left = 0.0;
+        for prompt in 0..prompts {
+            let of_prompt: Vec<Vec<f64>> = terms.iter().map(|term| part(term, prompt)).collect();
+            let target = part(found, prompt);
+            let weights = least_squares(&of_prompt, &target);
+            let mut rest = target.clone();
+            for (weight, term) in weights.iter().zip(&of_prompt) {
+                rest.iter_mut().zip(term).for_each(|(all, one)| *all -= weight * one);
+            }
+            left += dot(&rest, &rest);
+            rows.push(weights);
+        }
+        let left = left.sqrt() / norm(found);
+        let mut causes = Vec::new();
+        for (index, (_, term)) in self.claim.terms.iter().enumerate() {
+            let weights: Vec<f64> = rows.iter().map(|row| row[index]).collect();
+            causes.extend(self.of_term(*term, &weights));
+        }
+        if left > 1e-6 {
+            causes.push(format!(
+                "{left:.3} of the gradient has no part in any term of the claim, whatever their weights."
+            ));
+        }
+        Ok(causes)
+    }
+
+    fn of_term(&self, term: Term, weights: &[f64]) -> Option<String> {
+        let (least, most) = (
+            weights.iter().copied().fold(f64::INFINITY, f64::min),
+            weights.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        );
+        let own = 1.0 - 1.0 / self.group as f64;
+        let is = |weight: f64| (least - weight).abs() < 1e-6 && (most - weight).abs() < 1e-6;
+        let shown: Vec<String> = weights.iter().map(|one| format!("{one:.4}")).collect();
+        if is(1.0) {
+            return None;
+        }
+        Some(if is(0.0) && penalises(self.plan) {
+            format!(
+                "{term} has no gradient in expectation: its estimate is only logged, as k1 in the loss."
+            )
+        } else if is(own) {
+            format!(
+                "{term} has the weight {own:.4} = 1 - 1/{}: the baseline contains the sample itself.",
+                self.group
+            )
+        } else if is(0.0) {
+            format!("{term} has no gradient in expectation.")
+        } else if most - least < 1e-6 {
+            format!("{term} has the weight {:.4}, not 1.", weights[0])
+        } else {
+            format!(
+                "{term} weighs prompts by their validity, {} where it should be 1: a standard deviation, or another function of the group, leaks into the target.",
+                shown.join(", ")
+            )
+        })
+    }
+}
+
+/// The weights of the columns whose sum is nearest to `target`, by the normal equations.
+fn least_squares(columns: &[Vec<f64>], target: &[f64]) -> Vec<f64> {
+    let count = columns.len();
+    let mut rows: Vec<Vec<f64>> = (0..count)
+        .map(|i| {
+            let mut row: Vec<f64> = columns.iter().map(|column| dot(&columns[i], column)).collect();
+            row.push(dot(&columns[i], target));
+            row
+        })
+        .collect();
+    for i in 0..count {
+        let pivot = (i..count).max_by(|a, b| rows[*a][i].abs().total_cmp(&rows[*b][i].abs()));
+        rows.swap(i, pivot.unwrap_or(i));
+        if rows[i][i].abs() < 1e-14 {
+            continue;
+        }
+        for j in 0..count {
+            if j != i {
+                let by = rows[j][i] / rows[i][i];
+                let source = rows[i].clone();
+                rows[j].iter_mut().zip(source).for_each(|(all, one)| *all -= by * one);
+            }
+        }
+    }
+    (0..count)
+        .map(|i| if rows[i][i].abs() < 1e-14 { 0.0 } else { rows[i][count] / rows[i][i] })
+        .collect()
+}

@@ -1,0 +1,228 @@
+//! An advantage by its rule: `advantage=(r - mean(r)) / (std(r) + 1e-6)`.
+//!
+//! The rule is an expression over the samples of one group: vectors have one number per sample, scalars one per group,
+//! reductions turn the first into the second. There is no loop and no state, and its size is bounded, so a stranger's
+//! settings may hold one. What a rule reads of a step follows from its names. It is tried on groups of every number of
+//! correct samples when it is given: what gives no finite number there is refused with the group.
+
+mod evaluate;
+
+use std::fmt;
+use std::sync::Mutex;
+
+use anyhow::{Result, anyhow, bail};
+use tealight_divergence::expression::{Expression, similar};
+
+use super::group_stats::GroupStats;
+use evaluate::{Scope, Value};
+
+/// A rule of advantages, with the values of its parameters. Equal texts with equal values are equal.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    law: &'static Law,
+    values: [f64; PARAMETERS.len()],
+}
+
+struct Law {
+    text: String,
+    expression: Expression,
+}
+
+/// Numbers that a key of the objective gives, with their defaults.
+pub(super) const PARAMETERS: [(&str, f64); 6] = [
+    ("k", 4.0),
+    ("positive", 0.0),
+    ("strength", 0.25),
+    ("tau", 0.2),
+    ("risk", 2.0),
+    ("power", 1.0),
+];
+
+/// Vectors over the group.
+const VECTORS: [&str; 7] = ["r", "correct", "logp", "logp_base", "length", "class_size", "rank"];
+
+/// Numbers of the group.
+const SCALARS: [&str; 3] = ["n", "c", "beta"];
+
+/// What a rule may name, as one line each.
+pub const HELP: &str = "\
+r             reward of each sample; correct: 1 or 0
+logp          log-probability of each completion under the policy; logp_base under the base
+length        tokens of each completion
+class_size    samples of the group in the same solution class; 0 where it is incorrect
+rank          by mean log-probability per token, 0 for the least likely
+n, c          samples of the group; correct ones
+beta          coefficient of the objective on this prompt
+k, positive, strength, tau, risk, power   numbers that the key of that name gives
+mean sum std max min mean_others count    of a vector: one number; mean_others leaves each
+              sample itself out, count is of entries that are not 0, std divides by n - 1
+where(condition, a, b), choose(n, k), pass_at_k(n, c, k) = 1 - choose(n-c, k) / choose(n, k)
++ - * / ^, < <= > >= == !=, log exp sqrt abs tanh log1p expm1, max(a, b), min(a, b)";
+
+/// Most rules of a process.
+const MAX_RULES: usize = 4096;
+
+static KNOWN: Mutex<Vec<&'static Law>> = Mutex::new(Vec::new());
+
+impl Rule {
+    /// Reads a text; `value` gives the parameters that it names.
+    ///
+    /// # Errors
+    /// A text that is no rule, a name that is not known, a group for which it gives no finite number.
+    pub(super) fn parse(
+        text: &str,
+        mut value: impl FnMut(&'static str, f64) -> Result<f64>,
+    ) -> Result<Self> {
+        let text: String = text.split_whitespace().collect();
+        let explained = |error| anyhow!("`advantage`: {error:#}");
+        let law = law(&text).map_err(explained)?;
+        let mut rule = Self { law, values: PARAMETERS.map(|(_, default)| default) };
+        for (index, (name, default)) in PARAMETERS.iter().enumerate() {
+            if rule.reads(name) {
+                rule.values[index] = value(name, *default)?;
+                check_parameter(name, rule.values[index])?;
+            }
+        }
+        rule.try_groups().map_err(explained)?;
+        Ok(rule)
+    }
+
+    /// The text, without blanks.
+    pub fn text(self) -> &'static str {
+        &self.law.text
+    }
+
+    /// Whether the text has this name.
+    pub fn reads(self, name: &str) -> bool {
+        self.law.expression.names().contains(&name)
+    }
+
+    /// Whether it reads verdicts, not rewards.
+    pub fn is_binary(self) -> bool {
+        ["correct", "c", "class_size"].iter().any(|name| self.reads(name))
+    }
+
+    /// Whether it reads more of samples than their rewards and verdicts.
+    pub fn reads_samples(self) -> bool {
+        VECTORS[2..].iter().any(|name| self.reads(name))
+    }
+
+    /// Whether it has a limit of infinitely many samples.
+    pub(super) fn is_of_samples(self) -> bool {
+        let calls = ["sum(", "count(", "choose(", "pass_at_k("];
+        !["n", "c", "class_size", "rank"].iter().any(|name| self.reads(name))
+            && !calls.iter().any(|call| self.law.text.contains(call))
+    }
+
+    /// The fewest samples of a group that it needs.
+    pub(super) fn smallest_group(self) -> usize {
+        if self.reads("k") { self.values[0] as usize + 1 } else { 1 }
+    }
+
+    /// The advantage of every sample.
+    pub(super) fn advantages(self, stats: &GroupStats) -> Vec<f64> {
+        let scope = Scope { stats, values: &self.values };
+        match scope.value(&self.law.expression) {
+            Value::Each(all) => all,
+            Value::One(all) => vec![all; stats.rewards.len()],
+        }
+    }
+
+    /// Tries groups of several sizes with every number of correct samples, and one of graded rewards.
+    fn try_groups(self) -> Result<()> {
+        let least = self.smallest_group().max(2);
+        for n in [least, least + 1, 2 * least + 3] {
+            for c in 0..=n {
+                let is_correct = |i: usize| i % n < c;
+                let group = trial(n, is_correct, |i| f64::from(u8::from(is_correct(i))));
+                self.try_group(&group, &format!("{n} samples, {c} of them correct"))?;
+            }
+            let graded = trial(n, |i| i > 0, |i| i as f64 / n as f64);
+            self.try_group(&graded, &format!("{n} samples with graded rewards"))?;
+        }
+        Ok(())
+    }
+
+    fn try_group(self, group: &GroupStats, what: &str) -> Result<()> {
+        let advantages = self.advantages(group);
+        match advantages.iter().find(|one| !one.is_finite()) {
+            Some(odd) => bail!("`{}` gives {odd} in a group of {what}", self.text()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_parameter(name: &str, value: f64) -> Result<()> {
+    match name {
+        "k" if value < 1.0 || value.fract() != 0.0 => {
+            bail!("`k` must be a whole number of at least 1")
+        }
+        "risk" if value <= 0.0 => bail!("`risk` must be above 0"),
+        "power" if value < 0.0 => bail!("`power` must be at least 0"),
+        _ => Ok(()),
+    }
+}
+
+/// A group for a trial: correct samples share classes in pairs.
+fn trial(
+    n: usize,
+    is_correct: impl Fn(usize) -> bool,
+    reward: impl Fn(usize) -> f64,
+) -> GroupStats {
+    GroupStats {
+        rewards: (0..n).map(reward).collect(),
+        classes: (0..n).map(|i| is_correct(i).then_some(i / 2)).collect(),
+        policy_logp: (0..n).map(|i| -5.0 - (i as f64 * 1.7) % 3.0).collect(),
+        reference_logp: (0..n).map(|i| -5.5 - (i as f64 * 1.3) % 2.0).collect(),
+        lengths: (0..n).map(|i| 3 + i % 4).collect(),
+        solve_rate: 0.5,
+        beta: 0.1,
+        ..GroupStats::default()
+    }
+}
+
+/// The rule of a text, which is read once.
+fn law(text: &str) -> Result<&'static Law> {
+    // A panic while it was held leaves a list that is whole: nothing but a push happens under it.
+    let lock = || KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let find = |known: &[&'static Law]| known.iter().find(|one| one.text == text).copied();
+    if let Some(known) = find(&lock()) {
+        return Ok(known);
+    }
+    let expression = Expression::parse(text)?;
+    for name in expression.names() {
+        let known = || {
+            let parameters = PARAMETERS.iter().map(|(name, _)| *name);
+            VECTORS.into_iter().chain(SCALARS).chain(parameters)
+        };
+        if !known().any(|known| known == name) {
+            bail!("a rule does not know `{name}`{}", similar(name, known()));
+        }
+    }
+    evaluate::check_calls(&expression)?;
+    let mut known = lock();
+    if let Some(law) = find(&known) {
+        return Ok(law);
+    }
+    if known.len() == MAX_RULES {
+        bail!("a process reads at most {MAX_RULES} rules");
+    }
+    let law: &'static Law = Box::leak(Box::new(Law { text: text.to_owned(), expression }));
+    known.push(law);
+    Ok(law)
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.law, other.law) && self.values == other.values
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.law.text, self.values)
+    }
+}
+
+#[cfg(test)]
+mod tests;

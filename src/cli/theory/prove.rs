@@ -1,0 +1,41 @@
+//! `tealight prove OBJECTIVE`.
+
+use std::io::Write;
+
+use anyhow::Result;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::lab::prove::{fixed_point, prove};
+use crate::learn::objective::Objective;
+use crate::system::range::at_least;
+use crate::system::telemetry::out;
+
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub(in crate::cli) struct ProveOptions {
+    /// The objective, with its settings: `rloo`, `divergence:f=(t-1)^2/(t+1):0.1`, `grpo:advantage=r-mean(r)`.
+    #[arg(value_name = "OBJECTIVE")]
+    objective: Objective,
+    /// What the objective is said to maximise: a sum of E[v], pass@K, KL(pi||a), NAME(pi||a) and D[FORMULA](pi||a), with
+    /// p* or p_beta(BETA) in place of the base a. Default: the objective's own definition.
+    #[arg(long, value_name = "CLAIM")]
+    claim: Option<String>,
+    /// Number of samples in a group: all groups of so many are enumerated.
+    #[arg(long, default_value_t = 4, add = at_least(1.0).at_most(5.0))]
+    num_generations: usize,
+    /// Print one JSON object instead of sentences.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(in crate::cli) fn run(options: &ProveOptions) -> Result<()> {
+    let ProveOptions { objective, claim, num_generations, json } = options;
+    let mut proof = prove(objective, claim.as_deref(), *num_generations)?;
+    proof.fixed_point = fixed_point(&objective.plan)?;
+    let mut out = out();
+    if *json {
+        return Ok(writeln!(out, "{}", serde_json::to_string(&proof)?)?);
+    }
+    writeln!(out, "{}", proof.objective)?;
+    Ok(proof.sentences().iter().try_for_each(|line| writeln!(out, "  {line}"))?)
+}

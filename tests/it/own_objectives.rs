@@ -1,0 +1,88 @@
+//! Objectives that users write: formulas and rules as named ones, resumed in the same bits, shown and proven.
+
+use std::path::Path;
+
+use crate::support::binary::{Folder, ok, succeeded, tealight, words};
+
+const RUN: &str = "train --max-samples 8 --num-generations 4 --prompts-per-step 4 --max-steps 4 --learning-rate 1e-3 \
+                   --quiet";
+
+fn train(objective: &str, output: &str, more: &str) {
+    let line = format!("{RUN} {more} --output {output} --objective");
+    ok(&[&words(&line)[..], &[objective]].concat());
+}
+
+fn bytes(run: &str) -> Vec<u8> {
+    std::fs::read(Path::new(run).join("final/model.safetensors")).expect("a trained model")
+}
+
+fn printed(arguments: &[&str]) -> String {
+    String::from_utf8(succeeded(arguments).stdout).expect("text")
+}
+
+fn error(arguments: &[&str]) -> String {
+    let output = tealight(arguments);
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// The largest difference of two models' weights.
+fn apart(one: &str, other: &str) -> f64 {
+    let load = |run: &str| {
+        let file = Path::new(run).join("final/model.safetensors");
+        candle_core::safetensors::load(file, &candle_core::Device::Cpu).expect("weights")
+    };
+    let (one, other) = (load(one), load(other));
+    let gap = |name: &String| -> f64 {
+        let gap = (&one[name] - &other[name]).expect("one shape").abs().expect("numbers");
+        let gap = gap.flatten_all().expect("numbers").max(0).expect("numbers");
+        f64::from(gap.to_scalar::<f32>().expect("one number"))
+    };
+    one.keys().map(gap).fold(0.0, f64::max)
+}
+
+#[test]
+fn a_formula_of_a_named_divergence_trains_to_its_weights_and_resumes_in_the_same_bits() {
+    let folder = Folder::new();
+    let [named, formula, half, none] =
+        ["named", "formula", "half", "none"].map(|run| folder.path(run));
+    let text = "kl-full:0.1:divergence=f=t*log(t)+5";
+    train("kl-full:0.1", &named, "");
+    train(text, &formula, "");
+    train("rloo:trust-region=ppo", &none, "");
+    let (gap, whole) = (apart(&named, &formula), apart(&named, &none));
+    assert!(gap < 1e-5 && gap < 0.02 * whole, "{gap} beside {whole}");
+    // Again from the checkpoint in the middle, whose folder sets the objective.
+    train(text, &half, "--save-steps 2");
+    std::fs::remove_dir_all(Path::new(&half).join("final")).expect("a finished run");
+    ok(&["train", "--resume", &format!("{half}/checkpoint-2"), "--quiet"]);
+    assert_eq!(bytes(&formula), bytes(&half));
+}
+
+#[test]
+fn a_rule_of_a_named_estimator_trains_to_its_weights() {
+    let folder = Folder::new();
+    let [named, rule] = ["named", "rule"].map(|run| folder.path(run));
+    train("grpo", &named, "");
+    train("grpo:advantage=(r-mean(r))*(1/(std(r)+1e-6))", &rule, "");
+    assert_eq!(bytes(&named), bytes(&rule));
+}
+
+#[test]
+fn objectives_are_shown_with_what_they_run_and_proven() {
+    let shown = printed(&["objectives", "divergence:f=3*t*log(t)+1"]);
+    for text in
+        ["It equals 3 times reverse-kl.", "f(1) = 1.000000", "Seeks modes", "r-mean_others(r)"]
+    {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert!(printed(&["objectives", "grpo"]).contains("(r-mean(r))/(std(r)+1e-6)"));
+    let proof = printed(&["prove", "rloo", "--num-generations", "2"]);
+    assert!(proof.contains("Unbiased for E[v]") && proof.contains("effective correct"), "{proof}");
+    let proof = printed(&["prove", "grpo:advantage=r-mean(r)", "--json"]);
+    assert!(proof.contains("\"is_unbiased\":false") && proof.contains("1 - 1/4"), "{proof}");
+    let message = error(&["objectives", "divergence:f=log(t)"]);
+    assert!(message.contains("f is not convex at t = 1.0000e-9"), "{message}");
+    let message = error(&["train", "--objective", "grpo:advantage=rewrd"]);
+    assert!(message.contains("does not know `rewrd`"), "{message}");
+}
