@@ -34,7 +34,8 @@ pub fn check<'a>(gold: &str, text: &'a str, mode: Mode) -> Result<Checked<'a>, V
 
 /// Why a gold answer cannot be compared with, where that can be seen without an answer.
 pub fn refuse_gold(verifier: &dyn Verifier, gold: &str) -> Option<String> {
-    caught(|| verifier.refuse_gold(gold)).unwrap_or_else(|panic| Some(reason(verifier.name(), &panic)))
+    caught(|| verifier.refuse_gold(gold))
+        .unwrap_or_else(|panic| Some(reason(verifier.name(), &panic)))
 }
 
 /// Tries the verifier on a problem's gold answer; see [`Verifier::probe`].
@@ -43,7 +44,8 @@ pub fn refuse_gold(verifier: &dyn Verifier, gold: &str) -> Option<String> {
 /// Why it cannot judge.
 pub fn probe(verifier: &dyn Verifier, problem: &Problem) -> Result<Option<String>, String> {
     // That of its gold answer says nothing of other problems.
-    caught(|| verifier.probe(problem)).unwrap_or_else(|panic| Ok(Some(reason(verifier.name(), &panic))))
+    caught(|| verifier.probe(problem))
+        .unwrap_or_else(|panic| Ok(Some(reason(verifier.name(), &panic))))
 }
 
 /// Whether a completion is unjudged because its text made a verifier panic.

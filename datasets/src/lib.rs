@@ -8,11 +8,13 @@
 #![warn(missing_docs)]
 
 pub mod countdown;
+pub mod display;
 mod error;
 pub mod features;
 pub mod guard;
 pub mod interpreter;
 pub mod json;
+pub mod json_file;
 pub mod judge;
 pub mod lines;
 pub mod names;

@@ -195,12 +195,10 @@ impl Judge {
     pub fn judge(&self, pair: Pair) -> Result<Judged> {
         let (gold, answer) = (pair.gold.into_string(), pair.answer.into_string());
         Ok(match self {
-            Judge::Math(mode) => {
-                match judge::check(&gold, &answer, *mode) {
-                    Ok(checked) => Judged { json: math_line(&checked)?, kind: checked.outcome.into() },
-                    Err(verdict) => Judged::by_verdict(&verdict)?,
-                }
-            }
+            Judge::Math(mode) => match judge::check(&gold, &answer, *mode) {
+                Ok(checked) => Judged { json: math_line(&checked)?, kind: checked.outcome.into() },
+                Err(verdict) => Judged::by_verdict(&verdict)?,
+            },
             Judge::Other(verifier) => {
                 let context = (pair.prompt, pair.context);
                 Judged::by_verdict(&judged_by(&**verifier, gold, &answer, context))?
