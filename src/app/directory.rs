@@ -287,6 +287,25 @@ pub(crate) fn refuse_run(output: &Path, existing: Existing) -> Result<()> {
     }
 }
 
+/// Refuses to replace a directory that holds what the command reads: the result would name files that are gone.
+pub(crate) fn refuse_inside<'a>(
+    output: &Path,
+    existing: Existing,
+    mut inputs: impl Iterator<Item = &'a Path>,
+) -> Result<()> {
+    let Ok(place) = output.canonicalize() else { return Ok(()) };
+    let is_inside =
+        |input: &&Path| input.canonicalize().is_ok_and(|input| input.starts_with(&place));
+    match inputs.find(is_inside) {
+        Some(input) if existing == Existing::Replace => bail!(
+            "{}: --overwrite would remove {}, which this command reads; choose another --output",
+            output.display(),
+            input.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Begins to write to a directory that this process has taken, and removes what Tealight wrote there where that is
 /// asked for. To be called when everything that a command was given has been accepted, so that a refusal costs nothing.
 pub(crate) fn begin(claim: Option<&Claim>, output: &Path, existing: Existing) -> Result<()> {

@@ -80,6 +80,11 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// The paths of the model and its adapter, where they are any.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.model).chain(&self.adapter).map(Path::new)
+    }
+
     /// Opens the device that they ask for, with the kernels that they ask for.
     pub(crate) fn open_device(&self) -> Result<(Device, String)> {
         device::open_with(&self.device, self.kernels)

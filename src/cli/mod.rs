@@ -315,7 +315,7 @@ fn handle_signals() -> Result<Stop> {
         let second = seen.next();
         if let Some((_, code)) = signals.into_iter().find(|(signal, _)| second == Some(*signal)) {
             cleaner.remove_temporary();
-            tracing::warn!("stopped at once: {} is lost", cleaner.at_risk());
+            tracing::warn!("stopped at once; lost: {}", cleaner.at_risk());
             signal_hook::low_level::exit(code);
         }
     });
@@ -347,7 +347,7 @@ fn handle_signals() -> Result<Stop> {
                 }
                 if at_once.swap(true, Ordering::SeqCst) {
                     cleaner.remove_temporary();
-                    tracing::warn!("stopped at once: {} is lost", cleaner.at_risk());
+                    tracing::warn!("stopped at once; lost: {}", cleaner.at_risk());
                     std::process::exit(130);
                 }
                 code.store(130, Ordering::SeqCst);

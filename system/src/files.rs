@@ -47,6 +47,17 @@ pub fn write_atomic_by(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> 
     sync_directory(directory).with_context(describe)
 }
 
+/// Copies a file, of any size, in the same way.
+///
+/// # Errors
+/// As above; there is no file `from`.
+pub fn copy_atomic(from: &Path, to: &Path) -> Result<()> {
+    write_atomic_by(to, |temporary| {
+        std::fs::copy(from, temporary).with_context(|| from.display().to_string())?;
+        Ok(())
+    })
+}
+
 /// Temporary files are private; these are as readable as the umask lets any other be.
 fn readable() -> tempfile::Builder<'static, 'static> {
     with_mode(0o666)

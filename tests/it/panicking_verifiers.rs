@@ -9,6 +9,7 @@ use tealight::learn::presample::{PresampleSpec, presample};
 use tealight::learn::rollout::{Collector, Encoded, collect};
 use tealight::nn::device::{self, Precision};
 use tealight::nn::generate::{Filters, LocalSampler, RngKey, SamplingParams};
+use tealight::nn::tokenizer::Tokenizer;
 use tealight::solvers::local::LocalSolver;
 use tealight::solvers::sampled::Sampled;
 use tealight::system::ranks::Ranks;

@@ -22,7 +22,7 @@ use tealight_formats::pretrained::Pretrained;
 use tealight_nn::device::{Dtype, Precision};
 use tealight_nn::model::weights::{self, Weights};
 use tealight_system::files::{
-    MAX_LINES, MAX_SMALL, own_file, read_limited, read_text, sync_directory, write_atomic,
+    MAX_LINES, MAX_SMALL, own_file, read_text, sync_directory, write_atomic,
 };
 use tealight_system::ranks::Ranks;
 
@@ -88,6 +88,32 @@ pub struct State {
     pub micro_batch_tokens: usize,
 }
 
+impl State {
+    /// Whether a run can have counted so far: sums stay within their types.
+    fn is_possible(&self) -> bool {
+        const MAX: usize = 1 << 48;
+        let Self { global_step, optimizer_steps, skipped_steps, skipped_in_a_row, rounds, .. } =
+            self;
+        let Self { num_tokens, num_completions, num_gradients, num_rehearsed, .. } = self;
+        let counts = [
+            global_step,
+            optimizer_steps,
+            skipped_steps,
+            skipped_in_a_row,
+            rounds,
+            num_tokens,
+            num_completions,
+            num_gradients,
+            num_rehearsed,
+            &self.micro_batch_tokens,
+            &self.since_save.1,
+        ];
+        let sums = self.partition.values();
+        counts.into_iter().chain(sums.map(|(_, count)| count)).all(|count| *count <= MAX)
+            && self.entropy_bonus.is_finite()
+    }
+}
+
 /// The contents of `trainer_state.json`.
 #[derive(Serialize, Deserialize)]
 struct TrainerState {
@@ -124,8 +150,8 @@ pub struct Checkpoint {
     pub weights: Weights,
     /// The file of the optimizer's moments, with the checksum that it was written with.
     pub moments: PathBuf,
-    /// The rows of `metrics.jsonl` so far.
-    pub metrics: Vec<u8>,
+    /// The file of the rows of `metrics.jsonl` so far.
+    pub metrics: PathBuf,
 }
 
 impl Checkpoints<'_> {
@@ -235,7 +261,7 @@ impl Checkpoints<'_> {
             }
         };
         let moments = path.join(MOMENTS);
-        let metrics = read_limited(&path.join(METRICS), MAX_LINES)?;
+        let metrics = path.join(METRICS);
         Ok(Checkpoint { state: saved.state, weights, moments, metrics })
     }
 
@@ -273,6 +299,9 @@ impl Checkpoints<'_> {
             );
         }
         inventory::check(path, &saved.files, self.max_file())?;
+        if !saved.state.is_possible() {
+            bail!("{}: the numbers of the run cannot be: the file was changed", file.display());
+        }
         Ok(saved)
     }
 }

@@ -23,6 +23,13 @@ pub(super) fn read(folder: &Path) -> Result<Inventory> {
 
 /// Refuses a folder whose files are missing, changed, or larger than `limit` bytes.
 pub(super) fn check(folder: &Path, files: &Inventory, limit: u64) -> Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_read = name.ends_with(".safetensors") || name == "metrics.jsonl";
+        if is_read && !files.contains_key(&name) {
+            bail!("{}: not one of the files that were written", folder.join(name).display());
+        }
+    }
     let missing = |file: &Path| format!("{}: missing", file.display());
     // All sizes before any contents: a sparse file of any size takes no disk, and long to read.
     for (name, (bytes, _)) in files {

@@ -23,6 +23,7 @@ use crate::learn::train::rlvr::{self, Rewarding, RlvrConfig, RolloutEngine, Run,
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
 use crate::solvers::remote::Fleet;
+use crate::system::files::copy_atomic;
 use crate::system::telemetry::JsonLines;
 
 /// A run that has ended.
@@ -147,7 +148,7 @@ impl Session<'_> {
         self.ranks.first(|| {
             (setup.begin)()?;
             match restored {
-                Some(restored) => crate::system::files::write_atomic(&metrics, &restored.metrics)?,
+                Some(restored) => copy_atomic(&restored.metrics, &metrics)?,
                 None => JsonLines::create(&metrics).map(drop)?,
             }
             let step = restored.map(|restored| restored.state.global_step);

@@ -114,6 +114,8 @@ pub fn run(
     let Process { stop, ranks } = process;
     options.check()?;
     let RunDirectory { path: output, start } = run_directory;
+    let presamples = options.rlvr.settings.presamples.as_deref();
+    directory::refuse_inside(output, start.existing(), options.model.paths().chain(presamples))?;
     let mut claim = None;
     let resumed = ranks.first(|| {
         let (taken, resumed) = run_directory.take()?;
@@ -173,7 +175,7 @@ pub fn run(
         tracing::info!(
             "for more steps: tealight train --resume {} --max-steps {}{}",
             directory::as_argument(output),
-            2 * state.global_step,
+            state.global_step.saturating_mul(2),
             folder_settings::to_continue(&settings::defaults(), options)?
         );
     }

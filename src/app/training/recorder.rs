@@ -43,7 +43,7 @@ impl<'a> Recorder<'a> {
         let mut recorder = Self { session, run, setup, checkpoints, journal, saved: None };
         session.stop.risks(match setup.resume {
             Some(path) => format!("every step after {}", path.display()),
-            None => "every step, of which none is saved yet,".to_owned(),
+            None => "every step so far (none is saved)".to_owned(),
         });
         if step == 0 {
             recorder.evaluate(0)?;

@@ -22,7 +22,7 @@ use crate::learn::train::checkpoint::{self, Checkpoints, State};
 use crate::learn::train::sft::{self, Examples, SftConfig};
 use crate::nn::policy::Sequence;
 use crate::nn::tokenizer::Example;
-use crate::system::files::writable_subfolder;
+use crate::system::files::{copy_atomic, writable_subfolder};
 use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
 use crate::system::telemetry::{JsonLines, Progress};
@@ -58,6 +58,7 @@ pub struct SftOptions {
 pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> Result<()> {
     let RunDirectory { path: output, start } = run_directory;
     options.check()?;
+    directory::refuse_inside(output, start.existing(), options.model.paths())?;
     let (claim, resumed) = run_directory.take()?;
     let options = &options.dated(run_directory)?;
     let mut datasets = options.open_data()?;
@@ -87,7 +88,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     if let (Some(restored), Some(path)) = (restored, &resumed) {
         policy.restore(&restored.weights)?;
         optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
-        crate::system::files::write_atomic(&metrics, &restored.metrics)?;
+        copy_atomic(&restored.metrics, &metrics)?;
         state = restored.state;
         tracing::info!("resumed from {}", path.display());
     } else {
