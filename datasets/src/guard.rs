@@ -73,8 +73,8 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Does `work` in this thread; a panic is an error, and says nothing on the terminal. The error is the panic's text with
-/// its place in the source.
+/// Does `work` in this thread; a panic is an error, and says nothing on the terminal. The error is the panic's text
+/// with its place in the source.
 ///
 /// # Errors
 /// The work panics.

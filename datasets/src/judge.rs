@@ -1,9 +1,9 @@
 //! A verifier's judgement of one completion, whatever the verifier does: the one place from which verifiers are called.
 //! `tests/it/tidy.rs` looks for calls elsewhere.
 //!
-//! A verifier is total by contract, and a contract can be broken: then the completion is unjudged, with the panic's text
-//! as the reason, and everything else is judged as if it were not there. Such a completion earns nothing in training,
-//! like one that is too costly to compare: its text caused the panic, and would again after `--resume`.
+//! A verifier is total by contract, and a contract can be broken: then the completion is unjudged, with the panic's
+//! text as the reason, and all others are judged as usual. Such a completion earns nothing in training, like one that
+//! is too costly to compare: its text caused the panic, and would again after `--resume`.
 
 use crate::guard::caught;
 use crate::verify::math::{self, Checked, Mode};

@@ -45,7 +45,7 @@ pub struct CompareOptions {
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Replace the files that Tealight wrote to --output.
-    #[arg(long, help_heading = "Output")]
+    #[arg(long)]
     #[serde(default)]
     pub overwrite: bool,
     /// Print JSON instead of tables.

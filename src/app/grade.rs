@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Rewards, Verifier, names, verify};
-use tealight_eval::grade::{GradeJob, JudgedChunk, Source};
+use tealight_eval::grade::{GradeJob, Graded, JudgedChunk, Source};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::{Failed, Missing};
 use tealight_eval::store::{Index, SamplesWriter};
@@ -168,20 +168,8 @@ pub fn run(
     }
     graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
     let (seconds, index) = follower.finish(graded.completions, graded.problems.len())?;
-    let (ks, unjudged) = (options.ks(&graded.tallies)?, graded.unjudged);
-    let set = SetResult {
-        name: set,
-        dataset: options.dataset.clone().unwrap_or_else(|| file.to_owned()),
-        domain: None,
-        verifier: verifier.name().into(),
-        temperature: None,
-        summary: outcome::summary(&graded.tallies, &ks, || unjudged.first().cloned())?
-            .extrapolated(&graded.tallies, &options.extrapolate)?,
-        questions: graded.problems.into_iter().map(Question::from).collect(),
-        problems: graded.tallies,
-        unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
-        samples,
-    };
+    let unjudged = graded.unjudged.clone();
+    let set = options.set((file, set), graded, dataset, (&*verifier, samples))?;
     let results = options.results(file, set, seconds)?;
     ranks.first(|| {
         directory::begin(claim.as_ref(), output, existing)?;
@@ -200,6 +188,30 @@ pub fn run(
 }
 
 impl GradeOptions {
+    /// The results of the set of a file.
+    fn set(
+        &self,
+        (file, name): (&str, String),
+        graded: Graded,
+        dataset: Option<Dataset>,
+        (verifier, samples): (&dyn Verifier, Option<String>),
+    ) -> Result<SetResult> {
+        let ks = self.ks(&graded.tallies)?;
+        Ok(SetResult {
+            name,
+            dataset: self.dataset.clone().unwrap_or_else(|| file.to_owned()),
+            domain: None,
+            verifier: verifier.name().into(),
+            temperature: None,
+            summary: outcome::summary(&graded.tallies, &ks, || graded.unjudged.first().cloned())?
+                .extrapolated(&graded.tallies, &self.extrapolate)?,
+            questions: graded.problems.into_iter().map(Question::from).collect(),
+            problems: graded.tallies,
+            unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
+            samples,
+        })
+    }
+
     /// The results of a file's completions.
     fn results(&self, file: &str, set: SetResult, seconds: f64) -> Result<Results> {
         let mut config = serde_json::to_value(self)?;

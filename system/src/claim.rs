@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::output;
+use tealight_datasets::{output, regular};
 
 use crate::files::{TEMPORARY, writable_directory};
 
@@ -30,6 +30,8 @@ pub struct Claim {
     is_accepted: Cell<bool>,
     /// What killed processes were writing.
     leftovers: Vec<PathBuf>,
+    /// What this wrote to the lock.
+    text: String,
     /// The lock lasts as long as this file is open.
     lock: File,
 }
@@ -47,11 +49,11 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // What cannot be removed or restored stays: it is in nobody's way.
         let path = self.directory.join(LOCK);
-        let is_mine = || is_same_file(&self.lock, &path);
+        let is_mine = self.has_lock();
         match (&self.before, self.is_accepted.get()) {
             (_, true) if has_more_than_a_lock(&self.directory) => return,
-            (_, true) | (Before::Absent, false) if is_mine() => drop(std::fs::remove_file(&path)),
-            (Before::Earlier(text, time), false) if is_mine() => {
+            (_, true) | (Before::Absent, false) if is_mine => drop(std::fs::remove_file(&path)),
+            (Before::Earlier(text, time), false) if is_mine => {
                 let _ = restore(&mut self.lock, text, *time);
             }
             _ => {}
@@ -80,7 +82,8 @@ impl Claim {
         let before = if earlier.is_some() { Before::Same } else { Before::Absent };
         let directory = directory.to_owned();
         let (is_accepted, leftovers) = (Cell::new(false), Vec::new());
-        let mut claim = Self { directory, made, before, is_accepted, leftovers, lock };
+        let text = String::new();
+        let mut claim = Self { directory, made, before, is_accepted, leftovers, text, lock };
         match claim.lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -96,6 +99,12 @@ impl Claim {
             // A file system without locks: nothing to be sure of.
             Err(TryLockError::Error(_)) => return Ok(claim),
         }
+        if !path.exists() {
+            // Another process that was refused has removed its lock between its opening and its locking here.
+            (claim.before, claim.made) = (Before::Same, Vec::new());
+            let directory = claim.directory.clone();
+            return Self::take(&directory);
+        }
         claim.leftovers = leftovers_in(&claim.directory)?;
         let is_owner = |text: &String| text.starts_with(OWNER);
         let maker = if was_empty || earlier.as_ref().is_some_and(is_owner) { OWNER } else { "" };
@@ -103,7 +112,8 @@ impl Claim {
             let time = claim.lock.metadata().and_then(|data| data.modified()).ok();
             claim.before = Before::Earlier(text, time);
         }
-        restore(&mut claim.lock, &format!("{maker}{}", std::process::id()), None)
+        claim.text = format!("{maker}{}", std::process::id());
+        restore(&mut claim.lock, &claim.text, None)
             .with_context(|| format!("{}: cannot be written", path.display()))?;
         Ok(claim)
     }
@@ -124,12 +134,23 @@ impl Claim {
         })
     }
 
+    /// Whether the lock in the directory is this one: the same file, or one of the same text where a file system
+    /// numbers files anew.
+    fn has_lock(&self) -> bool {
+        let path = self.directory.join(LOCK);
+        let has_text = || {
+            let text = regular::read_limited(&path, MAX_LOCK);
+            text.is_ok_and(|text| text == self.text.as_bytes())
+        };
+        is_same_file(&self.lock, &path) || (!self.text.is_empty() && has_text())
+    }
+
     /// Refuses to go on where the directory was removed or replaced: what was written is not in it.
     ///
     /// # Errors
     /// Another directory, or none, is in its place.
     pub fn check(&self) -> Result<()> {
-        if is_same_file(&self.lock, &self.directory.join(LOCK)) {
+        if self.has_lock() {
             return Ok(());
         }
         bail!(

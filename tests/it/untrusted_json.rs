@@ -41,7 +41,7 @@ fn results_that_take_gigabytes_of_memory_are_refused() {
         format!("report {bad}"),
         format!("compare {good} {bad}"),
         format!("compare {bad} {good}"),
-        format!("study --dry-run --plan-from {bad}"),
+        format!("study --plan --plan-from {bad}"),
     ] {
         let error = refusal(&words(&line));
         assert!(error.contains("results.json"), "{line}: {error}");

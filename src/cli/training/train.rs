@@ -77,8 +77,8 @@ fn show(run: &DryRun) -> Result<()> {
         writeln!(
             out,
             "it does not fit: {:.1} GB are planned, and {:.1} GB are free; smaller micro-batches are chosen where they \
-             help, else add --gradient-checkpointing or --use-peft, or lower --max-completion-length, --micro-batch-tokens \
-             or --max-num-seqs",
+             help, else add --gradient-checkpointing or --use-peft, or lower --max-completion-length, \
+             --micro-batch-tokens or --max-num-seqs",
             gigabytes(plan.peak()),
             gigabytes(free)
         )?;

@@ -19,13 +19,13 @@ pub(super) struct Golds(Mutex<Cache>);
 
 #[derive(Default)]
 struct Cache {
-    results: HashMap<(String, String), Kept>,
+    results: HashMap<(String, String), Entry>,
     bytes: usize,
     /// Counts requests.
     clock: u64,
 }
 
-struct Kept {
+struct Entry {
     outcome: Outcome,
     bytes: usize,
     last: u64,
@@ -54,18 +54,18 @@ impl Cache {
 
     fn keep(&mut self, key: (String, String), outcome: &Outcome) {
         let rows = outcome.as_ref().map_or(0, |rows| rows.size());
-        let bytes = rows + key.0.len() + key.1.len() + size_of::<Kept>();
+        let bytes = rows + key.0.len() + key.1.len() + size_of::<Entry>();
         if bytes > MAX_BYTES || self.results.contains_key(&key) {
             return;
         }
         while self.bytes + bytes > MAX_BYTES || self.results.len() >= MAX_GOLDS {
-            let oldest = self.results.iter().min_by_key(|(_, kept)| kept.last);
+            let oldest = self.results.iter().min_by_key(|(_, entry)| entry.last);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
-            self.bytes -= self.results.remove(&oldest).map_or(0, |kept| kept.bytes);
+            self.bytes -= self.results.remove(&oldest).map_or(0, |entry| entry.bytes);
         }
         self.bytes += bytes;
-        let kept = Kept { outcome: outcome.clone(), bytes, last: self.clock };
-        self.results.insert(key, kept);
+        let entry = Entry { outcome: outcome.clone(), bytes, last: self.clock };
+        self.results.insert(key, entry);
     }
 }
 
