@@ -279,11 +279,12 @@ fn errors_of_the_dataset_come_before_the_model_is_loaded() {
     let text =
         refusal(&["eval", "--model", &format!("{place}/final"), "--output", &folder.path("o")]);
     assert!(text.contains("no such directory"), "{text}");
-    // A name that could be the Hub's, where a folder of that name is here.
-    let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
-    command.current_dir(folder.0.path()).env("HF_ENDPOINT", "http://127.0.0.1:9");
-    let done =
-        command.args(["eval", "--model", "runs/final", "--output", "o"]).output().expect("runs");
-    let text = stderr_of(&done);
-    assert!(text.contains("runs has no such directory"), "{text}");
+    // Names that could be the Hub's: of a folder that is here, and as training writes them. The Hub is not asked.
+    for name in ["runs/fnal", "rnu/final", "rnu/checkpoint-20"] {
+        let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
+        command.current_dir(folder.0.path()).env("HF_ENDPOINT", "http://127.0.0.1:9");
+        let done = command.args(["eval", "--model", name, "--output", "o"]).output().expect("runs");
+        let text = stderr_of(&done);
+        assert!(text.contains(&format!("model `{name}`: no such directory")), "{text}");
+    }
 }

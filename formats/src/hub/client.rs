@@ -3,8 +3,7 @@
 //! hf-hub asks and transfers; it writes no file, decides no name, size or content. Of its calls only `info`,
 //! `get_paths_info` and `download_file_stream` are used: others follow a `Link` with the token, write where a server
 //! says, take memory as a server announces, or go without a limit of time (`tests/it/tidy.rs`). Each call runs in a
-//! thread with a budget of memory, and the process's memory is watched besides, since Xet transfers in threads of its
-//! own.
+//! thread with a budget of memory; the process's memory is watched too, since Xet transfers in threads of its own.
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -20,6 +19,7 @@ use reqwest::{StatusCode, Url};
 use tokio::runtime::{Builder, Runtime};
 
 use super::git_object::{FileMetadata, is_hexadecimal};
+use super::token::refuse_token;
 use tealight_system::budget;
 use tealight_system::hf_home::is_set;
 use tealight_system::http::{self, described};
@@ -158,11 +158,14 @@ impl Hub {
     }
 
     fn clients(&self) -> Result<(HFClient, reqwest::Client)> {
-        let policy =
-            Policy::custom(|attempt| match refuse_redirect(attempt.previous(), attempt.url()) {
+        let home = self.token.as_ref().and(Some(self.endpoint.clone()));
+        let policy = Policy::custom(move |attempt| {
+            let why = refuse_redirect(attempt.previous(), attempt.url());
+            match why.or_else(|| refuse_token(home.as_deref(), attempt.previous(), attempt.url())) {
                 Some(why) => attempt.error(why),
                 None => attempt.follow(),
-            });
+            }
+        });
         let builder = reqwest::Client::builder().redirect(policy).read_timeout(self.silence);
         let http = http::client_of_runtime(builder)?;
         let client = HFClient::builder()

@@ -1,9 +1,8 @@
 //! A model's name to a directory of files: a path, `countdown` or `tasks` (embedded), or a Hub id.
 //!
 //! A Hub id (`owner/name[@revision]`) is looked up in the local cache first; a hit makes no network
-//! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT`, `HF_HUB_OFFLINE`,
-//! `HF_HUB_DISABLE_XET` and `HF_HUB_DISABLE_TELEMETRY` mean what they mean to the Python client. hf-hub reads the
-//! last one where Xet transfers a file; we send nothing but requests.
+//! call. `HF_HOME`, `HF_HUB_CACHE`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_DOWNLOAD_TIMEOUT` and `HF_HUB_OFFLINE` mean what
+//! they mean to the Python client. We send nothing but requests.
 
 mod cache;
 mod client;
@@ -77,18 +76,21 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
             embedded_like(name).map_or(String::new(), |known| format!("; did you mean `{known}`?"))
         );
     }
-    // `runs/final` reads like an id; who has a folder `runs` means a folder.
-    let parent = Path::new(id).parent().filter(|parent| parent.is_dir());
     let repository = Repository::new("models", id, revision)?;
-    if let (Some(parent), None) = (parent, cached(&repository)) {
+    if id == name && means_folder(id) && cached(&repository).is_none() {
         bail!(
-            "model `{name}`: {} has no such directory. If the Hub's model of this name is meant, call the command \
-             in a directory without `{}`",
-            parent.display(),
-            parent.display()
+            "model `{name}`: no such directory. If the Hub's model of this name is meant, name its revision: `{name}@main`"
         );
     }
     Ok(ModelFiles { directory: fetch(&repository)?, _unpacked: None })
+}
+
+/// Whether a name that reads like an id is one of a folder: it begins with a folder that is here, or ends as what
+/// training writes, as in `run/final`.
+fn means_folder(id: &str) -> bool {
+    let (owner, last) = id.split_once('/').unwrap_or_default();
+    let is_of_run = matches!(last, "final" | "best") || last.starts_with("checkpoint-");
+    is_of_run || Path::new(owner).is_dir()
 }
 
 /// The embedded model whose name has the letters of `name` up to one, in any order.
@@ -228,5 +230,14 @@ mod tests {
         }
         let error = resolve("qwen").unwrap_err().to_string();
         assert!(!error.contains("did you mean"), "{error}");
+    }
+
+    #[test]
+    fn a_mistyped_folder_is_not_asked_for_on_the_hub() {
+        for name in ["src/nothing", "rnu/final", "run/best", "run/checkpoint-20"] {
+            let error = resolve(name).unwrap_err().to_string();
+            assert!(error.contains("no such directory") && error.contains("@main"), "{error}");
+        }
+        assert!(!means_folder("Qwen/Qwen2.5-0.5B-Instruct"));
     }
 }

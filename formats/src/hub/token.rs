@@ -36,6 +36,15 @@ pub(super) fn with_token(
     }
 }
 
+/// Why a redirect would carry the token of `home` elsewhere, if it would. reqwest drops it only where a server differs
+/// from the one before it, so a foreign server that redirects to itself would see it.
+pub(super) fn refuse_token(home: Option<&str>, previous: &[Url], next: &Url) -> Option<String> {
+    let is_foreign = !is_same_host(next.as_str(), home?);
+    let is_kept = previous.last()?.origin() == next.origin();
+    (is_foreign && is_kept)
+        .then(|| "a redirect within another host, which may not see your token".into())
+}
+
 /// Whether two addresses are of one server: scheme, host and port.
 fn is_same_host(url: &str, other: &str) -> bool {
     let server = |url: &str| {
@@ -61,5 +70,17 @@ mod tests {
         assert!(!is_same_host("//hub.co/x", "https://hub.co"));
         assert!(is_same_host("https://hub.co:443/x", "https://hub.co"));
         assert!(!is_same_host("file:///etc/passwd", "file:///etc/passwd"), "which has no host");
+    }
+
+    #[test]
+    fn a_foreign_host_that_redirects_to_itself_never_sees_the_token() {
+        let refused = |previous: &str, next: &str| {
+            let url = |text: &str| Url::parse(text).unwrap();
+            refuse_token(Some("http://hub.co"), &[url(previous)], &url(next)).is_some()
+        };
+        assert!(refused("http://cdn.co/b", "http://cdn.co/c"));
+        assert!(refused("http://hub.co:81/b", "http://hub.co:81/c"));
+        assert!(!refused("http://hub.co/a", "http://cdn.co/b"), "there it is dropped");
+        assert!(!refused("http://hub.co/a", "http://hub.co/b"));
     }
 }
