@@ -172,8 +172,9 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
 
 /// Several boxes of a gold answer, as one list.
 fn joined(gold: &str) -> Option<Found<'_>> {
+    let is_marked = gold.contains("####");
     let is_worked = gold.contains("box") || gold.contains("nswer") || gold.trim().contains('\n');
-    if is_worked && (gold.contains("nswer") || !gold.contains("\\begin")) {
+    if is_worked && !is_marked && (gold.contains("nswer") || !gold.contains("\\begin")) {
         answer::find(gold, Mode::Flexible)
     } else {
         None
@@ -221,8 +222,10 @@ impl Verifier for Math {
     }
 
     fn refuse_gold(&self, gold: &str) -> Option<String> {
-        let is_read = parse::parse(&self::gold(gold)).is_some();
-        (!is_read).then(|| "it is neither mathematics nor words".into())
+        let bare = self::gold(gold);
+        let worked = joined(gold);
+        let text = worked.as_ref().map_or(&*bare, |found| &found.text);
+        (!texts::is_readable(text)).then(|| "it is neither mathematics nor words".into())
     }
 }
 

@@ -293,6 +293,7 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
 pub(super) fn polarity(text: &str) -> Option<bool> {
     let end = text.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
+    let end = super::super::tail(end, 400);
     let last = end.rsplit(['\n', '.', '!']).find(|part| part.contains(char::is_alphabetic))?;
     let words: Vec<String> = [end, last]
         .iter()

@@ -49,7 +49,7 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
         "\\ne",
     ];
     let before = before.trim_end_matches("\\boxed{");
-    let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{']);
+    let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let is_behind = |denial: &&str| {
         ends_with(before, denial)
             && !before[..before.len() - denial.len()].ends_with(|c: char| c.is_alphanumeric())
