@@ -214,10 +214,6 @@ pub(crate) fn union(r: &mut Random) -> Item {
         .math([
             format!("(-\\infty,{a})\\cup({b},\\infty)"),
             format!("({b},+\\infty) \\cup (-\\infty, {a})"),
-            format!("\\mathbb{{R}}\\setminus[{a},{b}]").replace(
-                &format!("\\mathbb{{R}}\\setminus[{a},{b}]"),
-                &format!("(-\\infty, {a}) \\cup ({b}, \\infty)"),
-            ),
             format!("x \\in (-\\infty,{a})\\cup({b},\\infty)"),
         ])
         .plain([format!("(-∞, {a}) ∪ ({b}, ∞)")])

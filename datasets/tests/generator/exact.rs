@@ -56,8 +56,6 @@ pub(crate) fn surd(r: &mut Random) -> Item {
                 format!("{c}+{a}\\sqrt{{{b}}}"),
                 format!("{a}\\sqrt{{{b}}}+{c}"),
                 format!("{c}+\\sqrt{{{}}}", a * a * b),
-                format!("{c}+{a}\\sqrt{b}")
-                    .replace(&format!("\\sqrt{b}"), &format!("\\sqrt{{{b}}}")),
             ])
             .plain([format!("{c} + {a}√{b}"), format!("{c} + {a}*sqrt({b})")])
             .wrong([

@@ -51,8 +51,6 @@ fn in_chinese(n: i64) -> String {
 
 pub(crate) fn integer(r: &mut Random) -> Item {
     let n = r.int(3, 980);
-    let (a, b) = (r.int(2, 9), r.int(10, 40));
-    let _ = (a, b);
     Item::default()
         .gold([n.to_string(), format!("{n}.0"), format!("n = {n}"), format!("\\boxed{{{n}}}")])
         .math([
@@ -68,7 +66,6 @@ pub(crate) fn integer(r: &mut Random) -> Item {
             format!("{} + {}", n - 2, 2),
             format!("\\text{{The answer is {n}}}"),
             format!("{n}\\text{{ apples}}"),
-            format!("{n}!\\div {}!", n - 1).replace("!\\div", "\\cdot 1 + 0 \\cdot"),
         ])
         .plain([
             n.to_string(),

@@ -160,10 +160,6 @@ pub(crate) fn words_for_sets(r: &mut Random) -> Item {
                 format!("\\text{{all real numbers except }} {a}"),
                 format!("\\mathbb{{R}}\\setminus\\{{{a}\\}}"),
                 format!("\\text{{all reals except {a}}}"),
-                format!("x\\neq {a}").replace("x\\neq", "(-\\infty,").replace(
-                    &format!("(-\\infty, {a}"),
-                    &format!("(-\\infty,{a})\\cup({a},\\infty)"),
-                ),
             ],
             vec![
                 "\\text{all real numbers}".into(),

@@ -84,8 +84,6 @@ fn wrap(r: &mut Random, answer: &str, marked: &[&str], open: &[&str]) -> Wrapped
     let pattern = *r.pick(if is_marked { marked } else { open });
     let distractor = r.int(1001, 1999).to_string();
     let text = pattern.replace('D', &distractor).replace('V', answer);
-    // Patterns hold these letters in no other place but words that begin with them.
-    let text = text.replace(&format!("{distractor}ERSION"), "DERSION");
     Wrapped { text, is_marked }
 }
 
