@@ -58,6 +58,11 @@ fn hostile_text_gets_a_verdict() {
     let million = 1_000_000;
     for text in [
         "\\boxed{".repeat(million / 7),
+        "<answer>".repeat(million / 8),
+        "<answer>7 ".repeat(million / 10),
+        "\\boxed{\\gcd(0,0)}".into(),
+        "\\boxed{0^{2^{63}}}".into(),
+        "\\boxed{\\arcsin(10^{200})}".into(),
         "9".repeat(million),
         "{".repeat(million),
         "(".repeat(4000),

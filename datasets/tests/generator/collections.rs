@@ -2,7 +2,7 @@
 
 use crate::item::{Item, Random};
 
-pub fn point(r: &mut Random) -> Item {
+pub(crate) fn point(r: &mut Random) -> Item {
     let a = r.int(-9, 9);
     let b = r.other(-9, 9, &[a]);
     let named = r.one_in(2);
@@ -50,7 +50,7 @@ pub fn point(r: &mut Random) -> Item {
     item
 }
 
-pub fn vector(r: &mut Random) -> Item {
+pub(crate) fn vector(r: &mut Random) -> Item {
     let a = r.int(1, 9);
     let b = r.other(1, 9, &[a]);
     let c = r.other(1, 9, &[a, b]);
@@ -77,7 +77,7 @@ pub fn vector(r: &mut Random) -> Item {
         .wrong_plain([format!("({c}, {b}, {a})"), format!("({a}, {b}, {})", c + 10)])
 }
 
-pub fn matrix(r: &mut Random) -> Item {
+pub(crate) fn matrix(r: &mut Random) -> Item {
     let a = r.int(-5, 9);
     let b = r.int(-5, 9);
     let c = r.other(-5, 9, &[b]);
@@ -103,7 +103,7 @@ pub fn matrix(r: &mut Random) -> Item {
         .wrong_plain([format!("[[{a}, {c}], [{b}, {d}]]")])
 }
 
-pub fn set(r: &mut Random) -> Item {
+pub(crate) fn set(r: &mut Random) -> Item {
     let a = r.int(-20, 20);
     let b = r.other(-20, 20, &[a]);
     let c = r.other(-20, 20, &[a, b]);
@@ -138,7 +138,7 @@ pub fn set(r: &mut Random) -> Item {
         .wrong_plain([format!("{a}, {b}"), format!("{a}, {b} and {d}"), format!("{c}")])
 }
 
-pub fn points(r: &mut Random) -> Item {
+pub(crate) fn points(r: &mut Random) -> Item {
     let a = r.int(1, 9);
     let b = r.other(1, 9, &[a]);
     Item::default()
@@ -163,7 +163,7 @@ pub fn points(r: &mut Random) -> Item {
         .wrong_plain([format!("({a}, {b})"), format!("({a}, {b}) and ({b}, {b})")])
 }
 
-pub fn interval(r: &mut Random) -> Item {
+pub(crate) fn interval(r: &mut Random) -> Item {
     let a = r.int(-20, 5);
     let b = a + r.int(1, 20);
     let (open, close) = *r.pick(&[('(', ')'), ('[', ']'), ('(', ']'), ('[', ')')]);
@@ -206,7 +206,7 @@ pub fn interval(r: &mut Random) -> Item {
     item.gold([format!("{open}{a},{b}{close}"), format!("x \\in {open}{a},{b}{close}")])
 }
 
-pub fn union(r: &mut Random) -> Item {
+pub(crate) fn union(r: &mut Random) -> Item {
     let a = r.int(-9, 4);
     let b = a + r.int(1, 9);
     Item::default()
@@ -214,10 +214,6 @@ pub fn union(r: &mut Random) -> Item {
         .math([
             format!("(-\\infty,{a})\\cup({b},\\infty)"),
             format!("({b},+\\infty) \\cup (-\\infty, {a})"),
-            format!("\\mathbb{{R}}\\setminus[{a},{b}]").replace(
-                &format!("\\mathbb{{R}}\\setminus[{a},{b}]"),
-                &format!("(-\\infty, {a}) \\cup ({b}, \\infty)"),
-            ),
             format!("x \\in (-\\infty,{a})\\cup({b},\\infty)"),
         ])
         .plain([format!("(-∞, {a}) ∪ ({b}, ∞)")])

@@ -2,7 +2,7 @@
 
 use crate::item::{Item, Random, gcd, grouped, signed};
 
-pub fn repeating(r: &mut Random) -> Item {
+pub(crate) fn repeating(r: &mut Random) -> Item {
     let n = r.other(12, 98, &[22, 33, 44, 55, 66, 77, 88]);
     let divisor = gcd(n, 99);
     let (p, q) = (n / divisor, 99 / divisor);
@@ -24,7 +24,7 @@ pub fn repeating(r: &mut Random) -> Item {
         .wrong_plain([format!("0.{n}"), format!("0.({})", n - 1)])
 }
 
-pub fn based(r: &mut Random) -> Item {
+pub(crate) fn based(r: &mut Random) -> Item {
     let base = r.int(3, 9);
     let digits: String = (0..r.int(3, 5)).map(|_| r.int(1, base - 1).to_string()).collect();
     let mut changed = digits.clone();
@@ -45,7 +45,7 @@ pub fn based(r: &mut Random) -> Item {
         .wrong_plain([format!("{changed} base {base}"), format!("{digits}1 base {base}")])
 }
 
-pub fn surd(r: &mut Random) -> Item {
+pub(crate) fn surd(r: &mut Random) -> Item {
     let (a, b) = (r.int(2, 9), *r.pick(&[2, 3, 5, 6, 7, 10, 11, 13]));
     let c = r.int(1, 9);
     let pair = r.one_in(2);
@@ -56,8 +56,6 @@ pub fn surd(r: &mut Random) -> Item {
                 format!("{c}+{a}\\sqrt{{{b}}}"),
                 format!("{a}\\sqrt{{{b}}}+{c}"),
                 format!("{c}+\\sqrt{{{}}}", a * a * b),
-                format!("{c}+{a}\\sqrt{b}")
-                    .replace(&format!("\\sqrt{b}"), &format!("\\sqrt{{{b}}}")),
             ])
             .plain([format!("{c} + {a}√{b}"), format!("{c} + {a}*sqrt({b})")])
             .wrong([
@@ -90,7 +88,7 @@ pub fn surd(r: &mut Random) -> Item {
         .wrong_plain([format!("{}√{b}", a + 1), format!("{a}*sqrt({})", b + 4)])
 }
 
-pub fn pi(r: &mut Random) -> Item {
+pub(crate) fn pi(r: &mut Random) -> Item {
     let (p, q) = (r.int(2, 15), *r.pick(&[1, 1, 4, 7, 11, 13]));
     let divisor = gcd(p, q);
     let (p, q) = (p / divisor, q / divisor);
@@ -129,7 +127,7 @@ pub fn pi(r: &mut Random) -> Item {
         .wrong_plain([format!("{p}/{q}"), format!("{}π/{q}", p + 1)])
 }
 
-pub fn complex(r: &mut Random) -> Item {
+pub(crate) fn complex(r: &mut Random) -> Item {
     let (a, b) = (r.other(-9, 9, &[0]), r.int(2, 9));
     Item::default()
         .gold([format!("{a}+{b}i"), format!("{a} + {b}i")])
@@ -151,7 +149,7 @@ pub fn complex(r: &mut Random) -> Item {
         .wrong_plain([format!("{a} - {b}i"), format!("{} + {b}i", a + 1)])
 }
 
-pub fn counts(r: &mut Random) -> Item {
+pub(crate) fn counts(r: &mut Random) -> Item {
     let n = r.int(4, 9);
     let k = r.int(2, n - 2);
     let product = |from: i64, to: i64| (from..=to).product::<i64>();
@@ -212,7 +210,7 @@ pub fn counts(r: &mut Random) -> Item {
 }
 
 /// Golds as Python prints 64-bit numbers.
-pub fn float(r: &mut Random) -> Item {
+pub(crate) fn float(r: &mut Random) -> Item {
     let (p, q) = (r.int(1, 40), *r.pick(&[3, 7, 9, 11]));
     if r.one_in(2) || gcd(p, q) > 1 {
         let tenths = r.int(11, 99);

@@ -1,7 +1,7 @@
 //! A value with the ways to write it, and values near it.
 
 /// Random numbers (splitmix64); the same seed gives the same pairs on every machine.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -13,12 +13,12 @@ impl Random {
     }
 
     /// A number from `low` to `high`.
-    pub fn int(&mut self, low: i64, high: i64) -> i64 {
+    pub(crate) fn int(&mut self, low: i64, high: i64) -> i64 {
         low + (self.next() % (high - low + 1) as u64) as i64
     }
 
     /// A number of that range other than those.
-    pub fn other(&mut self, low: i64, high: i64, known: &[i64]) -> i64 {
+    pub(crate) fn other(&mut self, low: i64, high: i64, known: &[i64]) -> i64 {
         loop {
             let value = self.int(low, high);
             if !known.contains(&value) {
@@ -28,60 +28,63 @@ impl Random {
     }
 
     /// One of several.
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.int(0, items.len() as i64 - 1) as usize]
     }
 
     /// Whether one of `count` comes up.
-    pub fn one_in(&mut self, count: i64) -> bool {
+    pub(crate) fn one_in(&mut self, count: i64) -> bool {
         self.int(1, count) == 1
     }
 }
 
 /// A value: how golds write it, how answers write it in LaTeX and in plain text, and wrong answers to it.
 #[derive(Default)]
-pub struct Item {
-    pub golds: Vec<String>,
-    pub math: Vec<String>,
-    pub plain: Vec<String>,
-    pub wrong_math: Vec<String>,
-    pub wrong_plain: Vec<String>,
+pub(crate) struct Item {
+    pub(crate) golds: Vec<String>,
+    pub(crate) math: Vec<String>,
+    pub(crate) plain: Vec<String>,
+    pub(crate) wrong_math: Vec<String>,
+    pub(crate) wrong_plain: Vec<String>,
 }
 
 impl Item {
-    pub fn gold<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn gold<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
         self.golds.extend(texts.into_iter().map(Into::into));
         self
     }
-    pub fn math<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn math<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
         self.math.extend(texts.into_iter().map(Into::into));
         self
     }
-    pub fn plain<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn plain<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
         self.plain.extend(texts.into_iter().map(Into::into));
         self
     }
-    pub fn wrong<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn wrong<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
         self.wrong_math.extend(texts.into_iter().map(Into::into));
         self
     }
-    pub fn wrong_plain<S: Into<String>>(mut self, texts: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn wrong_plain<S: Into<String>>(
+        mut self,
+        texts: impl IntoIterator<Item = S>,
+    ) -> Self {
         self.wrong_plain.extend(texts.into_iter().map(Into::into));
         self
     }
 }
 
-pub fn gcd(a: i64, b: i64) -> i64 {
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a.abs() } else { gcd(b, a % b) }
 }
 
 /// `+5` or `-5`.
-pub fn signed(value: i64) -> String {
+pub(crate) fn signed(value: i64) -> String {
     format!("{value:+}")
 }
 
 /// A whole number with a mark between its groups of three digits.
-pub fn grouped(value: i64, mark: &str) -> String {
+pub(crate) fn grouped(value: i64, mark: &str) -> String {
     let digits = value.abs().to_string();
     let mut out = if value < 0 { "-".to_owned() } else { String::new() };
     for (at, digit) in digits.chars().enumerate() {
@@ -94,7 +97,7 @@ pub fn grouped(value: i64, mark: &str) -> String {
 }
 
 /// The digits of a text in another script.
-pub fn in_script(text: &str, zero: char) -> String {
+pub(crate) fn in_script(text: &str, zero: char) -> String {
     let digit = |c: char| match c.to_digit(10) {
         Some(value) => char::from_u32(zero as u32 + value).unwrap_or(c),
         None => c,

@@ -1,6 +1,6 @@
 //! Pairs of gold answers and completions whose labels are known by construction, and how often the math verifier gives
 //! them. `TEALIGHT_PAIRS=100000` makes so many (the nightly run), `TEALIGHT_PAIRS_SEED` another sequence,
-//! `TEALIGHT_PAIRS_OUT=FILE` writes them as JSON lines, for `scripts/compare-math-verify --pairs-file`.
+//! `TEALIGHT_PAIRS_OUT=FILE` writes them as JSON lines, for `scripts/compare-generated`.
 
 mod collections;
 mod exact;
@@ -146,17 +146,14 @@ fn generated_pairs_get_their_labels() {
     let (mut total, mut failures) = ([Count::default(); 2], Vec::new());
     for _ in 0..count {
         let pair = pair(&mut r);
-        if let Some(out) = &mut out {
-            let row = serde_json::json!({"kind": pair.kind, "gold": pair.gold, "answer": pair.answer,
-                "correct": pair.is_correct, "marked": pair.is_marked});
-            writeln!(out, "{row}").expect("a file");
-        }
+        let mut verdicts = [false; 2];
         for (at, mode) in [Mode::Strict, Mode::Flexible].into_iter().enumerate() {
+            let checked = check(&pair.gold, &pair.answer, mode);
+            let is_accepted = checked.outcome == Outcome::Correct;
+            verdicts[at] = is_accepted;
             if at == 0 && !pair.is_marked {
                 continue;
             }
-            let checked = check(&pair.gold, &pair.answer, mode);
-            let is_accepted = checked.outcome == Outcome::Correct;
             total[at].add(pair.is_correct, is_accepted);
             kinds.entry(pair.kind).or_default()[at].add(pair.is_correct, is_accepted);
             if is_accepted != pair.is_correct && failures.len() < 4000 {
@@ -167,6 +164,12 @@ fn generated_pairs_get_their_labels() {
                     pair.kind, pair.gold, pair.answer, checked.outcome
                 ));
             }
+        }
+        if let Some(out) = &mut out {
+            let row = serde_json::json!({"kind": pair.kind, "gold": pair.gold, "answer": pair.answer,
+                "correct": pair.is_correct, "marked": pair.is_marked,
+                "strict": verdicts[0], "lenient": verdicts[1]});
+            writeln!(out, "{row}").expect("a file");
         }
     }
     let share = |part: u32, all: u32| 100.0 * f64::from(part) / f64::from(all.max(1));

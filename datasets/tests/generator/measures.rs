@@ -2,7 +2,7 @@
 
 use crate::item::{Item, Random};
 
-pub fn angle(r: &mut Random) -> Item {
+pub(crate) fn angle(r: &mut Random) -> Item {
     let n = r.int(1, 35) * 5 + 1;
     let m = r.int(1, 5) * 6;
     if r.one_in(3) {
@@ -60,7 +60,7 @@ const UNITS: [(&str, &str, &str, &str); 16] = [
     ("m/s^2", "\\metre\\per\\second\\squared", "meters per second squared", "m/s"),
 ];
 
-pub fn unit(r: &mut Random) -> Item {
+pub(crate) fn unit(r: &mut Random) -> Item {
     let n = r.int(2, 400);
     let (symbol, command, name, other) = *r.pick(&UNITS);
     let takes_kilo = !symbol.starts_with("kg") && !symbol.contains('/') && symbol != "mol";
@@ -98,7 +98,7 @@ pub fn unit(r: &mut Random) -> Item {
     item
 }
 
-pub fn time(r: &mut Random) -> Item {
+pub(crate) fn time(r: &mut Random) -> Item {
     let (h, m) = (r.int(1, 11), r.int(1, 59));
     let pm = r.one_in(2);
     let half = if pm { "p.m." } else { "a.m." };
@@ -124,7 +124,7 @@ pub fn time(r: &mut Random) -> Item {
         .wrong_plain([format!("{h}:{m:02} {other}"), format!("{}:{m:02} {upper}", h + 1)])
 }
 
-pub fn date(r: &mut Random) -> Item {
+pub(crate) fn date(r: &mut Random) -> Item {
     const MONTHS: [&str; 6] = ["January", "March", "June", "August", "October", "December"];
     let (month, day) = (*r.pick(&MONTHS), r.int(4, 20));
     let other = *r.pick(&["February", "May", "November"]);
@@ -149,7 +149,7 @@ pub fn date(r: &mut Random) -> Item {
         .wrong_plain([format!("{month} {}", day + 1), format!("{day} {other}")])
 }
 
-pub fn ratio(r: &mut Random) -> Item {
+pub(crate) fn ratio(r: &mut Random) -> Item {
     let (a, b) = *r.pick(&[(2, 3), (3, 4), (4, 9), (5, 2), (7, 3), (1, 6), (8, 5)]);
     let k = r.int(2, 5);
     Item::default()

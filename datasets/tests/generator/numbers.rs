@@ -49,10 +49,8 @@ fn in_chinese(n: i64) -> String {
     }
 }
 
-pub fn integer(r: &mut Random) -> Item {
+pub(crate) fn integer(r: &mut Random) -> Item {
     let n = r.int(3, 980);
-    let (a, b) = (r.int(2, 9), r.int(10, 40));
-    let _ = (a, b);
     Item::default()
         .gold([n.to_string(), format!("{n}.0"), format!("n = {n}"), format!("\\boxed{{{n}}}")])
         .math([
@@ -68,7 +66,6 @@ pub fn integer(r: &mut Random) -> Item {
             format!("{} + {}", n - 2, 2),
             format!("\\text{{The answer is {n}}}"),
             format!("{n}\\text{{ apples}}"),
-            format!("{n}!\\div {}!", n - 1).replace("!\\div", "\\cdot 1 + 0 \\cdot"),
         ])
         .plain([
             n.to_string(),
@@ -101,7 +98,7 @@ pub fn integer(r: &mut Random) -> Item {
         ])
 }
 
-pub fn script_digits(r: &mut Random) -> Item {
+pub(crate) fn script_digits(r: &mut Random) -> Item {
     let n = r.int(11, 99);
     let other = if n % 11 == 0 { n + 1 } else { n % 10 * 10 + n / 10 };
     let zero = *r.pick(&['\u{ff10}', '\u{660}', '\u{966}', '\u{9e6}', '\u{e50}']);
@@ -113,7 +110,7 @@ pub fn script_digits(r: &mut Random) -> Item {
         .wrong_plain([in_script(&other.to_string(), zero), in_chinese(n % 90 + 1)])
 }
 
-pub fn thousands(r: &mut Random) -> Item {
+pub(crate) fn thousands(r: &mut Random) -> Item {
     let n = r.int(1_000_000, 99_999_999);
     let ways = |n: i64| {
         vec![
@@ -134,7 +131,7 @@ pub fn thousands(r: &mut Random) -> Item {
         .wrong_plain([grouped(n * 10, ","), grouped(n + 1, " "), (n / 1000).to_string()])
 }
 
-pub fn decimal(r: &mut Random) -> Item {
+pub(crate) fn decimal(r: &mut Random) -> Item {
     let (whole, part) = (r.int(0, 400), r.other(1, 99, &[10, 20, 30, 40, 50, 60, 70, 80, 90]));
     let hundredths = 100 * whole + part;
     let divisor = gcd(hundredths, 100);
@@ -161,7 +158,7 @@ pub fn decimal(r: &mut Random) -> Item {
         .wrong_plain([format!("{}.{part:02}", whole + 1), format!("{whole}{part:02}")])
 }
 
-pub fn fraction(r: &mut Random) -> Item {
+pub(crate) fn fraction(r: &mut Random) -> Item {
     let q = r.int(3, 29);
     let p = loop {
         let p = r.int(1, 60);
@@ -207,7 +204,7 @@ pub fn fraction(r: &mut Random) -> Item {
     item
 }
 
-pub fn mixed(r: &mut Random) -> Item {
+pub(crate) fn mixed(r: &mut Random) -> Item {
     let (w, q) = (r.int(1, 30), *r.pick(&[3, 4, 5, 6, 7, 8, 9, 11, 12]));
     let p = loop {
         let p = r.int(1, q - 1);
@@ -236,7 +233,7 @@ pub fn mixed(r: &mut Random) -> Item {
         .wrong_plain([format!("{} {p}/{q}", w + 1), format!("{w}{p}/{q}")])
 }
 
-pub fn percent(r: &mut Random) -> Item {
+pub(crate) fn percent(r: &mut Random) -> Item {
     let n = r.int(1, 99);
     Item::default()
         .gold([format!("{n}\\%"), format!("{n}%")])
@@ -253,7 +250,7 @@ pub fn percent(r: &mut Random) -> Item {
         .wrong_plain([format!("{}%", n + 10), format!("0.{n:02}%")])
 }
 
-pub fn money(r: &mut Random) -> Item {
+pub(crate) fn money(r: &mut Random) -> Item {
     let (d, c) = (r.int(2, 4000), r.int(1, 99));
     let whole = grouped(d, ",");
     Item::default()
@@ -277,7 +274,7 @@ pub fn money(r: &mut Random) -> Item {
         .wrong_plain([format!("${}.{c:02}", d + 10), format!("${d}"), format!("${c}.{d}")])
 }
 
-pub fn scientific(r: &mut Random) -> Item {
+pub(crate) fn scientific(r: &mut Random) -> Item {
     let (a, b, e) = (r.int(1, 9), r.int(1, 9), r.int(3, 12) * if r.one_in(2) { 1 } else { -1 });
     Item::default()
         .gold([format!("{a}.{b}\\times 10^{{{e}}}"), format!("{a}.{b} \\cdot 10^{{{e}}}")])

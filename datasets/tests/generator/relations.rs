@@ -2,7 +2,7 @@
 
 use crate::item::{Item, Random, signed};
 
-pub fn inequality(r: &mut Random) -> Item {
+pub(crate) fn inequality(r: &mut Random) -> Item {
     let a = r.int(-9, 20);
     let k = r.int(2, 5);
     let c = r.int(1, 9);
@@ -40,7 +40,7 @@ pub fn inequality(r: &mut Random) -> Item {
         .wrong_plain([format!("x >= {a}"), format!("x < {a}"), format!("{k}x > {}", k * a)])
 }
 
-pub fn solution(r: &mut Random) -> Item {
+pub(crate) fn solution(r: &mut Random) -> Item {
     let a = r.int(-20, 20);
     let (k, c) = (r.int(2, 9), r.int(1, 9));
     let name = *r.pick(&["x", "n", "t", "k"]);
@@ -68,7 +68,7 @@ pub fn solution(r: &mut Random) -> Item {
         ])
 }
 
-pub fn line(r: &mut Random) -> Item {
+pub(crate) fn line(r: &mut Random) -> Item {
     let (m, b) = (r.int(2, 9), r.int(1, 9));
     Item::default()
         .gold([format!("y={m}x+{b}"), format!("{m}x-y+{b}=0")])
@@ -89,7 +89,7 @@ pub fn line(r: &mut Random) -> Item {
         .wrong_plain([format!("y = {m}x - {b}"), format!("y = {b}x + {}", m + 10)])
 }
 
-pub fn polynomial(r: &mut Random) -> Item {
+pub(crate) fn polynomial(r: &mut Random) -> Item {
     let (a, b) = (r.int(1, 9), r.int(1, 9));
     let (s, p) = (a + b, a * b);
     Item::default()
@@ -117,7 +117,7 @@ pub fn polynomial(r: &mut Random) -> Item {
         .wrong_plain([format!("x^2 + {}x + {p}", s + 1), format!("(x + {a})(x - {b})")])
 }
 
-pub fn identity(r: &mut Random) -> Item {
+pub(crate) fn identity(r: &mut Random) -> Item {
     let k = r.int(2, 9);
     let rows: [(&str, &[&str], &[&str]); 6] = [
         (
@@ -140,7 +140,7 @@ pub fn identity(r: &mut Random) -> Item {
         .wrong(wrong.iter().map(fill))
 }
 
-pub fn family(r: &mut Random) -> Item {
+pub(crate) fn family(r: &mut Random) -> Item {
     let (a, m) = (r.int(1, 6), r.int(2, 9));
     if r.one_in(2) {
         return Item::default()
@@ -178,7 +178,7 @@ pub fn family(r: &mut Random) -> Item {
         ])
 }
 
-pub fn congruence(r: &mut Random) -> Item {
+pub(crate) fn congruence(r: &mut Random) -> Item {
     let m = r.int(3, 12);
     let a = r.int(1, m - 1);
     Item::default()
@@ -197,7 +197,7 @@ pub fn congruence(r: &mut Random) -> Item {
         .wrong_plain([format!("x ≡ {} (mod {m})", a + 1)])
 }
 
-pub fn combination(r: &mut Random) -> Item {
+pub(crate) fn combination(r: &mut Random) -> Item {
     let (a, b) = (r.int(2, 9), r.int(2, 9));
     let (m, n) = (signed(a), signed(b));
     Item::default()

@@ -2,7 +2,7 @@
 
 use crate::item::{Item, Random};
 
-pub fn choice(r: &mut Random) -> Item {
+pub(crate) fn choice(r: &mut Random) -> Item {
     let letters = ['A', 'B', 'C', 'D', 'E'];
     let l = *r.pick(&letters);
     let o = loop {
@@ -71,7 +71,7 @@ pub fn choice(r: &mut Random) -> Item {
         ])
 }
 
-pub fn word(r: &mut Random) -> Item {
+pub(crate) fn word(r: &mut Random) -> Item {
     let words = [
         "Evelyn",
         "circle",
@@ -120,7 +120,7 @@ pub fn word(r: &mut Random) -> Item {
         ])
 }
 
-pub fn yes_no(r: &mut Random) -> Item {
+pub(crate) fn yes_no(r: &mut Random) -> Item {
     let (w, o) = if r.one_in(2) { ("Yes", "No") } else { ("No", "Yes") };
     let n = r.int(2, 9);
     Item::default()
@@ -131,7 +131,7 @@ pub fn yes_no(r: &mut Random) -> Item {
         .wrong_plain([o.to_owned(), format!("{o}, because {n} > 1"), "yes or no".into()])
 }
 
-pub fn words_for_sets(r: &mut Random) -> Item {
+pub(crate) fn words_for_sets(r: &mut Random) -> Item {
     let a = r.int(1, 9);
     let rows: [(Vec<String>, Vec<String>, Vec<String>); 5] = [
         (
@@ -160,10 +160,6 @@ pub fn words_for_sets(r: &mut Random) -> Item {
                 format!("\\text{{all real numbers except }} {a}"),
                 format!("\\mathbb{{R}}\\setminus\\{{{a}\\}}"),
                 format!("\\text{{all reals except {a}}}"),
-                format!("x\\neq {a}").replace("x\\neq", "(-\\infty,").replace(
-                    &format!("(-\\infty, {a}"),
-                    &format!("(-\\infty,{a})\\cup({a},\\infty)"),
-                ),
             ],
             vec![
                 "\\text{all real numbers}".into(),

@@ -3,9 +3,9 @@
 use crate::item::Random;
 
 /// A completion, and whether a mark names its answer, which the strict mode needs.
-pub struct Wrapped {
-    pub text: String,
-    pub is_marked: bool,
+pub(crate) struct Wrapped {
+    pub(crate) text: String,
+    pub(crate) is_marked: bool,
 }
 
 const MARKED_MATH: [&str; 22] = [
@@ -70,12 +70,12 @@ const OPEN_PLAIN: [&str; 5] = [
 ];
 
 /// Puts an answer in LaTeX into a completion.
-pub fn math(r: &mut Random, answer: &str) -> Wrapped {
+pub(crate) fn math(r: &mut Random, answer: &str) -> Wrapped {
     wrap(r, answer, &MARKED_MATH, &OPEN_MATH)
 }
 
 /// Puts an answer in plain text into a completion.
-pub fn plain(r: &mut Random, answer: &str) -> Wrapped {
+pub(crate) fn plain(r: &mut Random, answer: &str) -> Wrapped {
     wrap(r, answer, &MARKED_PLAIN, &OPEN_PLAIN)
 }
 
@@ -84,13 +84,11 @@ fn wrap(r: &mut Random, answer: &str, marked: &[&str], open: &[&str]) -> Wrapped
     let pattern = *r.pick(if is_marked { marked } else { open });
     let distractor = r.int(1001, 1999).to_string();
     let text = pattern.replace('D', &distractor).replace('V', answer);
-    // Patterns hold these letters in no other place but words that begin with them.
-    let text = text.replace(&format!("{distractor}ERSION"), "DERSION");
     Wrapped { text, is_marked }
 }
 
 /// Completions that answer a gold integer without solving: each must be refused in both modes.
-pub fn hacks(r: &mut Random) -> (String, String) {
+pub(crate) fn hacks(r: &mut Random) -> (String, String) {
     let n = r.int(2, 90);
     let (k, c, o) = (r.int(2, 9), r.int(1, 9), n + r.int(1, 9));
     let letter = *r.pick(&['A', 'B', 'C', 'D']);

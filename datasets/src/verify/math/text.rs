@@ -142,7 +142,8 @@ fn choice(text: &str) -> Option<char> {
 
 /// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
 pub(super) fn is_denied(rest: &str) -> bool {
-    let rest = rest.get(..rest.floor_char_boundary(60)).unwrap_or(rest);
+    let end = rest.char_indices().nth(60).map_or(rest.len(), |(at, _)| at);
+    let rest = &rest[..end];
     let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();
@@ -293,6 +294,7 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
 pub(super) fn polarity(text: &str) -> Option<bool> {
     let end = text.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
+    let end = super::super::tail(end, 400);
     let last = end.rsplit(['\n', '.', '!']).find(|part| part.contains(char::is_alphabetic))?;
     let words: Vec<String> = [end, last]
         .iter()

@@ -189,6 +189,17 @@ fn are_thousands(text: &str, mark: char) -> bool {
             || middle.iter().all(|group| group.len() == 2) && (1..=2).contains(&first.len()))
 }
 
+/// Whether a gold answer is one that an answer can be compared with.
+pub(super) fn is_readable(gold: &str) -> bool {
+    let gold = gold.trim_matches(|c: char| c.is_whitespace() || c == '$');
+    parse::parse(gold).is_some()
+        || calendar::date(gold).is_some()
+        || is_numbered(gold)
+        || !readings(gold).is_empty()
+        || text::after_choice(gold).and_then(parse::parse).is_some()
+        || right_side(gold).is_some()
+}
+
 /// Whether both are the same text, the same letters of choices, or the same words.
 fn as_words(
     gold: &str,

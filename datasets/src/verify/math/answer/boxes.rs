@@ -64,7 +64,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
     let inner = text[boxed.inner.clone()].trim();
     let line = after.lines().next().unwrap_or_default();
-    if line.trim_start().starts_with('=') || !is_value(inner) {
+    if line.trim_start().starts_with('=') {
         return None;
     }
     let (start, end) = match enclosing(before, after) {
@@ -84,7 +84,8 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
             (start, boxed.end + suffix(line))
         }
     };
-    (start < boxed.start || end > boxed.end).then(|| Found {
+    let is_part = start < boxed.start || end > boxed.end;
+    (is_part && is_value(inner)).then(|| Found {
         text: format!("{}({inner}){}", &text[start..boxed.start], &text[boxed.end..end]).into(),
         span: start..end,
         rule: Rule::Box,

@@ -117,7 +117,8 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
 fn labelled(line: &str) -> Option<&str> {
     let (name, value) = line.split_once([':', '='])?;
     let name = name.trim_matches(['*', ' ', '.']).to_lowercase();
-    let value = value.trim_matches(|c: char| c.is_whitespace() || "*.".contains(c));
+    let value = value.trim_matches([' ', '*']);
+    let value = if value.ends_with("..") { value } else { value.trim_end_matches('.') };
     let name = name.strip_prefix("the ").unwrap_or(&name);
     let is_label = matches!(name, "a" | "ans" | "result" | "solution" | "sol" | "output");
     let is_equation = !line.contains(':');

@@ -196,15 +196,17 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 
 /// The answer that a mark names: the last of the explicit ones, else "answer is", else words after `####`.
 fn by_marks(text: &str) -> Option<Found<'_>> {
+    let places = phrase::places(text);
     let explicit = [
         boxes::last(text),
-        phrase::answer_line(text).map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
+        phrase::answer_line(text, &places).map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
         marks::tag(text).map(|(at, inner)| (at, part(text, inner, Rule::Tag))),
         marks::hashes(text).map(|(at, inner)| (at, part(text, inner, Rule::Hashes))),
-        phrase::final_answer(text).map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
+        phrase::final_answer(text, &places)
+            .map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
     ];
     let last = explicit.into_iter().flatten().max_by_key(|(at, _)| *at).map(|(_, found)| found);
-    last.or_else(|| Some(part(text, phrase::answer(text)?, Rule::Phrase)))
+    last.or_else(|| Some(part(text, phrase::answer(text, &places)?, Rule::Phrase)))
         .or_else(|| Some(part(text, marks::words(text)?, Rule::Hashes)))
 }
 

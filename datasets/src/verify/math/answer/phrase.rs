@@ -67,15 +67,15 @@ const OTHERS: [&str; 32] = [
 ];
 
 /// The answer behind the last "final answer", and where the phrase begins.
-pub(super) fn final_answer(text: &str) -> Option<(usize, &str)> {
+pub(super) fn final_answer<'a>(text: &'a str, places: &[usize]) -> Option<(usize, &'a str)> {
     let is_final = |at: &usize| ends_with(text[..*at].trim_end(), "final");
-    let places: Vec<usize> = places(text).into_iter().filter(is_final).collect();
+    let places: Vec<usize> = places.iter().copied().filter(is_final).collect();
     places.into_iter().rev().take(MAX_PHRASES).find_map(|at| Some((at, behind(text, at)?)))
 }
 
 /// The answer behind the last "answer".
-pub(super) fn answer(text: &str) -> Option<&str> {
-    let mut last = places(text).into_iter().rev().take(MAX_PHRASES);
+pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
+    let mut last = places.iter().copied().rev().take(MAX_PHRASES);
     if let Some(answer) = last.find_map(|at| behind(text, at)) {
         return Some(answer);
     }
@@ -112,16 +112,16 @@ fn chinese_choice(text: &str) -> Option<&str> {
 }
 
 /// The answer of the last line that is nothing but "Answer: 7" or "**Answer: D**", and where it begins.
-pub(super) fn answer_line(text: &str) -> Option<(usize, &str)> {
+pub(super) fn answer_line<'a>(text: &'a str, places: &[usize]) -> Option<(usize, &'a str)> {
     const MAX_ANSWER_LINE: usize = 80;
-    let at = *places(text).last()?;
+    let at = *places.last()?;
     let line = head(&text[at + 6..], MAX_LINE).lines().next().unwrap_or_default();
+    let line = line.trim_start_matches(['*', '_', ' ']).strip_prefix(':')?;
     let before = text[..at].lines().next_back().unwrap_or_default();
     let before = if text[..at].ends_with('\n') { "" } else { before };
     let is_mark = |c: char| !c.is_alphanumeric();
     let words = before.trim_matches(is_mark).to_lowercase();
     let is_first = matches!(words.as_str(), "" | "the" | "correct" | "the correct");
-    let line = line.trim_start_matches(['*', '_', ' ']).strip_prefix(':')?;
     let is_short = is_first && line.len() <= MAX_ANSWER_LINE;
     let answer = line.trim_matches(|c: char| c.is_whitespace() || "*_".contains(c));
     let answer = if answer.ends_with("..") { answer } else { answer.trim_end_matches(['.', '*']) };
@@ -130,7 +130,7 @@ pub(super) fn answer_line(text: &str) -> Option<(usize, &str)> {
 }
 
 /// Where the word "answer" stands.
-fn places(text: &str) -> Vec<usize> {
+pub(super) fn places(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let is_word = |at: usize, first: u8| {
         let start = at.checked_sub(1)?;

@@ -49,7 +49,7 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
         "\\ne",
     ];
     let before = before.trim_end_matches("\\boxed{");
-    let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{']);
+    let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let is_behind = |denial: &&str| {
         ends_with(before, denial)
             && !before[..before.len() - denial.len()].ends_with(|c: char| c.is_alphanumeric())
@@ -69,11 +69,14 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
         "differs from",
         "different from",
     ];
-    let sentence = before.rsplit(['.', '\n', ';', ',']).next().unwrap_or(before).to_lowercase();
-    if sentence.len() < 200 && DOUBTS.iter().any(|doubt| sentence.contains(doubt)) {
+    let near = super::super::super::tail(before, 60);
+    let sentence = near.rsplit(['.', '\n', ';', ',']).next().unwrap_or(near);
+    if DOUBTS.iter().any(|doubt| sentence.contains(doubt)) {
         return true;
     }
-    DENIALS.iter().any(|denial| is_behind(&denial)) || is_before
+    // The last letters of all denials.
+    let may_deny = before.ends_with(['n', 't', 'r', 'e', 'o', 'l', 'f', 'q', 'N', 'T', 'R', 'E']);
+    may_deny && DENIALS.iter().any(|denial| is_behind(&denial)) || is_before
 }
 
 /// Whether `text` ends with `suffix`, whatever its case.

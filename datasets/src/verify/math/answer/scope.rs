@@ -1,7 +1,7 @@
 //! The part of a completion that is searched: without thoughts, up to the end of the turn, and up to a next question
 //! that a model without an end goes on with.
 
-use memchr::memchr2_iter;
+use memchr::{memchr_iter, memchr2_iter};
 
 use super::super::super::tail;
 use super::scan::ends_with;
@@ -84,6 +84,11 @@ pub(super) fn searched(completion: &str) -> &str {
 
 /// The text behind the last note, or before it where nothing follows: a reflection is no answer.
 fn without_notes(text: &str) -> &str {
+    let has_note = memchr_iter(b'<', text.as_bytes())
+        .any(|at| NOTES.iter().any(|(open, _)| text[at..].starts_with(open)));
+    if !has_note {
+        return text;
+    }
     let mut text = text;
     for (open, close) in NOTES {
         if let Some(start) = text.rfind(open) {
