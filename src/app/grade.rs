@@ -57,8 +57,8 @@ pub struct GradeOptions {
     #[arg(long, value_name = "RULE", default_value = "left-out", value_parser = choice::<Missing>(), requires = "dataset")]
     #[serde(default)]
     pub missing: Missing,
-    /// Key of the gold answer in the records, where the file has it under another key than docs/how-to/grade.md lists, or
-    /// as the `answer` of records with a verdict.
+    /// Key of the gold answer in the records, where the file has it under another key than docs/how-to/grade.md lists,
+    /// or as the `answer` of records with a verdict.
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold_key: Option<String>,

@@ -1,4 +1,4 @@
-//! What a server's choices, refusals and moves mean for an evaluation: every choice is a sample, nothing is drawn again.
+//! What a server's choices, refusals and moves mean for an evaluation: every choice is a sample, none is drawn again.
 
 use serde_json::{Value, json};
 

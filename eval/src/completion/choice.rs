@@ -24,7 +24,7 @@ impl Reading {
     pub fn from_choice(choice: &Value) -> Self {
         let mut content = match choice.get("message").filter(|message| !message.is_null()) {
             Some(message) => Content::of_message(message),
-            None => Content::of(&choice["content"]),
+            None => Content::read(&choice["content"]),
         };
         content.text = content.text.or_else(|| choice["text"].as_str().map(str::to_owned));
         let reasons = ENDINGS.iter().map(|key| &choice[*key]);

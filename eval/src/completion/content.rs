@@ -22,7 +22,7 @@ pub(crate) struct Content {
 
 impl Content {
     /// The content of a value: a text, or the texts among its parts.
-    pub(crate) fn of(value: &Value) -> Self {
+    pub(crate) fn read(value: &Value) -> Self {
         match value {
             Value::String(text) => Self { text: Some(text.clone()), ..Self::default() },
             Value::Array(parts) => {
@@ -43,9 +43,9 @@ impl Content {
     /// The content of a message, with what stands beside its `content`.
     pub(crate) fn of_message(message: &Value) -> Self {
         if message.is_string() {
-            return Self::of(message);
+            return Self::read(message);
         }
-        let mut content = Self::of(&message["content"]);
+        let mut content = Self::read(&message["content"]);
         if let Some(refusal) = message["refusal"].as_str().filter(|refusal| !refusal.is_empty()) {
             content.refusal = Some(refusal.to_owned());
         }
@@ -101,7 +101,7 @@ pub(crate) fn last_answer(messages: &[Value]) -> Content {
     };
     match messages.iter().rfind(is_answer) {
         Some(message) if message.get("content").is_some() => Content::of_message(message),
-        Some(message) => Content::of(&message["value"]),
+        Some(message) => Content::read(&message["value"]),
         None => Content::default(),
     }
 }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn parts_are_read_by_their_types() {
-        let text = |value: Value| Content::of(&value).text;
+        let text = |value: Value| Content::read(&value).text;
         for value in [
             json!("7"),
             json!([{"type": "text", "text": "7"}]),
@@ -131,9 +131,9 @@ mod tests {
         for value in [json!(null), json!([]), json!([{"type": "thinking", "thinking": "8"}])] {
             assert_eq!(text(value.clone()), None, "{value}");
         }
-        let refused = Content::of(&json!([{"type": "refusal", "refusal": "no"}]));
+        let refused = Content::read(&json!([{"type": "refusal", "refusal": "no"}]));
         assert_eq!((refused.text, refused.refusal.as_deref()), (None, Some("no")));
-        assert!(Content::of(&json!([{"type": "tool_use", "name": "f"}])).has_call);
+        assert!(Content::read(&json!([{"type": "tool_use", "name": "f"}])).has_call);
         let message = json!({"content": null, "tool_calls": [], "reasoning_content": ""});
         assert_eq!(Content::of_message(&message), Content::default());
         let message = json!({"content": null, "tool_calls": [{}], "reasoning": "so"});

@@ -323,6 +323,30 @@ fn tables_are_read_whatever_separates_their_columns() {
 }
 
 #[test]
+fn responses_of_a_client_are_read_as_the_server_gave_them() {
+    let choices = json!([
+        {"message": {"content": "7"}, "finish_reason": "stop"},
+        {"message": {"content": "7"}, "finish_reason": "length"},
+        {"message": {"content": null, "refusal": "no"}, "finish_reason": "stop"},
+        {"message": {"content": [{"type": "text", "text": "8"}]}, "finish_reason": "end_turn"},
+    ]);
+    let response = json!({"id": "chatcmpl-1", "object": "chat.completion", "choices": choices});
+    for row in [
+        json!({"id": 1, "gold": "7", "response": response}),
+        json!({"id": 1, "gold": "7", "choices": choices}),
+        json!({"id": 1, "gold": "7", "output": {"choices": choices}}),
+    ] {
+        let tally = &graded(&lines(&[row]), None).tallies[0];
+        let counts = (tally.samples, tally.correct, tally.truncated, tally.failed);
+        assert_eq!(counts, (4, 1, 1, 1));
+    }
+    // The options of a question are no completions.
+    let options =
+        json!({"id": 1, "gold": "B", "choices": ["A", "B"], "completion": "The answer is B"});
+    assert_eq!(numbers(&graded(&lines(&[options]), None)), [(1, 1)]);
+}
+
+#[test]
 fn golds_of_verifiers_and_in_objects_are_read() {
     let rollout = |id: usize, text: &str| {
         json!({"example_id": id, "prompt": [{"role": "user", "content": "What is 1 + 1?"}], "completion":

@@ -122,7 +122,7 @@ impl<'a> GradeJob<'a> {
     /// or its prompt. `sink` receives the samples in order.
     ///
     /// # Errors
-    /// A malformed record that is not cut off at the end, no record with a gold answer, two golds for one problem, a verifier that
+    /// A malformed record that is not cut off at the end, no record with a gold answer, two golds, a verifier that
     /// fails on the first problem. Everything before a malformed record is judged first.
     pub fn run(&self, source: &mut Source<'_>, sink: &mut JudgedSink<'_>) -> Result<Graded> {
         let lines = Lines::new(self, source.name())?;

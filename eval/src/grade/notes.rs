@@ -81,6 +81,14 @@ impl Notes {
         filter: Option<&str>,
         job: &GradeJob<'_>,
     ) -> Vec<String> {
+        let mut notes = self.of_records(filter);
+        notes.extend(self.of_completions(job));
+        notes.extend(self.of_problems(problems, job));
+        self.messages.into_iter().chain(notes).collect()
+    }
+
+    /// What was read of the records.
+    fn of_records(&self, filter: Option<&str>) -> Vec<String> {
         let mut notes = Vec::new();
         if let (Some(filter), true) = (filter, self.has_filters()) {
             let left_out: usize = self.other_filters.values().sum();
@@ -122,6 +130,12 @@ impl Notes {
                 counted(self.classes, "completion")
             ));
         }
+        notes
+    }
+
+    /// What completions count as, and how they ended.
+    fn of_completions(&self, job: &GradeJob<'_>) -> Vec<String> {
+        let mut notes = Vec::new();
         if self.failures > 0 {
             let rule = match job.rules.failed {
                 Failed::Wrong => "count as incorrect (--failed unjudged leaves them out)",
@@ -138,6 +152,12 @@ impl Notes {
                 "the finish reason `{name}` of {count} completions is not known and counts as a normal end"
             ));
         }
+        notes
+    }
+
+    /// Which problems records are of.
+    fn of_problems(&self, problems: &Problems<'_>, job: &GradeJob<'_>) -> Vec<String> {
+        let mut notes = Vec::new();
         if let Some((id, own)) = &problems.shared_example {
             notes.push(format!(
                 "{} ids name several problems, told apart by their prompts: a further problem `{id}` is called `{own}`",
@@ -190,7 +210,7 @@ impl Notes {
                     .into(),
             );
         }
-        self.messages.into_iter().chain(notes).collect()
+        notes
     }
 }
 

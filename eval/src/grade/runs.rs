@@ -1,17 +1,17 @@
 //! Runs of lm-eval in one file, whose lines have no number: is a line that stands twice a sample of another run, or the
 //! same sample again?
 //!
-//! A run has one line for each document, so a document that comes again begins a further run. A run with another text of
-//! some document was sampled anew, and its equal lines are samples. A run without one is a run of its own where it is
-//! complete and others of the file differ; lines of an incomplete one were written again by a run that was resumed, and
-//! a file whose runs are all equal is one file several times. Those count once.
+//! A run has one line for each document, so a document that comes again begins a further run. A run with another
+//! text of some document was sampled anew, and its equal lines are samples. A run without one is a run of its own
+//! where it is complete and others of the file differ; lines of an incomplete one were written again by a run that was
+//! resumed, and a file whose runs are all equal is one file several times. Those count once.
 
 use std::collections::{HashMap, HashSet};
 
 use super::line::Line;
 
 /// Most equal lines that are held back.
-const MAX_HELD: usize = 1 << 17;
+const MAX_EQUAL: usize = 1 << 17;
 
 /// The lines of lm-eval that were read so far.
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub(super) struct Runs {
     /// Whether the current run has a line that no earlier run has.
     is_new: bool,
     /// The equal lines of the current run, and of complete runs before it.
-    held: Vec<Line>,
+    equal: Vec<Line>,
     complete: Vec<Line>,
     /// Whether some run differs from those before it.
     differ: bool,
@@ -49,15 +49,15 @@ impl Runs {
             samples.push(line);
         } else if is_changed {
             (self.is_new, self.differ) = (true, true);
-            self.joined += self.complete.len() + self.held.len();
+            self.joined += self.complete.len() + self.equal.len();
             samples.append(&mut self.complete);
-            samples.append(&mut self.held);
+            samples.append(&mut self.equal);
             samples.push(line);
         } else if self.is_new {
             self.joined += 1;
             samples.push(line);
-        } else if self.held.len() + self.complete.len() < MAX_HELD {
-            self.held.push(line);
+        } else if self.equal.len() + self.complete.len() < MAX_EQUAL {
+            self.equal.push(line);
         } else {
             self.repeated += 1;
         }
@@ -68,11 +68,11 @@ impl Runs {
         let is_complete = self.documents.len() == self.texts.len();
         match (is_complete, self.differ) {
             (true, true) => {
-                self.joined += self.held.len();
-                samples.append(&mut self.held);
+                self.joined += self.equal.len();
+                samples.append(&mut self.equal);
             }
-            (true, false) => self.complete.append(&mut self.held),
-            (false, _) => self.repeated += std::mem::take(&mut self.held).len(),
+            (true, false) => self.complete.append(&mut self.equal),
+            (false, _) => self.repeated += std::mem::take(&mut self.equal).len(),
         }
         self.documents.clear();
         self.is_new = false;

@@ -371,7 +371,7 @@ fn levels_chart(set: &Aligned<'_>) -> Chart {
     let line = |level: &Level| Some(curve(level.name(), by_level.get(level.name())?));
     let lines = Level::ALL.iter().filter_map(line).collect();
     Chart::new("Distinct correct answers, by when two answers are equal", ("k", "distinct correct"), lines)
-        .caption("The same samples, counted as distinct by text, by text without case and spaces, by solution, by final answer.")
+        .caption("The same samples, counted as distinct by text, by text without white space, by solution, by final answer.")
         .log()
 }
 

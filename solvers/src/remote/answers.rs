@@ -210,22 +210,22 @@ mod tests {
 
     #[test]
     fn an_error_in_a_body_is_the_servers() {
-        let of = |body: Value| error(body.to_string().as_bytes());
+        let read_error = |body: Value| error(body.to_string().as_bytes());
         let words = |code, words: &str| Some((code, words.to_owned()));
         assert_eq!(
-            of(json!({"error": {"message": "overloaded", "code": 503}})),
+            read_error(json!({"error": {"message": "overloaded", "code": 503}})),
             words(Some(503), "overloaded")
         );
         assert_eq!(
-            of(json!({"error": {"message": "too long", "code": "400"}})),
+            read_error(json!({"error": {"message": "too long", "code": "400"}})),
             words(Some(400), "too long")
         );
-        assert_eq!(of(json!({"error": "gone"})), words(None, "gone"));
+        assert_eq!(read_error(json!({"error": "gone"})), words(None, "gone"));
         assert_eq!(
-            of(json!([{"error": {"message": "quota", "code": 429}}])),
+            read_error(json!([{"error": {"message": "quota", "code": 429}}])),
             words(Some(429), "quota")
         );
-        assert_eq!(of(json!({"choices": [], "error": {"message": "late"}})), None);
-        assert_eq!(of(json!({"choices": []})), None);
+        assert_eq!(read_error(json!({"choices": [], "error": {"message": "late"}})), None);
+        assert_eq!(read_error(json!({"choices": []})), None);
     }
 }

@@ -331,7 +331,8 @@ impl Client {
     }
 }
 
-/// Whether a status refuses a request, and not its sender: one that others were answered to is refused by what is in it.
+/// Whether a status refuses a request and not its sender. One whose other requests were answered is refused by what is
+/// in it.
 fn is_refusal(status: u16, has_answered: bool) -> bool {
     matches!(status, 400 | 413 | 422 | 501) || status == 403 && has_answered
 }

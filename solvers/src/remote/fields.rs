@@ -1,8 +1,8 @@
 //! The fields of a request that a server refuses, and requests without them.
 //!
-//! Servers of OpenAI's interface differ: some draw one completion a request, some give no log-probabilities, some refuse
-//! `seed`, penalties or `max_tokens`. A refusal that names a field, and one before anything was answered, is tried again
-//! without it. Only fields that change nothing are left out: `top_p` 1, not `top_p` .9.
+//! Servers of OpenAI's interface differ: some draw one completion a request, some give no log-probabilities, some
+//! refuse `seed`, penalties or `max_tokens`. After a refusal that names a field, and after one before anything was
+//! answered, the request is made again without it. Only fields that change nothing are left out: `top_p` 1, not .9.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,24 +96,24 @@ impl Fields {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         if !new.is_empty() {
             let names = new.join(",");
             let renamed = match new.contains(&"max_tokens") {
                 true => "; the limit is sent as max_completion_tokens",
                 false => "",
             };
-            said.push(format!(
+            notes.push(format!(
                 "the server refuses {names}, which requests now leave out (--engine-omit {names} does so from the \
                  start){renamed}"
             ));
         }
         if let Some(most) = accepted.most.filter(|_| is_fewer) {
-            said.push(format!(
+            notes.push(format!(
                 "the server draws at most {most} completions for a request: more requests are made"
             ));
         }
-        (!said.is_empty()).then(|| said.join("; "))
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// Notes that a prompt was refused.

@@ -74,7 +74,8 @@ pub struct EvalOptions {
     #[serde(default)]
     pub truncated: Truncated,
     /// Rule for completions without an answer that a server gave (a refusal, a content filter, a tool call, no text):
-    /// wrong (incorrect), or unjudged (left out of every estimate). A prompt that the server refuses is always left out.
+    /// wrong (incorrect), or unjudged (left out of every estimate). A prompt that the server refuses is always left
+    /// out.
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Failed>())]
     #[serde(default)]
     pub failed: Failed,

@@ -117,8 +117,8 @@ fn lines(summary: &Summary) -> Vec<String> {
     if let Some(richness) = &summary.richness {
         lines.push(format!(
             "distinct correct solutions of a solved problem, in effect: {:.2} by their entropy (Hill number 1), {:.2} by how \
-             often two agree (Hill number 2); at least {:.1} with those not sampled (Chao1), {:.1} % chance of a new one; \
-             over {}",
+             often two agree (Hill number 2); at least {:.1} with those not sampled (Chao1), {:.1} % chance of a new \
+             one; over {}",
             richness.hill_1.value,
             richness.hill_2.value,
             richness.chao_1.value,

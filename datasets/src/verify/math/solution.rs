@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(class("math", "287", "The answer is 287."), "287");
         assert_ne!(
             class("math", "72", "48 + 24 = 72"),
-            class("math", "72", "2 * 48 = 96, 96 - 24 = 72")
+            class("math", "72", "2 * 48 = 96 and 96 - 24 = 72")
         );
     }
 

@@ -83,10 +83,11 @@ fn hostile_text_is_judged_quickly_and_quietly() {
 }
 
 #[test]
-fn the_class_is_what_was_computed_or_else_the_text() {
-    let (a, b, c) = (verdict("2", "1+1 = 2"), verdict("2", "1+1 =\n 2 "), verdict("2", "2"));
+fn the_class_is_what_was_computed_or_else_the_answer() {
+    let (a, b) = (verdict("2", "1+1 = 2"), verdict("2", "1+1 =\n 2 "));
     assert_eq!(a, b);
-    assert_ne!(a, c);
+    assert_ne!(a, verdict("2", "4-1 = 3 and 3-1 = 2"));
+    assert_eq!(verdict("2", "2"), verdict("2", "It is \\boxed{2}."));
 }
 
 #[test]

@@ -90,8 +90,9 @@ fn message(value: &Value) -> Option<Message> {
         "bot" | "gpt" | "model" => "assistant",
         other => other,
     };
-    let content =
-        ["content", "value", "prompt"].iter().find_map(|key| Content::of(get(value, key)?).text)?;
+    let content = ["content", "value", "prompt"]
+        .iter()
+        .find_map(|key| Content::read(get(value, key)?).text)?;
     Some(Message::new(role, content))
 }
 

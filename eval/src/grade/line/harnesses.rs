@@ -222,7 +222,7 @@ pub(super) fn qwen_math(value: &Value) -> Result<Line> {
         value["code"].as_array().into_iter().flatten().take(MAX_ANSWERS + 1).enumerate()
     {
         let ending = Ending::from_reason(reasons.get(index).unwrap_or(reasons));
-        line.push(Reading::new(Content::of(one), ending));
+        line.push(Reading::new(Content::read(one), ending));
     }
     Ok(line)
 }

@@ -120,7 +120,16 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let error = get(value, "error").filter(|error| !error.is_null());
     let found =
         one.or(several).or(is_solution.then_some(&"solution")).and_then(|key| get(value, key));
+    // A server's response as a client returned it, or the choices of one.
+    let response = found.unwrap_or(value);
+    let choices = get(response, "choices").and_then(Value::as_array);
+    let choices = choices.filter(|all| all.iter().any(Value::is_object));
     match (found, error) {
+        _ if choices.is_some() => {
+            for choice in choices.into_iter().flatten().take(MAX_ANSWERS + 1) {
+                line.push(Reading::from_choice(choice));
+            }
+        }
         (Some(found), _) => completions(&mut line, value, found)?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
         (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
@@ -199,7 +208,7 @@ fn content(item: &Value) -> Result<Content> {
     let is_message = |item: &Value| item.get("role").is_some() || item.get("from").is_some();
     Ok(match item {
         Value::Array(messages) if messages.iter().any(is_message) => last_answer(messages),
-        Value::Null | Value::Array(_) => Content::of(item),
+        Value::Null | Value::Array(_) => Content::read(item),
         Value::Object(map) => {
             let keys = ["content", "text", "completion", "output", "generated_text"];
             let message = map.get("message").unwrap_or(item);
@@ -208,7 +217,7 @@ fn content(item: &Value) -> Result<Content> {
                 name.context("a completion that is an object without `content` or `text`")?;
             let content = match *name {
                 "content" => Content::of_message(message),
-                other => Content::of(&message[other]),
+                other => Content::read(&message[other]),
             };
             if content == Content::default() && !message[*name].is_null() {
                 bail!("a completion whose `{name}` is no text");

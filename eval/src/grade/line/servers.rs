@@ -44,7 +44,7 @@ pub(super) fn anthropic(value: &Value) -> Result<Line> {
     match result["type"].as_str() {
         Some("succeeded") => {
             let ending = Ending::from_reason(&message["stop_reason"]);
-            line.push(Reading::new(Content::of(&message["content"]), ending));
+            line.push(Reading::new(Content::read(&message["content"]), ending));
         }
         Some(kind) => {
             let why = result.get("error").map_or_else(|| kind.to_owned(), reason);
@@ -74,7 +74,7 @@ fn response(body: &Value, items: &[Value]) -> Reading {
     for item in items {
         match item["type"].as_str().unwrap_or_default() {
             "message" => {
-                let part = Content::of(&item["content"]);
+                let part = Content::read(&item["content"]);
                 if let Some(text) = part.text {
                     content.text.get_or_insert_default().push_str(&text);
                 }
