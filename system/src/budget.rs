@@ -22,8 +22,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tealight_datasets::guard;
 
-use crate::machine;
-
 /// How long the work may take.
 const TIME: Duration = Duration::from_secs(60);
 /// How often is looked whether it has asked for too much.
@@ -105,28 +103,6 @@ pub fn within_time<R: Send + 'static>(
     time: Duration,
     work: impl FnOnce() -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    within_limits(what, Limits { bytes, growth: None, time }, work)
-}
-
-/// What a piece of work may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Bytes of memory of its thread.
-    pub bytes: usize,
-    /// Bytes by which the process may grow meanwhile, where the work starts threads that nobody counts. Known on Linux
-    /// alone.
-    pub growth: Option<u64>,
-    pub time: Duration,
-}
-
-/// The same with all limits.
-pub fn within_limits<R: Send + 'static>(
-    what: &str,
-    Limits { bytes, growth, time }: Limits,
-    work: impl FnOnce() -> Result<R> + Send + 'static,
-) -> Result<R> {
-    let most = growth.and_then(|growth| Some(machine::rss()? + growth));
-    let is_too_large = || most.is_some_and(|most| machine::rss().is_some_and(|rss| rss > most));
     let (send, done) = channel();
     // One byte a thread, which has to last as long as the thread, if need be for ever.
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
@@ -149,10 +125,6 @@ pub fn within_limits<R: Send + 'static>(
             }
             Err(RecvTimeoutError::Timeout) if started.elapsed() > time => {
                 bail!("{what}: it takes longer than {} s, the limit", time.as_secs())
-            }
-            Err(RecvTimeoutError::Timeout) if is_too_large() => {
-                let most = growth.unwrap_or_default() >> 20;
-                bail!("{what}: the process grew by more than {most} MB meanwhile, the limit")
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -185,25 +157,6 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(message.starts_with("the file"), "{message}");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn memory_of_other_threads_is_watched_where_it_is_asked_for() {
-        const GROWTH: u64 = 256 << 20;
-        let limits = |growth| Limits { bytes: 1 << 20, growth, time: TIME };
-        // A thread of its own, as a library's runtime has: its memory counts for nobody's budget.
-        let work = || {
-            let grow = || {
-                let block = vec![1u8; 2 * GROWTH as usize];
-                std::thread::sleep(Duration::from_millis(500));
-                block.iter().map(|byte| u64::from(*byte)).sum::<u64>()
-            };
-            Ok(std::thread::spawn(grow).join().unwrap())
-        };
-        let message = within_limits("x", limits(Some(GROWTH)), work).unwrap_err().to_string();
-        assert!(message.contains("grew by more than 256 MB"), "{message}");
-        assert_eq!(within_limits("x", limits(None), work).unwrap(), 2 * GROWTH);
     }
 
     #[test]

@@ -5,17 +5,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// What a piece of work may take where there is a budget.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Bytes of memory of its thread.
-    pub bytes: usize,
-    /// Bytes by which the process may grow meanwhile.
-    pub growth: Option<u64>,
-    /// How long it may take.
-    pub time: Duration,
-}
-
 /// Does `work`.
 ///
 /// # Errors
@@ -34,14 +23,6 @@ pub fn within_time<R>(
     _: Duration,
     work: impl FnOnce() -> Result<R>,
 ) -> Result<R> {
-    work()
-}
-
-/// The same with all limits.
-///
-/// # Errors
-/// An error of the work.
-pub fn within_limits<R>(_: &str, _: Limits, work: impl FnOnce() -> Result<R>) -> Result<R> {
     work()
 }
 

@@ -2,6 +2,8 @@
 
 #![warn(missing_docs)]
 
+#[cfg(not(target_family = "wasm"))]
+mod address;
 pub mod allocator;
 #[doc(hidden)]
 #[cfg_attr(target_family = "wasm", path = "budget_absent.rs")]
@@ -19,6 +21,8 @@ pub mod machine;
 pub mod one_or_many;
 #[cfg(not(target_family = "wasm"))]
 pub mod process;
+#[cfg(not(target_family = "wasm"))]
+mod proxy;
 pub mod range;
 pub mod ranks;
 pub mod stop;

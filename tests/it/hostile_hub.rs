@@ -3,12 +3,13 @@
 use std::io::{Result, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::hub::{COMMIT, FakeHub, Files, Repository, TOKEN};
+use crate::support::hub::{COMMIT, FakeHub, Files, Repository, TOKEN, files};
 use crate::support::server::{Answer, ReceivedRequest, serve, write_answer};
 
 /// A command ends in this time whatever a server does, on a busy machine too.
@@ -23,14 +24,26 @@ pub(crate) fn model() -> Files {
 
 /// Evaluates `evil/model`; whether that succeeds, and what is said.
 pub(crate) fn eval(endpoint: &str, home: &Path, set: &[(&str, &str)]) -> (bool, String) {
+    eval_with(endpoint, home, set, &[])
+}
+
+/// The same with further options.
+fn eval_with(
+    endpoint: &str,
+    home: &Path,
+    set: &[(&str, &str)],
+    options: &[(&str, &str)],
+) -> (bool, String) {
     let started = Instant::now();
     let mut command = Command::cargo_bin("tealight").expect("the binary");
-    for name in ["HF_HUB_OFFLINE", "HF_HUB_CACHE", "HF_HUB_DISABLE_XET"] {
+    for name in ["HF_HUB_OFFLINE", "HF_HUB_CACHE"] {
         command.env_remove(name);
     }
     command.env("HF_HOME", home.join("a/b/c/d")).env("HF_ENDPOINT", endpoint);
     command.env("HF_TOKEN", TOKEN).env("HF_HUB_DOWNLOAD_TIMEOUT", "1").envs(set.iter().copied());
-    command.args(["eval", "--model", "evil/model", "--max-samples", "2", "-n", "2", "-k", "1"]);
+    let model = if options.is_empty() { "evil/model" } else { "countdown" };
+    command.args(["eval", "--model", model, "--max-samples", "2", "-n", "2", "-k", "1"]);
+    command.args(options.iter().flat_map(|(name, value)| [name, value]));
     command.args(["--max-completion-length", "4", "--device", "cpu", "--output"]);
     let done = command.arg(home.join("out")).timeout(2 * IN_TIME).output().expect("runs");
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -210,7 +223,7 @@ fn stalls() -> Vec<(&'static str, Writer, &'static str)> {
     vec![
         ("silent description", silence(INFO), in_time),
         ("silent file description", silence(PATHS), in_time),
-        ("silent headers", silence("HEAD /evil/model/resolve/"), in_time),
+        ("silent headers", silence("GET /evil/model/resolve/"), in_time),
         ("silent file", silence(SMALL), in_time),
         (
             "silent body",
@@ -245,8 +258,8 @@ fn stalls() -> Vec<(&'static str, Writer, &'static str)> {
 fn floods() -> Vec<(&'static str, Writer, &'static str)> {
     let error = "HTTP/1.1 500 x\r\nTransfer-Encoding: chunked\r\n\r\n";
     vec![
-        ("endless JSON", endless(INFO, CHUNKED, CHUNK), "MB of memory, the limit"),
-        ("endless error", endless(INFO, error, CHUNK), "MB of memory, the limit"),
+        ("endless JSON", endless(INFO, CHUNKED, CHUNK), "the limit"),
+        ("endless error", endless(INFO, error, CHUNK), "the server said 500"),
     ]
 }
 
@@ -280,33 +293,80 @@ fn silent_slow_and_endless_servers_time_out() {
     meet(floods(), "20");
 }
 
+/// A server on another port that redirects to itself once, and what it was asked.
+fn foreign() -> (String, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let address = serve(move |request| {
+        log.lock().expect("seen").push(request.head.to_lowercase());
+        match request.path.as_str() {
+            "/elsewhere" => (307, "Location: /again\r\n".into(), Vec::new()),
+            _ => (404, String::new(), b"{}".to_vec()),
+        }
+    });
+    (address, seen)
+}
+
+/// A Hub with a model and a dataset that sends requests whose line has `part` to `foreign`.
+fn sending_away(part: &'static str, foreign: &str) -> FakeHub {
+    let to = format!("Location: {foreign}/elsewhere\r\nLink: <{foreign}/tree>; rel=\"next\"\r\n");
+    let rows = [("train.jsonl", &b"{}"[..])];
+    let repositories = vec![
+        Repository::new("models", "evil/model", model()),
+        Repository::new("datasets", "evil/data", files(&rows)),
+    ];
+    FakeHub::with_writer(repositories, changed(part, move |_| (307, to.clone(), Vec::new())))
+}
+
 #[test]
 fn the_token_stays_with_the_hub_wherever_it_redirects() {
-    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let foreign = {
-        let seen = seen.clone();
-        serve(move |request| {
-            seen.lock().expect("seen").push(request.head.to_lowercase());
-            (404, String::new(), b"{}".to_vec())
-        })
-    };
+    let (address, seen) = foreign();
+    let data = [("--dataset", "hub:evil/data:train.jsonl")];
     for part in [INFO, PATHS, "/resolve/"] {
-        let to =
-            format!("Location: {foreign}/elsewhere\r\nLink: <{foreign}/tree>; rel=\"next\"\r\n");
-        let model = Repository::new("models", "evil/model", model());
-        let writer = changed(part, move |_| (307, to.clone(), Vec::new()));
-        let hub = FakeHub::with_writer(vec![model], writer);
-        let home = tempfile::tempdir().expect("a folder");
-        let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &[]);
-        assert!(!is_ok, "{stderr}");
-        let log = hub.shelf.lock().expect("shelf").log.clone();
-        let bearer = format!("Bearer {TOKEN}");
-        assert!(log.iter().all(|request| request.header("authorization") == Some(bearer.as_str())));
+        for dataset in [&[][..], &data] {
+            let hub = sending_away(part, &address);
+            let home = tempfile::tempdir().expect("a folder");
+            let (is_ok, stderr) = eval_with(&hub.endpoint, home.path(), &[], dataset);
+            assert!(!is_ok, "{stderr}");
+            let log = hub.shelf.lock().expect("shelf").log.clone();
+            let bearer = format!("Bearer {TOKEN}");
+            let has_token = |request: &ReceivedRequest| {
+                request.header("authorization") == Some(bearer.as_str())
+            };
+            assert!(!log.is_empty() && log.iter().all(has_token));
+        }
     }
     let seen = seen.lock().expect("seen");
-    assert_eq!(seen.len(), 3, "{seen:?}");
-    assert!(
-        seen.iter().all(|head| !head.contains("authorization") && !head.contains("referer")),
-        "{seen:?}"
-    );
+    assert_eq!(seen.len(), 12, "{seen:?}");
+    let is_clean =
+        |head: &String| !["authorization", "referer"].iter().any(|name| head.contains(name));
+    assert!(seen.iter().all(is_clean), "{seen:?}");
+}
+
+#[test]
+fn pushes_and_servers_that_sample_are_not_redirected_at_all() {
+    let (address, seen) = foreign();
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, bytes) in model() {
+        std::fs::write(folder.path().join(name), bytes).expect("written");
+    }
+    for part in ["/repos/create", "/preupload/", "/objects/batch", "/commit/"] {
+        let hub = sending_away(part, &address);
+        let mut push = Command::cargo_bin("tealight").expect("the binary");
+        push.env("HF_ENDPOINT", &hub.endpoint).env("HF_TOKEN", TOKEN).env_remove("HF_HUB_OFFLINE");
+        push.arg("push").arg(folder.path()).args(["--repo", "evil/model"]);
+        let done = push.timeout(IN_TIME).output().expect("runs");
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success() && stderr.contains("redirect"), "{part}: {stderr}");
+    }
+    let to = address.clone();
+    let engine = serve(move |_| (307, format!("Location: {to}/elsewhere\r\n"), Vec::new()));
+    let mut sample = Command::cargo_bin("tealight").expect("the binary");
+    sample.env("OPENAI_API_KEY", TOKEN).args(["eval", "--engine", &engine, "--model", "m"]);
+    sample
+        .args(["--max-samples", "1", "-n", "1", "-k", "1", "--output"])
+        .arg(folder.path().join("out"));
+    let done = sample.timeout(IN_TIME).output().expect("runs");
+    assert!(!done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(seen.lock().expect("seen").len(), 0);
 }

@@ -247,7 +247,7 @@ fn a_hostile_dataset_writes_nowhere_and_ends_soon() {
         (branch("../../../escaped").to_string(), "invalid commit hash"),
         (branch(COMMIT).to_string(), "too many for a file"),
         ("[".into(), "not the JSON"),
-        (json!({"id": "team/data", "siblings": []}).to_string(), "names no commit"),
+        (json!({"id": "team/data", "siblings": []}).to_string(), "not the JSON of its API"),
         (json!({"siblings": 1}).to_string(), "not the JSON"),
     ] {
         let readme = readme.to_string();

@@ -33,24 +33,17 @@ const FORBIDDEN: [(&str, &[&str]); 18] = [
     // A sort of a vocabulary does not fit a block's shared memory; a device of one's own has a stream of one's own, and
     // a flag of the process sets the precision of everybody's products: see `gpu/src/lib.rs`.
     ("", &["sort_last_dim", "::new_cuda(", "set_gemm_reduced_precision"]),
-    // hf-hub's calls that send the token where a `Link` points, write where a server says, take memory as a server
-    // announces, or go without a limit of time; clients with their own idea of redirects and time.
+    // hf-hub's client sends the token and writes files where a server says, without a limit of time; ureq's functions
+    // follow redirects. `system/src/http.rs` is the one client.
     (
         "",
         &[
-            "list_tree",
-            "snapshot_download",
-            "download_file_to_bytes",
-            "download_file()",
-            "local_dir",
-            "cache_enabled(true)",
-            "get_file_metadata",
-            "create_commit",
-            "upload_file",
-            "upload_folder",
-            "HFClient::new",
-            "Client::new()",
-            "reqwest::get",
+            "hf_hub::api::sync",
+            "ApiBuilder",
+            "ureq::get",
+            "ureq::post",
+            "ureq::agent",
+            "download_with_progress",
         ],
     ),
     ("system/src/ranks", &["crate::", "tealight_", "candle"]),

@@ -6,8 +6,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use hf_hub::Repo;
 use tealight_datasets::{names, output};
 
+use super::client::repository_type;
 use super::git_object::{FileMetadata, is_hexadecimal};
 use tealight_system::files;
 use tealight_system::hf_home::cache_directory;
@@ -35,7 +37,8 @@ pub(super) struct Folder {
 impl Folder {
     /// The folder of `id` (of `kind`, `models` or `datasets`) at `revision`.
     pub(super) fn new(kind: &str, id: &str, revision: &str) -> Result<Self> {
-        let path = cache_directory().join(format!("{kind}--{}", id.replace('/', "--")));
+        let repository = Repo::new(id.into(), repository_type(kind));
+        let path = cache_directory().join(repository.folder_name());
         names::inside(&path, revision).context("a revision is a branch, a tag or a commit")?;
         Ok(Self { path, revision: revision.into() })
     }

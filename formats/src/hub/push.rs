@@ -13,7 +13,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::StatusCode;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tealight_datasets::names;
@@ -21,6 +20,7 @@ use tealight_datasets::names;
 use super::token::{endpoint, token};
 use super::upload::{Answer, Hub, JSON, LFS};
 use folder::{Item, items};
+use tealight_system::http::StatusCode;
 
 /// The largest file that one request carries.
 const LARGEST: u64 = 5_000_000_000;
@@ -46,7 +46,7 @@ impl Push<'_> {
     /// No token, no permission, a name that is none, a network that stays broken, a file that is too large.
     pub fn run(&self, folder: &Path, progress: &mut dyn FnMut(&str)) -> Result<String> {
         let token = self.authorised()?;
-        let hub = Hub::new(endpoint(), token)?;
+        let hub = Hub::new(endpoint(), &token)?;
         let items = items(folder)?;
         self.create(&hub)?;
         let modes = self.modes(&hub, &items)?;

@@ -1,33 +1,36 @@
 //! A file's bytes from a server to the cache: staged, taken up where they ended, and checked before they are kept.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
-use std::time::Instant;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use futures_util::StreamExt;
 
-use super::client::{Address, Broken, Connection, silent};
+use super::client::{Address, Broken, Hub};
 use super::git_object::FileMetadata;
 use super::repository::Repository;
 use tealight_system::hf_home::cache_directory;
+use tealight_system::http::Failure;
 use tealight_system::machine;
 use tealight_system::telemetry::Transfer;
 
 /// Bytes a second that a download has at least: a slower connection counts as broken.
 const LEAST_A_SECOND: u64 = 1 << 10;
+/// Bytes that are read at a time.
+const BLOCK: usize = 1 << 17;
 
 impl Repository {
     /// Brings a file's content into the cache; the name that it has there.
     pub(super) fn transfer(&self, file: FileMetadata) -> Result<String, Broken> {
         let (folder, at) = (self.folder.clone(), self.at.clone());
-        self.hub.run(None, async move |connection: Connection| {
+        // A download takes as long as it takes; its silence is measured where its bytes arrive.
+        self.hub.run(Duration::MAX, move |hub| {
             let mut part = folder.incomplete(&file.oid)?;
             // Another process may have brought it while this one waited.
             if let Some(blob) = folder.find(&file) {
                 return Ok(blob);
             }
-            let resumed = fill(&connection, &at, &file, &mut part).await?;
+            let resumed = fill(hub, &at, &file, &mut part)?;
             match file.verify(&mut part).context("the cache cannot be read")? {
                 Ok(blob) => {
                     folder.complete(&file.oid, &blob)?;
@@ -49,12 +52,7 @@ impl Repository {
 }
 
 /// Writes what comes behind what is there, or in its place where the server begins anew. Whether anything was there.
-async fn fill(
-    connection: &Connection,
-    at: &Address,
-    file: &FileMetadata,
-    part: &mut File,
-) -> Result<bool, Broken> {
+fn fill(hub: &Hub, at: &Address, file: &FileMetadata, part: &mut File) -> Result<bool, Broken> {
     let there = part.metadata()?.len();
     if there == file.bytes {
         return Ok(there > 0);
@@ -62,7 +60,7 @@ async fn fill(
     // More than the file has is of another one.
     let there = if there > file.bytes { 0 } else { there };
     check_free_space(file.bytes - there)?;
-    let (announced, stream) = match connection.stream(at, file, there).await {
+    let (announced, stream) = match hub.stream(at, file, there) {
         Err(Broken::BadRange) => {
             part.set_len(0)?;
             return Err(Broken::OnTheWay("the server refuses to go on in the middle".into()));
@@ -84,7 +82,7 @@ async fn fill(
     part.set_len(from)?;
     part.seek(SeekFrom::End(0))?;
     let label = format!("downloading {}/{}/{}", at.owner, at.name, file.name);
-    let copied = copy(connection, stream, part, file.bytes, from, &label).await;
+    let copied = copy(hub.silence, stream, part, (from, file.bytes), &label);
     if copied.is_err() && from < there {
         // Whether that was the whole or only the rest cannot be told.
         part.set_len(0)?;
@@ -93,22 +91,22 @@ async fn fill(
 }
 
 /// Copies a stream to the end of `part`, which has `from` of the `total` bytes.
-async fn copy(
-    connection: &Connection,
-    mut stream: hf_hub::repository::download::HFByteStream,
+fn copy(
+    silence: Duration,
+    mut stream: impl Read,
     part: &mut File,
-    total: u64,
-    from: u64,
+    (from, total): (u64, u64),
     label: &str,
 ) -> Result<(), Broken> {
-    let silence = connection.hub.silence;
     let mut progress = Transfer::new(label, Some(total), from);
     let (mut there, mut since, mut before) = (from, Instant::now(), from);
-    while let Some(chunk) =
-        tokio::time::timeout(silence, stream.next()).await.map_err(|_| silent())?
-    {
-        let chunk = chunk.map_err(|error| connection.explain(error))?;
-        there += chunk.len() as u64;
+    let mut block = vec![0; BLOCK];
+    loop {
+        let count = stream.read(&mut block).map_err(Failure::from)?;
+        if count == 0 {
+            break;
+        }
+        there += count as u64;
         if there > total {
             part.set_len(0)?;
             return Err(Broken::ForGood(anyhow!(
@@ -123,8 +121,8 @@ async fn copy(
             }
             (since, before) = (Instant::now(), there);
         }
-        part.write_all(&chunk).context("the cache cannot be written")?;
-        progress.advance(chunk.len());
+        part.write_all(&block[..count]).context("the cache cannot be written")?;
+        progress.advance(count);
     }
     part.sync_all().context("the cache cannot be written")?;
     match there < total {

@@ -4,8 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use reqwest::blocking::{Client as Http, RequestBuilder, Response};
-use reqwest::{StatusCode, Url};
 use serde_json::{Value, json};
 use tealight_datasets::Prompt;
 
@@ -15,7 +13,10 @@ use super::fields::Fields;
 use super::refusal::{self, Refusal};
 use super::{Dialect, RemoteOptions};
 use tealight_nn::generate::SamplingParams;
-use tealight_system::http::{self, body, described};
+use tealight_system::http::{
+    Client as Http, Content, Failure as HttpFailure, Method, Request as HttpRequest, Response,
+    StatusCode, origin,
+};
 
 /// The first pause after a failure; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -33,11 +34,10 @@ const MAX_ANSWER: u64 = 1 << 30;
 /// A server's address and how it is asked.
 pub(super) struct Client {
     http: Http,
-    /// How long a request may take, its answer included.
-    timeout: Duration,
+    /// For what the server says of itself, which takes no time of its own.
+    questions: Http,
     address: Address,
     dialect: Dialect,
-    key: Option<String>,
     /// Completions that one request may ask for.
     most: usize,
     /// The fields that it refuses.
@@ -84,26 +84,25 @@ enum Failure {
 impl Client {
     /// Asks the server of which kind it is, unless the options say.
     pub(super) fn new(engine: &str, options: &RemoteOptions) -> Result<Self> {
-        let base = engine.trim_end_matches('/').trim_end_matches("/v1").to_owned();
-        let is_address = Url::parse(&base)
-            .is_ok_and(|url| url.has_host() && matches!(url.scheme(), "http" | "https"));
-        if !is_address {
+        let address = Address::new(engine);
+        if origin(&address.root).is_none() {
             bail!("--engine `{engine}` is no address; give one like http://localhost:8000");
         }
         let timeout = Duration::try_from_secs_f64(options.engine_timeout)
             .context("--engine-timeout is no number of seconds")?;
+        let key = std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty());
+        let http = |time| Http::new(&address.root, key.as_deref(), time, Some(time));
         let mut client = Self {
-            http: http::client(timeout)?,
-            timeout,
-            address: Address::new(engine),
+            http: http(timeout)?,
+            questions: http(QUESTION)?,
+            address: address.clone(),
             dialect: Dialect::Openai,
-            key: std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty()),
             most: usize::MAX,
             fields: Fields::without(&options.engine_omit)?,
             is_warned: AtomicBool::new(false),
             is_unknown_named: AtomicBool::new(false),
         };
-        client.address = client.address.clone().probed(&client);
+        client.address = address.probed(&client);
         client.dialect = match options.engine_dialect {
             Some(dialect) => dialect,
             None => {
@@ -159,22 +158,23 @@ impl Client {
 
     /// The server's description of itself at `path`; a server without one is not asked again.
     pub(super) fn ask(&self, path: &str) -> Option<Value> {
-        let mut request = self.question(path);
-        if let Some(key) = &self.key {
-            request = request.bearer_auth(key);
-        }
-        let text = body(request.send().ok()?, ANSWER_BYTES).ok()?;
+        let text = self.question(path).ok()?.body(ANSWER_BYTES).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// A request for what the server says of itself, which takes no time of its own.
-    fn question(&self, path: &str) -> RequestBuilder {
-        self.http.get(self.address.url(path)).timeout(QUESTION)
+    fn question(&self, path: &str) -> Result<Response, HttpFailure> {
+        self.questions.send(&HttpRequest {
+            method: Method::GET,
+            url: &self.address.url(path),
+            headers: &[],
+            content: Content::Nothing,
+            redirects: 0,
+        })
     }
 
     /// Whether it answers at all.
     pub(super) fn is_up(&self) -> bool {
-        self.question("/health").send().is_ok()
+        self.question("/health").is_ok()
     }
 
     /// Up to `n` completions of a prompt. Of a prompt that the server renders, fields that it refuses are left out.
@@ -303,16 +303,17 @@ impl Client {
 
     fn post(&self, path: &str, request: &Value, limit: u64) -> Result<Vec<u8>, Failure> {
         let url = self.address.url(path);
-        let mut post = self.http.post(&url).header("Content-Type", "application/json");
-        if let Some(key) = &self.key {
-            post = post.bearer_auth(key);
-        }
-        let sent = post.timeout(self.timeout).body(request.to_string()).send();
-        let response = sent.map_err(|error| Failure::ForNow(described(&error), None))?;
-        let status = response.status();
-        let wait = retry_after(&response);
-        let text =
-            body(response, limit).map_err(|error| Failure::ForNow(format!("{error:#}"), wait))?;
+        let failed = |failure: HttpFailure, wait| Failure::ForNow(failure.to_string(), wait);
+        let sent = self.http.send(&HttpRequest {
+            method: Method::POST,
+            url: &url,
+            headers: &[("Content-Type", "application/json")],
+            content: Content::Text(&request.to_string()),
+            redirects: 0,
+        });
+        let response = sent.map_err(|failure| failed(failure, None))?;
+        let (status, wait) = (response.status, retry_after(&response));
+        let text = response.body(limit).map_err(|failure| failed(failure, wait))?;
         if is_refusal(status.as_u16(), self.fields.has_answered()) {
             let words = error_text(&text).trim_start_matches(": ").to_owned();
             let text = String::from_utf8_lossy(&text[..text.len().min(20_000)]).into_owned();
@@ -347,7 +348,7 @@ fn error_text(text: &[u8]) -> String {
 }
 
 fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds = response.headers().get("retry-after")?.to_str().ok()?.parse::<f64>().ok()?;
+    let seconds = response.header("retry-after")?.parse::<f64>().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 

@@ -7,7 +7,6 @@ use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::json_file::{self, JsonFileError};
-use tealight_datasets::regular;
 use tealight_eval::report::{self, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
 

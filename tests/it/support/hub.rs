@@ -348,7 +348,7 @@ impl Shelf {
     }
 }
 
-/// The paths of a question for files: JSON from hf-hub, a form from the Python client.
+/// The paths of a question for files: JSON from Tealight, a form from the Python client.
 fn asked_paths(request: &ReceivedRequest) -> Vec<String> {
     if let Ok(value) = serde_json::from_slice::<Value>(&request.body) {
         let paths = value["paths"].as_array().into_iter().flatten();
