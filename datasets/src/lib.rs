@@ -8,11 +8,14 @@
 #![warn(missing_docs)]
 
 pub mod countdown;
+pub mod display;
 mod error;
 pub mod features;
 pub mod guard;
 pub mod interpreter;
 pub mod json;
+pub mod json_file;
+pub mod judge;
 pub mod lines;
 pub mod names;
 mod open;
@@ -241,7 +244,7 @@ impl Dataset {
         let verifier = self.verifier.clone();
         let (usable, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.problems)
             .into_iter()
-            .map(|problem| (verifier.refuse_gold(&problem.answer), problem))
+            .map(|problem| (judge::refuse_gold(&*verifier, &problem.answer), problem))
             .partition(|(why, _)| why.is_none());
         self.problems = usable.into_iter().map(|(_, problem)| problem).collect();
         self.unusable.extend(refused.into_iter().map(|(why, problem)| Unusable {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::read::{self, Columns, Purpose};
-use crate::{DataError, Dataset, Result, SOURCES, Verifier, suite, verify};
+use crate::{DataError, Dataset, Result, SOURCES, Verifier, judge, suite, verify};
 
 /// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
 /// Parquet). Keeps the first `limit` problems where a limit is given.
@@ -79,7 +79,7 @@ impl Dataset {
             let gold = verify::math::gold(&first.answer);
             let is_specification =
                 matches!(serde_json::from_str(&gold), Ok(Value::Array(_) | Value::Object(_)));
-            !is_specification && self.verifier.verify(first, &gold).is_correct()
+            !is_specification && judge::verify(&*self.verifier, first, &gold).is_correct()
         });
         self.verifier = verifier;
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::verify::math::Location;
 use crate::verify::{self, fingerprint, program::is_reached};
-use crate::{CompletionText, DataError, Problem, Result, Verdict, Verifier};
+use crate::{CompletionText, DataError, Problem, Result, Verdict, Verifier, judge};
 
 /// Longest name of a reward in logs, in characters.
 const MAX_NAME: usize = 48;
@@ -229,7 +229,7 @@ impl Verifier for Weighted {
         let mut found = None;
         for ((verifier, weight), name) in self.verifiers.iter().zip(&self.weights).zip(&self.names)
         {
-            let grade = verifier.grade(problem, completion);
+            let grade = judge::grade(&**verifier, problem, completion);
             // One that failed leaves a reward that nobody meant.
             if let Verdict::Unjudged { why, is_too_costly: false } = grade.verdict {
                 return Grade::from_verdict(Verdict::unjudged(format!("verifier {name}: {why}")));
@@ -269,14 +269,14 @@ impl Verifier for Weighted {
 
     // One of several may look at something else than the answer, such as the form: one that accepts the gold is enough.
     fn probe(&self, problem: &Problem) -> std::result::Result<Option<String>, String> {
-        let probed = self.verifiers.iter().map(|verifier| verifier.probe(problem));
+        let probed = self.verifiers.iter().map(|verifier| judge::probe(&**verifier, problem));
         let warnings = probed.collect::<std::result::Result<Vec<Option<String>>, String>>()?;
         let warnings: Option<Vec<String>> = warnings.into_iter().collect();
         Ok(warnings.and_then(|warnings| warnings.into_iter().next()))
     }
 
     fn refuse_gold(&self, gold: &str) -> Option<String> {
-        self.verifiers.iter().find_map(|verifier| verifier.refuse_gold(gold))
+        self.verifiers.iter().find_map(|verifier| judge::refuse_gold(&**verifier, gold))
     }
 }
 

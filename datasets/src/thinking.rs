@@ -125,7 +125,7 @@ pub fn grade(
     starts_inside: bool,
 ) -> Grade {
     let answer = parts(completion, starts_inside).answer;
-    verifier.grade(problem, CompletionText { full: completion, answer })
+    crate::judge::grade(verifier, problem, CompletionText { full: completion, answer })
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ pub enum Verdict {
     Unjudged {
         /// The reason, for the reader.
         why: String,
-        /// Whether it is the answer's own doing: comparing it would take more work than a verdict may cost.
+        /// Whether it is the answer's own doing: comparing it would take more work than a verdict may cost, or makes
+        /// the verifier panic.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_too_costly: bool,
     },

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::{Dataset, Problem, Verdict};
+use tealight_datasets::{Dataset, Problem, Verdict, judge};
 use tealight_eval::ledger::Mode;
 
 use tealight_nn::model::Decoder;
@@ -55,7 +55,8 @@ impl ListedAnswers {
             }
             // Of what a sample with these tokens would say.
             let read = tokenizer.decode(&ids)?;
-            let Verdict::Correct { class, .. } = dataset.verifier.verify(problem, &read) else {
+            let Verdict::Correct { class, .. } = judge::verify(&*dataset.verifier, problem, &read)
+            else {
                 bail!(
                     "the listed answer `{text}` is read back as `{read}`, which the verifier {} does not accept",
                     dataset.verifier.name()

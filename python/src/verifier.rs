@@ -4,7 +4,6 @@
 //! A process that was forked (`multiprocessing`) has none of its parent's threads: nothing here keeps threads between
 //! calls, and a verifier that talks to programs opens its own ones in the child.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +12,8 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use tealight_datasets::verify::math::{Mode, check};
-use tealight_datasets::{Database, Problem, Prompt, thinking, verify};
+use tealight_datasets::verify::math::Mode;
+use tealight_datasets::{Database, Problem, Prompt, judge, thinking, verify};
 
 use crate::refused;
 use crate::verdict::Verdict;
@@ -50,7 +49,10 @@ impl Judge {
                 else {
                     return Verdict::new(tealight_datasets::Verdict::NoAnswer, None);
                 };
-                let checked = check(gold, answer, *mode);
+                let checked = match judge::check(gold, answer, *mode) {
+                    Ok(checked) => checked,
+                    Err(verdict) => return Verdict::new(verdict, None),
+                };
                 let found = checked.found.as_ref();
                 let found =
                     found.map(|found| (found.text.to_string(), found.rule.name().to_owned()));
@@ -70,12 +72,6 @@ impl Judge {
                 Verdict::graded(grade)
             }
         }
-    }
-
-    /// Verifiers are total; should one of them fail all the same, the failure is no verdict.
-    fn safe_verdict(&self, pair: &Pair) -> Verdict {
-        catch_unwind(AssertUnwindSafe(|| self.verdict(pair)))
-            .unwrap_or_else(|_| Verdict::unjudged("the verifier panicked: please report this pair"))
     }
 }
 
@@ -156,7 +152,7 @@ impl Verifier {
             starts_inside,
         };
         let judge = self.judge()?;
-        Ok(py.detach(|| judge.safe_verdict(&pair)))
+        Ok(py.detach(|| judge.verdict(&pair)))
     }
 
     /// Judges many completions at once; see `tealight_rl.verify_batch`.
@@ -246,7 +242,7 @@ fn batch(
                 if is_late {
                     Verdict::unjudged("the batch's time (max_seconds) was over before its turn")
                 } else {
-                    judge.safe_verdict(pair)
+                    judge.verdict(pair)
                 },
             ));
         }

@@ -20,6 +20,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use tealight_datasets::guard;
 
 use crate::machine;
 
@@ -28,7 +29,7 @@ const TIME: Duration = Duration::from_secs(60);
 /// How often is looked whether it has asked for too much.
 const LOOK: Duration = Duration::from_millis(20);
 /// The name of the threads that work on untrusted input.
-pub(crate) const THREAD: &str = tealight_datasets::guard::THREAD;
+pub(crate) const THREAD: &str = guard::THREAD;
 /// Bytes of its stack, of which the system gives what is touched: a template's values nest as deep as its fuel lasts.
 const STACK: usize = 256 << 20;
 
@@ -160,29 +161,11 @@ pub fn within_limits<R: Send + 'static>(
 
 /// Does `work`, in which a library reads untrusted input; a panic is an error, and says nothing on the terminal.
 pub fn caught<R>(what: &str, work: impl FnOnce() -> R) -> Result<R> {
-    QUIET.set(true);
-    let result = catch_unwind(AssertUnwindSafe(work));
-    QUIET.set(false);
-    result.map_err(|_| malformed(what))
+    guard::caught(work).map_err(|_| malformed(what))
 }
 
 fn malformed(what: &str) -> anyhow::Error {
     anyhow::anyhow!("{what}: it is malformed in a way that its reader does not survive")
-}
-
-thread_local! {
-    /// Whether a panic of this thread is an error of what it reads.
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Keeps panics of threads with a budget silent: they are errors of what they read, and are reported as such.
-pub fn quiet_panics() {
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if std::thread::current().name() != Some(THREAD) && !QUIET.get() {
-            usual(info);
-        }
-    }));
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const FOLDERS: [&str; 15] = [
 ];
 
 /// Folder and what its files must never name. Between packages, Cargo forbids what a manifest does not list.
-const FORBIDDEN: [(&str, &[&str]); 15] = [
+const FORBIDDEN: [(&str, &[&str]); 18] = [
     // A sort of a vocabulary does not fit a block's shared memory; a device of one's own has a stream of one's own, and
     // a flag of the process sets the precision of everybody's products: see `gpu/src/lib.rs`.
     ("", &["sort_last_dim", "::new_cuda(", "set_gemm_reduced_precision"]),
@@ -86,7 +86,13 @@ const FORBIDDEN: [(&str, &[&str]); 15] = [
     ("src/app", &["crate::cli", "telemetry::print", "telemetry::out", "println!"]),
     ("eval/src", &["tokenizers"]),
     ("models/src", &["tealight_"]),
+    ("eval/src", VERIFIER_CALLS),
+    ("learn/src", VERIFIER_CALLS),
+    ("src", VERIFIER_CALLS),
 ];
+
+/// Calls whose panic would end a run: `tealight_datasets::judge` has the same, guarded.
+const VERIFIER_CALLS: &[&str] = &["verifier.verify(", "verifier.grade(", "verifier.probe("];
 
 /// Folders in which no function, field, parameter, variable or module has a name of [`VAGUE`]. Methods and fields of
 /// other crates may be used there.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::json_array;
+use crate::judge;
 use crate::verify::math::{self, answer};
 use crate::verify::short;
 
@@ -76,7 +77,8 @@ fn one_of(items: &[Value]) -> Gold {
     };
     let is_same = |other: &String| {
         other == first
-            || math::check(first, other, math::Mode::Flexible).outcome == math::Outcome::Correct
+            || judge::check(first, other, math::Mode::Flexible)
+                .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
     };
     match others.iter().all(is_same) {
         true => of_text(first),

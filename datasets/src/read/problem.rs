@@ -9,7 +9,7 @@ use super::gold::{self, Gold, one_line, plain};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
 use super::{Columns, Purpose, Row, chat, nested};
 use crate::verify::{math, short};
-use crate::{Message, Problem, Prompt, Unusable};
+use crate::{Message, Problem, Prompt, Unusable, judge};
 
 /// Columns of a picture, without which the question cannot be answered.
 const PICTURES: [&str; 6] = ["image", "images", "Image", "Picture", "decoded_image", "image_1"];
@@ -228,9 +228,9 @@ fn refuse_told_answer(messages: &[Message], answer: &str) -> Result<(), String> 
     let Some(last) = messages.last().filter(|message| message.role == "assistant") else {
         return Ok(());
     };
-    let checked = math::check(answer, &last.content, math::Mode::Strict);
-    match checked.outcome {
-        math::Outcome::Correct => Err(
+    let checked = judge::check(answer, &last.content, math::Mode::Strict);
+    match checked.map(|checked| checked.outcome) {
+        Ok(math::Outcome::Correct) => Err(
             "the prompt ends with a turn of the assistant that gives the answer: leave the turn out, or keep the chat \
              in a column `messages`, whose last turn is taken as the answer"
                 .into(),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Row, lookup};
 use crate::task::judge::Judge;
 use crate::task::{self, Kind, reasoning_gym::PREFIX};
-use crate::{DataError, Dataset, Problem, Prompt, Result, Verdict, Verifier};
+use crate::{DataError, Dataset, Problem, Prompt, Result, Verdict, judge};
 
 /// Whether a row has this shape.
 pub(super) fn is_layout(row: &Row) -> bool {
@@ -70,7 +70,7 @@ fn problem(kind: &'static Kind, row: &Row) -> std::result::Result<Problem, Strin
     };
     let (question, answer) = (text("question")?, text("answer")?);
     let statement = text("metadata.statement")?;
-    if let Some(why) = Judge(kind).refuse_gold(statement) {
+    if let Some(why) = judge::refuse_gold(&Judge(kind), statement) {
         return Err(format!("`metadata.statement`: {why}"));
     }
     let problem = Problem {
@@ -78,7 +78,7 @@ fn problem(kind: &'static Kind, row: &Row) -> std::result::Result<Problem, Strin
         total: kind.total(statement),
         ..Problem::new(statement, Prompt::Text(question.into()), statement)
     };
-    match Judge(kind).verify(&problem, answer) {
+    match judge::verify(&Judge(kind), &problem, answer) {
         Verdict::Correct { .. } => Ok(problem),
         Verdict::Wrong { why: Some(why), .. } => Err(format!("`answer` is not correct: it {why}")),
         _ => Err("`answer` is not correct: it cannot be read".into()),

@@ -2,7 +2,7 @@
 //! other, since what a record says depends on those before it.
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::fnv;
+use tealight_datasets::{fnv, judge};
 
 use super::judge::{Task, Work};
 use super::line::{Line, parse};
@@ -88,7 +88,7 @@ impl<'a> Lines<'a> {
         if problem >= known {
             let new = &self.problems.list[known..];
             if known == 0 {
-                self.job.verifier.probe(&new[0].problem).map_err(anyhow::Error::msg)?;
+                judge::probe(self.job.verifier, &new[0].problem).map_err(anyhow::Error::msg)?;
             }
             work.new.extend(new.iter().map(|target| Tally::new(&target.problem)));
             self.counts.resize(self.problems.list.len(), 0);

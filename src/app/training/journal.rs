@@ -22,6 +22,7 @@ pub(crate) struct Journal<'a> {
     output: PathBuf,
     log_completions: usize,
     strict: bool,
+    has_unjudged: bool,
     on_step: Option<&'a OnStep<'a>>,
 }
 
@@ -47,6 +48,7 @@ impl<'a> Journal<'a> {
             output: setup.output.to_owned(),
             log_completions: settings.log_completions,
             strict: settings.strict,
+            has_unjudged: false,
             on_step: setup.on_step,
         })
     }
@@ -74,6 +76,12 @@ impl<'a> Journal<'a> {
             completions::write(&self.output, metrics.step, &logged(step, problems))?;
         }
         self.progress.advance(|| line(metrics));
+        if !self.has_unjudged
+            && let Some(warning) = unjudged(step, problems)
+        {
+            self.has_unjudged = true;
+            self.progress.warn(&warning);
+        }
         let warnings = self.health.check(metrics, is_last);
         warnings.iter().for_each(|warning| self.progress.warn(warning));
         let first = warnings.into_iter().next().filter(|_| self.strict);
@@ -106,6 +114,20 @@ fn line(metrics: &Metrics) -> String {
     }
     let kl = metrics.kl.map_or(String::new(), |kl| format!(" kl {kl:.2}"));
     format!("reward {:.3} entropy {:.2}{kl}", metrics.reward, metrics.entropy)
+}
+
+/// The first completion of a step that no verdict was given on, for a warning.
+fn unjudged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Option<String> {
+    let mut all = step.groups.iter().flat_map(|group| {
+        group.rollouts.iter().map(|rollout| (&problems[group.problem].problem.id, &rollout.verdict))
+    });
+    all.find_map(|(id, verdict)| match verdict {
+        Verdict::Unjudged { why, .. } => Some(format!(
+            "step {}, problem `{id}`: a completion is not judged and earns nothing: {why}",
+            step.metrics.step
+        )),
+        _ => None,
+    })
 }
 
 /// The completions of a step as they are logged.

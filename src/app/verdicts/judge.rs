@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::json::with_long_numbers;
-use tealight_datasets::verify::math::{Checked, Mode, Outcome, Rule, check};
-use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, verify};
+use tealight_datasets::verify::math::{Checked, Mode, Outcome, Rule};
+use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, judge, verify};
 
 /// A verifier, by kind.
 #[derive(Clone)]
@@ -130,6 +130,12 @@ pub struct Judged {
     pub kind: Kind,
 }
 
+impl Judged {
+    fn by_verdict(verdict: &Verdict) -> Result<Self> {
+        Ok(Self { json: serde_json::to_string(verdict)?, kind: verdict.into() })
+    }
+}
+
 /// One line of output of mathematics.
 #[derive(Serialize)]
 struct MathLine<'a> {
@@ -189,13 +195,13 @@ impl Judge {
     pub fn judge(&self, pair: Pair) -> Result<Judged> {
         let (gold, answer) = (pair.gold.into_string(), pair.answer.into_string());
         Ok(match self {
-            Judge::Math(mode) => {
-                let checked = check(&gold, &answer, *mode);
-                Judged { json: math_line(&checked)?, kind: checked.outcome.into() }
-            }
+            Judge::Math(mode) => match judge::check(&gold, &answer, *mode) {
+                Ok(checked) => Judged { json: math_line(&checked)?, kind: checked.outcome.into() },
+                Err(verdict) => Judged::by_verdict(&verdict)?,
+            },
             Judge::Other(verifier) => {
-                let verdict = judged_by(&**verifier, gold, &answer, (pair.prompt, pair.context));
-                Judged { json: serde_json::to_string(&verdict)?, kind: (&verdict).into() }
+                let context = (pair.prompt, pair.context);
+                Judged::by_verdict(&judged_by(&**verifier, gold, &answer, context))?
             }
         })
     }
@@ -221,8 +227,8 @@ pub fn judged_by(
     (prompt, context): (Option<Prompt>, Option<Database>),
 ) -> Verdict {
     let (id, prompt) = (String::new(), prompt.unwrap_or(Prompt::Text(String::new())));
-    verifier
-        .verify(&Problem { id, prompt, answer: gold, solution: None, context, total: None }, answer)
+    let problem = Problem { id, prompt, answer: gold, solution: None, context, total: None };
+    judge::verify(verifier, &problem, answer)
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::guard::caught;
 use tealight_datasets::lines::Lines;
-use tealight_datasets::verify::math::{self, Mode, Outcome, check};
-use tealight_datasets::{Prompt, Verdict, Verifier};
+use tealight_datasets::verify::math::{self, Mode, Outcome};
+use tealight_datasets::{Prompt, Verdict, Verifier, judge};
 
 use super::audit;
 use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line, serve};
@@ -153,6 +154,11 @@ fn other(
     (prompt, explain): (Option<Prompt>, bool),
 ) -> Result<usize> {
     let verdict = judged_by(verifier, gold.to_owned(), answer, (prompt, None));
+    print_verdict(verdict, verifier.name(), gold, explain)
+}
+
+/// Prints a verdict that has no place in the answer; whether it is correct.
+fn print_verdict(verdict: Verdict, rule: &str, gold: &str, explain: bool) -> Result<usize> {
     let correct = usize::from(verdict.is_correct());
     if !explain {
         print(serde_json::to_string(&verdict)?)?;
@@ -168,7 +174,6 @@ fn other(
         Verdict::Unparsable { found } => ("unparsable", found, "it cannot be read".into()),
         Verdict::Unjudged { why, .. } => ("unjudged", "not said".into(), why),
     };
-    let rule = verifier.name();
     print(format_args!(
         "verdict    {name}\ngold       {gold}\nfound      {answer}\nrule       the verifier `{rule}`\nwhy        {why}"
     ))?;
@@ -177,7 +182,10 @@ fn other(
 
 /// Prints a verdict of mathematics; whether it is correct.
 fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
-    let checked = check(gold, answer, mode);
+    let checked = match judge::check(gold, answer, mode) {
+        Ok(checked) => checked,
+        Err(verdict) => return print_verdict(verdict, "math", gold, explain),
+    };
     let correct = usize::from(checked.outcome == Outcome::Correct);
     let mut stdout = out();
     if !explain {
@@ -198,7 +206,8 @@ fn one(gold: &str, answer: &str, mode: Mode, explain: bool) -> Result<usize> {
         }
         None => writeln!(stdout, "found      nothing")?,
     }
-    writeln!(stdout, "why        {}", math::why(gold, &checked))?;
+    let why = caught(|| math::why(gold, &checked)).unwrap_or_else(|panic| panic);
+    writeln!(stdout, "why        {why}")?;
     Ok(correct)
 }
 
