@@ -31,13 +31,15 @@ const MAX_INSTRUCTIONS: i32 = 6000;
 /// Most arguments of a function.
 const MAX_ARGUMENTS: i32 = 50;
 /// Most bytes of a result.
-const MAX_RESULT: usize = 16 << 20;
+const MAX_RESULT: usize = 64 << 20;
+/// Bytes that a value of a result counts beside its text.
+const BYTES_A_VALUE: usize = 32;
 /// Most bytes that SQLite may hold in the whole process.
 const MAX_HEAP: u64 = 1 << 30;
 /// Connections that are kept open.
 const MAX_IDLE: usize = 64;
 /// A value of a result. Numbers are one kind: 1 and 1.0 are equal.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cell {
     /// NULL.
     Null,
@@ -337,11 +339,19 @@ fn forbidden_in_scripts(action: AuthAction<'_>) -> Option<String> {
 
 impl Cell {
     fn size(&self) -> usize {
-        match self {
-            Cell::Null => 0,
-            Cell::Number(text) | Cell::Text(text) => text.len(),
-            Cell::Blob(bytes) => bytes.len(),
-        }
+        BYTES_A_VALUE
+            + match self {
+                Cell::Null => 0,
+                Cell::Number(text) | Cell::Text(text) => text.len(),
+                Cell::Blob(bytes) => bytes.len(),
+            }
+    }
+}
+
+impl Rows {
+    /// The bytes that it counts in memory.
+    pub(super) fn size(&self) -> usize {
+        self.rows.iter().map(|row| BYTES_A_VALUE + row.iter().map(Cell::size).sum::<usize>()).sum()
     }
 }
 

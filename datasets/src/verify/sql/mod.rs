@@ -10,34 +10,32 @@
 
 mod allowed;
 mod budget;
+mod columns;
 mod compare;
 #[cfg(test)]
 mod costly;
 mod database;
 mod features;
 mod functions;
+mod golds;
 mod lengths;
 mod query;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::{Database, Problem, Verdict, Verifier};
 
 pub use compare::Compare;
 pub use database::{Cell, Databases, QueryError, Rows, schema};
+use golds::{Golds, Outcome};
 pub use query::{canonical, extract, orders};
-
-/// Most gold results that are kept.
-const MAX_GOLDS: usize = 4096;
 
 /// Checks queries by running them.
 pub struct Sql {
     databases: Databases,
     compare: Compare,
-    /// Results of gold queries, by database and query.
-    golds: Mutex<HashMap<(String, String), Result<Rows, QueryError>>>,
+    golds: Golds,
 }
 
 impl Sql {
@@ -52,7 +50,7 @@ impl Sql {
     }
 
     fn over(databases: Databases) -> Self {
-        Self { databases, compare: Compare::Strict, golds: Mutex::default() }
+        Self { databases, compare: Compare::Strict, golds: Golds::default() }
     }
 
     /// The same, comparing results by another rule.
@@ -61,19 +59,9 @@ impl Sql {
         Self { compare, ..self }
     }
 
-    fn gold(&self, database: &Database, query: &str) -> Result<Rows, QueryError> {
+    fn gold(&self, database: &Database, query: &str) -> Outcome {
         let key = (String::from(database.clone()), query.to_owned());
-        let golds = || self.golds.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = golds().get(&key) {
-            return known.clone();
-        }
-        let rows = self.databases.run(database, query);
-        let mut golds = golds();
-        if golds.len() == MAX_GOLDS {
-            golds.clear();
-        }
-        golds.insert(key, rows.clone());
-        rows
+        self.golds.get(key, || self.databases.run(database, query).map(Arc::new))
     }
 }
 
@@ -91,15 +79,13 @@ impl Verifier for Sql {
             Ok(gold) => gold,
             Err(why) => return Verdict::unjudged(format!("the gold query: {why}")),
         };
-        match self.databases.run(database, query) {
-            Err(QueryError::Invalid(why)) => Verdict::because(why),
+        let rows = self.databases.run(database, query);
+        match rows.and_then(|rows| self.compare.differs(&problem.answer, &gold, &rows)) {
+            Err(QueryError::Invalid(why)) | Ok(Some(why)) => Verdict::because(why),
             Err(QueryError::TooCostly(why)) => Verdict::Unjudged { why, is_too_costly: true },
-            Ok(rows) => match self.compare.differs(&problem.answer, &gold, &rows) {
-                Some(why) => Verdict::because(why),
-                None => {
-                    Verdict::with_features(&canonical(query), "rows", features::features(query))
-                }
-            },
+            Ok(None) => {
+                Verdict::with_features(&canonical(query), "rows", features::features(query))
+            }
         }
     }
 }
