@@ -1,13 +1,13 @@
 //! `results.json`: the results of an evaluation, in a schema with a version (docs/results.md).
 
 use std::collections::HashMap;
-use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::{Dataset, Message, Problem, Prompt, Unusable, regular};
+use tealight_datasets::json_file::{self, JsonFileError};
+use tealight_datasets::{Dataset, Message, Problem, Prompt, Unusable};
 
 use crate::classes::Level;
 use crate::number::counted;
@@ -195,8 +195,8 @@ impl Results {
         let is_file = path.extension().is_some_and(|extension| extension == "json");
         let path = if is_file { path.to_owned() } else { path.join("results.json") };
         let folder = path.parent().unwrap_or(Path::new("."));
-        let results = serde_json::from_reader(open(folder, &path)?);
-        let results: Self = results.map_err(|error| refusal(folder, &path, error))?;
+        let results: Self = json_file::read_own(folder, &path, MAX_RESULTS)
+            .map_err(|error| refusal(folder, &path, error))?;
         if results.schema_version != VERSION {
             return Err(other_version(
                 &path,
@@ -233,22 +233,8 @@ impl Results {
     }
 }
 
-/// Opens a file that is parsed as it is read: its text, a hundred megabytes for a hundred thousand problems, is never
-/// in memory.
-fn open(folder: &Path, path: &Path) -> Result<impl Read> {
-    let open = || -> io::Result<_> {
-        let file = regular::open_own(folder, path)?;
-        if file.metadata()?.len() > MAX_RESULTS {
-            let why = format!("larger than {MAX_RESULTS} bytes, the limit for such a file");
-            return Err(io::Error::other(why));
-        }
-        Ok(BufReader::with_capacity(1 << 20, file.take(MAX_RESULTS)))
-    };
-    open().with_context(|| format!("{}: cannot be read", path.display()))
-}
-
 /// Why a file is not read: what it is instead of results of this version, where that can be said.
-fn refusal(folder: &Path, path: &Path, error: serde_json::Error) -> anyhow::Error {
+fn refusal(folder: &Path, path: &Path, error: JsonFileError) -> anyhow::Error {
     /// What all versions have.
     #[derive(Deserialize)]
     struct Head {
@@ -256,15 +242,18 @@ fn refusal(folder: &Path, path: &Path, error: serde_json::Error) -> anyhow::Erro
         tealight: Option<Value>,
     }
     let shown = path.display();
-    let file = match open(folder, path) {
-        Ok(file) => file,
-        Err(error) => return error,
+    let error = match error {
+        JsonFileError::Json(error) => error,
+        error => return anyhow::Error::new(error).context(format!("{shown}: cannot be read")),
     };
-    let head = match serde_json::from_reader(file) {
+    let head = match json_file::read_own(folder, path, MAX_RESULTS) {
         Ok(head) => head,
-        Err(error) if error.is_data() => Head { schema_version: None, tealight: None },
+        Err(JsonFileError::Json(error)) if error.is_data() => {
+            Head { schema_version: None, tealight: None }
+        }
         Err(error) => {
-            let what = if error.is_io() { "cannot be read" } else { "not JSON" };
+            let is_json = matches!(&error, JsonFileError::Json(error) if !error.is_io());
+            let what = if is_json { "not JSON" } else { "cannot be read" };
             return anyhow::Error::new(error).context(format!("{shown}: {what}"));
         }
     };

@@ -1,18 +1,23 @@
 //! The results of a study, read from a file that a stranger may have changed.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, bail};
+use tealight_datasets::json_file;
 
 use super::{Measured, Study, Training};
-use crate::results::{MAX_COUNT, check_counts, check_summary};
+use crate::results::{MAX_COUNT, MAX_RESULTS, check_counts, check_summary};
 
 impl Study {
-    /// Reads the contents of a `results.json`.
+    /// Reads the `results.json` of an untrusted folder.
     ///
     /// # Errors
     /// Not the results of a study; numbers that no study comes to.
-    pub fn read(bytes: &[u8]) -> Result<Self> {
-        let study: Self = serde_json::from_slice(bytes).context("not the results of a study")?;
-        study.check()?;
+    pub fn load(folder: &Path) -> Result<Self> {
+        let path = folder.join("results.json");
+        let study: Self = json_file::read_own(folder, &path, MAX_RESULTS)
+            .with_context(|| format!("{}: not the results of a study", path.display()))?;
+        study.check().with_context(|| path.display().to_string())?;
         Ok(study)
     }
 

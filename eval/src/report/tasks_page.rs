@@ -16,7 +16,6 @@ use super::view::{Chart, Document, Recipe, Section, Table};
 use super::{Study, curve, greedy_warnings, page};
 use crate::curve::ONE_SEED;
 use crate::curve::tasks::{AcrossTasks, PAIRS_NOTE, TASKS_NOTE, TaskCurves, pair_rows, task_rows};
-use crate::results::MAX_RESULTS;
 use crate::store;
 
 /// A study on several tasks as data: the contents of its `results.json`. Each task's own results are in a folder of its
@@ -75,10 +74,10 @@ pub fn write_tasks(all: &TasksStudy, folder: &Path) -> Result<()> {
 
 /// The results of one task.
 fn results(task: &str, folder: &Path) -> Result<Study> {
-    let path = names::inside(folder, task)?.join("results.json");
-    let bytes = regular::read_own(folder, &path, MAX_RESULTS)
-        .with_context(|| format!("{}: cannot be read", path.display()))?;
-    Study::read(&bytes).with_context(|| path.display().to_string())
+    let own = names::inside(folder, task)?;
+    regular::own(folder, &own.join("results.json"))
+        .with_context(|| format!("{}: cannot be read", own.display()))?;
+    Study::load(&own)
 }
 
 /// One name for each objective: that of its tables where it is the same on every task, or else the part before the

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use tealight_datasets::Dataset;
+use tealight_datasets::{Dataset, json_file};
 use tealight_eval::curve::tasks::TaskCurves;
 use tealight_eval::curve::{Comparison, Curves, Power, Variances, plan};
 use tealight_eval::evaluate::EvalJob;
@@ -19,7 +19,6 @@ use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::setup::RunSetup;
 use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::rlvr::{wants_extra_check, wants_presamples};
-use crate::system::files::read_limited;
 use crate::system::process::Process;
 use crate::system::telemetry::ReportTo;
 
@@ -274,6 +273,7 @@ impl Prepared {
             label: "a training step",
             output: folder.path(),
             resume: None,
+            begin: &|| Ok(()),
             on_step: None,
             held_out: None,
             path: None,
@@ -318,8 +318,7 @@ fn variances(
     };
     let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let at = || file.display().to_string();
-    let bytes = read_limited(&file, MAX_RESULTS)?;
-    let earlier: Earlier = serde_json::from_slice(&bytes)
+    let earlier: Earlier = json_file::read(&file, MAX_RESULTS)
         .with_context(|| format!("{}: not the results of a study", at()))?;
     let is_tested = |one: &&Comparison| one.p_value.is_some() && one.seeds > 1;
     let of_task = earlier.tasks.iter().find(|one| one.task == task);

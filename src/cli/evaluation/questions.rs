@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tealight_datasets::regular;
+use tealight_datasets::json_file;
 use tealight_eval::results::{MAX_RESULTS, Question};
 
 /// Folders between a file of samples and the results: `samples/`, or of a study a run and a model made from it.
@@ -50,8 +50,7 @@ impl Questions {
 
     fn read(folder: &Path, file: &Path) -> Option<Self> {
         let path = folder.join("results.json");
-        let bytes = regular::read_own(folder, &path, MAX_RESULTS).ok()?;
-        let results: ResultsFile = serde_json::from_slice(&bytes).ok()?;
+        let results: ResultsFile = json_file::read_own(folder, &path, MAX_RESULTS).ok()?;
         // Every model has its samples of a set in a file of this name; those at temperature 0 have one of their own.
         let name = file.file_name()?.to_str()?.replace(".greedy.jsonl", ".jsonl");
         let mut named = results.sets.into_iter().filter_map(|set| {

@@ -19,6 +19,7 @@ use clap::Args;
 use futures_util::stream;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::json_file::{self, JsonFileError};
 use tealight_datasets::{names, regular};
 use tealight_eval::report::{self, Live, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
@@ -106,20 +107,20 @@ fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
         objectives: Option<IgnoredAny>,
         tasks: Option<IgnoredAny>,
     }
-    let bytes = regular::read_own(directory, &path, MAX_RESULTS)
-        .with_context(|| format!("{}: cannot be read", path.display()))?;
-    let kind: Kind = serde_json::from_slice(&bytes).unwrap_or_default();
+    let kind: Kind = match json_file::read_own(directory, &path, MAX_RESULTS) {
+        Err(JsonFileError::Json(_)) => Kind::default(),
+        kind => kind.with_context(|| format!("{}: cannot be read", path.display()))?,
+    };
     if kind.tasks.is_some() || kind.objectives.is_some() {
         refuse_training("a study, which has its runs")?;
     }
     if kind.tasks.is_some() {
-        let all: TasksStudy = serde_json::from_slice(&bytes)
+        let all: TasksStudy = json_file::read_own(directory, &path, MAX_RESULTS)
             .with_context(|| format!("{}: not the results of a study", path.display()))?;
         return report::write_tasks(&all, directory);
     }
     if kind.objectives.is_some() {
-        let study = Study::read(&bytes).with_context(|| path.display().to_string())?;
-        return report::write_study(&study, directory);
+        return report::write_study(&Study::load(directory)?, directory);
     }
     let results = Results::load(directory)?;
     report::write(
