@@ -6,24 +6,23 @@
 //! and in which order is a function of seed and step, so there is no generator to save.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::names;
+use tealight_datasets::{json_file, names};
 
 use super::AdamW;
+use super::inventory::{self, Inventory};
 use super::trials::PromptTrials;
 use tealight_formats::adapter::Adapter;
 use tealight_formats::pretrained::Pretrained;
 use tealight_nn::device::{Dtype, Precision};
 use tealight_nn::model::weights::{self, Weights};
 use tealight_system::files::{
-    MAX_LINES, MAX_SMALL, open_regular, own_file, read_limited, read_text, sync_directory,
-    write_atomic,
+    MAX_LINES, MAX_SMALL, own_file, read_text, sync_directory, write_atomic,
 };
 use tealight_system::ranks::Ranks;
 
@@ -89,6 +88,32 @@ pub struct State {
     pub micro_batch_tokens: usize,
 }
 
+impl State {
+    /// Whether a run can have counted so far: sums stay within their types.
+    fn is_possible(&self) -> bool {
+        const MAX: usize = 1 << 48;
+        let Self { global_step, optimizer_steps, skipped_steps, skipped_in_a_row, rounds, .. } =
+            self;
+        let Self { num_tokens, num_completions, num_gradients, num_rehearsed, .. } = self;
+        let counts = [
+            global_step,
+            optimizer_steps,
+            skipped_steps,
+            skipped_in_a_row,
+            rounds,
+            num_tokens,
+            num_completions,
+            num_gradients,
+            num_rehearsed,
+            &self.micro_batch_tokens,
+            &self.since_save.1,
+        ];
+        let sums = self.partition.values();
+        counts.into_iter().chain(sums.map(|(_, count)| count)).all(|count| *count <= MAX)
+            && self.entropy_bonus.is_finite()
+    }
+}
+
 /// The contents of `trainer_state.json`.
 #[derive(Serialize, Deserialize)]
 struct TrainerState {
@@ -98,7 +123,7 @@ struct TrainerState {
     config_hash: String,
     config: Value,
     /// Size and CRC-32 of every other file.
-    files: BTreeMap<String, (u64, u32)>,
+    files: Inventory,
 }
 
 /// The checkpoints of one run.
@@ -125,8 +150,8 @@ pub struct Checkpoint {
     pub weights: Weights,
     /// The file of the optimizer's moments, with the checksum that it was written with.
     pub moments: PathBuf,
-    /// The rows of `metrics.jsonl` so far.
-    pub metrics: Vec<u8>,
+    /// The file of the rows of `metrics.jsonl` so far.
+    pub metrics: PathBuf,
 }
 
 impl Checkpoints<'_> {
@@ -173,7 +198,7 @@ impl Checkpoints<'_> {
             state: state.clone(),
             config_hash: hash(self.config),
             config: self.config.clone(),
-            files: inventory(folder)?,
+            files: inventory::read(folder)?,
         };
         write_atomic(&folder.join(STATE), serde_json::to_string_pretty(&saved)?.as_bytes())?;
         if path.exists() {
@@ -236,8 +261,16 @@ impl Checkpoints<'_> {
             }
         };
         let moments = path.join(MOMENTS);
-        let metrics = read_limited(&path.join(METRICS), MAX_LINES)?;
+        let metrics = path.join(METRICS);
         Ok(Checkpoint { state: saved.state, weights, moments, metrics })
+    }
+
+    /// The largest file that a checkpoint of the model may have: two moments of every weight in 32 bits, its header,
+    /// and the metrics.
+    fn max_file(&self) -> u64 {
+        const BYTES_A_WEIGHT: u64 = 16;
+        let weights = self.model.architecture.parameters();
+        weights.saturating_mul(BYTES_A_WEIGHT).saturating_add(MAX_LINES)
     }
 
     fn verified(&self, path: &Path) -> Result<TrainerState> {
@@ -249,9 +282,10 @@ impl Checkpoints<'_> {
             own_file(path, &entry?.path())?;
         }
         let file = path.join(STATE);
-        let text = read_text(&file, MAX_SMALL)
-            .with_context(|| format!("{}: not a checkpoint", file.display()))?;
-        let saved: TrainerState = serde_json::from_str(&text)
+        if !file.exists() {
+            bail!("{}: not a checkpoint: there is no such file", file.display());
+        }
+        let saved: TrainerState = json_file::read(&file, MAX_SMALL)
             .with_context(|| format!("{}: truncated, or of another version", file.display()))?;
         if saved.config_hash != hash(&saved.config) {
             bail!("{}: its settings are not those that were written", file.display());
@@ -264,16 +298,9 @@ impl Checkpoints<'_> {
                 differences.join(", ")
             );
         }
-        for (name, (bytes, crc)) in &saved.files {
-            let file = names::inside(path, name)?;
-            let (size, checksum) =
-                checksum(&file).with_context(|| format!("{}: missing", file.display()))?;
-            if size != *bytes {
-                bail!("{}: has {size} bytes of the {bytes} that were written", file.display());
-            }
-            if checksum != *crc {
-                bail!("{}: is not what was written (its checksum differs)", file.display());
-            }
+        inventory::check(path, &saved.files, self.max_file())?;
+        if !saved.state.is_possible() {
+            bail!("{}: the numbers of the run cannot be: the file was changed", file.display());
         }
         Ok(saved)
     }
@@ -338,31 +365,6 @@ fn all(output: &Path) -> Vec<(usize, PathBuf)> {
     let mut checkpoints: Vec<_> = paths.filter_map(|path| Some((step(&path)?, path))).collect();
     checkpoints.sort_by(|a, b| b.cmp(a));
     checkpoints
-}
-
-/// Size and checksum of every file in `folder`.
-fn inventory(folder: &Path) -> Result<BTreeMap<String, (u64, u32)>> {
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        files.insert(entry.file_name().to_string_lossy().into_owned(), checksum(&entry.path())?);
-    }
-    Ok(files)
-}
-
-fn checksum(path: &Path) -> Result<(u64, u32)> {
-    let mut file = open_regular(path)?;
-    let (mut hasher, mut buffer) = (crc32fast::Hasher::new(), vec![0u8; 1 << 20]);
-    let mut bytes = 0;
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok((bytes, hasher.finalize())),
-            count => {
-                hasher.update(&buffer[..count]);
-                bytes += count as u64;
-            }
-        }
-    }
 }
 
 /// Of all that the result depends on, sorted by name.

@@ -7,6 +7,7 @@ mod allocation;
 pub mod bench;
 pub mod checkpoint;
 mod device_link;
+mod inventory;
 pub mod memory;
 mod order;
 pub mod rlvr;
