@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use tealight_datasets::display;
+
 use crate::features::CORRECT;
 use crate::number::fixed;
 use crate::results::{Question, Results, SetResult};
@@ -24,17 +26,20 @@ pub fn csv(results: &Results) -> String {
             let [value, low, high] =
                 [estimate.value, estimate.low, estimate.high].map(|x| x.to_string());
             writer
-                .write_record([
-                    &results.model,
-                    &set.name,
-                    &domain,
-                    &temperature,
-                    &measure,
-                    &k,
-                    &value,
-                    &low,
-                    &high,
-                ])
+                .write_record(
+                    [
+                        &results.model,
+                        &set.name,
+                        &domain,
+                        &temperature,
+                        &measure,
+                        &k,
+                        &value,
+                        &low,
+                        &high,
+                    ]
+                    .map(|cell| display::csv_text(cell).into_owned()),
+                )
                 .expect(into_memory);
         }
     }
@@ -119,7 +124,7 @@ pub fn markdown(results: &Results) -> String {
     for set in &results.sets {
         let summary = &set.summary;
         let cell = |estimate: Option<&Estimate>| estimate.map_or(String::new(), with_interval);
-        let mut row = vec![set.name.clone()];
+        let mut row = vec![display::markdown(&set.name)];
         row.extend(is_graded.then(|| cell(summary.mean_reward.as_ref())));
         row.push(cell(summary.greedy.as_ref()));
         row.extend(ks.iter().map(|k| cell(summary.pass_at_k.get(k))));
@@ -130,13 +135,16 @@ pub fn markdown(results: &Results) -> String {
     }
     let table =
         |lines: &[String]| lines.iter().map(|line| format!("| {line} |\n")).collect::<String>();
-    let mut text = format!("{}: Pass@k with 95 % intervals\n\n{}", results.model, table(&lines));
+    let model = display::markdown(&results.model);
+    let mut text = format!("{model}: Pass@k with 95 % intervals\n\n{}", table(&lines));
     if let Some((caption, rows)) = features(results) {
         let mut lines = vec![
             "set | features | Shannon (nats) | Gini-Simpson | problems".to_owned(),
             ["---"; 5].join(" | "),
         ];
-        lines.extend(rows.iter().map(|row| row.join(" | ")));
+        let row =
+            |row: &[String; 5]| row.each_ref().map(|cell| display::markdown(cell)).join(" | ");
+        lines.extend(rows.iter().map(row));
         text.push_str(&format!("\n{caption}\n\n{}", table(&lines)));
     }
     text

@@ -5,6 +5,7 @@
 //! where its probability is at least s times the base's.
 
 use serde::{Deserialize, Serialize};
+use tealight_datasets::display;
 
 use crate::exact::ListedProblem;
 
@@ -209,17 +210,15 @@ fn kl_pstar(modes: &[Mode], logp: &[f64], base: &[f64]) -> Vec<f64> {
 
 /// Every line as CSV: checkpoint by checkpoint, answer by answer.
 pub fn csv(modes: &[Mode], checkpoints: &[&Scored]) -> String {
-    let quote = |cell: &str| match cell.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.to_owned(),
-    };
     let mut text = "objective,seed,step,updates,problem,answer,spellings,logp\n".to_owned();
     for scored in checkpoints {
         let seed = scored.seed.map_or(String::new(), |seed| seed.to_string());
-        let run = format!("{},{seed},{},{}", quote(&scored.objective), scored.step, scored.updates);
+        let (step, updates) = (scored.step.to_string(), scored.updates.to_string());
         for (mode, logp) in modes.iter().zip(&scored.logp) {
-            let (problem, answer) = (quote(&mode.problem), quote(&mode.answer));
-            text.push_str(&format!("{run},{problem},{answer},{},{logp}\n", mode.spellings));
+            let (spellings, logp) = (mode.spellings.to_string(), logp.to_string());
+            let answer: [&str; 4] = [&mode.problem, &mode.answer, &spellings, &logp];
+            let run: [&str; 4] = [&scored.objective, &seed, &step, &updates];
+            text.push_str(&display::csv_line(run.into_iter().chain(answer)));
         }
     }
     text

@@ -127,3 +127,22 @@ fn invalid_dates_are_refused_by_every_command() {
         assert!(!error.contains("panicked"), "{error}");
     }
 }
+
+#[test]
+fn names_are_neither_markup_nor_formulas_in_results() {
+    let folder = Folder::new();
+    let (name, output) = ("=1+1<img src=x>|\u{1b}[31m", folder.path("graded"));
+    let line = serde_json::json!({"id": "-1+a", "completion": "\u{202e}\u{1b}[2J 7", "gold": "7"});
+    let file = folder.write("c.jsonl", format!("{line}\n"));
+    let model = "@SUM(A1)<script>";
+    ok(&["grade", &file, "--name", name, "--model", model, "--output", &output]);
+    let read = |name: &str| std::fs::read_to_string(format!("{output}/{name}")).expect("readable");
+    let csv = read("results.csv");
+    assert!(csv.lines().skip(1).all(|line| line.starts_with("'@SUM(A1)<script>,'=1+1")), "{csv}");
+    let markdown = read("results.md");
+    assert!(!markdown.contains("<img") && !markdown.contains("<script"), "{markdown}");
+    assert!(markdown.contains("=1+1&lt;img src=x>\\|\\u001b[31m"), "{markdown}");
+    let is_active = |c: char| matches!(c, '\u{1b}' | '\u{202e}');
+    assert!(!read("report.html").contains(is_active));
+    assert!(read("results.json").contains("\"=1+1<img src=x>"), "it has the names as they are");
+}

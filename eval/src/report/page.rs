@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use serde_json::json;
-use tealight_datasets::{guard, regular};
+use tealight_datasets::{display, guard, regular};
 
 use super::samples::SampleChunks;
 use super::steps::{MAX_REFUSED, StepFile, rows, some};
@@ -80,7 +80,7 @@ pub(super) fn html(document: &Document, placed: &SampleChunks) -> Result<String>
         "<noscript><p>This page draws its tables, charts and samples with the script inside it. Switch scripts on to see \
          them; nothing is loaded from a network.</p></noscript>\n</main>"
     )?;
-    let data = serde_json::to_string(document)?.replace('<', "\\u003c");
+    let data = display::json(document)?.replace('<', "\\u003c");
     writeln!(page, "<script type=\"application/json\" id=\"document\">{data}</script>")?;
     for (name, text) in placed.embedded() {
         // Base64 has no markup in it.
@@ -147,6 +147,7 @@ fn hashes(texts: &[&str]) -> String {
 
 /// Text as the contents of an element.
 fn escaped(text: &str) -> String {
+    let text = display::escaped(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -18,7 +18,7 @@ use flate2::write::GzEncoder;
 use rayon::prelude::*;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
-use tealight_datasets::{Verdict, output as output_file, regular};
+use tealight_datasets::{Verdict, display, output as output_file, regular};
 
 use super::answer_place;
 use super::listing::{Listing, list, start};
@@ -94,7 +94,7 @@ impl SampleChunks {
 
     /// With one more part.
     pub(super) fn with(&mut self, id: &str, data: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_string(data)?;
+        let text = display::json(data)?;
         self.has_mathematics |= has_mathematics(&text);
         self.chunks.push((id.to_owned(), packed(&text)?));
         Ok(())
@@ -231,7 +231,7 @@ pub(super) fn place(
                 };
                 let all: Vec<Vec<Samples>> =
                     ids.iter().map(problem_samples).collect::<Result<_>>()?;
-                let text = serde_json::to_string(&all)?;
+                let text = display::json(&all)?;
                 if !mathematics.load(Ordering::Relaxed) && has_mathematics(&text) {
                     mathematics.store(true, Ordering::Relaxed);
                 }

@@ -1,5 +1,7 @@
 //! A study's tables as rows of cells, for the terminal, documents and the page.
 
+use tealight_datasets::display;
+
 use super::{Evaluated, Study};
 use crate::contrast::{Beyond, Contrast, Matched};
 use crate::inference::{Effect, cells, cells_with_intervals, crossed};
@@ -49,7 +51,10 @@ pub fn with_header(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
 /// Rows under their header as a table in Markdown, with numbers to the right of the first column; nothing for no rows.
 pub fn markdown(rows: &[Vec<String>]) -> String {
     let Some((header, rows)) = rows.split_first() else { return String::new() };
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| display::markdown(cell)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
     let rule = format!("|---|{}\n", "--:|".repeat(header.len() - 1));
     let rows: String = rows.iter().map(|row| line(row)).collect();
     format!("{}{rule}{rows}", line(header))

@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use tealight_datasets::display;
 use tealight_eval::number::fixed;
 use tealight_eval::report::sheet;
 use tealight_eval::report::view::{Section, Table};
 
+use crate::app::directory::{self, Destination, Existing};
 use crate::lab::sweep::{Point, Start, sweep};
 use crate::lab::{Class, Descent, KS, Measures, World};
 use crate::learn::objective::{Divergence, Objective};
@@ -89,6 +91,10 @@ pub struct LabOptions {
     /// paper-NUMBER.
     #[arg(long)]
     pub output: Option<PathBuf>,
+    /// Replace the files that Tealight wrote to --output.
+    #[arg(long)]
+    #[serde(default)]
+    pub overwrite: bool,
     /// Write one page with the figures to this file.
     #[arg(long, value_name = "FILE")]
     #[serde(default)]
@@ -123,6 +129,11 @@ pub struct Printed {
 /// # Errors
 /// Options that do not go together, a world that cannot be read, a file that cannot be written.
 pub fn run(options: &LabOptions) -> Result<Printed> {
+    let existing = Existing::from_flag(options.overwrite);
+    Destination::check(options.output.as_deref(), existing)?;
+    if let Some(output) = &options.output {
+        check_output(output, existing)?;
+    }
     let (world, class) = world_and_class(options)?;
     let is_sweep =
         !(options.beta.is_empty() && options.alpha.is_empty() && options.divergence.is_empty());
@@ -142,7 +153,7 @@ pub fn run(options: &LabOptions) -> Result<Printed> {
     };
     let page = page(&world, &printed, sections)?;
     if let Some(output) = &options.output {
-        save(output, &printed, &page)?;
+        save(output, existing, &printed, &page)?;
         tracing::info!("written to {}", output.display());
     }
     if let Some(file) = &options.html {
@@ -271,22 +282,19 @@ pub(crate) fn number(x: f64) -> String {
     fixed(x, if x.abs() >= 10.0 { 2 } else { 4 })
 }
 
-fn save(output: &Path, printed: &Printed, page: &str) -> Result<()> {
-    crate::system::files::writable_directory(output)?;
+/// Refuses a directory that holds what would be lost.
+fn check_output(output: &Path, existing: Existing) -> Result<()> {
+    directory::refuse_run(output, existing)?;
+    directory::check(output, existing)
+}
+
+fn save(output: &Path, existing: Existing, printed: &Printed, page: &str) -> Result<()> {
+    let claim = directory::fresh(output, existing)?;
+    directory::begin(Some(&claim), output, existing)?;
     let json = serde_json::to_string_pretty(&printed.json)?;
     write_atomic(&output.join("lab.json"), json.as_bytes())?;
-    let quote = |cell: &String| {
-        if cell.contains([',', '"']) {
-            format!("\"{}\"", cell.replace('"', "\"\""))
-        } else {
-            cell.clone()
-        }
-    };
-    let csv: String = printed
-        .cells
-        .iter()
-        .map(|row| row.iter().map(quote).collect::<Vec<_>>().join(",") + "\n")
-        .collect();
+    let line = |row: &Vec<String>| display::csv_line(row.iter().map(String::as_str));
+    let csv: String = printed.cells.iter().map(line).collect();
     write_atomic(&output.join("lab.csv"), csv.as_bytes())?;
     write_atomic(&output.join("lab.html"), page.as_bytes())
 }

@@ -1,6 +1,6 @@
 //! `tealight lab --paper NUMBER`: the claims of a paper on a world -> a page, results.json, tables for the terminal.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -9,10 +9,11 @@ use tealight_eval::report::view::{Document, Section, Table};
 
 use super::collapse::{fixed_mu_cells, search};
 use super::paper_figures::figures;
-use super::{LabOptions, number, world_and_class};
+use super::{LabOptions, check_output, number, world_and_class};
+use crate::app::directory::{self, Existing};
 use crate::lab::World;
 use crate::lab::paper::{Claims, Request, Rules, Verdict, claims};
-use crate::system::files::{MAX_SMALL, read_json, writable_directory, write_atomic};
+use crate::system::files::write_atomic;
 
 /// The papers whose claims are checked, with their titles.
 const PAPERS: [(&str, &str); 1] = [(
@@ -45,7 +46,7 @@ pub struct PaperReport {
 /// Checks the claims of the paper `number`, and writes `paper.html` and `results.json`.
 ///
 /// # Errors
-/// A number that is not known, a world of several prompts, a folder that holds another command's results.
+/// A number that is not known, a world of several prompts, a folder that holds files.
 pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
     let Some((number, title)) = PAPERS.iter().find(|(known, _)| *known == number) else {
         let known: Vec<String> =
@@ -55,7 +56,8 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
     let (world, class) = world_and_class(options)?;
     let default = PathBuf::from(format!("paper-{number}"));
     let output = options.output.as_ref().unwrap_or(&default);
-    refuse_other_results(output)?;
+    let existing = Existing::from_flag(options.overwrite);
+    check_output(output, existing)?;
     let found = claims(&Request {
         world: &world,
         class,
@@ -84,29 +86,14 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
         json: setup,
         page: output.join("paper.html"),
     };
-    writable_directory(output)?;
+    let claim = directory::fresh(output, existing)?;
+    directory::begin(Some(&claim), output, existing)?;
     let document = document(&report, &found, (&world, options), (number, title));
     write_atomic(&report.page, document_page(&document)?.as_bytes())?;
     let text = serde_json::to_string_pretty(&report.json)?;
     write_atomic(&output.join("results.json"), text.as_bytes())?;
     tracing::info!("open {}", report.page.display());
     Ok(report)
-}
-
-/// Refuses a folder with the results.json of another command, such as a study.
-fn refuse_other_results(output: &Path) -> Result<()> {
-    let file = output.join("results.json");
-    if !file.exists() {
-        return Ok(());
-    }
-    let known = read_json(&file, MAX_SMALL).is_ok_and(|results| results["paper"].is_string());
-    if !known {
-        bail!(
-            "{}: holds the results.json of another command; choose another --output",
-            output.display()
-        );
-    }
-    Ok(())
 }
 
 /// The verdicts, claim by claim.

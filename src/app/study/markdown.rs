@@ -1,5 +1,6 @@
 //! A study's tables as a document: what a model card shows.
 
+use tealight_datasets::display;
 use tealight_eval::number::counted;
 use tealight_eval::report::{Study, curve, greedy_warnings, ledger, levels, tables};
 
@@ -20,7 +21,7 @@ pub(super) fn markdown(study: &Study) -> String {
     }
     text.push_str(&format!(
         "{}: {} samples a problem, seeds {}, as many {}. {} {}\n",
-        study.model,
+        display::markdown(&study.model),
         study.n,
         seeds.join(", "),
         study.matched,
@@ -29,6 +30,7 @@ pub(super) fn markdown(study: &Study) -> String {
     ));
     let mut add = |title: &str, rows: &[Vec<String>]| {
         if !rows.is_empty() {
+            let title = display::markdown(title);
             text.push_str(&format!("\n{title}\n\n{}", tables::markdown(rows)));
         }
     };

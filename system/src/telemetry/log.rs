@@ -11,7 +11,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::terminal::{escaped, is_silent, shortened};
+use tealight_datasets::display::escaped;
+
+use super::terminal::{is_silent, shortened};
 
 /// Whether information is left out, and warnings and errors alone are shown.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);

@@ -14,7 +14,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tealight_datasets::output;
 
@@ -23,7 +23,8 @@ pub use log::{Terminal, be_quiet};
 pub use progress::{Progress, Transfer};
 pub use progress::{count_tokens, phase};
 pub use report_to::{MetricsTarget, ReportTo};
-pub use terminal::{be_silent, escaped, out, print};
+pub use tealight_datasets::display::escaped;
+pub use terminal::{be_silent, out, print};
 
 /// A file of one JSON object a line, each on disk as soon as it is written.
 pub struct JsonLines {
@@ -53,16 +54,22 @@ impl JsonLines {
             text.push_str(&serde_json::to_string(row)?);
             text.push('\n');
         }
-        let written = self.file.write_all(text.as_bytes());
-        written.with_context(|| format!("{}: cannot be written", self.path))
+        self.append_text(&text)
     }
 
     /// Appends a row. Numbers that are not finite are written as null.
     pub fn write(&mut self, row: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_string(row)?;
         line.push('\n');
+        self.append_text(&line)
+    }
+
+    fn append_text(&mut self, text: &str) -> Result<()> {
+        if !Path::new(&self.path).exists() {
+            bail!("{}: was removed while it was written to: begin again", self.path);
+        }
         self.file
-            .write_all(line.as_bytes())
+            .write_all(text.as_bytes())
             .with_context(|| format!("{}: cannot be written", self.path))
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::terminal::escaped;
+use tealight_datasets::display::escaped;
 
 /// How often work without a terminal says where it is.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);

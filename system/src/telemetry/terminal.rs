@@ -1,12 +1,12 @@
 //! Text to the terminal. Prompts, completions, file names and servers' words are untrusted: what would move the
 //! cursor, change colours or turn the direction of writing is shown as `\u001b` instead of being done.
-//!
-//! The form is JSON's own, so that JSON stays JSON.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{Error, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use tealight_datasets::display::escaped;
 
 /// Whether nothing is shown or printed at all.
 static IS_SILENT: AtomicBool = AtomicBool::new(false);
@@ -19,27 +19,6 @@ pub fn be_silent(is_silent: bool) {
 
 pub(super) fn is_silent() -> bool {
     IS_SILENT.load(Ordering::Relaxed)
-}
-
-/// Characters that a terminal acts on: C0 but for line feed and tab, DEL, C1, and those that turn the direction.
-fn is_active(c: char) -> bool {
-    matches!(c, '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
-        | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// `text` with what a terminal would act on made visible.
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_active) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match is_active(c) {
-            true => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
-            false => shown.push(c),
-        }
-    }
-    Cow::Owned(shown)
 }
 
 /// Most characters of a message: it may quote a file, and a screen is not to be filled by one word of it.
@@ -102,21 +81,6 @@ impl<W: Write> Write for Escaped<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(escaped("plain\ttext\n"), "plain\ttext\n");
-        assert_eq!(
-            escaped("\u{1b}[2J\u{9b}31m\0\r\u{7f}"),
-            "\\u001b[2J\\u009b31m\\u0000\\u000d\\u007f"
-        );
-        assert_eq!(escaped("a\u{202e}b"), "a\\u202eb");
-        let all: String = (0..=0x3000).filter_map(char::from_u32).collect();
-        assert!(!escaped(&all).contains(is_active));
-        // JSON stays JSON, with the same meaning.
-        let json = serde_json::to_string("x\u{9b}y").unwrap();
-        assert_eq!(serde_json::from_str::<String>(&escaped(&json)).unwrap(), "x\u{9b}y");
-    }
 
     #[test]
     fn a_character_that_is_cut_by_a_write_is_seen_whole() {
