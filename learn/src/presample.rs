@@ -218,7 +218,14 @@ pub fn load(
         .with_context(|| directory.display().to_string())
 }
 
-fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, PromptSamples>> {
+/// Refuses a directory that holds samples of another request.
+///
+/// # Errors
+/// Such a directory, or one whose request cannot be read.
+pub fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
+    if !directory.join("presamples.json").exists() {
+        return Ok(());
+    }
     let difference = difference(&stored_request(directory)?, request);
     if !difference.is_empty() {
         bail!(
@@ -227,6 +234,11 @@ fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, Pr
             difference.join(", ")
         );
     }
+    Ok(())
+}
+
+fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, PromptSamples>> {
+    refuse_other(directory, request)?;
     let path = directory.join("presamples.jsonl");
     if !path.exists() {
         return Ok(BTreeMap::new());

@@ -17,9 +17,10 @@ use crate::app::session::Session;
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::learn::base_validity::{BaseValidity, Reached};
 use crate::learn::objective::target;
-use crate::learn::presample::PresampleSpec;
+use crate::learn::presample::{self, PresampleSpec};
 use crate::learn::rollout::Encoded;
-use crate::system::files::{Claim, writable_directory, write_atomic};
+use crate::system::claim::Claim;
+use crate::system::files::{writable_directory, write_atomic};
 use crate::system::range::{SEED, TOKENS, above, at_least};
 use crate::system::stop::Stop;
 
@@ -195,20 +196,16 @@ impl BetaOptions {
             base.tokenizer_and_context(),
         )?;
         let temporary = tempfile::tempdir()?;
-        let (_claim, directory) = match &self.output {
-            Some(output) => (Some(Claim::take(output)?), output.join("presamples")),
+        let (claim, directory) = match &self.output {
+            Some(output) => {
+                let directory = output.join("presamples");
+                if !directory.exists() {
+                    directory::check(output, Existing::Keep)?;
+                }
+                (Some(Claim::take(output)?), directory)
+            }
             None => (None, temporary.path().join("presamples")),
         };
-        if let Some(output) = &self.output
-            && !directory.exists()
-        {
-            directory::check(output, Existing::Keep)?;
-        }
-        stop.saves();
-        let session = Session::sampling(&mut base, device, stop)?;
-        let base = session.base;
-        let context = base.architecture.max_positions;
-        let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
         let request = PresampleSpec {
             model: base.name.clone(),
             dataset: dataset.name.clone(),
@@ -219,6 +216,13 @@ impl BetaOptions {
             seed: self.seed,
             precision: base.precision.of_model(),
         };
+        presample::refuse_other(&directory, &request)?;
+        directory::begin(claim.as_ref(), &directory, Existing::Keep)?;
+        stop.saves();
+        let session = Session::sampling(&mut base, device, stop)?;
+        let base = session.base;
+        let context = base.architecture.max_positions;
+        let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
         let mut presamples =
             session.draw_presamples(&dataset, &problems, &request, MAX_ROWS, &directory)?;
         // A folder that a former call sampled further holds more: they are taken in turn, as then.

@@ -12,7 +12,8 @@ use tealight_eval::results::{Results, SetResult};
 use tealight_eval::transition::{Aligned, Change, align};
 use tealight_eval::{Summary, comparable, report};
 
-use crate::system::files::{writable_directory, write_atomic};
+use crate::app::directory::{self, Destination, Existing};
+use crate::system::files::write_atomic;
 
 /// Options of `tealight compare`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -43,6 +44,10 @@ pub struct CompareOptions {
     /// Directory for compare.json and report.html; without --output nothing is written.
     #[arg(long)]
     pub output: Option<PathBuf>,
+    /// Replace the files that Tealight wrote to --output.
+    #[arg(long)]
+    #[serde(default)]
+    pub overwrite: bool,
     /// Print JSON instead of tables.
     #[arg(long)]
     pub json: bool,
@@ -94,6 +99,9 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     if options.runs.len() < 2 {
         bail!("name at least two directories that `tealight eval` or `tealight grade` wrote");
     }
+    let existing = Existing::from_flag(options.overwrite);
+    Destination::check(options.output.as_deref(), existing)?;
+    options.check_output(existing)?;
     if !options.training.is_empty() && options.output.is_none() {
         bail!("--training is for the report, which --output DIR writes");
     }
@@ -123,19 +131,33 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     let sets = sets.into_iter().map(ComparedSet::from).collect();
     let comparison = Comparison { names, sets };
     if let Some(output) = &options.output {
-        writable_directory(output)?;
-        let json = serde_json::to_string_pretty(&comparison)?;
-        write_atomic(&output.join("compare.json"), json.as_bytes())?;
+        let claim = directory::fresh(output, existing)?;
+        directory::begin(Some(&claim), output, existing)?;
         let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
         let second = options.second_draw.as_deref().zip(second.as_ref().map(|(_, draw)| *draw));
         report::write(&runs, &comparison.names, second, &options.training, output)
             .context("the report cannot be written")?;
+        let json = serde_json::to_string_pretty(&comparison)?;
+        write_atomic(&output.join("compare.json"), json.as_bytes())?;
         tracing::info!("compare.json and report.html in {}", output.display());
     }
     Ok(comparison)
 }
 
 impl CompareOptions {
+    /// Refuses an output that would be lost, or that holds what is compared.
+    fn check_output(&self, existing: Existing) -> Result<()> {
+        let Some(output) = &self.output else { return Ok(()) };
+        directory::refuse_run(output, existing)?;
+        let place = output.canonicalize().ok();
+        let inputs = self.runs.iter().chain(&self.second_draw).chain(&self.training);
+        let mut inputs = inputs.filter_map(|path| path.canonicalize().ok());
+        if inputs.any(|input| place.as_ref().is_some_and(|place| input.starts_with(place))) {
+            bail!("{}: holds what is compared; choose another --output", output.display());
+        }
+        directory::check(output, existing)
+    }
+
     /// The names of the runs: the parts of their paths that tell them apart, and the settings that they differ in on
     /// purpose.
     ///

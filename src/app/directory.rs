@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use serde::Serialize;
-use tealight_datasets::SOURCES;
+use serde::Deserialize;
+use tealight_datasets::{SOURCES, json_file};
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
-use crate::system::files::{
-    Claim, MAX_SETTINGS, MAX_SMALL, OWNER, TEMPORARY, own_file, read_limited,
-};
+use crate::system::claim::{Claim, OWNER};
+use crate::system::files::{MAX_SMALL, TEMPORARY, read_limited};
 use crate::system::stop::Stop;
 use crate::system::telemetry::ReportTo;
 
@@ -24,7 +23,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
-const OURS: [&str; 24] = [
+const OURS: [&str; 28] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -49,6 +48,10 @@ const OURS: [&str; 24] = [
     "report.html",
     "summary.json",
     "compare.json",
+    "lab.json",
+    "lab.csv",
+    "lab.html",
+    "paper.html",
 ];
 
 /// Why a directory cannot be written to: a caller can choose another one, or [`Existing::Replace`]. It is found in the
@@ -93,6 +96,13 @@ pub enum Existing {
     Keep,
     /// They are removed, once everything that the command begins from has been read.
     Replace,
+}
+
+impl Existing {
+    /// The treatment that `--overwrite` asks for.
+    pub(crate) fn from_flag(overwrites: bool) -> Self {
+        if overwrites { Existing::Replace } else { Existing::Keep }
+    }
 }
 
 /// How a run begins in its directory.
@@ -201,7 +211,7 @@ pub(crate) fn is_free(output: &Path) -> bool {
     })
 }
 
-/// Takes a directory for a new run, as far as [`check`] allows. Nothing is removed yet: see [`clear`].
+/// Takes a directory for a new run, as far as [`check`] allows. Nothing is written or removed yet: see [`begin`].
 pub(crate) fn fresh(output: &Path, existing: Existing) -> Result<Claim> {
     check(output, existing)?;
     Claim::take(output)
@@ -226,16 +236,21 @@ pub(crate) fn check(output: &Path, existing: Existing) -> Result<()> {
     Ok(())
 }
 
+/// What results say of the program that wrote them.
+#[derive(Deserialize)]
+struct Maker {
+    #[serde(rename = "tealight")]
+    _revision: String,
+}
+
 /// Whether a command of Tealight's wrote `output`, by what it records there.
 fn is_ours(output: &Path) -> bool {
     let read = |name, limit| read_limited(&output.join(name), limit).unwrap_or_default();
     let settings = read("config.toml", MAX_SMALL);
-    let results = read("results.json", MAX_RESULTS);
-    let results: serde_json::Value = serde_json::from_slice(&results).unwrap_or_default();
     // A killed command may have left no more than its lock.
     let lock = read(".lock", MAX_SMALL);
     settings.starts_with(b"# tealight ")
-        || results["tealight"].is_string()
+        || json_file::read::<Maker>(&output.join("results.json"), MAX_RESULTS).is_ok()
         || lock.starts_with(OWNER.as_bytes())
 }
 
@@ -256,9 +271,50 @@ fn listed(output: &Path) -> String {
     names.join(", ") + more
 }
 
-/// Removes what Tealight writes, where that is asked for; other files stay. To be called when everything that a
-/// run begins from has been read, so that a mistake in its options costs nothing.
-pub(crate) fn clear(output: &Path, existing: Existing) -> Result<()> {
+/// Refuses to replace a training run by results: a model in it may be the one that was evaluated.
+pub(crate) fn refuse_run(output: &Path, existing: Existing) -> Result<()> {
+    let entries = std::fs::read_dir(output).into_iter().flatten().flatten();
+    let is_of_run = |name: &str| {
+        ["metrics.jsonl", FINAL, "best"].contains(&name) || name.starts_with("checkpoint-")
+    };
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    match names.find(|name| is_of_run(name)) {
+        Some(name) if existing == Existing::Replace => bail!(
+            "{}: holds a training run ({name}), which results do not replace; choose another --output",
+            output.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to replace a directory that holds what the command reads: the result would name files that are gone.
+pub(crate) fn refuse_inside<'a>(
+    output: &Path,
+    existing: Existing,
+    mut inputs: impl Iterator<Item = &'a Path>,
+) -> Result<()> {
+    let Ok(place) = output.canonicalize() else { return Ok(()) };
+    let is_inside =
+        |input: &&Path| input.canonicalize().is_ok_and(|input| input.starts_with(&place));
+    match inputs.find(is_inside) {
+        Some(input) if existing == Existing::Replace => bail!(
+            "{}: --overwrite would remove {}, which this command reads; choose another --output",
+            output.display(),
+            input.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Begins to write to a directory that this process has taken, and removes what Tealight wrote there where that is
+/// asked for. To be called when everything that a command was given has been accepted, so that a refusal costs nothing.
+pub(crate) fn begin(claim: Option<&Claim>, output: &Path, existing: Existing) -> Result<()> {
+    claim.map_or(Ok(()), Claim::accept)?;
+    clear(output, existing)
+}
+
+/// Removes what Tealight writes, where that is asked for; other files stay.
+fn clear(output: &Path, existing: Existing) -> Result<()> {
     if existing == Existing::Keep {
         return Ok(());
     }
@@ -281,52 +337,6 @@ pub(crate) fn clear(output: &Path, existing: Existing) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Refuses to go on in `output` with other settings than it was begun with; nothing there yet is fine.
-pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> Result<()> {
-    let path = output.join("config.toml");
-    if !path.exists() {
-        return Ok(());
-    }
-    let text = String::from_utf8(read_limited(&own_file(output, &path)?, MAX_SETTINGS)?)
-        .with_context(|| path.display().to_string())?;
-    let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
-    let now = toml::Table::try_from(options)?;
-    let shown = |value: Option<&toml::Value>| value.map_or("unset".into(), ToString::to_string);
-    let changed: Vec<String> = before
-        .keys()
-        .chain(now.keys().filter(|key| !before.contains_key(*key)))
-        .filter(|key| !["output", "quiet"].contains(&key.as_str()))
-        .filter(|key| before.get(*key) != now.get(*key))
-        .filter(|key| {
-            before.contains_key(*key) || !(is_new(key) || now.get(*key).is_some_and(is_off))
-        })
-        .map(|key| format!("{key} was {}, is {}", shown(before.get(key)), shown(now.get(key))))
-        .collect();
-    match changed.is_empty() {
-        true => Ok(()),
-        false => bail!(
-            "{} was begun with other settings: {}; continue with those, or choose another --output",
-            output.display(),
-            changed.join(", ")
-        ),
-    }
-}
-
-/// Whether an option has a value in every new folder, and had none in older ones.
-fn is_new(key: &str) -> bool {
-    key == "template_date"
-}
-
-/// Whether an option with this value does nothing. An option that is newer than the folder is absent from its settings.
-fn is_off(value: &toml::Value) -> bool {
-    match value {
-        toml::Value::Boolean(is_on) => !is_on,
-        toml::Value::Integer(number) => *number == 0,
-        toml::Value::Array(list) => list.is_empty(),
-        _ => false,
-    }
 }
 
 /// `base`, or `base-2`, `base-3`, ... where it is not free.
@@ -356,7 +366,6 @@ mod tests {
         let message = fresh(&output, Existing::Keep).unwrap_err().to_string();
         assert!(message.contains("metrics.jsonl, samples, thesis.tex"), "{message}");
         assert_eq!(next_free(&output), folder.path().join("run-2"));
-        // The claim above left a lock in a folder that others had filled: that makes the folder nobody's.
         let message = fresh(&output, Existing::Replace).unwrap_err().to_string();
         assert!(message.contains("did not write"), "{message}");
         std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();
@@ -374,23 +383,11 @@ mod tests {
         // A command that was killed early leaves its lock, which says who made the folder.
         let killed = folder.path().join("killed");
         let claim = fresh(&killed, Existing::Keep).unwrap();
+        claim.accept().unwrap();
         std::fs::write(killed.join("model.safetensors"), "x").unwrap();
         drop(claim);
         assert!(
             fresh(&killed, Existing::Keep).is_err() && fresh(&killed, Existing::Replace).is_ok()
         );
-    }
-
-    #[test]
-    fn options_newer_than_the_folder_are_no_change_while_they_are_off() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("config.toml"), "seed = 1\n").unwrap();
-        let with = |extra: &str| {
-            let options: toml::Table = format!("seed = 1\n{extra}").parse().unwrap();
-            refuse_other_settings(&options, folder.path())
-        };
-        with("ledger = 0\nlog = false\nnames = []").unwrap();
-        let error = with("ledger = 2").unwrap_err().to_string();
-        assert!(error.contains("ledger was unset, is 2"), "{error}");
     }
 }

@@ -12,7 +12,8 @@ use crate::app::settings::ModelOptions;
 use crate::formats::gguf::GgufType;
 use crate::nn::model::averages;
 use crate::nn::model::weights::Weights;
-use crate::system::files::Claim;
+use crate::system::claim::Claim;
+use crate::system::files::{readable_folder, sync_directory};
 
 /// Options of `tealight export`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -53,7 +54,7 @@ pub enum SaveDtype {
 /// Writes a model to the directory `output` in Hub layout.
 pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result<()> {
     // Before the model is loaded, which takes long.
-    let _claim = match existing {
+    let claim = match existing {
         Existing::Replace => Claim::take(output)?,
         Existing::Keep => directory::fresh(output, existing)?,
     };
@@ -81,19 +82,44 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
         1 => all.remove(0),
         _ => averages::mean(&all).context("--average")?,
     };
-    if let Some(kind) = options.gguf {
-        let file = model.save_gguf(&weights, kind, output)?;
-        tracing::info!("model in {}", file.display());
-        return Ok(());
-    }
-    let weights: Weights = weights
-        .into_iter()
-        .map(|(name, tensor)| {
-            let tensor = tensor.to_dtype(dtype).context("no memory for the weights")?;
-            Ok((name, tensor))
-        })
-        .collect::<Result<_>>()?;
-    model.save(&weights, output)?;
-    tracing::info!("model in {}", output.display());
+    claim.accept()?;
+    // A killed export leaves a folder that the next one removes.
+    let temporary = readable_folder().tempdir_in(output)?;
+    let file = match options.gguf {
+        Some(kind) => {
+            let file = model.save_gguf(&weights, kind, temporary.path())?;
+            file.file_name().map_or(output.to_owned(), |name| output.join(name))
+        }
+        None => {
+            let weights: Weights = weights
+                .into_iter()
+                .map(|(name, tensor)| {
+                    let tensor = tensor.to_dtype(dtype).context("no memory for the weights")?;
+                    Ok((name, tensor))
+                })
+                .collect::<Result<_>>()?;
+            model.save(&weights, temporary.path())?;
+            output.to_owned()
+        }
+    };
+    claim.check()?;
+    move_into(temporary.path(), output)?;
+    tracing::info!("model in {}", file.display());
     Ok(())
+}
+
+/// Moves all files of a folder into another one, the configuration last: a directory that has one is whole.
+fn move_into(from: &Path, to: &Path) -> Result<()> {
+    let entries: Result<Vec<_>, _> = std::fs::read_dir(from)?.collect();
+    let mut names: Vec<_> = entries?.into_iter().map(|entry| entry.file_name()).collect();
+    names.sort_by_key(|name| name == "config.json");
+    for name in names {
+        let (source, target) = (from.join(&name), to.join(&name));
+        // What stands in the place of a folder, such as the one of chat templates, goes first.
+        if source.is_dir() && target.is_dir() {
+            std::fs::remove_dir_all(&target).with_context(|| target.display().to_string())?;
+        }
+        std::fs::rename(source, &target).with_context(|| target.display().to_string())?;
+    }
+    sync_directory(to)
 }

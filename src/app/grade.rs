@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, Rewards, Verifier, names, verify};
-use tealight_eval::grade::{GradeJob, JudgedChunk, Source};
+use tealight_eval::grade::{GradeJob, Graded, JudgedChunk, Source};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::{Failed, Missing};
 use tealight_eval::store::{Index, SamplesWriter};
@@ -20,6 +20,7 @@ use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
 use crate::system::choices::choice;
+use crate::system::files::{readable_folder, writable_subfolder};
 use crate::system::process::Process;
 use crate::system::range::{COUNT, at_least};
 
@@ -124,18 +125,24 @@ pub fn run(
     let output = destination.path();
     let mut claim = None;
     ranks.first(|| {
+        directory::refuse_run(output, existing)?;
         claim = Some(directory::fresh(output, existing)?);
-        directory::clear(output, existing)?;
-        crate::system::files::writable_subfolder(&output.join("samples"))
+        Ok(())
     })?;
+    // Judged samples go to a folder of their own until all of the file has been accepted: a mistake in its last line
+    // costs no earlier results.
+    let judging = readable_folder().tempdir_in(output);
+    let judging = judging.with_context(|| format!("{}: cannot be written", output.display()))?;
     let set = options.name.clone().unwrap_or_else(|| set_name(file));
     let has_samples = destination.is_saved() && !options.no_samples;
     let samples = has_samples.then(|| format!("samples/{}.jsonl", names::file_name(&set)));
     let path = samples.as_ref().map(|samples| output.join(samples));
-    let mut follower = Follower::new(path.filter(|_| ranks.is_first()))?;
+    let draft = judging.path().join("samples.jsonl");
+    let follows = path.is_some() && ranks.is_first();
+    let mut follower = Follower::new(follows.then_some(draft.as_path()))?;
     // For problems that come again after many others.
     let temporary = || {
-        tempfile::tempfile_in(output)
+        tempfile::tempfile_in(judging.path())
             .with_context(|| format!("{}: cannot be written", output.display()))
     };
     let files = [temporary()?, temporary()?];
@@ -161,21 +168,15 @@ pub fn run(
     }
     graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
     let (seconds, index) = follower.finish(graded.completions, graded.problems.len())?;
-    let (ks, unjudged) = (options.ks(&graded.tallies)?, graded.unjudged);
-    let set = SetResult {
-        name: set,
-        dataset: options.dataset.clone().unwrap_or_else(|| file.to_owned()),
-        domain: None,
-        verifier: verifier.name().into(),
-        temperature: None,
-        summary: outcome::summary(&graded.tallies, &ks, || unjudged.first().cloned())?
-            .extrapolated(&graded.tallies, &options.extrapolate)?,
-        questions: graded.problems.into_iter().map(Question::from).collect(),
-        problems: graded.tallies,
-        unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
-        samples,
-    };
+    let unjudged = graded.unjudged.clone();
+    let set = options.set((file, set), graded, dataset, (&*verifier, samples))?;
     let results = options.results(file, set, seconds)?;
+    ranks.first(|| {
+        directory::begin(claim.as_ref(), output, existing)?;
+        let Some(path) = &path else { return Ok(()) };
+        writable_subfolder(&output.join("samples"))?;
+        std::fs::rename(&draft, path).with_context(|| path.display().to_string())
+    })?;
     let extras = Extras { indices: Some(vec![index]), ..Extras::default() };
     ranks.first(|| outcome::write(&results, extras, &destination, options.log_format))?;
     if !has_samples {
@@ -187,6 +188,30 @@ pub fn run(
 }
 
 impl GradeOptions {
+    /// The results of the set of a file.
+    fn set(
+        &self,
+        (file, name): (&str, String),
+        graded: Graded,
+        dataset: Option<Dataset>,
+        (verifier, samples): (&dyn Verifier, Option<String>),
+    ) -> Result<SetResult> {
+        let ks = self.ks(&graded.tallies)?;
+        Ok(SetResult {
+            name,
+            dataset: self.dataset.clone().unwrap_or_else(|| file.to_owned()),
+            domain: None,
+            verifier: verifier.name().into(),
+            temperature: None,
+            summary: outcome::summary(&graded.tallies, &ks, || graded.unjudged.first().cloned())?
+                .extrapolated(&graded.tallies, &self.extrapolate)?,
+            questions: graded.problems.into_iter().map(Question::from).collect(),
+            problems: graded.tallies,
+            unusable: dataset.map(|dataset| dataset.unusable).unwrap_or_default(),
+            samples,
+        })
+    }
+
     /// The results of a file's completions.
     fn results(&self, file: &str, set: SetResult, seconds: f64) -> Result<Results> {
         let mut config = serde_json::to_value(self)?;
@@ -235,8 +260,8 @@ struct Follower {
 
 impl Follower {
     /// Writes samples to the file `path`, where there is one.
-    fn new(path: Option<PathBuf>) -> Result<Self> {
-        let out = path.map(|path| SamplesWriter::create(&path)).transpose()?;
+    fn new(path: Option<&Path>) -> Result<Self> {
+        let out = path.map(SamplesWriter::create).transpose()?;
         let started = Instant::now();
         Ok(Self { out, judged: 0, started, logged: started })
     }

@@ -21,6 +21,7 @@ mod model_card;
 pub mod presample;
 pub mod prompts;
 pub mod push;
+mod recorded_settings;
 pub mod rewards;
 pub(crate) mod session;
 pub mod settings;

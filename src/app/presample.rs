@@ -12,9 +12,10 @@ use crate::app::lengths;
 use crate::app::session::{Session, stored_use};
 use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::learn::base_validity::BaseValidity;
-use crate::learn::presample::{PresampleSpec, Presamples, PromptSamples, SplitRule};
+use crate::learn::presample::{self, PresampleSpec, Presamples, PromptSamples, SplitRule};
 use crate::learn::rollout::Encoded;
 use crate::solvers::remote::{Remote, RemoteOptions, RemoteSampler};
+use crate::system::claim::Claim;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
 use crate::system::range::{COUNT, SEED, TOKENS, at_least};
@@ -156,21 +157,6 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
     options.data.filter(&mut dataset, asked, base.tokenizer_and_context())?;
     let length =
         lengths::completion_length(asked, &dataset.problems, base.tokenizer_and_context())?;
-    let mut claim = None;
-    ranks.first(|| {
-        if !output.join("presamples.json").exists() && !directory::is_free(output) {
-            bail!(
-                "{}: holds files that are no pre-samples; choose another --output",
-                output.display()
-            );
-        }
-        claim = Some(crate::system::files::Claim::take(output)?);
-        let settings = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
-        settings::record_config(&WithOutput { settings: &settings, output }, output)
-    })?;
-    stop.saves();
-    let session = Session::sampling(&mut base, device, stop)?.with_ranks(ranks);
-    let base = session.base;
     let request = PresampleSpec {
         model: base.name.clone(),
         dataset: dataset.name.clone(),
@@ -181,6 +167,23 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
         seed: options.seed,
         precision: base.precision.of_model(),
     };
+    let mut claim = None;
+    ranks.first(|| {
+        if !output.join("presamples.json").exists() && !directory::is_free(output) {
+            bail!(
+                "{}: holds files that are no pre-samples; choose another --output",
+                output.display()
+            );
+        }
+        let taken = claim.insert(Claim::take(output)?);
+        presample::refuse_other(output, &request)?;
+        taken.accept()?;
+        let settings = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
+        settings::record_config(&WithOutput { settings: &settings, output }, output)
+    })?;
+    stop.saves();
+    let session = Session::sampling(&mut base, device, stop)?.with_ranks(ranks);
+    let base = session.base;
     let context = base.architecture.max_positions;
     let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
     let presamples = match &options.remote.engine {

@@ -41,13 +41,14 @@ pub struct PushOptions {
 /// # Errors
 /// A folder without a model, a Hub that refuses.
 pub fn run(options: &PushOptions, run: &Path, repository: &str) -> Result<String> {
-    let folder = folder(options, run, repository)?;
     let push = Push {
         repository,
         revision: &options.revision,
         private: options.private,
         message: &options.message,
     };
+    push.check()?;
+    let folder = folder(options, run, repository)?;
     push.run(&folder, &mut |text| tracing::info!("{}", text))
 }
 

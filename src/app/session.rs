@@ -117,7 +117,23 @@ impl<'a> Session<'a> {
     }
 
     /// The base's samples, where the plan needs them: those of `--presamples`, or drawn into the run.
-    pub(crate) fn presamples(
+    pub(crate) fn stored_presamples(
+        &self,
+        dataset: &Dataset,
+        problems: &[Encoded<'_>],
+        config: &RlvrConfig,
+        plan: &Plan,
+    ) -> Result<Option<Presamples>> {
+        let directory = config.settings.presamples.as_ref();
+        let Some(directory) = directory.filter(|_| wants_presamples(config, plan)) else {
+            return Ok(None);
+        };
+        let request = self.request(dataset, config, wants_extra_check(plan));
+        presample::load(directory, problems, &request).map(Some)
+    }
+
+    /// The base's samples that a run draws for itself, where it needs some.
+    pub(crate) fn new_presamples(
         &self,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
@@ -130,9 +146,6 @@ impl<'a> Session<'a> {
         }
         let settings = &config.settings;
         let request = self.request(dataset, config, wants_extra_check(plan));
-        if let Some(directory) = &settings.presamples {
-            return Ok(Some(presample::load(directory, problems, &request)?));
-        }
         let directory = output.join("presamples");
         Ok(Some(self.draw_presamples(
             dataset,

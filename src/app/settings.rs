@@ -7,7 +7,7 @@ use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::read::{Columns, Purpose};
-use tealight_datasets::{Dataset, suite::SuiteSet};
+use tealight_datasets::{Dataset, judge, suite::SuiteSet};
 use tealight_eval::number::counted;
 use tealight_eval::pass_at_k;
 
@@ -80,6 +80,11 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// The paths of the model and its adapter, where they are any.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.model).chain(&self.adapter).map(Path::new)
+    }
+
     /// Opens the device that they ask for, with the kernels that they ask for.
     pub(crate) fn open_device(&self) -> Result<(Device, String)> {
         device::open_with(&self.device, self.kernels)
@@ -321,7 +326,7 @@ impl DataOptions {
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));
         dataset.first_problem().iter().for_each(|first| tracing::info!("  {first}"));
         if let (Purpose::Judge, Some(first)) = (purpose, dataset.problems.first()) {
-            let warning = dataset.verifier.probe(first).map_err(anyhow::Error::msg)?;
+            let warning = judge::probe(&*dataset.verifier, first).map_err(anyhow::Error::msg)?;
             if let Some(warning) = warning.filter(|_| dataset.has_answer_texts) {
                 tracing::warn!("{warning}");
             }

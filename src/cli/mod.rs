@@ -306,16 +306,16 @@ fn handle_signals() -> Result<Stop> {
     std::thread::spawn(move || {
         let mut seen = seen.forever();
         if seen.next().is_some() {
-            // The second signal then ends the process here and not in its handler, which cannot remove a folder.
-            if cleaner.has_temporary() {
-                at_once.store(false, Ordering::SeqCst);
-            }
-            tracing::info!("{FINISHING}");
+            // The second signal then ends the process here and not in its handler, which can neither remove a folder
+            // nor say what is lost.
+            at_once.store(false, Ordering::SeqCst);
+            tracing::info!("{FINISHING}, which loses {}", cleaner.at_risk());
         }
         // Two that come together run in two threads, and each handler may take its own for the first.
         let second = seen.next();
         if let Some((_, code)) = signals.into_iter().find(|(signal, _)| second == Some(*signal)) {
             cleaner.remove_temporary();
+            tracing::warn!("stopped at once; lost: {}", cleaner.at_risk());
             signal_hook::low_level::exit(code);
         }
     });
@@ -347,10 +347,11 @@ fn handle_signals() -> Result<Stop> {
                 }
                 if at_once.swap(true, Ordering::SeqCst) {
                     cleaner.remove_temporary();
+                    tracing::warn!("stopped at once; lost: {}", cleaner.at_risk());
                     std::process::exit(130);
                 }
                 code.store(130, Ordering::SeqCst);
-                tracing::info!("{FINISHING}");
+                tracing::info!("{FINISHING}, which loses {}", cleaner.at_risk());
             }
         });
     });

@@ -1,10 +1,11 @@
 //! Writing files so that a crash or a full disk never leaves half of one, and reading untrusted ones.
 
-use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use tealight_datasets::json_file::{self, JsonFileError};
 use tealight_datasets::{names, output, regular};
 
 /// Most bytes of states and summaries in a run's folder.
@@ -44,6 +45,17 @@ pub fn write_atomic_by(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> 
     drop(written);
     file.persist(path).with_context(describe)?;
     sync_directory(directory).with_context(describe)
+}
+
+/// Copies a file, of any size, in the same way.
+///
+/// # Errors
+/// As above; there is no file `from`.
+pub fn copy_atomic(from: &Path, to: &Path) -> Result<()> {
+    write_atomic_by(to, |temporary| {
+        std::fs::copy(from, temporary).with_context(|| from.display().to_string())?;
+        Ok(())
+    })
 }
 
 /// Temporary files are private; these are as readable as the umask lets any other be.
@@ -133,9 +145,11 @@ fn with_path(path: &Path, error: std::io::Error) -> anyhow::Error {
 
 /// An untrusted JSON file of at most `limit` bytes.
 pub fn read_json(path: &Path, limit: u64) -> Result<serde_json::Value> {
-    let bytes = read_limited(path, limit)?;
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    serde_json::from_slice(text).with_context(|| format!("{}: not JSON", path.display()))
+    json_file::read(path, limit).map_err(|error| match error {
+        JsonFileError::Io(error) => with_path(path, error),
+        JsonFileError::Refused(refused) => refused.into(),
+        error => anyhow::Error::new(error).context(format!("{}: not JSON", path.display())),
+    })
 }
 
 /// Makes what was renamed in `directory` last.
@@ -147,95 +161,8 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The text of a lock before the number of its process: who made the directory.
-pub const OWNER: &str = "tealight ";
-
 /// The names of files that are being written begin so; one that is there when nobody writes is of a killed process.
 pub const TEMPORARY: &str = ".tealight-tmp-";
-
-/// Removes what killed processes were writing in a directory that this process has claimed.
-fn remove_leftovers(directory: &Path) -> Result<()> {
-    for entry in std::fs::read_dir(directory)?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let path = entry.path();
-            let removed = match is_folder {
-                true => std::fs::remove_dir_all(&path),
-                false => std::fs::remove_file(&path),
-            };
-            removed.with_context(|| format!("{}: cannot be removed", path.display()))?;
-        }
-    }
-    Ok(())
-}
-
-/// The name of a lock.
-const LOCK: &str = ".lock";
-
-/// A directory that one process writes at a time; free again when this is dropped or the process ends. If nothing was
-/// written beside the lock, dropping this removes the lock, and the directory where this made it.
-#[derive(Debug)]
-pub struct Claim {
-    directory: PathBuf,
-    is_made: bool,
-    /// The lock lasts as long as this file is open.
-    _lock: File,
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        let Ok(mut entries) = std::fs::read_dir(&self.directory) else { return };
-        if !entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == LOCK)) {
-            return;
-        }
-        // What cannot be removed stays: it is in nobody's way.
-        let is_removed = std::fs::remove_file(self.directory.join(LOCK)).is_ok();
-        if is_removed && self.is_made {
-            let _ = std::fs::remove_dir(&self.directory);
-        }
-    }
-}
-
-impl Claim {
-    /// Makes `directory` where needed, checks that it can be written, and takes it.
-    ///
-    /// # Errors
-    /// It cannot be made or written; another process has it.
-    pub fn take(directory: &Path) -> Result<Self> {
-        let is_made = !directory.exists();
-        writable_directory(directory)?;
-        let path = directory.join(LOCK);
-        // Whoever made the directory is named in its lock; a directory that others filled does not become ours.
-        let was_empty = std::fs::read_dir(directory)?.next().is_none();
-        let mut options = File::options();
-        let file = output::open(options.create(true).truncate(false).read(true).write(true), &path);
-        let mut file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
-        let claim = |lock| Self { directory: directory.to_owned(), is_made, _lock: lock };
-        let taken = file.try_lock();
-        let mut owner = String::new();
-        match taken {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                file.read_to_string(&mut owner)?;
-                let owner = owner.trim().trim_start_matches(OWNER);
-                bail!(
-                    "{}: another run is writing here (process {owner}); wait for it, or choose another --output",
-                    directory.display()
-                );
-            }
-            // A file system without locks: nothing to be sure of.
-            Err(TryLockError::Error(_)) => return Ok(claim(file)),
-        }
-        // An untrusted lock may hold anything.
-        let _ = (&file).take(64).read_to_string(&mut owner);
-        let maker = if was_empty || owner.starts_with(OWNER) { OWNER } else { "" };
-        file.set_len(0)?;
-        file.rewind()?;
-        write!(file, "{maker}{}", std::process::id())?;
-        remove_leftovers(directory)?;
-        Ok(claim(file))
-    }
-}
 
 /// Creates `directory` and checks that files can be written there.
 pub fn writable_directory(directory: &Path) -> Result<()> {
@@ -269,23 +196,6 @@ mod tests {
         assert!(
             read_limited(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
         );
-    }
-
-    #[test]
-    fn a_claim_leaves_no_directory_in_which_nothing_was_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let (made, used) = (folder.path().join("made"), folder.path().join("used"));
-        drop((Claim::take(&made).unwrap(), Claim::take(folder.path()).unwrap()));
-        assert!(!made.exists() && folder.path().exists());
-        let claim = Claim::take(&used).unwrap();
-        std::fs::write(used.join("config.toml"), "").unwrap();
-        drop(claim);
-        assert!(used.join(LOCK).exists());
-        // What others made stays, without the lock.
-        let empty = folder.path().join("empty");
-        std::fs::create_dir(&empty).unwrap();
-        drop(Claim::take(&empty).unwrap());
-        assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
     }
 
     #[test]

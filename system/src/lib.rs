@@ -7,6 +7,7 @@ pub mod allocator;
 #[cfg_attr(target_family = "wasm", path = "budget_absent.rs")]
 pub mod budget;
 pub mod choices;
+pub mod claim;
 #[cfg_attr(target_family = "wasm", path = "clock_absent.rs")]
 pub mod clock;
 pub mod files;

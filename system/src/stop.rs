@@ -10,6 +10,7 @@ pub struct Stop {
     code: Arc<AtomicUsize>,
     ends_at_once: Arc<AtomicBool>,
     temporary: Arc<Mutex<Vec<PathBuf>>>,
+    at_risk: Arc<Mutex<String>>,
 }
 
 impl Stop {
@@ -35,9 +36,15 @@ impl Stop {
         self.saves();
     }
 
-    /// Whether temporary folders are to be removed before the process ends.
-    pub fn has_temporary(&self) -> bool {
-        !self.folders().is_empty()
+    /// Notes what a second signal loses, in place of what was noted before.
+    pub fn risks(&self, what: String) {
+        *self.at_risk.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// What a second signal loses.
+    pub fn at_risk(&self) -> String {
+        let noted = self.at_risk.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.is_empty() { "what is not saved yet".to_owned() } else { noted.clone() }
     }
 
     /// Removes the temporary folders; for a process that ends without dropping anything.

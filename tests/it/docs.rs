@@ -205,3 +205,51 @@ fn the_readme_of_an_archive_runs_the_program_and_links_to_files_of_the_archive()
     let done = readme(Path::new(&folder.path(".")));
     assert!(!done.status.success() && stderr_of(&done).contains("ARCHITECTURE.md is not in"));
 }
+
+/// Whether a source has a test of this name below a module.
+fn has_test(named: &str) -> bool {
+    let (module, name) = named.rsplit_once("::").expect("a module and a test");
+    let module = module.replace("::", "/");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let packages =
+        ["tests/it", "src", "datasets/src", "eval/src", "formats/src", "nn/src", "system/src"];
+    let mut folders: Vec<PathBuf> = packages.iter().map(|folder| root.join(folder)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("readable").flatten() {
+            let path = entry.path();
+            let place = path.with_extension("").display().to_string();
+            let is_module = ["", "/mod", "/tests"]
+                .iter()
+                .any(|end| place.ends_with(&format!("/{module}{end}")));
+            if path.is_dir() {
+                folders.push(path);
+            } else if is_module {
+                let text = std::fs::read_to_string(&path).expect("readable");
+                let mut tests = text.split("#[test]").skip(1);
+                if tests.any(|test| {
+                    test.lines().take(4).any(|line| line.trim() == format!("fn {name}() {{"))
+                }) {
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn every_row_of_security_names_tests_that_exist() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("SECURITY.md");
+    let text = std::fs::read_to_string(file).expect("readable");
+    let rows = text.lines().skip_while(|line| *line != "|---|---|---|---|").skip(1);
+    let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 15, "the table was found");
+    for row in rows {
+        let tests = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "no test holds this row: {row}");
+        for name in names {
+            assert!(has_test(name), "SECURITY.md: there is no test `{name}`");
+        }
+    }
+}

@@ -45,15 +45,7 @@ impl Push<'_> {
     /// # Errors
     /// No token, no permission, a name that is none, a network that stays broken, a file that is too large.
     pub fn run(&self, folder: &Path, progress: &mut dyn FnMut(&str)) -> Result<String> {
-        if super::is_offline() {
-            bail!("HF_HUB_OFFLINE forbids pushing: unset the variable");
-        }
-        if !names::is_repository(self.repository) {
-            bail!("`{}`: a repository is named owner/name", self.repository);
-        }
-        let token = token().context(
-            "no token: set HF_TOKEN to one that may write, or log in with `hf auth login`",
-        )?;
+        let token = self.authorised()?;
         let hub = Hub::new(endpoint(), token)?;
         let items = items(folder)?;
         self.create(&hub)?;
@@ -64,6 +56,26 @@ impl Push<'_> {
         let address = self.commit(&hub, &large, &small)?;
         progress(&format!("{} files in one commit", items.len()));
         Ok(address)
+    }
+
+    /// Refuses what can be refused without a network: to be called before anything is written.
+    ///
+    /// # Errors
+    /// No token, a name that is none, no network wanted.
+    pub fn check(&self) -> Result<()> {
+        self.authorised().map(drop)
+    }
+
+    /// The token.
+    fn authorised(&self) -> Result<String> {
+        if super::is_offline() {
+            bail!("HF_HUB_OFFLINE forbids pushing: unset the variable");
+        }
+        if !names::is_repository(self.repository) {
+            bail!("`{}`: a repository is named owner/name", self.repository);
+        }
+        token()
+            .context("no token: set HF_TOKEN to one that may write, or log in with `hf auth login`")
     }
 
     /// Makes the repository, unless it is there.

@@ -110,6 +110,9 @@ impl<'a> Fleet<'a> {
     /// Removes what was handed over, by this run or one before it in the same place.
     fn clean(&self) -> Result<()> {
         let shown = || self.folder.display().to_string();
+        if self.folder.symlink_metadata().is_ok_and(|kind| kind.is_symlink()) {
+            bail!("{}: a link stands in the place of this folder: remove it", shown());
+        }
         if self.folder.exists() {
             for entry in std::fs::read_dir(&self.folder).with_context(shown)? {
                 let path = entry.with_context(shown)?.path();

@@ -17,7 +17,7 @@ use super::set::SetEvaluation;
 use crate::app::directory::{Destination, Existing};
 use crate::app::settings;
 use crate::learn::listed::{self, ProblemAnswers};
-use crate::system::files::Claim;
+use crate::system::claim::Claim;
 use crate::system::process::Process;
 
 /// An evaluation that can begin.
@@ -86,9 +86,9 @@ impl<'a> Evaluation<'a> {
         let output = destination.path();
         let mut claim = None;
         let is_continued = ranks.first(|| {
-            claim = Some(Claim::take(output)?);
+            let taken = claim.insert(Claim::take(output)?);
             let request = options.request(&sets, self.length, engine.date_in_prompts())?;
-            let is_continued = prepare(output, request, self.existing)?;
+            let is_continued = prepare(taken, output, request, self.existing)?;
             if destination.is_saved() {
                 settings::record_config(options, output)?;
             }
@@ -108,7 +108,10 @@ impl<'a> Evaluation<'a> {
             seconds: self.started.elapsed().as_secs_f64(),
         };
         let format = options.log_format;
-        let reasons = ranks.first(|| outcome::write(&results, extras, &destination, format))?;
+        let reasons = ranks.first(|| {
+            claim.as_ref().map_or(Ok(()), Claim::check)?;
+            outcome::write(&results, extras, &destination, format)
+        })?;
         let verifiers = self.datasets.iter().map(|dataset| &*dataset.verifier);
         let doubt = outcome::doubt(&results, verifiers, &reasons, options.max_unjudged);
         Ok(Judged { results, doubt })

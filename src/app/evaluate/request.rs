@@ -6,14 +6,15 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::{Dataset, Problem, fnv};
+use tealight_datasets::{Dataset, Problem, fnv, json_file};
 use tealight_eval::results::MAX_RESULTS;
 
 use crate::app::directory::{self, Existing};
 use crate::nn::device::Precision;
 use crate::nn::generate::Filters;
 use crate::nn::tokenizer::TemplateDate;
-use crate::system::files::{read_limited, writable_subfolder, write_atomic};
+use crate::system::claim::Claim;
+use crate::system::files::{writable_subfolder, write_atomic};
 
 /// The settings that decide samples: two runs that agree in them draw the same.
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,6 +61,7 @@ impl SetSpec {
 /// Makes the directory, or checks that what it holds was drawn in the same way; then its samples are
 /// known.
 pub(crate) fn prepare(
+    claim: &Claim,
     output: &Path,
     mut request: EvaluationSpec,
     existing: Existing,
@@ -67,11 +69,12 @@ pub(crate) fn prepare(
     let path = output.join("request.json");
     if existing == Existing::Replace {
         directory::check(output, existing)?;
-        directory::clear(output, existing)?;
+        directory::refuse_run(output, existing)?;
     }
-    let is_known = path.exists() && !directory::is_free(output);
+    let is_free = existing == Existing::Replace || directory::is_free(output);
+    let is_known = path.exists() && !is_free;
     if is_known {
-        let before: EvaluationSpec = serde_json::from_slice(&read_limited(&path, MAX_RESULTS)?)
+        let before: EvaluationSpec = json_file::read(&path, MAX_RESULTS)
             .with_context(|| format!("{}: not a request of this version", path.display()))?;
         let changed = changes(&before, &request)?;
         if !changed.is_empty() {
@@ -85,12 +88,13 @@ pub(crate) fn prepare(
         for (name, set) in before.sets {
             request.sets.entry(name).or_insert(set.clone()).prompts.extend(set.prompts);
         }
-    } else if !directory::is_free(output) {
+    } else if !is_free {
         bail!(
             "{}: holds files that are no evaluation; choose another --output, or --overwrite what Tealight wrote",
             output.display()
         );
     }
+    directory::begin(Some(claim), output, existing)?;
     writable_subfolder(&output.join("samples"))?;
     write_atomic(&path, serde_json::to_string_pretty(&request)?.as_bytes())?;
     Ok(is_known)

@@ -31,11 +31,12 @@ use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::training::held_out::{HeldOutOptions, HeldOutSet};
-use crate::app::{data_file, lengths};
+use crate::app::{data_file, lengths, recorded_settings};
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::Objective;
 use crate::learn::train::rlvr::{Rewarding, Settings};
-use crate::system::files::{Claim, write_atomic};
+use crate::system::claim::Claim;
+use crate::system::files::write_atomic;
 use crate::system::process::Process;
 use crate::system::range::{COUNT, LIMIT, above};
 use crate::system::ranks::Ranks;
@@ -181,10 +182,10 @@ struct Prepared {
 /// results and report to the study's folder. Ranks divide the base's samples and the runs; the first alone reports.
 pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<Option<Finished>> {
     let (mut checked, configurations) = options.checked()?;
-    let (output, _claim) = checked.take_output(start, &process.ranks)?;
+    let (output, claim) = checked.take_output(start, &process.ranks)?;
     let recorded = Some(output.as_path()).filter(|_| matches!(start, Start::Resume(_)));
     checked.model.template = checked.model.template.dated(recorded, &process.ranks)?;
-    let done = in_folder(checked, configurations, (output.clone(), start), process);
+    let done = in_folder(checked, configurations, (output.clone(), claim.as_ref(), start), process);
     if let Err(error) = &done {
         say_how_to_continue(error, options, &output, &process.ranks);
     }
@@ -195,13 +196,13 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
 fn in_folder(
     options: StudyOptions,
     configurations: Vec<Configuration>,
-    (output, start): (PathBuf, &Start),
+    (output, claim, start): (PathBuf, Option<&Claim>, &Start),
     Process { stop, ranks }: &Process,
 ) -> Result<Option<Finished>> {
     let started = Instant::now();
     let study = Prepared::open(options, configurations, ranks)?;
     let options = &study.options;
-    options.begin_in(&output, start, ranks)?;
+    options.begin_in(&output, (claim, start), ranks)?;
     stop.saves();
     let session = Session::new(&study.base, study.device.clone(), stop)?.with_ranks(ranks);
     let Some(study) = Work::new(&study, session, &output)?.done(started)? else { return Ok(None) };
@@ -284,12 +285,17 @@ impl StudyOptions {
 
     /// Refuses a resumed study of other settings, removes what is replaced, and records the settings: once all that the
     /// study begins from has been read.
-    fn begin_in(&self, output: &Path, start: &Start, ranks: &Ranks) -> Result<()> {
+    fn begin_in(
+        &self,
+        output: &Path,
+        (claim, start): (Option<&Claim>, &Start),
+        ranks: &Ranks,
+    ) -> Result<()> {
         ranks.first(|| {
             if matches!(start, Start::Resume(_)) {
-                directory::refuse_other_settings(self, output)?;
+                recorded_settings::refuse_other_settings(self, output)?;
             }
-            directory::clear(output, start.existing())?;
+            directory::begin(claim, output, start.existing())?;
             settings::record_config(self, output)
         })
     }

@@ -269,6 +269,7 @@ impl StudyOptions {
                 label: &label,
                 output: folder,
                 resume,
+                begin: &|| Ok(()),
                 on_step: None,
                 held_out: held_out.filter(|_| self.variants.contains(&Variant::Best)),
                 path: self.path_points(config),

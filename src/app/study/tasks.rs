@@ -150,15 +150,16 @@ pub fn run(
         let (settings, configurations) = one.checked()?;
         Prepared::open(settings, configurations, ranks)?;
     }
-    let (output, _claim) = options.take_output(start, ranks)?;
-    options.begin_in(&output, start, ranks)?;
+    let (output, claim) = options.take_output(start, ranks)?;
+    options.begin_in(&output, (claim.as_ref(), start), ranks)?;
     let (mut done, mut curves, mut distinct) = (Vec::new(), Vec::new(), Vec::new());
     for (task, mut one) in studies {
         tracing::info!("task {task} ({} of {})", done.len() + 1, options.tasks.len());
         one.output = Some(output.join(&task));
         let (settings, configurations) = one.checked()?;
-        let (folder, _claim) = one.take_output(start, ranks)?;
-        let finished = in_folder(settings, configurations, (folder, start), process);
+        let (folder, claim) = one.take_output(start, ranks)?;
+        let place = (folder, claim.as_ref(), start);
+        let finished = in_folder(settings, configurations, place, process);
         if let Err(error) = &finished {
             say_how_to_continue(error, options, &output, ranks);
         }

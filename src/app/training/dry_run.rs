@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::space::sizes;
+use super::space::{free_memory, sizes};
 use super::{TrainOptions, holds_base_to_log};
 use crate::learn::rollout::Encoded;
 use crate::learn::train::memory::{Hardware, MemoryPlan};
@@ -27,6 +27,8 @@ pub struct DryRun {
     pub prompt_length: usize,
     /// The memory that is planned, of a rank.
     pub memory: MemoryPlan,
+    /// The memory that is free, where the system says.
+    pub free_memory: Option<u64>,
     /// Whether the base is held beside the policy for the log alone.
     pub is_base_for_log: bool,
     /// Whether a trust region is asked for that cannot act, because a batch has one optimizer step.
@@ -50,6 +52,10 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
         Ok((problem.prompt.len(), text, problem.problem.answer.clone()))
     });
     let sizes = sizes(&options.rlvr, &problems, &base)?;
+    let place = Hardware::for_device(&device, base.precision);
+    let memory = MemoryPlan::at(&base.architecture, sizes, &place);
+    // The base is in memory already, and counted in the plan.
+    let free_memory = free_memory(&place, ranks).map(|free| free + memory.base.max(memory.policy));
     Ok(DryRun {
         settings: toml::to_string(options)?,
         prompts: shown.collect::<Result<_>>()?,
@@ -57,11 +63,8 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
         completions: settings.prompts_per_step.min(problems.len()) * settings.num_generations,
         completion_length: length,
         prompt_length: sizes.longest - length,
-        memory: MemoryPlan::at(
-            &base.architecture,
-            sizes,
-            &Hardware::for_device(&device, base.precision),
-        ),
+        memory,
+        free_memory,
         is_base_for_log: holds_base_to_log(&options.rlvr)?,
         is_trust_region_inactive: options.rlvr.plan()?.is_trust_region_inactive(),
     })

@@ -23,6 +23,7 @@ use crate::learn::train::rlvr::{self, Rewarding, RlvrConfig, RolloutEngine, Run,
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
 use crate::solvers::remote::Fleet;
+use crate::system::files::copy_atomic;
 use crate::system::telemetry::JsonLines;
 
 /// A run that has ended.
@@ -45,14 +46,12 @@ impl Session<'_> {
         config: &RlvrConfig,
         setup: &RunSetup<'_>,
     ) -> Result<FineTuned> {
-        let plan = checked_plan(config)?;
+        let plan = checked_plan(config, dataset.problems.len())?;
         let rewarding = Rewarding::new(config, &plan, dataset.verifier.grading())?;
         check_totals(&plan, dataset)?;
         let problems = self.encoded(dataset, config)?;
         let adapter = new_adapter(&config.settings.lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
-        // Before anything is sampled for a run that cannot go on.
-        let fleet = self.fleet(setup, &policy, adapter.as_ref())?;
         let identity = self.identity(config, dataset, &problems, (setup, adapter.is_some()))?;
         let checkpoints = Checkpoints {
             output: setup.output,
@@ -62,20 +61,33 @@ impl Session<'_> {
             limit: config.settings.save_total_limit,
             ranks: &self.ranks,
         };
-        let restored = self.open_output(&checkpoints, setup)?;
-        // Before the policy moves: where the base is not held it is the base until then.
-        let presamples = self.presamples(dataset, &problems, config, &plan, setup.output)?;
-        let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
-        let mut state = restore(restored, &policy, &mut optimizer, setup.resume)?;
-        let logged_presamples = match &presamples {
+        // Before anything is written or sampled for a run that cannot go on.
+        let load = |path| checkpoints.load(path, &self.device);
+        let restored = setup.resume.map(load).transpose()?;
+        let resolved = restored.as_ref().map_or(0, |restored| restored.state.micro_batch_tokens);
+        let config = &self.with_micro_batches(config, &problems, resolved)?;
+        let fleet = self.fleet(setup, &policy, adapter.as_ref())?;
+        let stored = self.stored_presamples(dataset, &problems, config, &plan)?;
+        let logged_presamples = match &stored {
             Some(_) => None,
             None => self.presamples_to_log(dataset, &problems, config)?,
         };
+        if let Some(Checkpoint { state, .. }) = &restored {
+            self.count_presamples(stored.as_ref(), setup.resume, &mut state.clone())?;
+        }
+        self.open_output(restored.as_ref(), setup)?;
+        // Before the policy moves: where the base is not held it is the base until then.
+        let presamples = match stored {
+            Some(stored) => Some(stored),
+            None => self.new_presamples(dataset, &problems, config, &plan, setup.output)?,
+        };
+        let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
+        let mut state = restore(restored, &policy, &mut optimizer, setup.resume)?;
         let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
         data.cautions.iter().for_each(|caution| tracing::warn!("{caution}"));
         self.count_presamples(presamples.as_ref(), setup.resume, &mut state)?;
-        let config = &self.with_micro_batches(config, &problems, &mut state)?;
+        state.micro_batch_tokens = config.settings.micro_batch_tokens;
         self.warn_of_space(&checkpoints, &policy);
         let engine = setup.engine.map(|options| RolloutEngine {
             engine: fleet.as_ref().map(|fleet| fleet as &dyn Engine),
@@ -130,25 +142,19 @@ impl Session<'_> {
         Fleet::new(options, weights, setup.output, Box::new(trained)).map(Some)
     }
 
-    /// Reads the checkpoint to go on from, where there is one, and brings the files of the output back to it.
-    fn open_output(
-        &self,
-        checkpoints: &Checkpoints<'_>,
-        setup: &RunSetup<'_>,
-    ) -> Result<Option<Checkpoint>> {
-        let load = |path| checkpoints.load(path, &self.device);
-        let restored = setup.resume.map(load).transpose()?;
+    /// Begins to write to the output, and brings its files back to the checkpoint to go on from.
+    fn open_output(&self, restored: Option<&Checkpoint>, setup: &RunSetup<'_>) -> Result<()> {
         let metrics = setup.output.join("metrics.jsonl");
         self.ranks.first(|| {
-            match &restored {
-                Some(restored) => crate::system::files::write_atomic(&metrics, &restored.metrics)?,
+            (setup.begin)()?;
+            match restored {
+                Some(restored) => copy_atomic(&restored.metrics, &metrics)?,
                 None => JsonLines::create(&metrics).map(drop)?,
             }
-            let step = restored.as_ref().map(|restored| restored.state.global_step);
+            let step = restored.map(|restored| restored.state.global_step);
             HeldOutSet::go_back(setup.output, step)?;
             checkpoint::clean(setup.output)
-        })?;
-        Ok(restored)
+        })
     }
 
     /// The settings with the size of micro-batches: the run's, or one that fits the memory.
@@ -156,12 +162,11 @@ impl Session<'_> {
         &self,
         config: &RlvrConfig,
         problems: &[Encoded<'_>],
-        state: &mut State,
+        resolved: usize,
     ) -> Result<RlvrConfig> {
-        let resolved = state.micro_batch_tokens;
         let tokens = self.ranks.first(|| self.micro_batch_tokens(config, problems, resolved))?;
         let mut config = config.clone();
-        (config.settings.micro_batch_tokens, state.micro_batch_tokens) = (tokens, tokens);
+        config.settings.micro_batch_tokens = tokens;
         Ok(config)
     }
 
@@ -237,7 +242,7 @@ impl Session<'_> {
 }
 
 /// The plan of a run, whose settings are checked.
-fn checked_plan(config: &RlvrConfig) -> Result<Plan> {
+fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
     config.settings.check()?;
     let plan = config.plan()?;
     let resolved = config.resolved_objective()?;
@@ -246,7 +251,7 @@ fn checked_plan(config: &RlvrConfig) -> Result<Plan> {
     tracing::info!(
         "training: {} steps of {} prompts x {} completions of up to {} tokens, learning rate {}, seed {}",
         settings.max_steps,
-        settings.prompts_per_step,
+        settings.prompts_per_step.min(problems),
         settings.num_generations,
         settings.length(),
         settings.schedule.stated_rate(settings.lora.use_peft),

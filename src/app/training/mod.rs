@@ -30,7 +30,7 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::train::checkpoint;
 use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base, wants_presamples};
 use crate::solvers::remote::EngineOptions;
-use crate::system::files::Claim;
+use crate::system::claim::Claim;
 use crate::system::process::Process;
 use crate::system::ranks::Ranks;
 use crate::system::stop::{Interrupted, Stop};
@@ -112,7 +112,7 @@ pub fn run(
     on_step: Option<&OnStep<'_>>,
 ) -> Result<Trained> {
     let Process { stop, ranks } = process;
-    options.check()?;
+    options.check_in(run_directory)?;
     let RunDirectory { path: output, start } = run_directory;
     let mut claim = None;
     let resumed = ranks.first(|| {
@@ -130,16 +130,16 @@ pub fn run(
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
     let link = options.gradient_link.join(ranks, &device)?;
     let options = &options.with_length(&mut dataset, held_out.as_mut(), &base)?;
-    ranks.first(|| {
-        directory::clear(output, start.existing())?;
-        settings::record_config(&WithOutput { settings: options, output }, output)
-    })?;
     stop.saves();
     let session = options.session(&mut base, device, stop)?.with_ranks(ranks);
     let setup = RunSetup {
         label: &options.rlvr.objective.to_string(),
         output,
         resume: resumed.as_deref(),
+        begin: &|| {
+            directory::begin(claim.as_ref(), output, start.existing())?;
+            settings::record_config(&WithOutput { settings: options, output }, output)
+        },
         on_step,
         held_out: held_out.as_ref(),
         path: None,
@@ -148,6 +148,7 @@ pub fn run(
         correction: options.engine.correction(),
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &setup)?;
+    ranks.first(|| claim.as_ref().map_or(Ok(()), Claim::check))?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
         tracing::info!(
             "continue with: tealight train --resume {}{}",
@@ -172,7 +173,7 @@ pub fn run(
         tracing::info!(
             "for more steps: tealight train --resume {} --max-steps {}{}",
             directory::as_argument(output),
-            2 * state.global_step,
+            state.global_step.saturating_mul(2),
             folder_settings::to_continue(&settings::defaults(), options)?
         );
     }
@@ -280,6 +281,13 @@ impl TrainOptions {
             );
         }
         Ok(())
+    }
+
+    /// Refuses such settings, and a directory to replace that holds what the run reads.
+    fn check_in(&self, RunDirectory { path, start }: &RunDirectory) -> Result<()> {
+        self.check()?;
+        let presamples = self.rlvr.settings.presamples.as_deref();
+        directory::refuse_inside(path, start.existing(), self.model.paths().chain(presamples))
     }
 
     /// The problems to train on, and those held out, which are others.

@@ -41,6 +41,10 @@ impl<'a> Recorder<'a> {
             false => None,
         };
         let mut recorder = Self { session, run, setup, checkpoints, journal, saved: None };
+        session.stop.risks(match setup.resume {
+            Some(path) => format!("every step after {}", path.display()),
+            None => "every step so far (none is saved)".to_owned(),
+        });
         if step == 0 {
             recorder.evaluate(0)?;
         }
@@ -70,6 +74,7 @@ impl<'a> Recorder<'a> {
         let every = self.run.config.settings.save_steps;
         if every > 0 && (state.global_step.is_multiple_of(every) || is_last) {
             let path = self.checkpoints.save(&self.run.policy.tensors(), optimizer, state)?;
+            self.session.stop.risks(format!("every step after {}", path.display()));
             self.saved = Some((state.global_step, path));
         }
         Ok(reason)

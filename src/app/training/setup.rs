@@ -21,6 +21,8 @@ pub(crate) struct RunSetup<'a> {
     pub(crate) output: &'a Path,
     /// The checkpoint to continue from.
     pub(crate) resume: Option<&'a Path>,
+    /// Called when everything that the run was given has been accepted, before it writes to its directory.
+    pub(crate) begin: &'a dyn Fn() -> Result<()>,
     /// Called with every step's metrics; no progress is shown then.
     pub(crate) on_step: Option<&'a OnStep<'a>>,
     /// The problems that it is evaluated on while it goes.

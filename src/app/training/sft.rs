@@ -22,7 +22,7 @@ use crate::learn::train::checkpoint::{self, Checkpoints, State};
 use crate::learn::train::sft::{self, Examples, SftConfig};
 use crate::nn::policy::Sequence;
 use crate::nn::tokenizer::Example;
-use crate::system::files::writable_subfolder;
+use crate::system::files::{copy_atomic, writable_subfolder};
 use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
 use crate::system::telemetry::{JsonLines, Progress};
@@ -57,13 +57,11 @@ pub struct SftOptions {
 /// Fine-tunes a model on the solutions of problems, or trains a fresh one.
 pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> Result<()> {
     let RunDirectory { path: output, start } = run_directory;
-    options.check()?;
-    let (_claim, resumed) = run_directory.take()?;
+    options.check_in(run_directory)?;
+    let (claim, resumed) = run_directory.take()?;
     let options = &options.dated(run_directory)?;
     let mut datasets = options.open_data()?;
     let (mut base, device) = options.load_model_for(&mut datasets)?;
-    directory::clear(output, start.existing())?;
-    settings::record_config(&WithOutput { settings: options, output }, output)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
     // Nothing reads the base: a policy of all weights takes its place.
     let policy = match &adapter {
@@ -83,11 +81,13 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     let mut optimizer = AdamW::new(options.sft.adamw, policy.weights())?;
     let mut state = State::default();
     let metrics = output.join("metrics.jsonl");
-    if let Some(path) = &resumed {
-        let restored = checkpoints.load(path, &device)?;
+    let restored = resumed.as_deref().map(|path| checkpoints.load(path, &device)).transpose()?;
+    directory::begin(Some(&claim), output, start.existing())?;
+    settings::record_config(&WithOutput { settings: options, output }, output)?;
+    if let (Some(restored), Some(path)) = (restored, &resumed) {
         policy.restore(&restored.weights)?;
         optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
-        crate::system::files::write_atomic(&metrics, &restored.metrics)?;
+        copy_atomic(&restored.metrics, &metrics)?;
         state = restored.state;
         tracing::info!("resumed from {}", path.display());
     } else {
@@ -145,6 +145,12 @@ impl SftOptions {
             self.sft.schedule.stated_rate(self.lora.use_peft),
             self.sft.seed
         );
+    }
+
+    /// Refuses settings that do not go together, and a directory to replace that holds what the run reads.
+    fn check_in(&self, RunDirectory { path, start }: &RunDirectory) -> Result<()> {
+        self.check()?;
+        directory::refuse_inside(path, start.existing(), self.model.paths())
     }
 
     /// Refuses settings that do not go together.

@@ -11,6 +11,7 @@ use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::learn::train::rlvr::{RlvrConfig, reads_base};
 use crate::nn::policy::Policy;
 use crate::system::machine;
+use crate::system::ranks::Ranks;
 
 impl Session<'_> {
     /// Tokens of a micro-batch: what was asked for, or as many as the memory plan has room for.
@@ -30,14 +31,10 @@ impl Session<'_> {
         let place = Hardware::for_device(&self.device, self.base.precision);
         let plan = |sizes: Sizes| MemoryPlan::at(&self.base.architecture, sizes, &place);
         let (available, rows) = match &place {
-            Hardware::Cpu(_) => (
-                machine::available_memory().map(|free| free / self.ranks.local().1 as u64),
-                sizes.rows,
-            ),
+            Hardware::Cpu(_) => (free_memory(&place, &self.ranks), sizes.rows),
             // The weights are there already. Of rows there are as many at a time as fit: see `Decoder::rows_that_fit`.
-            Hardware::Gpu(_, device) => {
-                let free = tealight_gpu::free_memory(device);
-                (free.map(|free| free + plan(sizes).base), 1)
+            Hardware::Gpu(..) => {
+                (free_memory(&place, &self.ranks).map(|free| free + plan(sizes).base), 1)
             }
         };
         let Some(available) = available else { return Ok(asked) };
@@ -83,6 +80,14 @@ impl Session<'_> {
                 need as f64 / 1e9
             );
         }
+    }
+}
+
+/// The bytes of memory that are free for one of `ranks`, where the system says.
+pub(super) fn free_memory(place: &Hardware, ranks: &Ranks) -> Option<u64> {
+    match place {
+        Hardware::Cpu(_) => machine::available_memory().map(|free| free / ranks.local().1 as u64),
+        Hardware::Gpu(_, device) => tealight_gpu::free_memory(device),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::cli::{config_merge, table};
 use crate::system::telemetry::out;
 
 /// The options that count with `--paper`.
-const OF_PAPERS: [&str; 9] = [
+const OF_PAPERS: [&str; 10] = [
     "paper",
     "world",
     "class",
@@ -19,6 +19,7 @@ const OF_PAPERS: [&str; 9] = [
     "iterations",
     "learning_rate",
     "output",
+    "overwrite",
     "json",
 ];
 

@@ -72,6 +72,17 @@ fn show(run: &DryRun) -> Result<()> {
     let plan = &run.memory;
     writeln!(out, "memory, planned for the longest sequences:")?;
     plan.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    if let Some(free) = run.free_memory.filter(|free| *free < plan.peak()) {
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        writeln!(
+            out,
+            "it does not fit: {:.1} GB are planned, and {:.1} GB are free; smaller micro-batches are chosen where they \
+             help, else add --gradient-checkpointing or --use-peft, or lower --max-completion-length, \
+             --micro-batch-tokens or --max-num-seqs",
+            gigabytes(plan.peak()),
+            gigabytes(free)
+        )?;
+    }
     if run.is_base_for_log {
         let megabytes = plan.base as f64 / 1e6;
         writeln!(
