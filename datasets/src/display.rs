@@ -37,7 +37,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Visible))?;
-    String::from_utf8(bytes).map_err(|error| serde::ser::Error::custom(error))
+    String::from_utf8(bytes).map_err(serde::ser::Error::custom)
 }
 
 struct Visible;

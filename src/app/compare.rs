@@ -133,12 +133,12 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     if let Some(output) = &options.output {
         let claim = directory::fresh(output, existing)?;
         directory::begin(Some(&claim), output, existing)?;
-        let json = serde_json::to_string_pretty(&comparison)?;
-        write_atomic(&output.join("compare.json"), json.as_bytes())?;
         let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
         let second = options.second_draw.as_deref().zip(second.as_ref().map(|(_, draw)| *draw));
         report::write(&runs, &comparison.names, second, &options.training, output)
             .context("the report cannot be written")?;
+        let json = serde_json::to_string_pretty(&comparison)?;
+        write_atomic(&output.join("compare.json"), json.as_bytes())?;
         tracing::info!("compare.json and report.html in {}", output.display());
     }
     Ok(comparison)

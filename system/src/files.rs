@@ -183,6 +183,8 @@ pub fn writable_subfolder(folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]

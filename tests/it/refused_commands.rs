@@ -110,7 +110,7 @@ const REFUSED: &str = "
     study --output @/study --resume
     study --output @/run
     study --output @/mine
-    study --output @/run --overwrite --objectives grpo --variants best
+    study --output @/run --overwrite --dataset @/bad.jsonl --test-dataset @/bad.jsonl
     push @/run --repo a/b
     push @/run --repo nothing
     push @/mine --repo a/b

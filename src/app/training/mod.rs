@@ -112,10 +112,8 @@ pub fn run(
     on_step: Option<&OnStep<'_>>,
 ) -> Result<Trained> {
     let Process { stop, ranks } = process;
-    options.check()?;
+    options.check_in(run_directory)?;
     let RunDirectory { path: output, start } = run_directory;
-    let presamples = options.rlvr.settings.presamples.as_deref();
-    directory::refuse_inside(output, start.existing(), options.model.paths().chain(presamples))?;
     let mut claim = None;
     let resumed = ranks.first(|| {
         let (taken, resumed) = run_directory.take()?;
@@ -283,6 +281,13 @@ impl TrainOptions {
             );
         }
         Ok(())
+    }
+
+    /// Refuses such settings, and a directory to replace that holds what the run reads.
+    fn check_in(&self, RunDirectory { path, start }: &RunDirectory) -> Result<()> {
+        self.check()?;
+        let presamples = self.rlvr.settings.presamples.as_deref();
+        directory::refuse_inside(path, start.existing(), self.model.paths().chain(presamples))
     }
 
     /// The problems to train on, and those held out, which are others.

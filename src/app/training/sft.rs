@@ -57,8 +57,7 @@ pub struct SftOptions {
 /// Fine-tunes a model on the solutions of problems, or trains a fresh one.
 pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> Result<()> {
     let RunDirectory { path: output, start } = run_directory;
-    options.check()?;
-    directory::refuse_inside(output, start.existing(), options.model.paths())?;
+    options.check_in(run_directory)?;
     let (claim, resumed) = run_directory.take()?;
     let options = &options.dated(run_directory)?;
     let mut datasets = options.open_data()?;
@@ -146,6 +145,12 @@ impl SftOptions {
             self.sft.schedule.stated_rate(self.lora.use_peft),
             self.sft.seed
         );
+    }
+
+    /// Refuses settings that do not go together, and a directory to replace that holds what the run reads.
+    fn check_in(&self, RunDirectory { path, start }: &RunDirectory) -> Result<()> {
+        self.check()?;
+        directory::refuse_inside(path, start.existing(), self.model.paths())
     }
 
     /// Refuses settings that do not go together.
