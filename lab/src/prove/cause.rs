@@ -37,7 +37,8 @@ impl Evidence<'_> {
             if !is_equal(found, &open) {
                 let lost = norm(&less(found, &open)) / norm(&open);
                 return Ok(vec![format!(
-                    "the clip of the trust region acts at ratio 1, before the policy has moved: it changes {lost:.3} of the gradient."
+                    "the clip of the trust region acts at ratio 1, before the policy has moved: it changes \
+                     {lost:.3} of the gradient."
                 )]);
             }
         }
@@ -59,7 +60,8 @@ impl Evidence<'_> {
             && is_equal(found, &rehearsed)
         {
             causes.push(
-                "rehearsal of correct samples compares pi with the base a, not with p*: it is the gradient of E_p*[sum_t f(pi_t / a_t)], in which u = pi / a has no mean of 1."
+                "rehearsal of correct samples compares pi with the base a, not with p*: it is the gradient of \
+                 E_p*[sum_t f(pi_t / a_t)], in which u = pi / a has no mean of 1."
                     .to_owned(),
             );
         }
@@ -150,7 +152,8 @@ impl Evidence<'_> {
             format!("{term} has the weight {:.4}, not 1.", weights[0])
         } else {
             format!(
-                "{term} weighs prompts by their validity, {} where it should be 1: a standard deviation, or another function of the group, leaks into the target.",
+                "{term} weighs prompts by their validity, {} where it should be 1: a standard deviation, or another \
+                 function of the group, leaks into the target.",
                 shown.join(", ")
             )
         })

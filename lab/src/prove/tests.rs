@@ -35,8 +35,8 @@ fn objectives_that_are_unbiased_are_proven_so() {
     }
 }
 
-/// Issue 73: an auditor's gradient of `forward-kl:1` differs by .215 of its size, where that of the controlled family is
-/// equal. Both are right: the preset rehearses correct samples, on which u - 1 - log u is not KL(p*||pi).
+/// Issue 73: an auditor's gradient of `forward-kl:1` differs by .215 of its size, where that of the controlled family
+/// is equal. Both are right: the preset rehearses correct samples, on which u - 1 - log u is not KL(p*||pi).
 #[test]
 fn rehearsal_of_correct_samples_is_not_the_divergence_to_pstar() {
     for member in ["forward-kl", "js", "f=(t-1)^2/(t+1)"] {

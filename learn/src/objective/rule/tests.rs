@@ -40,7 +40,8 @@ const EQUAL: [(&str, &str, f64); 15] = [
     ),
     (
         "pass-at-k:3",
-        "where((c==0)+(n-c<k),0,(1-pass_at_k(n,c,k)-where(correct,0,1-pass_at_k(n-1,c,k-1)))/sqrt(pass_at_k(n,c,k)*(1-pass_at_k(n,c,k)))):k=3",
+        "where((c==0)+(n-c<k),0,(1-pass_at_k(n,c,k)-where(correct,0,1-pass_at_k(n-1,c,k-1)))\
+         /sqrt(pass_at_k(n,c,k)*(1-pass_at_k(n,c,k)))):k=3",
         1e-14,
     ),
     (
@@ -56,7 +57,8 @@ const EQUAL: [(&str, &str, f64); 15] = [
     ),
     (
         "ucpo:0.3",
-        "(r-mean(r))/(std(r)+1e-6)*where(correct*(c<n),1-tau+tau*c*exp(-logp/length)/sum(where(correct,exp(-logp/length),0)),1):tau=0.3",
+        "(r-mean(r))/(std(r)+1e-6)\
+         *where(correct*(c<n),1-tau+tau*c*exp(-logp/length)/sum(where(correct,exp(-logp/length),0)),1):tau=0.3",
         1e-12,
     ),
 ];
