@@ -72,17 +72,17 @@ fn planted_errors_are_found_and_named() {
             2,
             "the reverse of KL(pi||a)",
         ),
-        ("kl-k3:0.1:baseline=loo", None, 2, "in any term of the claim"),
+        ("kl-k3:0.1:baseline=loo", None, 2, "k3 in the loss has the gradient of KL(a||pi)"),
     ] {
         let proof = proof(objective, claim, group);
-        let said = proof.sentences().join(" ");
-        assert!(!proof.is_unbiased && said.contains(cause), "{objective}: {said}");
+        let found = proof.sentences().join(" ");
+        assert!(!proof.is_unbiased && found.contains(cause), "{objective}: {found}");
     }
     // A truncation below ratio 1, which the language has no word for.
     let mut clipped: Objective = "rloo".parse().unwrap();
     clipped.plan.trust_region = TrustRegion::Cispo { high: -0.5 };
-    let said = prove(&clipped, None, 2).unwrap().sentences().join(" ");
-    assert!(said.contains("clip of the trust region acts at ratio 1"), "{said}");
+    let found = prove(&clipped, None, 2).unwrap().sentences().join(" ");
+    assert!(found.contains("clip of the trust region acts at ratio 1"), "{found}");
     // The language refuses the first of all errors where it is written.
     let error = "kl-k2:0.1:estimator=k1".parse::<Objective>().unwrap_err().to_string();
     assert!(error.contains("k1 in the loss has no gradient in expectation"), "{error}");
