@@ -59,12 +59,6 @@ fn planted_errors_are_found_and_named() {
         ("reinforce:advantage=mean_others(r)-r", None, 2, "the sign is wrong"),
         ("reinforce:advantage=(r-mean(r))/(std(r)+1e-6)", None, 4, "standard deviation"),
         ("grpo", None, 4, "standard deviation"),
-        (
-            "rloo:trust-region=cispo:epsilon-high=-0.5",
-            None,
-            2,
-            "clip of the trust region acts at ratio 1",
-        ),
         // f'(a / pi) in place of f'(pi / a): the slope of the other Kullback-Leibler divergence.
         (
             "rloo:divergence=f=t-1-log(t):beta=0.1",
