@@ -162,7 +162,7 @@ fn what_is_no_divergence_is_refused_with_the_point() {
         ("exp(t)", "beyond the range of f32 at t = 8.4"),
         ("t^-40", "not finite at t = 1.000e-9"),
         ("r-1", "`r` is not a variable"),
-        ("lg(t)", "did you mean `log`?"),
+        ("loq(t)", "did you mean `log`?"),
         ("max(t)", "two arguments"),
         ("log(t,2)", "one argument"),
         ("t>1", "no comparisons"),
