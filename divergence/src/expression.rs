@@ -267,23 +267,23 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> f64 {
-        fn of(one: &Expression) -> f64 {
+        fn evaluated(one: &Expression) -> f64 {
             match one {
                 Expression::Number(x) => *x,
-                Expression::Negative(a) => -of(a),
+                Expression::Negative(a) => -evaluated(a),
                 Expression::Binary(operator, a, b) => match operator {
-                    Operator::Add => of(a) + of(b),
-                    Operator::Subtract => of(a) - of(b),
-                    Operator::Multiply => of(a) * of(b),
-                    Operator::Divide => of(a) / of(b),
-                    Operator::Power => of(a).powf(of(b)),
-                    Operator::Greater => f64::from(of(a) > of(b)),
+                    Operator::Add => evaluated(a) + evaluated(b),
+                    Operator::Subtract => evaluated(a) - evaluated(b),
+                    Operator::Multiply => evaluated(a) * evaluated(b),
+                    Operator::Divide => evaluated(a) / evaluated(b),
+                    Operator::Power => evaluated(a).powf(evaluated(b)),
+                    Operator::Greater => f64::from(evaluated(a) > evaluated(b)),
                     other => panic!("{other:?}"),
                 },
                 other => panic!("{other:?}"),
             }
         }
-        of(&Expression::parse(text).unwrap())
+        evaluated(&Expression::parse(text).unwrap())
     }
 
     #[test]

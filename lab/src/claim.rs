@@ -213,7 +213,7 @@ pub(super) fn generator(divergence: Divergence, x: &Tensor) -> Result<Tensor> {
 
 /// An expression in `t` and `x` as tensor operations, as it is written: the other side of what a formula is made into.
 fn written(text: &Expression, t: &Tensor, x: &Tensor) -> Result<Tensor> {
-    let of = |one: &Expression| written(one, t, x);
+    let tensor = |one: &Expression| written(one, t, x);
     Ok(match text {
         Expression::Number(value) => t.affine(0.0, *value)?,
         Expression::Name(name) => {
@@ -223,20 +223,20 @@ fn written(text: &Expression, t: &Tensor, x: &Tensor) -> Result<Tensor> {
                 x.clone()
             }
         }
-        Expression::Negative(a) => of(a)?.neg()?,
-        Expression::Binary(operator, a, b) => match (operator, of(a)?) {
-            (Operator::Add, a) => (a + of(b)?)?,
-            (Operator::Subtract, a) => (a - of(b)?)?,
-            (Operator::Multiply, a) => (a * of(b)?)?,
-            (Operator::Divide, a) => (a / of(b)?)?,
+        Expression::Negative(a) => tensor(a)?.neg()?,
+        Expression::Binary(operator, a, b) => match (operator, tensor(a)?) {
+            (Operator::Add, a) => (a + tensor(b)?)?,
+            (Operator::Subtract, a) => (a - tensor(b)?)?,
+            (Operator::Multiply, a) => (a * tensor(b)?)?,
+            (Operator::Divide, a) => (a / tensor(b)?)?,
             (Operator::Power, a) => match **b {
                 Expression::Number(power) => a.powf(power)?,
-                _ => (a.log()? * of(b)?)?.exp()?,
+                _ => (a.log()? * tensor(b)?)?.exp()?,
             },
             _ => bail!("a divergence has no comparisons"),
         },
         Expression::Call(name, arguments) => {
-            let a = of(&arguments[0])?;
+            let a = tensor(&arguments[0])?;
             match name.as_str() {
                 "log" => a.log()?,
                 "exp" => a.exp()?,
@@ -245,8 +245,8 @@ fn written(text: &Expression, t: &Tensor, x: &Tensor) -> Result<Tensor> {
                 "tanh" => a.tanh()?,
                 "log1p" => (a + 1.0)?.log()?,
                 "expm1" => (a.exp()? - 1.0)?,
-                "max" => a.maximum(&of(&arguments[1])?)?,
-                "min" => a.minimum(&of(&arguments[1])?)?,
+                "max" => a.maximum(&tensor(&arguments[1])?)?,
+                "min" => a.minimum(&tensor(&arguments[1])?)?,
                 other => bail!("`{other}` is not a function"),
             }
         }
@@ -262,7 +262,7 @@ fn sequence_divergence(world: &World, table: &Table, divergence: Divergence) -> 
 
 /// `E_pi[sum_t D_f(pi(.|before) || a(.|before))]`; with `is_detached`, the chance of what came before is
 /// a constant, as losses of single tokens have it.
-fn position_divergence(
+pub(super) fn position_divergence(
     world: &World,
     table: &Table,
     divergence: Divergence,

@@ -148,10 +148,12 @@ impl Proof {
         let Self { claim, group, bias, cosine, .. } = self;
         let mut lines = match self.is_unbiased {
             true => vec![format!(
-                "Unbiased for {claim}: the expected gradient of groups of {group} is that of the claim (difference {bias:.1e}, by enumeration)."
+                "Unbiased for {claim}: the expected gradient of groups of {group} is that of the claim \
+                 (difference {bias:.1e}, by enumeration)."
             )],
             false => vec![format!(
-                "Biased for {claim}: the expected gradient of groups of {group} differs by {bias:.3} of its size (cosine {cosine:.4})."
+                "Biased for {claim}: the expected gradient of groups of {group} differs by {bias:.3} of \
+                 its size (cosine {cosine:.4})."
             )],
         };
         lines.extend(self.causes.iter().map(|cause| format!("Cause: {cause}")));
@@ -164,7 +166,9 @@ impl Proof {
         ));
         match &self.fixed_point {
             Some(point) => lines.push(format!(
-                "On the world `ends` it leads to validity {:.3} and {:.1} effective correct answers of {:.1} under the base (forward KL to p*: {:.1} at validity {:.3}); KL(p* || q) {:.3}, KL(q || a) {:.3} nats.",
+                "On the world `ends` it leads to validity {:.3} and {:.1} effective correct answers of {:.1} \
+                 under the base \
+                 (forward KL to p*: {:.1} at validity {:.3}); KL(p* || q) {:.3}, KL(q || a) {:.3} nats.",
                 point.validity,
                 point.effective_valid,
                 point.base_effective_valid,

@@ -197,11 +197,15 @@ impl Divergence {
                 facts.at_zero, facts.at_infinity, facts.curvature
             ),
             match (facts.at_zero.is_finite(), facts.at_infinity.is_finite()) {
-                (false, true) => "Covers mass: a lost answer of the anchor costs without limit, an answer that the anchor lacks does not.".to_owned(),
-                (true, false) => "Seeks modes: an answer that the anchor lacks costs without limit, a lost one at most f(0) of its probability.".to_owned(),
-                (false, false) => "Covers mass and adds none: a lost answer and one that the anchor lacks both cost without limit.".to_owned(),
+                (false, true) => "Covers mass: a lost answer of the anchor costs without limit, an answer that the \
+                                 anchor lacks does not.".to_owned(),
+                (true, false) => "Seeks modes: an answer that the anchor lacks costs without limit, a lost one at \
+                                 most f(0) of its probability.".to_owned(),
+                (false, false) => "Covers mass and adds none: a lost answer and one that the anchor lacks both cost \
+                                  without limit.".to_owned(),
                 (true, true) => format!(
-                    "Bounded on both sides: a lost answer costs at most f(0), one that the anchor lacks at most f'(inf): it {}.",
+                    "Bounded on both sides: a lost answer costs at most f(0), one that the anchor lacks at \
+                     most f'(inf): it {}.",
                     if facts.at_zero > facts.at_infinity * (1.0 + 1e-9) { "leans to covering mass" }
                     else if facts.at_zero < facts.at_infinity * (1.0 - 1e-9) { "leans to seeking modes" }
                     else { "treats both alike" }

@@ -1,10 +1,10 @@
 //! A divergence by its formula: `f=(t-1)^2/(t+1)`, with `t = pi / anchor` and `x = log t`.
 //!
-//! The text is read once into a tree (`tree`), whose derivative is a tree (`derivative`). Both become programs that run
-//! over every kind of number (`program`); near `t = 1`, where a generator is a small difference of large terms, the
-//! power series of the same tree takes their place (`series`, `near`). A constant and a linear term are taken off, since
-//! `E_p[c + d (t - 1)] = c` for every policy; what is then no divergence is refused with the point that shows it
-//! (`check`). What is accepted is kept for the life of the process, which bounds how many there may be.
+//! The text is read once into a tree (`tree`), whose derivative is a tree (`derivative`). Both become programs that
+//! run over every kind of number (`program`). Near `t = 1`, where a generator is a small difference of large terms,
+//! the power series of the same tree takes their place (`series`, `near`). A constant and a linear term are taken off,
+//! since `E_p[c + d (t - 1)] = c` for every policy; what is then no divergence is refused with the point that shows
+//! it (`check`). What is accepted is kept for the life of the process, which bounds how many there may be.
 
 mod check;
 mod derivative;

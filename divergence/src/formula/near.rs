@@ -61,8 +61,8 @@ impl Near {
 
 /// `c_1 + c_2 x + c_3 x^2 + ..`, each coefficient changed by its number.
 #[inline(always)]
-fn horner<N: Number>(x: &N, coefficients: &[f64], of: impl Fn(usize, f64) -> f64) -> N {
-    let at = |index: usize| of(index + 1, coefficients[index]);
+fn horner<N: Number>(x: &N, coefficients: &[f64], scaled: impl Fn(usize, f64) -> f64) -> N {
+    let at = |index: usize| scaled(index + 1, coefficients[index]);
     let last = coefficients.len() - 1;
     let mut sum = x.clone().affine(0.0, at(last));
     for index in (0..last).rev() {

@@ -106,7 +106,7 @@ fn over(mut a: Series, mut b: Series) -> Result<Series> {
         a.remove(0);
         b.remove(0);
     }
-    if b.len() < TERMS / 2 {
+    if a.len().min(b.len()) < TERMS / 2 {
         bail!("the formula divides by 0 at t = 1");
     }
     let count = a.len().min(b.len());
@@ -146,7 +146,8 @@ fn raised(a: &[f64], exponent: f64) -> Result<Series> {
         // Only whole powers have a series where the base is 0.
         if exponent.fract() != 0.0 || !(1.0..=16.0).contains(&exponent) {
             bail!(
-                "the formula has no power series at t = 1, where it takes the power {exponent} of 0; a divergence needs one on either side"
+                "the formula has no power series at t = 1, where it takes the power {exponent} of 0; a \
+                 divergence needs one on either side"
             );
         }
         return Ok((1..exponent as usize).fold(a.to_vec(), |all, _| times(&all, a)));

@@ -1,13 +1,16 @@
 //! Why an expected gradient is not the claimed one.
 
 use anyhow::Result;
+use candle_core::Tensor;
 
 use super::claim::{Claim, Term};
 use super::{ROUNDING, World, dot, less, norm, penalises};
 use crate::Table;
-use crate::claim::{generator, rehearsed};
+use crate::claim::{generator, position_divergence, rehearsed};
 use crate::exact::gradient_of;
-use tealight_learn::objective::{Estimator, Plan, Regulariser, SampleSource, TrustRegion};
+use tealight_learn::objective::{
+    Divergence, Estimator, Plan, Regulariser, SampleSource, TrustRegion,
+};
 
 /// What a cause is looked for in.
 pub(super) struct Evidence<'a> {
@@ -37,7 +40,8 @@ impl Evidence<'_> {
             if !is_equal(found, &open) {
                 let lost = norm(&less(found, &open)) / norm(&open);
                 return Ok(vec![format!(
-                    "the clip of the trust region acts at ratio 1, before the policy has moved: it changes {lost:.3} of the gradient."
+                    "the clip of the trust region acts at ratio 1, before the policy has moved: it changes \
+                     {lost:.3} of the gradient."
                 )]);
             }
         }
@@ -59,7 +63,17 @@ impl Evidence<'_> {
             && is_equal(found, &rehearsed)
         {
             causes.push(
-                "rehearsal of correct samples compares pi with the base a, not with p*: it is the gradient of E_p*[sum_t f(pi_t / a_t)], in which u = pi / a has no mean of 1."
+                "rehearsal of correct samples compares pi with the base a, not with p*: it is the gradient of \
+                 E_p*[sum_t f(pi_t / a_t)], in which u = pi / a has no mean of 1."
+                    .to_owned(),
+            );
+        }
+        if causes.is_empty()
+            && let Some(local) = self.of_k3()?
+            && is_equal(found, &local)
+        {
+            causes.push(
+                "k3 in the loss has the gradient of KL(a||pi) of single tokens, the policy's own prefixes held fixed."
                     .to_owned(),
             );
         }
@@ -79,10 +93,21 @@ impl Evidence<'_> {
         let cost = rehearsed(self.world, self.table, regulariser.sampler, |x| {
             generator(regulariser.divergence, x)
         })?;
-        let cost = gradient_of(&cost, self.table)?;
+        self.reward_less(&cost, regulariser.beta).map(Some)
+    }
+
+    /// The gradient of the mean reward less forward KL at fixed prefixes, where the plan has k3 in the loss.
+    fn of_k3(&self) -> Result<Option<Vec<f64>>> {
+        let is_meant = |r: &&Regulariser| r.estimator == Estimator::K3;
+        let Some(regulariser) = self.plan.regulariser().filter(is_meant) else { return Ok(None) };
+        let cost = position_divergence(self.world, self.table, Divergence::ForwardKl, true)?;
+        self.reward_less(&cost, regulariser.beta).map(Some)
+    }
+
+    fn reward_less(&self, cost: &Tensor, beta: f64) -> Result<Vec<f64>> {
+        let cost = gradient_of(cost, self.table)?;
         let reward = Term::Reward.gradient(self.world, self.table)?;
-        let both = reward.iter().zip(cost);
-        Ok(Some(both.map(|(reward, cost)| reward - regulariser.beta * cost).collect()))
+        Ok(reward.iter().zip(cost).map(|(reward, cost)| reward - beta * cost).collect())
     }
 
     /// The weights, prompt by prompt, with which the terms of the claim are in the gradient.
@@ -112,14 +137,16 @@ impl Evidence<'_> {
         }
         let left = left.sqrt() / norm(found);
         let mut causes = Vec::new();
-        for (index, (_, term)) in self.claim.terms.iter().enumerate() {
-            let weights: Vec<f64> = rows.iter().map(|row| row[index]).collect();
-            causes.extend(self.of_term(*term, &weights));
-        }
         if left > 1e-6 {
+            // Weights of terms say nothing beside a part that is none of theirs.
             causes.push(format!(
                 "{left:.3} of the gradient has no part in any term of the claim, whatever their weights."
             ));
+            return Ok(causes);
+        }
+        for (index, (_, term)) in self.claim.terms.iter().enumerate() {
+            let weights: Vec<f64> = rows.iter().map(|row| row[index]).collect();
+            causes.extend(self.of_term(*term, &weights));
         }
         Ok(causes)
     }
@@ -150,7 +177,8 @@ impl Evidence<'_> {
             format!("{term} has the weight {:.4}, not 1.", weights[0])
         } else {
             format!(
-                "{term} weighs prompts by their validity, {} where it should be 1: a standard deviation, or another function of the group, leaks into the target.",
+                "{term} weighs prompts by their validity, {} where it should be 1: a standard deviation, or another \
+                 function of the group, leaks into the target.",
                 shown.join(", ")
             )
         })

@@ -259,7 +259,8 @@ impl Plan {
                 format!("where(correct,class_size^-{power},1)*({centred})")
             }
             AdvantageEstimator::Ucpo { tau } => format!(
-                "({centred})*where(correct*(c<n),1-{tau}+{tau}*c*exp(-logp/length)/sum(where(correct,exp(-logp/length),0)),1)"
+                "({centred})*where(correct*(c<n),1-{tau}+{tau}*c*exp(-logp/length)\
+                 /sum(where(correct,exp(-logp/length),0)),1)"
             ),
             _ => centred,
         })

@@ -16,8 +16,8 @@ pub(in crate::cli) struct ProveOptions {
     /// The objective, with its settings: `rloo`, `divergence:f=(t-1)^2/(t+1):0.1`, `grpo:advantage=r-mean(r)`.
     #[arg(value_name = "OBJECTIVE")]
     objective: Objective,
-    /// What the objective is said to maximise: a sum of E[v], pass@K, KL(pi||a), NAME(pi||a) and D[FORMULA](pi||a), with
-    /// p* or p_beta(BETA) in place of the base a. Default: the objective's own definition.
+    /// What the objective is said to maximise: a sum of E[v], pass@K, KL(pi||a), NAME(pi||a) and D[FORMULA](pi||a),
+    /// with p* or p_beta(BETA) in place of the base a. Default: the objective's own definition.
     #[arg(long, value_name = "CLAIM")]
     claim: Option<String>,
     /// Number of samples in a group: all groups of so many are enumerated.

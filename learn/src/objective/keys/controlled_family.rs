@@ -33,7 +33,7 @@ const REHEARSALS: [(&str, &str); 4] = [
     ("full", "sampler=policy estimator=full"),
 ];
 
-/// A formula as the member, with the weight `1 / (10 f''(1))` by which small changes cost what they cost under the others.
+/// A formula as the member, with the weight `1 / (10 f''(1))`: small changes cost what they cost under the others.
 fn formula(text: &str) -> Result<(String, String)> {
     let divergence: Divergence = text.parse()?;
     let curvature = divergence.facts()?.curvature;

@@ -17,7 +17,7 @@ fn group(n: usize, correct: u32) -> GroupStats {
     }
 }
 
-fn of(text: &str, group: &GroupStats) -> Vec<f64> {
+fn group_advantages(text: &str, group: &GroupStats) -> Vec<f64> {
     let plan = text.parse::<Objective>().unwrap_or_else(|error| panic!("{error:#}")).plan;
     advantages(&plan, std::slice::from_ref(group)).remove(0)
 }
@@ -40,7 +40,8 @@ const EQUAL: [(&str, &str, f64); 15] = [
     ),
     (
         "pass-at-k:3",
-        "where((c==0)+(n-c<k),0,(1-pass_at_k(n,c,k)-where(correct,0,1-pass_at_k(n-1,c,k-1)))/sqrt(pass_at_k(n,c,k)*(1-pass_at_k(n,c,k)))):k=3",
+        "where((c==0)+(n-c<k),0,(1-pass_at_k(n,c,k)-where(correct,0,1-pass_at_k(n-1,c,k-1)))\
+         /sqrt(pass_at_k(n,c,k)*(1-pass_at_k(n,c,k)))):k=3",
         1e-14,
     ),
     (
@@ -56,7 +57,8 @@ const EQUAL: [(&str, &str, f64); 15] = [
     ),
     (
         "ucpo:0.3",
-        "(r-mean(r))/(std(r)+1e-6)*where(correct*(c<n),1-tau+tau*c*exp(-logp/length)/sum(where(correct,exp(-logp/length),0)),1):tau=0.3",
+        "(r-mean(r))/(std(r)+1e-6)\
+         *where(correct*(c<n),1-tau+tau*c*exp(-logp/length)/sum(where(correct,exp(-logp/length),0)),1):tau=0.3",
         1e-12,
     ),
 ];
@@ -67,7 +69,11 @@ fn estimators_are_their_rules_on_every_group_of_eight() {
         let text = format!("none:trust-region=none:advantage={rule}");
         for correct in 0..256 {
             let group = group(8, correct);
-            for (index, (a, b)) in of(named, &group).iter().zip(of(&text, &group)).enumerate() {
+            for (index, (a, b)) in group_advantages(named, &group)
+                .iter()
+                .zip(group_advantages(&text, &group))
+                .enumerate()
+            {
                 let error = (a - b).abs();
                 assert!(
                     error <= most * a.abs().max(1.0),
@@ -92,7 +98,7 @@ fn every_objective_runs_the_rule_that_is_printed() {
             let group = group(8, bits);
             let alone = Plan { anchor: Anchor::None, gate: Gate::All, ..plan.clone() };
             let own = advantages(&alone, std::slice::from_ref(&group)).remove(0);
-            for (a, b) in own.iter().zip(of(&text, &group)) {
+            for (a, b) in own.iter().zip(group_advantages(&text, &group)) {
                 assert!((a - b).abs() <= 1e-11 * a.abs().max(1.0), "{name} {bits:b}: {a}, not {b}");
             }
         }
@@ -160,7 +166,7 @@ fn rows_of_text_are_the_definitions_of_their_papers() {
         for bits in 0..256 {
             let group = group(8, bits);
             let exact = by_definition(name, &group.is_correct(), k, number);
-            for (ours, exact) in of(text, &group).iter().zip(exact) {
+            for (ours, exact) in group_advantages(text, &group).iter().zip(exact) {
                 assert!((ours - exact).abs() <= most, "{text} {bits:b}: {ours}, not {exact}");
                 assert_eq!(*ours == 0.0, exact == 0.0, "{text} {bits:b}: {ours}, {exact}");
             }
@@ -186,8 +192,8 @@ fn rules_read_what_they_name() {
         assert_eq!(objective.to_string().parse::<Objective>().unwrap(), objective);
     }
     // Beside a KL penalty, which is subtracted after it as ever.
-    let both = of("kl-reward:0.1:advantage=r-mean_others(r)", &group(8, 0b1011));
-    for (a, b) in both.iter().zip(of("kl-reward:0.1", &group(8, 0b1011))) {
+    let both = group_advantages("kl-reward:0.1:advantage=r-mean_others(r)", &group(8, 0b1011));
+    for (a, b) in both.iter().zip(group_advantages("kl-reward:0.1", &group(8, 0b1011))) {
         assert!((a - b).abs() < 1e-15);
     }
     // Functions of the language, by hand: c = 3 of 4.
@@ -201,7 +207,7 @@ fn rules_read_what_they_name() {
         ("log1p(expm1(2))+tanh(0)+abs(0-3)+sqrt(4)+log(exp(1))", 8.0),
         ("mean(rank)+mean(length)", 1.5 + 11.0 / 4.0),
     ] {
-        let ours = of(&format!("reinforce:advantage={text}"), &four)[0];
+        let ours = group_advantages(&format!("reinforce:advantage={text}"), &four)[0];
         assert!((ours - exact).abs() < 1e-12, "{text}: {ours}");
     }
 }
