@@ -106,6 +106,9 @@ pub struct Summary {
     pub failed: usize,
     /// Share of completions without a readable answer.
     pub no_answer: f64,
+    /// Judged completions.
+    #[serde(default)]
+    pub completions: usize,
     /// Completions by the rule that found their answer, where the verifier of mathematics judged them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<Rule, usize>,
@@ -239,6 +242,7 @@ impl Summary {
             truncated_correct: over.sum(|tally| tally.truncated_correct),
             failed: over.sum(|tally| tally.failed),
             no_answer: over.sum(|tally| tally.no_answer) as f64 / samples as f64,
+            completions: samples,
             rules: rules(tallies),
             mean_length: over.per_sample(|tally| tally.tokens, |tally| tally.unknown_lengths),
             extrapolation: None,
@@ -269,7 +273,9 @@ impl OverProblems<'_> {
     fn distinct(&self, level: Level) -> ByK {
         let count =
             |k: usize| self.each(&|tally| unique_correct(tally, level, k.min(tally.samples)));
-        self.ks.iter().map(|k| (*k, interval::distinct(&count(*k), *k))).collect()
+        let shown = |tally: &Tally| tally.classes.at(level).distinct();
+        let most = self.tallies.iter().map(shown).max().unwrap_or(1);
+        self.ks.iter().map(|k| (*k, interval::distinct(&count(*k), most, *k))).collect()
     }
 
     /// The sum of a count.

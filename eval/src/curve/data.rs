@@ -110,6 +110,14 @@ impl Measure {
         Some((answers.pass(1)?, value?))
     }
 
+    /// The most that one problem can change by: of distinct answers, as many as the base has of any problem.
+    pub(super) fn largest(self, base: &[Score]) -> f64 {
+        match self {
+            Self::PassAtK(_) => 1.0,
+            Self::Distinct(_) => base.iter().map(|score| score.1).fold(1.0, f64::max),
+        }
+    }
+
     /// The largest value that the measure can have.
     pub fn most(self) -> f64 {
         match self {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::contrast;
 use super::view::{Cell, Table};
 use crate::extrapolation::{Extrapolation, HeldOut};
 use crate::features::CORRECT;
-use crate::inference::cells;
+use crate::inference::{Tested, TestedFamily};
 use crate::number::fixed;
 use crate::summary::Texts;
 use crate::transition::Aligned;
@@ -173,16 +174,19 @@ pub(super) fn features(set: &Aligned<'_>, names: &[&str]) -> Table {
     )
 }
 
-pub(super) fn matrix(set: &Aligned<'_>, names: &[&str]) -> Table {
-    let most = set.ks.last().copied().unwrap_or(1);
+pub(super) fn matrix(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily) -> Table {
+    let (most, legend) = (set.most(), tested.legend());
     let titles = std::iter::once(String::new()).chain(names.iter().map(ToString::to_string));
-    let cells = cells(&set.matrix(), true);
-    let rows = names.iter().zip(cells).map(|(name, row)| [vec![(*name).to_owned()], row].concat());
+    let cell = |tested: &Option<Tested>| tested.as_ref().map(Tested::cell).unwrap_or_default();
+    let row = |(name, row): (&&str, Vec<Option<Tested>>)| {
+        std::iter::once((*name).to_owned()).chain(row.iter().map(cell)).collect()
+    };
+    let rows = names.iter().zip(contrast::matrix(set, tested)).map(row);
     Table::new(std::iter::once(titles.collect()).chain(rows).collect()).titled(
         "Differences between models",
         format!(
             "Row minus column: Pass@1 below the diagonal, Pass@{most} above. Paired over problems, for these models only: seed \
-             variance is not included. * p < .05 after Holm's adjustment over the table."
+             variance is not included. {legend}."
         ),
     )
 }
