@@ -4,7 +4,17 @@ use std::collections::BTreeMap;
 
 use tealight_datasets::verify::math::Rule;
 
+use crate::Tally;
 use crate::number::counted;
+
+/// How often each rule found an answer.
+pub(crate) fn counts(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
+    let mut rules = BTreeMap::new();
+    for (rule, count) in tallies.iter().flat_map(|tally| &tally.rules) {
+        *rules.entry(*rule).or_insert(0) += count;
+    }
+    rules
+}
 
 /// The share of each rule among the completions with an answer, in words: `answers found in 50 of 60 completions, by:
 /// box 80.0 %, last number 20.0 %`; none where no verifier of mathematics judged.
@@ -31,7 +41,7 @@ pub fn describe(rules: &BTreeMap<Rule, usize>, completions: usize) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Answer, Sample, Summary, Tally};
+    use crate::{Answer, Sample, Summary};
     use tealight_datasets::{Problem, Prompt, verify};
 
     #[test]

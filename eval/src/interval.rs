@@ -65,6 +65,10 @@ pub fn amount(values: &[f64]) -> Estimate {
     bounded(values, 0.0, if most > 0.0 { most } else { 1.0 })
 }
 
+/// Problems that the interval of numbers of answers in effect needs to hold the truth in 95 % of evaluations; of fewer
+/// it is a range.
+pub const EFFECTIVE_NEEDS: usize = 24;
+
 /// The mean of numbers of answers in effect: from 1 to one more than the most of any problem.
 pub fn effective(values: &[f64]) -> Estimate {
     bounded(values, 1.0, values.iter().copied().fold(1.0, f64::max) + 1.0)

@@ -243,7 +243,7 @@ impl Summary {
             failed: over.sum(|tally| tally.failed),
             no_answer: over.sum(|tally| tally.no_answer) as f64 / samples as f64,
             completions: samples,
-            rules: rules(tallies),
+            rules: crate::answer_rules::counts(tallies),
             mean_length: over.per_sample(|tally| tally.tokens, |tally| tally.unknown_lengths),
             extrapolation: None,
             exact: None,
@@ -294,15 +294,6 @@ impl OverProblems<'_> {
 fn covered(tally: &Tally, k: usize) -> f64 {
     let most = tally.total.unwrap_or(1).min(k as u64) as f64;
     unique_correct(tally, Level::Solution, k.min(tally.samples)) / most
-}
-
-/// How often each rule found an answer.
-fn rules(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
-    let mut rules = BTreeMap::new();
-    for (rule, count) in tallies.iter().flat_map(|tally| &tally.rules) {
-        *rules.entry(*rule).or_insert(0) += count;
-    }
-    rules
 }
 
 /// Pass@1 at temperature 0, where all problems have it.

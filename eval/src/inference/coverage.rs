@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use crate::contrast::{Contrast, Evaluations};
+use crate::interval::EFFECTIVE_NEEDS;
 use crate::simulated::Draws;
 use crate::{Estimate, Summary, Tally};
 
@@ -118,7 +119,8 @@ fn intervals(
     }
     all.insert("cover@.5".into(), summary.cover["0.5"]);
     all.extend(summary.kl_pstar.map(|kl| ("KL".into(), kl)));
-    if let Some(richness) = summary.richness {
+    let is_sure = |richness: &crate::summary::Richness| richness.problems >= EFFECTIVE_NEEDS;
+    if let Some(richness) = summary.richness.filter(is_sure) {
         all.insert("hill 1".into(), richness.hill_1);
         all.insert("chao 1".into(), richness.chao_1);
         all.insert("unseen".into(), richness.unseen);

@@ -7,6 +7,7 @@ use super::view::{Cell, Table};
 use crate::extrapolation::{Extrapolation, HeldOut};
 use crate::features::CORRECT;
 use crate::inference::{Tested, TestedFamily};
+use crate::interval::EFFECTIVE_NEEDS;
 use crate::number::fixed;
 use crate::summary::Texts;
 use crate::transition::Aligned;
@@ -19,6 +20,17 @@ fn cell(estimate: Option<&Estimate>, digits: usize) -> Cell {
             fixed(e.value, digits),
             format!("95 %: {} to {}", fixed(e.low, 4), fixed(e.high, 4)),
         ),
+    }
+}
+
+/// A number of answers in effect: of few problems its ends are no 95 % interval.
+fn effective(estimate: Option<&Estimate>, digits: usize, summary: &Summary) -> Cell {
+    let problems = summary.richness.as_ref().map_or(0, |richness| richness.problems);
+    match cell(estimate, digits) {
+        Cell::Hinted(text, hint) if problems < EFFECTIVE_NEEDS => {
+            Cell::Hinted(text, hint.replace("95 %:", "few problems, range:"))
+        }
+        other => other,
     }
 }
 
@@ -56,8 +68,8 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
             cell(s.majority.values().next_back(), 3),
             cell(s.pass_all_k.get(&last), 3),
             cell(s.unique_correct.get(&last), 2),
-            cell(richness(s, |r| r.hill_1).as_ref(), 2),
-            cell(richness(s, |r| r.chao_1).as_ref(), 1),
+            effective(richness(s, |r| r.hill_1).as_ref(), 2, s),
+            effective(richness(s, |r| r.chao_1).as_ref(), 1, s),
             cell(s.cover.get("0.5"), 3),
         ]);
         row.extend(header([
