@@ -4,9 +4,21 @@ use std::collections::BTreeMap;
 
 use tealight_datasets::verify::math::Rule;
 
-/// The share of each rule, in words: `answers found by: box 80.0 %, last number 20.0 % of 50`; none where no verifier
-/// of mathematics judged.
-pub fn describe(rules: &BTreeMap<Rule, usize>) -> Option<String> {
+use crate::Tally;
+use crate::number::counted;
+
+/// How often each rule found an answer.
+pub(crate) fn counts(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
+    let mut rules = BTreeMap::new();
+    for (rule, count) in tallies.iter().flat_map(|tally| &tally.rules) {
+        *rules.entry(*rule).or_insert(0) += count;
+    }
+    rules
+}
+
+/// The share of each rule among the completions with an answer, in words: `answers found in 50 of 60 completions, by:
+/// box 80.0 %, last number 20.0 %`; none where no verifier of mathematics judged.
+pub fn describe(rules: &BTreeMap<Rule, usize>, completions: usize) -> Option<String> {
     let all: usize = rules.values().sum();
     let share = |(rule, count): (&Rule, &usize)| {
         let name = match rule {
@@ -18,7 +30,12 @@ pub fn describe(rules: &BTreeMap<Rule, usize>) -> Option<String> {
         format!("{name} {:.1} %", 100.0 * *count as f64 / all as f64)
     };
     let shares: Vec<String> = rules.iter().map(share).collect();
-    (all > 0).then(|| format!("answers found by: {} of {all}", shares.join(", ")))
+    // An evaluation of an earlier version does not know how many there were.
+    let found = match completions < all {
+        true => counted(all, "completion"),
+        false => format!("{all} of {}", counted(completions, "completion")),
+    };
+    (all > 0).then(|| format!("answers found in {found}, by: {}", shares.join(", ")))
 }
 
 #[cfg(test)]
@@ -47,10 +64,10 @@ mod tests {
         let expected = BTreeMap::from([(Rule::Box, 2), (Rule::Hashes, 1), (Rule::Number, 1)]);
         assert_eq!(summary.rules, expected);
         assert_eq!(
-            describe(&summary.rules).unwrap(),
-            "answers found by: box 50.0 %, #### 25.0 %, last number 25.0 % of 4"
+            describe(&summary.rules, 5).unwrap(),
+            "answers found in 4 of 5 completions, by: box 50.0 %, #### 25.0 %, last number 25.0 %"
         );
-        assert_eq!(describe(&BTreeMap::new()), None);
+        assert_eq!(describe(&BTreeMap::new(), 0), None);
         let json = serde_json::to_value(&summary).unwrap();
         assert_eq!(json["rules"], serde_json::json!({"box": 2, "hashes": 1, "number": 1}));
     }

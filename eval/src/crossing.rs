@@ -47,15 +47,22 @@ impl std::fmt::Display for CrossingPoint {
 }
 
 impl std::fmt::Display for Crossing {
-    /// As in "the base overtakes at k = 3.1 (95 %: 2.2 to never)".
+    /// As in "the base overtakes at k = 3.1 (95 %: 2.2 to 4.0)"; what the interval does not exclude is said to be open.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.at {
             CrossingPoint::FromTheStart => f.write_str("the base is ahead from the start")?,
             CrossingPoint::K(k) => write!(f, "the base overtakes at k = {k:.1}")?,
-            CrossingPoint::Never => f.write_str("the base never overtakes")?,
+            CrossingPoint::Never => f.write_str("the base overtakes at no sampled k")?,
             CrossingPoint::Equal => return f.write_str("pass@k equals the base's at every k"),
         }
-        write!(f, " (95 %: {} to {})", self.low, self.high)
+        let interval = format!("(95 %: {} to {})", self.low, self.high);
+        let (never, low, high) = (CrossingPoint::Never, self.low, self.high);
+        match self.at {
+            // Somewhere the interval of "base less model" holds 0: the base may be ahead there.
+            at if at == never && low != never => write!(f, ", but that is not certain {interval}"),
+            at if at != never && high == never => write!(f, ", which may be chance {interval}"),
+            _ => write!(f, " {interval}"),
+        }
     }
 }
 
@@ -148,7 +155,7 @@ pub fn crossing(ks: &[usize], base: &[Tally], runs: &[&[Tally]]) -> Crossing {
             let row = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(mix).collect();
             let rows: Vec<Vec<f64>> = gaps[before].iter().zip(&gaps[after]).map(row).collect();
             let (low, high) = ((ks[before] as f64).ln(), (ks[after] as f64).ln());
-            ((low + part * (high - low)).exp(), crossed(&rows))
+            ((low + part * (high - low)).exp(), crossed(&rows, 1.0))
         })
         .collect();
     let first =
@@ -199,6 +206,44 @@ mod tests {
         let crossing = crossing(&[1, 2, 4, 8], &base, &[&base, &base, &base]);
         assert_eq!(crossing.to_string(), "pass@k equals the base's at every k");
         assert_eq!(crossing.cell(), "equal");
+    }
+
+    #[test]
+    fn the_sentence_claims_no_more_than_the_differences_show() {
+        let mut draws = Draws::new(33);
+        let (ks, mut seen) = ([1, 2, 4, 8], std::collections::BTreeMap::new());
+        for _ in 0..1000 {
+            let problems = 4 + draws.pick(&[1.0; 40]);
+            let [mean, spread] = [draws.uniform(), draws.uniform()];
+            let mut run = |shift: f64, spread: f64| -> Vec<Tally> {
+                let p =
+                    |draws: &mut Draws| (mean + shift + spread * draws.normal()).clamp(0.0, 1.0);
+                let chances: Vec<f64> = (0..problems).map(|_| p(&mut draws)).collect();
+                let correct = chances.iter().map(|p| draws.binomial(8, *p));
+                correct.map(|correct| Tally { samples: 8, correct, ..Tally::default() }).collect()
+            };
+            let (base, tuned) = (run(0.0, 0.3), run(0.3 * (spread - 0.3), spread));
+            let text = crossing(&ks, &base, &[&tuned]).to_string();
+            let gap = |k: usize| {
+                let at =
+                    |run: &[Tally]| run.iter().map(|t| tally_pass_at_k(t, k)).collect::<Vec<_>>();
+                crate::inference::paired(&at(&base), &at(&tuned), 1.0)
+            };
+            let gaps = ks.map(gap);
+            let is_open = text.contains("not certain") || text.contains("may be chance");
+            if text.contains("at no sampled k") {
+                // Claimed outright only where the model is surely ahead at every k.
+                assert!(is_open || gaps.iter().all(|gap| gap.high < 0.0), "{text} {gaps:?}");
+            } else if !text.contains("equals") {
+                assert!(!is_open || gaps.iter().all(|gap| gap.low <= 0.0), "{text} {gaps:?}");
+            }
+            let kind = text.split(" at k = ").next().unwrap_or_default().chars().take(22);
+            *seen.entry((kind.collect::<String>(), is_open)).or_insert(0) += 1;
+        }
+        assert!(
+            seen.len() >= 6 && seen.values().filter(|count| **count > 5).count() >= 5,
+            "{seen:?}"
+        );
     }
 
     const KS: [usize; 6] = [1, 2, 4, 8, 16, 32];

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::{ByK, Estimate, amount, distinct, share};
+use crate::interval::{ByK, Estimate, distinct, effective, share};
 
 /// The probabilities of a problem's correct answers.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,7 +55,8 @@ impl Exact {
             each(&|problem: &ListedProblem| value(problem, k))
         };
         let by_k = |value| ks.iter().map(|k| (*k, share(&at_k(value, *k)))).collect();
-        let unique = |k: &usize| (*k, distinct(&at_k(ListedProblem::unique, *k), *k));
+        let most = listed.iter().map(|problem| problem.logp.len()).max().unwrap_or(1);
+        let unique = |k: &usize| (*k, distinct(&at_k(ListedProblem::unique, *k), most, *k));
         Some(Self {
             problems: listed.len(),
             answers: listed.iter().map(|problem| problem.logp.len()).sum(),
@@ -66,8 +67,8 @@ impl Exact {
                 let most = problem.total.unwrap_or(listed).max(listed).min(k as u64);
                 problem.unique(k) / most as f64
             }),
-            hill_1: amount(&each(&|problem| problem.hill_1())),
-            hill_2: amount(&each(&|problem| problem.hill_2())),
+            hill_1: effective(&each(&|problem| problem.hill_1())),
+            hill_2: effective(&each(&|problem| problem.hill_2())),
         })
     }
 }

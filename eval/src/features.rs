@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Tally;
-use crate::interval::{Estimate, amount, share};
+use crate::interval::{Estimate, bounded, share};
 
 /// Kinds that are reported, those that most answers have: a verifier may name as many as it likes.
 pub const MOST_KINDS: usize = 8;
@@ -43,7 +43,7 @@ impl FeatureDiversity {
         (!gini.is_empty()).then(|| Self {
             correct: CORRECT,
             problems: gini.len(),
-            shannon: amount(&shannon),
+            shannon: bounded(&shannon, 0.0, (CORRECT as f64).ln()),
             gini_simpson: share(&gini),
         })
     }

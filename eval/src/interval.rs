@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{Beta, ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{Beta, ContinuousCDF, Normal};
+
+use crate::inference::student::{ends, quantile, skew_of_mean};
 
 /// The chance that an interval misses on either side.
 const TAIL: f64 = 0.025;
@@ -31,31 +33,53 @@ impl Estimate {
     pub const NONE: Self = Self { value: f64::NAN, low: f64::NAN, high: f64::NAN };
 }
 
-/// The mean of values of any size, with Student's interval.
+/// Values more, as far from the mean as the others on average, that count into the variance of values of any size.
+const TAIL_VALUES: f64 = 6.0;
+
+/// The mean of values of any size, with Student's interval for the skewness that they show (Hall 1992): few values show
+/// little of a long tail.
 pub fn mean(values: &[f64]) -> Estimate {
     let Some((value, variance)) = moments(values) else { return Estimate::NONE };
-    let half = quantile_t(values.len() - 1) * (variance / values.len() as f64).sqrt();
-    Estimate { value, low: value - half, high: value + half }
+    let count = values.len() as f64;
+    let error = (variance * (1.0 + TAIL_VALUES / count) / count).sqrt();
+    let deviations: Vec<f64> = values.iter().map(|x| x - value).collect();
+    let skew = skew_of_mean(&deviations, variance / count);
+    let t = quantile(2.0 * TAIL, count - 1.0);
+    let [low, high] = ends(t, skew).map(|t| value - error * t);
+    Estimate { value, low, high }
 }
 
-/// The mean of values that cannot be negative, such as counts.
+/// The mean of values that a problem has between `least` and `most`: the interval of [`share`], on that range.
+pub fn bounded(values: &[f64], least: f64, most: f64) -> Estimate {
+    let range = most - least;
+    let inside = |value: &f64| ((value - least) / range).clamp(0.0, 1.0);
+    let of_shares = share(&values.iter().map(inside).collect::<Vec<_>>());
+    let Some((value, _)) = moments(values) else { return Estimate::NONE };
+    let end = |end: f64| least + range * end;
+    Estimate { value, low: end(of_shares.low).min(value), high: end(of_shares.high).max(value) }
+}
+
+/// The mean of values that cannot be negative, such as counts. What the largest of them is, any problem may have.
 pub fn amount(values: &[f64]) -> Estimate {
-    let estimate = mean(values);
-    Estimate { low: estimate.low.max(0.0), ..estimate }
+    let most = values.iter().copied().fold(0.0, f64::max);
+    bounded(values, 0.0, if most > 0.0 { most } else { 1.0 })
 }
 
-/// The mean number of distinct answers among k samples: values between 0 and k, with Student's interval.
-///
-/// At k = 1 the number is Pass@1 and has its interval. Values that are all equal have no variance, but other problems
-/// may have others: they have the interval of shares of k, which always has width.
-pub fn distinct(values: &[f64], k: usize) -> Estimate {
-    let (most, estimate) = (k as f64, amount(values));
-    if k == 1 || values.iter().all(|value| *value == values[0]) {
-        let shares: Vec<f64> = values.iter().map(|value| value / most).collect();
-        let of_shares = share(&shares);
-        return Estimate { low: most * of_shares.low, high: most * of_shares.high, ..estimate };
-    }
-    Estimate { high: estimate.high.min(most).max(estimate.value), ..estimate }
+/// Problems that the interval of numbers of answers in effect needs to hold the truth in 95 % of evaluations; of fewer
+/// it is a range.
+pub const EFFECTIVE_NEEDS: usize = 24;
+
+/// The mean of numbers of answers in effect: from 1 to one more than the most of any problem.
+pub fn effective(values: &[f64]) -> Estimate {
+    bounded(values, 1.0, values.iter().copied().fold(1.0, f64::max) + 1.0)
+}
+
+/// The mean number of distinct correct answers among k samples, of which no problem showed more than `most`, at most k.
+/// With one answer each it is Pass@k, and has the interval of Pass@k; where a problem shows several, another may have
+/// one more.
+pub fn distinct(values: &[f64], most: usize, k: usize) -> Estimate {
+    let possible = if most > 1 { (most + 1).min(k) } else { 1 };
+    bounded(values, 0.0, possible as f64)
 }
 
 /// The mean of shares: values between 0 and 1.
@@ -75,22 +99,19 @@ pub fn share(values: &[f64]) -> Estimate {
     let worth = (count * largest / variance).max(count);
     let narrower = match values.len() {
         1 => 1.0,
-        _ => (quantile_t(usize::MAX) / quantile_t(values.len() - 1)).powi(2),
+        // Of the normal distribution over Student's.
+        _ => (Normal::standard().inverse_cdf(TAIL) / quantile(2.0 * TAIL, count - 1.0)).powi(2),
     };
     let trials = (worth * narrower).max(count);
     let right = trials * value;
-    let quantile = |a: f64, b: f64, p: f64| Beta::new(a, b).map_or(f64::NAN, |d| d.inverse_cdf(p));
+    let beta = |a: f64, b: f64, p: f64| Beta::new(a, b).map_or(f64::NAN, |d| d.inverse_cdf(p));
     // A mean of ones may differ from one by rounding.
     let is_zero = right < 1e-9;
     let is_one = trials - right < 1e-9;
     Estimate {
         value,
-        low: if is_zero { 0.0 } else { quantile(right, trials - right + 1.0, TAIL).min(value) },
-        high: if is_one {
-            1.0
-        } else {
-            quantile(right + 1.0, trials - right, 1.0 - TAIL).max(value)
-        },
+        low: if is_zero { 0.0 } else { beta(right, trials - right + 1.0, TAIL).min(value) },
+        high: if is_one { 1.0 } else { beta(right + 1.0, trials - right, 1.0 - TAIL).max(value) },
     }
 }
 
@@ -103,26 +124,6 @@ fn moments(values: &[f64]) -> Option<(f64, f64)> {
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
     Some((mean, squares / (count - 1.0).max(1.0)))
-}
-
-/// The 97.5th percentile of Student's t; of the normal distribution at `usize::MAX`, and with no degree of
-/// freedom.
-pub(crate) fn quantile_t(freedom: usize) -> f64 {
-    match freedom {
-        0 | usize::MAX => Normal::standard().inverse_cdf(1.0 - TAIL),
-        freedom => quantile_t_of(freedom as f64),
-    }
-}
-
-/// The same for fractions of degrees of freedom.
-pub(crate) fn quantile_t_of(freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(f64::NAN, |t| t.inverse_cdf(1.0 - TAIL))
-}
-
-/// The chance of a t at least as far from 0, on either side; never 0.
-pub(crate) fn two_sided(t: f64, freedom: f64) -> f64 {
-    let beyond = StudentsT::new(0.0, 1.0, freedom.max(1.0)).map_or(1.0, |d| 2.0 * d.cdf(-t.abs()));
-    beyond.clamp(f64::MIN_POSITIVE, 1.0)
 }
 
 #[cfg(test)]
@@ -148,29 +149,30 @@ mod tests {
     }
 
     #[test]
-    fn distinct_answers_among_k_are_at_most_k() {
-        let [of_four, of_many] = [4, 16].map(|k| distinct(&[4.0, 4.0, 1.0], k));
-        assert_eq!((of_four.low, of_four.value, of_four.high), (0.0, 3.0, 4.0));
-        assert!(of_many.high > 7.0 && of_many.high < 8.0, "{of_many:?}");
-    }
-
-    #[test]
-    fn one_distinct_answer_has_the_interval_of_pass_at_1_and_none_is_a_point() {
+    fn distinct_answers_have_the_interval_of_their_range() {
         let values = [1.0, 0.25, 0.0, 0.0];
-        let (one, pass) = (distinct(&values, 1), share(&values));
+        let (one, pass) = (distinct(&values, 1, 4), share(&values));
         assert_eq!([one.low, one.value, one.high], [pass.low, pass.value, pass.high]);
-        for (value, k) in [(0.0, 8), (8.0, 8), (2.0, 8)] {
-            let estimate = distinct(&[value; 6], k);
-            assert_eq!(estimate.value, value);
-            assert!(estimate.high - estimate.low > 1.0, "{estimate:?}");
+        let four = distinct(&values.map(|value| 4.0 * value), 4, 4);
+        assert!((four.low - 4.0 * pass.low).abs() < 1e-12 && four.high <= 4.0);
+        // Six problems, each with one answer in 4 of 8 samples, or 5 once: at k = 4 these are nearly the same.
+        let [equal, near] = [[4; 6], [4, 4, 4, 4, 4, 5]]
+            .map(|correct| distinct(&correct.map(|c| pass_at_k(8, c, 4)), 1, 4));
+        assert!((equal.low - near.low).abs() < 0.02 && near.high - near.low > 0.3, "{near:?}");
+        for (value, most) in [(0.0, 8), (8.0, 8), (2.0, 8), (2.0, 2)] {
+            let estimate = distinct(&[value; 6], most, 8);
+            assert!(estimate.value == value && estimate.high - estimate.low > 0.5, "{estimate:?}");
         }
+        let solved = effective(&[1.0; 6]);
+        assert!(solved.low == 1.0 && solved.high > 1.4 && solved.high < 2.0, "{solved:?}");
+        assert!(amount(&[0.0; 6]).high > 0.4 && amount(&[3.0, 5.0]).high <= 5.0);
     }
 
     #[test]
     fn large_samples_give_the_binomial_interval() {
         let values: Vec<f64> = (0..400).map(|i| f64::from(i % 4 == 0)).collect();
         let half = 1.96 * (0.25_f64 * 0.75 / 400.0).sqrt();
-        for estimate in [share(&values), mean(&values)] {
+        for estimate in [share(&values), mean(&values), amount(&values)] {
             assert_eq!(estimate.value, 0.25);
             assert!((estimate.low - (0.25 - half)).abs() < 0.005, "{estimate:?}");
             assert!((estimate.high - (0.25 + half)).abs() < 0.005, "{estimate:?}");

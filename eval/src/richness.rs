@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::interval::{Estimate, amount, share};
+use crate::interval::{Estimate, effective, share};
 use crate::measure::hill;
 use crate::{Level, Tally};
 
@@ -61,7 +61,7 @@ impl Richness {
             })
             .collect();
         let estimate =
-            |index: usize| amount(&ordered.iter().map(|all| all[index]).collect::<Vec<_>>());
+            |index: usize| effective(&ordered.iter().map(|all| all[index]).collect::<Vec<_>>());
         (!counts.is_empty()).then(|| Self {
             problems: counts.len(),
             all_different,

@@ -109,6 +109,9 @@ pub struct Summary {
     pub failed: usize,
     /// Share of completions without a readable answer.
     pub no_answer: f64,
+    /// Judged completions.
+    #[serde(default)]
+    pub completions: usize,
     /// Completions by the rule that found their answer, where the verifier of mathematics judged them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<Rule, usize>,
@@ -231,7 +234,8 @@ impl Summary {
             truncated_correct: over.sum(|tally| tally.truncated_correct),
             failed: over.sum(|tally| tally.failed),
             no_answer: over.sum(|tally| tally.no_answer) as f64 / samples as f64,
-            rules: rules(tallies),
+            completions: samples,
+            rules: crate::answer_rules::counts(tallies),
             mean_length: over.per_sample(|tally| tally.tokens, |tally| tally.unknown_lengths),
             extrapolation: None,
             exact: None,
@@ -261,7 +265,9 @@ impl OverProblems<'_> {
     fn distinct(&self, level: Level) -> ByK {
         let count =
             |k: usize| self.each(&|tally| unique_correct(tally, level, k.min(tally.samples)));
-        self.ks.iter().map(|k| (*k, interval::distinct(&count(*k), *k))).collect()
+        let shown = |tally: &Tally| tally.classes.at(level).distinct();
+        let most = self.tallies.iter().map(shown).max().unwrap_or(1);
+        self.ks.iter().map(|k| (*k, interval::distinct(&count(*k), most, *k))).collect()
     }
 
     /// The sum of a count.
@@ -280,15 +286,6 @@ impl OverProblems<'_> {
 fn covered(tally: &Tally, k: usize) -> f64 {
     let most = tally.total.unwrap_or(1).min(k as u64) as f64;
     unique_correct(tally, Level::Solution, k.min(tally.samples)) / most
-}
-
-/// How often each rule found an answer.
-fn rules(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
-    let mut rules = BTreeMap::new();
-    for (rule, count) in tallies.iter().flat_map(|tally| &tally.rules) {
-        *rules.entry(*rule).or_insert(0) += count;
-    }
-    rules
 }
 
 /// Pass@1 at temperature 0, where all problems have it.

@@ -192,24 +192,17 @@ impl Aligned<'_> {
         }
     }
 
-    /// Every run against every other: row minus column, Pass@1 below the diagonal and Pass@k at the
-    /// largest k above it.
-    pub fn matrix(&self) -> Vec<Vec<Option<Effect>>> {
-        let most = self.ks.last().copied().unwrap_or(1);
-        let values = |run: &[Tally], k: usize| -> Vec<f64> {
+    /// The largest k.
+    pub fn most(&self) -> usize {
+        self.ks.last().copied().unwrap_or(1)
+    }
+
+    /// The difference of Pass@k of the first run from the second.
+    pub fn difference(&self, (first, second): (usize, usize), k: usize) -> Effect {
+        let values = |run: &[Tally]| -> Vec<f64> {
             run.iter().map(|tally| tally_pass_at_k(tally, k)).collect()
         };
-        let cell = |row: usize, column: usize| {
-            let k = match row.cmp(&column) {
-                std::cmp::Ordering::Equal => return None,
-                std::cmp::Ordering::Greater => 1,
-                std::cmp::Ordering::Less => most,
-            };
-            let effect = paired(&values(&self.runs[row], k), &values(&self.runs[column], k));
-            Some(effect.within(-1.0, 1.0))
-        };
-        let runs = 0..self.runs.len();
-        runs.clone().map(|row| runs.clone().map(|column| cell(row, column)).collect()).collect()
+        paired(&values(&self.runs[first]), &values(&self.runs[second]), 1.0).within(-1.0, 1.0)
     }
 
     /// The share of problems in each bucket of how many correct answers they have, with the coverage of
@@ -306,7 +299,12 @@ mod tests {
         let alone = aligned_alone[0].change(1).contrast;
         assert!(alone.keep.is_empty() && alone.transitions.is_none());
         assert_eq!(alone.pass, contrast.pass);
-        assert!(aligned[0].matrix()[1][0].is_some() && aligned[0].matrix()[1][1].is_none());
+        // A pair has one test, whichever table shows it.
+        let changes = [aligned[0].change(1)];
+        let tested = crate::report::contrast::tested(&aligned[0], &changes);
+        let matrix = crate::report::contrast::matrix(&aligned[0], &tested);
+        assert_eq!((matrix[1][0], matrix[1][1]), (tested.get((1, 0), "pass@1"), None));
+        assert_eq!(matrix[1][0].unwrap().effect.p_value, changes[0].contrast.pass[0].1.p_value);
     }
 
     #[test]

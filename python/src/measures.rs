@@ -1,6 +1,6 @@
 //! Estimates and comparisons for arrays of Python: those of tealight-eval.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -155,7 +155,9 @@ pub(crate) fn mean_distinct(
         counts.sort_unstable();
         counts.iter().fold(0.0, |sum, m| sum + tealight_eval::pass_at_k::pass_at_k(*n, *m, k))
     };
-    let estimate = || intervals::distinct(&problems.iter().map(distinct).collect::<Vec<_>>(), k);
+    let kinds = |(_, solutions): &(usize, Vec<String>)| solutions.iter().collect::<HashSet<_>>().len();
+    let most = problems.iter().map(kinds).max().unwrap_or(1);
+    let estimate = || intervals::distinct(&problems.iter().map(distinct).collect::<Vec<_>>(), most, k);
     Ok(py.detach(estimate).into())
 }
 
@@ -192,7 +194,13 @@ pub(crate) fn compare(py: Python<'_>, first: Vec<f64>, second: Vec<f64>) -> PyRe
             "a value is not finite: leave out the problems that are not known",
         ));
     }
-    let effect = py.detach(|| inference::paired(&first, &second));
+    // A share may change by 1; of other values nothing is known but how far they spread.
+    let all = || first.iter().chain(&second).copied();
+    let largest = match all().all(|value| (0.0..=1.0).contains(&value)) {
+        true => 1.0,
+        false => all().fold(f64::MIN, f64::max) - all().fold(f64::MAX, f64::min),
+    };
+    let effect = py.detach(|| inference::paired(&first, &second, largest));
     let (value, low, high, p_value) = (effect.value, effect.low, effect.high, effect.p_value);
     Ok(Effect { value, low, high, p_value, problems: first.len() })
 }

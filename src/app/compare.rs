@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tealight_eval::inference::Effect;
+use tealight_eval::inference::{Tested, TestedFamily};
 use tealight_eval::results::{Results, SetResult};
 use tealight_eval::transition::{Aligned, Change, align};
 use tealight_eval::{Summary, comparable, report};
@@ -73,20 +73,29 @@ pub struct ComparedSet {
     /// The numbers of each run on these problems.
     pub summaries: Vec<Summary>,
     /// Every run against every other.
-    pub matrix: Vec<Vec<Option<Effect>>>,
+    pub matrix: Vec<Vec<Option<Tested>>>,
+    /// What became of the first run under each other, in words.
+    pub verdicts: Vec<String>,
     /// The changes from the first run to each other.
     pub changes: Vec<Change>,
     /// The k of the numbers.
     #[serde(skip)]
     pub ks: Vec<usize>,
+    /// The differences that are shown.
+    #[serde(skip)]
+    pub tested: TestedFamily,
 }
 
 impl From<Aligned<'_>> for ComparedSet {
     fn from(set: Aligned<'_>) -> Self {
+        let changes: Vec<Change> = (1..set.runs.len()).map(|run| set.change(run)).collect();
+        let tested = report::contrast::tested(&set, &changes);
         Self {
             problems: set.runs[0].len(),
-            matrix: set.matrix(),
-            changes: (1..set.runs.len()).map(|run| set.change(run)).collect(),
+            matrix: report::contrast::matrix(&set, &tested),
+            verdicts: report::contrast::verdicts(&set.ks, &changes, &tested),
+            changes,
+            tested,
             name: set.name,
             summaries: set.summaries,
             ks: set.ks,

@@ -75,12 +75,18 @@ impl Matched {
             let mean = base.iter().map(value).sum::<f64>() / base.len() as f64;
             let most = most(right as f64);
             // Where the model shows nothing, and where it shows the most there can be.
-            let effect = crossed(&runs.iter().map(row).collect::<Vec<_>>()).within(-most, most);
+            let rows: Vec<Vec<f64>> = runs.iter().map(row).collect();
+            let effect = crossed(&rows, largest(&base, &runs, value)).within(-most, most);
             ((*name).to_owned(), mean, mean + effect.value, effect)
         });
         let features = features(evaluations, &shared, right);
         Some(Self { right, problems: shared.len(), measures: measures.chain(features).collect() })
     }
+}
+
+/// The largest value of any of these problems, which another may gain or lose.
+fn largest<T>(base: &[T], runs: &[Vec<T>], value: &dyn Fn(&T) -> f64) -> f64 {
+    base.iter().chain(runs.iter().flatten()).map(value).fold(0.0, f64::max)
 }
 
 /// Diversity of features, two measures a kind. None where the features of some answers are not known: an evaluation
@@ -104,8 +110,8 @@ fn features(evaluations: &Evaluations<'_>, shared: &[usize], right: usize) -> Ve
                 run.iter().zip(&base).map(|(m, b)| value(m) - value(b)).collect()
             };
             let mean = base.iter().map(value).sum::<f64>() / base.len() as f64;
-            let effect = crossed(&runs.iter().map(differences).collect::<Vec<_>>());
-            let effect = effect.within(-most, most);
+            let changes: Vec<Vec<f64>> = runs.iter().map(differences).collect();
+            let effect = crossed(&changes, largest(&base, &runs, &value)).within(-most, most);
             rows.push((format!("{name}, {kind}"), mean, mean + effect.value, effect));
         };
         row("Shannon", |pair| pair.0, (right as f64).ln());

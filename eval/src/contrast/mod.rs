@@ -88,7 +88,7 @@ impl Contrast {
     /// Of one model and its base, at these k.
     pub fn new(evaluations: &Evaluations<'_>, ks: &[usize]) -> Self {
         let Evaluations { base, second, runs, .. } = *evaluations;
-        let to_base = |value: Value<'_>| crossed(&differences(base, runs, value));
+        let to_base = |value: Value<'_>, largest| crossed(&differences(base, runs, value), largest);
         let solved = |run: &[Tally], with: bool| {
             let pairs = base.iter().zip(run);
             pairs.filter(|(b, m)| m.correct > 0 && (b.correct > 0) == with).count() as f64
@@ -100,12 +100,15 @@ impl Contrast {
             // The model's share is between 0 and 1, the base's inside its own interval.
             let base =
                 share(&base.iter().map(|tally| tally_pass_at_k(tally, *k)).collect::<Vec<_>>());
-            (*k, to_base(&|tally| tally_pass_at_k(tally, *k)).within(-base.high, 1.0 - base.low))
+            let change = to_base(&|tally| tally_pass_at_k(tally, *k), 1.0);
+            (*k, change.within(-base.high, 1.0 - base.low))
         };
         let distinct = |k: &usize| {
             let value =
                 |tally: &Tally| unique_correct(tally, Level::Solution, (*k).min(tally.samples));
-            (*k, to_base(&value).within(-(*k as f64), *k as f64))
+            // As many distinct answers as any problem showed, another may gain or lose.
+            let most = most_distinct(base, runs).min(*k) as f64;
+            (*k, to_base(&value, most).within(-most, most))
         };
         let by_k = |measure: fn(&[Tally], &Evaluations<'_>, usize) -> Option<Beyond>| {
             let second = second.unwrap_or_default();
@@ -136,6 +139,12 @@ impl Contrast {
     }
 }
 
+/// The most distinct correct answers that a problem showed under any model.
+fn most_distinct(base: &[Tally], runs: &[&[Tally]]) -> usize {
+    let all = base.iter().chain(runs.iter().flat_map(|run| run.iter()));
+    all.map(|tally| tally.classes.at(Level::Solution).distinct()).max().unwrap_or(1).max(1)
+}
+
 /// A measure of a problem.
 type Value<'a> = &'a (dyn Fn(&Tally) -> f64 + Sync);
 
@@ -159,7 +168,7 @@ mod tests {
         let (base, none, all) = (solved(4), solved(0), solved(8));
         let runs = [none.as_slice(), all.as_slice()];
         let values = differences(&base, &runs, &|tally| tally_pass_at_k(tally, 1));
-        assert!(crossed(&values).low < -1.0, "two seeds alone say nothing");
+        assert!(crossed(&values, 1.0).low < -1.0, "two seeds alone say nothing");
         let evaluations =
             Evaluations { base: &base, second: Some(&base), runs: &runs, table: &runs };
         let result = Contrast::new(&evaluations, &[1, 8]);

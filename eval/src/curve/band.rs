@@ -3,24 +3,29 @@
 use super::data::Request;
 use super::linear::{Contender, estimated, interval};
 use super::path::{Path, largest, value_at};
-use super::result::{BandPoint, BasePoint, Curve, CurvePoint, Interval};
-use super::variance::{Parts, estimate};
+use super::result::{BandPoint, BasePoint, Curve, CurvePoint};
+use crate::Estimate;
+use crate::inference::two_way::Parts;
 
 /// Points of a band.
 const POINTS: usize = 12;
 
 /// The base with intervals over problems.
 pub(super) fn base(base: &[(f64, f64)], request: &Request) -> BasePoint {
-    let over_problems = |score: fn(&(f64, f64)) -> f64, most: f64| -> Interval {
+    let over_problems = |score: fn(&(f64, f64)) -> f64, most: f64, largest: f64| -> Estimate {
         let shared: Vec<f64> = base.iter().map(score).collect();
-        let value = shared.iter().sum::<f64>() / shared.len() as f64;
+        let (worth, value) = (base.len() as f64, shared.iter().sum::<f64>() / base.len() as f64);
         // The base was not trained: problems alone vary.
-        let one = estimate(value, &Parts { shared, contenders: Vec::new() });
-        interval(&one, request, (0.0, most))
+        let parts = Parts { shared, models: Vec::new(), largest, worth };
+        interval(&parts.uncertainty(value), request, (0.0, most))
     };
     BasePoint {
-        pass_at_1: over_problems(|score| score.0, 1.0),
-        value: over_problems(|score| score.1, request.measure.most()),
+        pass_at_1: over_problems(|score| score.0, 1.0, 1.0),
+        value: over_problems(
+            |score| score.1,
+            request.measure.most(),
+            request.measure.largest(base),
+        ),
     }
 }
 
@@ -38,7 +43,7 @@ pub(super) fn curve(one: &Contender, base: &[(f64, f64)], request: &Request) -> 
             let x = start + share * (end - start);
             if index == 0 { Some(paths[0].points[0].1) } else { value_at(&refined, x.max(from)) }
         };
-        let found = estimated(&[one], base, &measure)?;
+        let found = estimated(&[one], base, &measure, request.measure.largest(base))?;
         Some(BandPoint {
             pass_at_1: start + share * (end - start),
             value: interval(&found, request, (0.0, request.measure.most())),

@@ -8,8 +8,9 @@ use anyhow::{Result, ensure};
 
 use super::data::{Request, RunPath};
 use super::path::{Path, area, largest};
-use super::result::{Comparison, Interval};
-use super::variance::{Estimate, Parts, estimate};
+use super::result::Comparison;
+use crate::Estimate;
+use crate::inference::two_way::{Parts, Uncertain};
 
 /// Pass@1 and the measure.
 pub(super) type Score = (f64, f64);
@@ -141,7 +142,8 @@ pub(super) fn estimated(
     contenders: &[&Contender],
     base: &[Score],
     statistic: &dyn Fn(&[Path]) -> Option<f64>,
-) -> Option<Estimate> {
+    largest: f64,
+) -> Option<Uncertain> {
     let paths: Vec<Path> = contenders.iter().map(|one| one.path(base)).collect();
     let value = statistic(&paths)?;
     let slope = |which: usize, at: usize| -> Score {
@@ -169,7 +171,8 @@ pub(super) fn estimated(
             .collect();
         one.parts(path, &gradient)
     });
-    Some(estimate(value, &Parts { shared, contenders: parts.collect() }))
+    let worth = base.len() as f64;
+    Some(Parts { shared, models: parts.collect(), largest, worth }.uncertainty(value))
 }
 
 /// The range of Pass@1 that two paths share: from a quarter of the way above the base to the smaller of their largest.
@@ -211,14 +214,14 @@ pub(super) fn comparison(
     };
     let both = [first, second];
     let paths = both.map(|one| one.path(base));
-    let (Some(range), Some(estimate)) = (range(&paths), estimated(&both, base, &mean_difference))
-    else {
+    let most = request.measure.most();
+    let estimate = estimated(&both, base, &mean_difference, request.measure.largest(base));
+    let (Some(range), Some(estimate)) = (range(&paths), estimate) else {
         let rise = |path: &Path| largest(&path.refined()) - path.points[0].0;
         let least = if rise(&paths[0]) < rise(&paths[1]) { first } else { second };
         comparison.missing = Some(least.objective.clone());
         return comparison;
     };
-    let most = request.measure.most();
     comparison.range = Some(range);
     comparison.difference = Some(interval(&estimate, request, (-most, most)));
     comparison.variances = Some(estimate.variances);
@@ -227,9 +230,8 @@ pub(super) fn comparison(
 }
 
 /// The interval of an estimate, cut to the range of its quantity.
-pub(super) fn interval(estimate: &Estimate, request: &Request, range: (f64, f64)) -> Interval {
-    let half = estimate.half_width(1.0 - request.confidence, range.1);
-    let value = estimate.value;
+pub(super) fn interval(estimate: &Uncertain, request: &Request, range: (f64, f64)) -> Estimate {
+    let Estimate { value, low, high } = estimate.interval(1.0 - request.confidence);
     let inside = |end: f64| end.clamp(range.0.min(value), range.1.max(value));
-    Interval { value, low: inside(value - half), high: inside(value + half) }
+    Estimate { value, low: inside(low), high: inside(high) }
 }

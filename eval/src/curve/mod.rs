@@ -6,7 +6,7 @@
 //! over the Pass@1 that both reach, from a quarter of the way above the base on.
 //!
 //! The difference is a smooth function of the mean scores, so each problem under each seed has a linearised part in it
-//! (`linear`), and the crossed analysis of seeds and problems gives its variance (`variance`). Tests are declared
+//! (`linear`), and the two-way analysis of seeds and problems gives its variance ([`crate::inference`]). Tests are declared
 //! before: every trained objective against the reference on one measure. All other differences are descriptive.
 
 mod band;
@@ -18,22 +18,18 @@ mod power;
 mod result;
 #[cfg(test)]
 mod simulation;
-mod student;
 pub mod tasks;
-mod variance;
 mod verdict;
 #[cfg(test)]
 mod world;
 
 use anyhow::Result;
 
+pub use crate::inference::Variances;
 pub use choice::{Choice, Choices, choices};
 pub use data::{Answers, Checkpoint, Measure, ProblemCounts, Request, RunPath};
 pub use power::{POWER, plan};
-pub use result::{
-    BandPoint, BasePoint, Comparison, Curve, CurvePoint, Curves, Interval, Power, Variances,
-    Verdict,
-};
+pub use result::{BandPoint, BasePoint, Comparison, Curve, CurvePoint, Curves, Power, Verdict};
 pub use verdict::power_line;
 pub(crate) use verdict::{ONE_SEED, short};
 

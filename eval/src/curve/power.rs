@@ -1,8 +1,9 @@
 //! How large a difference a study finds, and how many seeds find half of it.
 
-use super::result::{Power, Variances};
-use super::student::Test;
-use super::variance::planned_freedom;
+use super::result::Power;
+use crate::inference::Variances;
+use crate::inference::student::Test;
+use crate::inference::two_way::planned_freedom;
 
 /// The probability with which a difference is found.
 pub const POWER: f64 = 0.8;

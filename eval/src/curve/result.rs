@@ -3,17 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::data::Measure;
-
-/// A number with an interval for that number alone.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// The estimate.
-    pub value: f64,
-    /// Lower end, at the confidence of the comparison.
-    pub low: f64,
-    /// Upper end, at the confidence of the comparison.
-    pub high: f64,
-}
+use crate::Estimate;
+use crate::inference::Variances;
 
 /// The curves of all objectives, and their comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,9 +36,9 @@ pub struct Curves {
 pub struct BasePoint {
     /// Pass@1 of the base.
     #[serde(rename = "pass@1")]
-    pub pass_at_1: Interval,
+    pub pass_at_1: Estimate,
     /// Measure of the base, Pass@k or distinct correct answers.
-    pub value: Interval,
+    pub value: Estimate,
 }
 
 /// One objective's curve.
@@ -87,7 +78,7 @@ pub struct BandPoint {
     #[serde(rename = "pass@1")]
     pub pass_at_1: f64,
     /// Measure where the curve first reaches that Pass@1.
-    pub value: Interval,
+    pub value: Estimate,
 }
 
 /// Two curves over the Pass@1 that both reach.
@@ -102,7 +93,7 @@ pub struct Comparison {
     /// The range of Pass@1; none where one of the two does not rise above the base.
     pub range: Option<(f64, f64)>,
     /// The mean difference over the range.
-    pub difference: Option<Interval>,
+    pub difference: Option<Estimate>,
     /// The objective that does not rise above the base, where there is no range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
@@ -114,17 +105,6 @@ pub struct Comparison {
     pub p_holm: Option<f64>,
     /// Whether `p_holm` is below 1 minus the confidence, and it speaks of objectives: one seed speaks of two runs.
     pub is_significant: bool,
-}
-
-/// Where the variance of a mean over S seeds and P problems comes from: `seed / S + problem / P + rest / SP`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Variances {
-    /// Between seeds, at the same problems; of a difference, both objectives' added.
-    pub seed: f64,
-    /// Variance between problems.
-    pub problem: f64,
-    /// The residual: of each problem under each seed, both objectives' added.
-    pub rest: f64,
 }
 
 /// The conclusions, for one paragraph.

@@ -6,8 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::result::{Comparison, Curves, Interval};
+use super::result::{Comparison, Curves};
 use super::verdict::{ONE_SEED, listed, name, short, signed_with_interval};
+use crate::Estimate;
 use crate::inference::holm;
 use crate::number::{counted, signed};
 
@@ -51,14 +52,14 @@ pub struct PairAcrossTasks {
     /// The pair on each task, in the order of the tasks.
     pub tasks: Vec<PairOnTask>,
     /// The mean of the differences over the tasks that compare the pair; none where one task alone does.
-    pub mean: Option<Interval>,
+    pub mean: Option<Estimate>,
 }
 
 /// An objective and the reference on one task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PairOnTask {
     /// The mean difference over the task's range of Pass@1; none where there is no range.
-    pub difference: Option<Interval>,
+    pub difference: Option<Estimate>,
     /// The p-value adjusted for the tests of all tasks (Holm); none for a baseline.
     pub p_holm: Option<f64>,
     /// Whether `p_holm` is below 1 minus the confidence, over at least two seeds.
@@ -75,7 +76,7 @@ impl PairAcrossTasks {
         named.map(|(task, _)| task.clone()).collect()
     }
 
-    fn differences(&self) -> impl Iterator<Item = Interval> {
+    fn differences(&self) -> impl Iterator<Item = Estimate> {
         self.tasks.iter().filter_map(|on| on.difference)
     }
 
@@ -112,7 +113,7 @@ pub fn across_tasks(studies: &[TaskCurves]) -> Option<AcrossTasks> {
             on_task(curves, adjusted, pair)
         };
         let tasks: Vec<PairOnTask> = with.iter().zip(&adjusted).map(on).collect();
-        let differences: Vec<Interval> = tasks.iter().filter_map(|on| on.difference).collect();
+        let differences: Vec<Estimate> = tasks.iter().filter_map(|on| on.difference).collect();
         (!differences.is_empty()).then(|| PairAcrossTasks {
             first: pair.first.clone(),
             second: pair.second.clone(),
@@ -140,15 +141,15 @@ fn on_task(curves: &Curves, adjusted: &[Option<f64>], pair: &Comparison) -> Pair
 }
 
 /// The mean of independent estimates with its interval.
-fn mean(estimates: &[Interval]) -> Interval {
+fn mean(estimates: &[Estimate]) -> Estimate {
     let count = estimates.len() as f64;
     let value = estimates.iter().map(|one| one.value).sum::<f64>() / count;
-    let width = |end: fn(&Interval) -> f64| {
+    let width = |end: fn(&Estimate) -> f64| {
         // MOVER: the distance of an end from the estimate stands for z times its error, and independent errors add in
         // squares.
         estimates.iter().map(|one| (end(one) - one.value).powi(2)).sum::<f64>().sqrt() / count
     };
-    Interval { value, low: value - width(|one| one.low), high: value + width(|one| one.high) }
+    Estimate { value, low: value - width(|one| one.low), high: value + width(|one| one.high) }
 }
 
 /// The conclusion: which objectives differ on which tasks, and where tasks contradict each other.
@@ -269,7 +270,7 @@ pub fn pair_rows(across: &AcrossTasks) -> Vec<Vec<String>> {
     let header = std::iter::once("difference".to_owned())
         .chain(across.tasks.iter().cloned())
         .chain(std::iter::once("mean over tasks".to_owned()));
-    let shown = |one: &Interval, mark: &str| {
+    let shown = |one: &Estimate, mark: &str| {
         let [value, low, high] = [one.value, one.low, one.high].map(|x| signed(x, 3));
         format!("{value}{mark} ({low} to {high})")
     };

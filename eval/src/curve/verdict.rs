@@ -2,7 +2,9 @@
 
 use super::data::Measure;
 use super::power::{MOST_SEEDS, plan};
-use super::result::{Comparison, Curves, Interval, Power, Variances, Verdict};
+use super::result::{Comparison, Curves, Power, Verdict};
+use crate::Estimate;
+use crate::inference::Variances;
 use crate::number::counted;
 
 /// The warning of a study with one seed.
@@ -185,14 +187,14 @@ pub fn power_line(power: &Power) -> String {
 }
 
 /// A difference with its interval, two decimals each.
-pub(super) fn signed_with_interval(interval: &Interval, confidence: f64) -> String {
+pub(super) fn signed_with_interval(interval: &Estimate, confidence: f64) -> String {
     let sign = |x: f64| {
         let text = short(x.abs());
         let is_zero = text.chars().all(|c| matches!(c, '.' | '0'));
         let sign = if x < 0.0 && !is_zero { "-" } else { "+" };
         format!("{sign}{text}")
     };
-    let Interval { value, low, high } = *interval;
+    let Estimate { value, low, high } = *interval;
     format!("{}, {:.0} %: {} to {}", sign(value), confidence * 100.0, sign(low), sign(high))
 }
 
@@ -267,7 +269,7 @@ mod tests {
 
     #[test]
     fn numbers_and_p_values_are_rounded() {
-        let interval = Interval { value: -0.0001, low: -0.004, high: 0.036 };
+        let interval = Estimate { value: -0.0001, low: -0.004, high: 0.036 };
         assert_eq!(signed_with_interval(&interval, 0.95), "+.00, 95 %: +.00 to +.04");
         assert_eq!(
             (p_value(0.0002), p_value(0.012), p_value(0.2)),

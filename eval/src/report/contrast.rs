@@ -4,8 +4,9 @@ use super::view::{Cell, Section, Table};
 use crate::contrast::{
     Beyond, Contrast, DIFFICULTIES, Matched, NEEDS_SECOND_DRAW, Row, Stratum, Transitions,
 };
-use crate::inference::{Effect, significant};
+use crate::inference::{Effect, Family, Tested, TestedFamily, in_words};
 use crate::number::{counted, signed};
+use crate::transition::{Aligned, Change};
 
 /// The note on transitions from the base's first draw.
 pub const ONE_DRAW: &str = "Number of problems by difficulty in one evaluation of the base and in the model's, as papers count \
@@ -37,50 +38,59 @@ pub fn shown_ks(ks: &[usize]) -> Vec<usize> {
     ks.iter().copied().filter(|k| is_shown(k) || ks.last() == Some(k)).collect()
 }
 
-/// The changes of each model: of Pass@k at `ks` and, last, of distinct correct answers at the largest. P-values are
-/// adjusted over this table.
-pub fn changes(contrasts: &[&Contrast], ks: &[usize]) -> Vec<Vec<Option<Effect>>> {
-    let at = |effects: &[(usize, Effect)], k: &usize| {
-        effects.iter().find(|(at, _)| at == k).map(|(_, effect)| *effect)
-    };
-    let row = |contrast: &&Contrast| {
-        let pass = ks.iter().map(|k| at(&contrast.pass, k));
-        pass.chain(ks.last().map(|k| at(&contrast.distinct, k))).collect()
-    };
-    contrasts.iter().map(row).collect()
+/// What the tables of compared models show, tested together: the change of each model from the first, of Pass@k and of
+/// distinct correct answers at the largest k, and where there are more than two, each model from each other.
+pub fn tested(set: &Aligned<'_>, changes: &[Change]) -> TestedFamily {
+    let ks = shown_ks(&set.ks);
+    let mut family = Family::new(true);
+    for (index, Change { contrast, .. }) in changes.iter().enumerate() {
+        let at = |effects: &[(usize, Effect)], k: usize| {
+            effects.iter().find(|(at, _)| *at == k).map(|(_, effect)| *effect)
+        };
+        for k in &ks {
+            family.add((index + 1, 0), &format!("pass@{k}"), at(&contrast.pass, *k));
+        }
+        let last = ks.last().copied().unwrap_or(1);
+        family.add((index + 1, 0), &format!("distinct@{last}"), at(&contrast.distinct, last));
+    }
+    if changes.len() > 1 {
+        for (row, column) in (0..=changes.len()).flat_map(|row| (0..row).map(move |c| (row, c))) {
+            for k in [1, set.most()] {
+                family.add(
+                    (row, column),
+                    &format!("pass@{k}"),
+                    Some(set.difference((row, column), k)),
+                );
+            }
+        }
+    }
+    family.tested()
 }
 
-/// The change of accuracy, of coverage and of distinct answers under each model, in a sentence each. A measure rises or
-/// falls where the table of [`changes`] has a star.
-pub(super) fn verdicts(contrasts: &[&Contrast], compares_models: bool) -> Vec<String> {
-    let Some(first) = contrasts.first() else { return Vec::new() };
-    let ks = shown_ks(&first.pass.iter().map(|(k, _)| *k).collect::<Vec<_>>());
-    let Some(last) = ks.last() else { return Vec::new() };
-    let table = changes(contrasts, &ks);
-    let significant = significant(&table, compares_models);
-    let sentence =
-        |((contrast, row), significant): ((&&Contrast, &Vec<Option<Effect>>), Vec<bool>)| {
-            let phrase = |name: String, place: usize| -> Option<String> {
-                let change: Effect = *row.get(place)?.as_ref()?;
-                let word = match (significant[place], change.value > 0.0) {
-                    (false, _) if !compares_models && change.seeds < 2 => {
-                        "is not tested with one seed"
-                    }
-                    (false, _) => "does not change measurably",
-                    (true, true) => "rises",
-                    (true, false) => "falls",
-                };
-                Some(format!("{name} {word}, {}", effect(&change)))
-            };
-            let phrases = [
-                phrase(format!("pass@{}", ks[0]), 0),
-                phrase(format!("pass@{last}"), ks.len() - 1).filter(|_| ks.len() > 1),
-                phrase(format!("distinct@{last}"), ks.len()),
-            ];
-            let phrases: Vec<String> = phrases.into_iter().flatten().collect();
-            format!("{}; {}.", phrases.join("; "), contrast.crossing)
-        };
-    contrasts.iter().zip(&table).zip(significant).map(sentence).collect()
+/// Every run against every other: row minus column, Pass@1 below the diagonal and Pass@k at the largest k above it.
+pub fn matrix(set: &Aligned<'_>, tested: &TestedFamily) -> Vec<Vec<Option<Tested>>> {
+    let cell = |row: usize, column: usize| {
+        let k = if row > column { 1 } else { set.most() };
+        tested.get((row, column), &format!("pass@{k}"))
+    };
+    let runs = 0..set.runs.len();
+    runs.clone().map(|row| runs.clone().map(|column| cell(row, column)).collect()).collect()
+}
+
+/// The change of accuracy, of coverage and of distinct answers under each model, in a sentence each.
+pub fn verdicts(ks: &[usize], changes: &[Change], tested: &TestedFamily) -> Vec<String> {
+    let ks = shown_ks(ks);
+    let (Some(first), Some(last)) = (ks.first(), ks.last()) else { return Vec::new() };
+    let mut measures = vec![format!("pass@{first}"), format!("pass@{last}")];
+    measures.dedup();
+    measures.push(format!("distinct@{last}"));
+    let sentence = |(index, change): (usize, &Change)| {
+        let phrase =
+            |measure: &String| Some(tested.get((index + 1, 0), measure)?.sentence(measure));
+        let phrases: Vec<String> = measures.iter().filter_map(phrase).collect();
+        format!("{}; {}.", phrases.join("; "), change.contrast.crossing)
+    };
+    changes.iter().enumerate().map(sentence).collect()
 }
 
 /// Shares of problems retained and gained beside the base's own, in words; without a second draw of the base, what they
@@ -95,16 +105,10 @@ pub fn retained(contrast: &Contrast) -> String {
             beyond.k,
             beyond.value,
             beyond.null,
-            effect(&beyond.excess)
+            in_words(&beyond.excess)
         )
     };
     format!("{}. {}.", phrase("Retained", keep), phrase("Gained", explore))
-}
-
-/// A difference with its interval.
-pub fn effect(effect: &Effect) -> String {
-    let [value, low, high] = [effect.value, effect.low, effect.high].map(|x| signed(x, 3));
-    format!("{value} (95 %: {low} to {high})")
 }
 
 fn sentence(text: &str) -> String {
@@ -123,7 +127,7 @@ fn matched(contrast: &Contrast) -> Table {
     let row = |at: &Matched| {
         let cell = |(_, base, model, difference): &Row| {
             let text = format!("{} ({base:.2} to {model:.2})", signed(difference.value, 2));
-            Cell::Hinted(text, effect(difference))
+            Cell::Hinted(text, in_words(difference))
         };
         let counts = [at.right, at.problems].map(|count| Cell::Plain(count.to_string()));
         counts.into_iter().chain(at.measures.iter().map(cell)).collect()
@@ -144,7 +148,7 @@ fn strata(contrast: &Contrast) -> Table {
     let row = |stratum: &Stratum| {
         let cell = |(_, base, model, difference): &(usize, f64, f64, Effect)| {
             let text = format!("{} ({base:.3} to {model:.3})", signed(difference.value, 3));
-            Cell::Hinted(text, effect(difference))
+            Cell::Hinted(text, in_words(difference))
         };
         let names = [stratum.difficulty.clone(), stratum.problems.to_string()].map(Cell::Plain);
         names.into_iter().chain(stratum.pass.iter().map(cell)).collect()

@@ -2,7 +2,8 @@
 
 use super::tables;
 use super::view::{Chart, Line, Section, Table};
-use crate::curve::{BandPoint, Choices, Comparison, Curve, CurvePoint, Curves, Interval};
+use crate::Estimate;
+use crate::curve::{BandPoint, Choices, Comparison, Curve, CurvePoint, Curves};
 use crate::number;
 
 /// One row a comparison, under a header: the range of Pass@1, the mean difference, p-values.
@@ -172,8 +173,8 @@ fn single(curves: &Curves) -> String {
     }
 }
 
-fn signed(interval: &Interval) -> String {
-    let Interval { value, low, high } = *interval;
+fn signed(interval: &Estimate) -> String {
+    let Estimate { value, low, high } = *interval;
     let [value, low, high] = [value, low, high].map(|x| number::signed(x, 3));
     format!("{value} ({low} to {high})")
 }

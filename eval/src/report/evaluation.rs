@@ -14,6 +14,7 @@ use super::samples::{Sampled, Source, place};
 use super::training;
 use super::view::{Chart, Document, Kind, Line, Recipe, Section};
 use crate::answer_rules;
+use crate::inference::TestedFamily;
 use crate::number::{counted, with_noun};
 use crate::results::{Results, SetResult};
 use crate::store::{self, Index};
@@ -76,7 +77,8 @@ fn write_page(
         aligned.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
     let mut sections: Vec<Section> = Vec::new();
     for (index, (set, changes)) in aligned.iter().zip(&changes).enumerate() {
-        sections.push(section(set, &names, index == 0));
+        let tested = contrast::tested(set, changes);
+        sections.push(section(set, &names, &tested, index == 0));
         for (change, name) in changes.iter().zip(&names[1..]) {
             sections.push(contrast::section(&change.contrast, name));
         }
@@ -198,8 +200,9 @@ fn verdict(aligned: &[Aligned<'_>], changes: &[Vec<Change>], names: &[&str]) -> 
         1 => aligned.iter().map(alone).collect(),
         _ => {
             let sentences = |(set, changes): (&Aligned<'_>, &Vec<Change>)| -> Vec<String> {
-                let contrasts: Vec<_> = changes.iter().map(|change| &change.contrast).collect();
-                let verdicts = contrast::verdicts(&contrasts, true).into_iter().zip(&names[1..]);
+                let tested = contrast::tested(set, changes);
+                let verdicts = contrast::verdicts(&set.ks, changes, &tested).into_iter();
+                let verdicts = verdicts.zip(&names[1..]);
                 verdicts.map(|(verdict, name)| format!("{}, {name}: {verdict}", set.name)).collect()
             };
             aligned.iter().zip(changes).flat_map(sentences).collect()
@@ -287,7 +290,7 @@ fn top(set: &Aligned<'_>, names: &[&str]) -> Vec<Chart> {
     vec![pass_chart(set, names), distinct_chart(set, names)]
 }
 
-fn section(set: &Aligned<'_>, names: &[&str], is_first: bool) -> Section {
+fn section(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily, is_first: bool) -> Section {
     let problems = counted(set.runs[0].len(), "problem");
     let samples = with_noun(&set.summaries[0].samples_each(), "sample");
     let mut section = Section::new(format!("{} ({problems}, {samples} each)", set.name));
@@ -296,7 +299,7 @@ fn section(set: &Aligned<'_>, names: &[&str], is_first: bool) -> Section {
         if let Some(thinking) = summary.thinking {
             section = section.text(format!("{name}: {thinking}"));
         }
-        if let Some(rules) = answer_rules::describe(&summary.rules) {
+        if let Some(rules) = answer_rules::describe(&summary.rules, summary.completions) {
             section = section.text(format!("{name}: {rules}"));
         }
     }
@@ -318,7 +321,10 @@ fn section(set: &Aligned<'_>, names: &[&str], is_first: bool) -> Section {
     }
     section = section.table(features(set, names));
     if names.len() > 1 {
-        section = section.charts(vec![pareto(set, names)]).table(matrix(set, names));
+        section = section.charts(vec![pareto(set, names)]);
+    }
+    if names.len() > 2 {
+        section = section.table(matrix(set, names, tested));
     }
     section
 }

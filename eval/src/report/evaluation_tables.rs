@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::contrast;
 use super::view::{Cell, Table};
 use crate::extrapolation::{Extrapolation, HeldOut};
 use crate::features::CORRECT;
-use crate::inference::cells;
+use crate::inference::{Tested, TestedFamily};
+use crate::interval::EFFECTIVE_NEEDS;
 use crate::number::fixed;
 use crate::summary::Texts;
 use crate::transition::Aligned;
@@ -18,6 +20,17 @@ fn cell(estimate: Option<&Estimate>, digits: usize) -> Cell {
             fixed(e.value, digits),
             format!("95 %: {} to {}", fixed(e.low, 4), fixed(e.high, 4)),
         ),
+    }
+}
+
+/// A number of answers in effect: of few problems its ends are no 95 % interval.
+fn effective(estimate: Option<&Estimate>, digits: usize, summary: &Summary) -> Cell {
+    let problems = summary.richness.as_ref().map_or(0, |richness| richness.problems);
+    match cell(estimate, digits) {
+        Cell::Hinted(text, hint) if problems < EFFECTIVE_NEEDS => {
+            Cell::Hinted(text, hint.replace("95 %:", "few problems, range:"))
+        }
+        other => other,
     }
 }
 
@@ -55,8 +68,8 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
             cell(s.majority.values().next_back(), 3),
             cell(s.pass_all_k.get(&last), 3),
             cell(s.unique_correct.get(&last), 2),
-            cell(richness(s, |r| r.hill_1).as_ref(), 2),
-            cell(richness(s, |r| r.chao_1).as_ref(), 1),
+            effective(richness(s, |r| r.hill_1).as_ref(), 2, s),
+            effective(richness(s, |r| r.chao_1).as_ref(), 1, s),
             cell(s.cover.get("0.5"), 3),
         ]);
         row.extend(header([
@@ -173,16 +186,19 @@ pub(super) fn features(set: &Aligned<'_>, names: &[&str]) -> Table {
     )
 }
 
-pub(super) fn matrix(set: &Aligned<'_>, names: &[&str]) -> Table {
-    let most = set.ks.last().copied().unwrap_or(1);
+pub(super) fn matrix(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily) -> Table {
+    let (most, legend) = (set.most(), tested.legend());
     let titles = std::iter::once(String::new()).chain(names.iter().map(ToString::to_string));
-    let cells = cells(&set.matrix(), true);
-    let rows = names.iter().zip(cells).map(|(name, row)| [vec![(*name).to_owned()], row].concat());
+    let cell = |tested: &Option<Tested>| tested.as_ref().map(Tested::cell).unwrap_or_default();
+    let row = |(name, row): (&&str, Vec<Option<Tested>>)| {
+        std::iter::once((*name).to_owned()).chain(row.iter().map(cell)).collect()
+    };
+    let rows = names.iter().zip(contrast::matrix(set, tested)).map(row);
     Table::new(std::iter::once(titles.collect()).chain(rows).collect()).titled(
         "Differences between models",
         format!(
             "Row minus column: Pass@1 below the diagonal, Pass@{most} above. Paired over problems, for these models only: seed \
-             variance is not included. * p < .05 after Holm's adjustment over the table."
+             variance is not included. {legend}."
         ),
     )
 }

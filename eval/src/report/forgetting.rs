@@ -3,10 +3,8 @@
 use super::tables::runs;
 use super::{Evaluated, Forgetting, Forgotten, Study};
 use crate::Tally;
-use crate::inference::{Effect, average, cells};
-use crate::interval::share;
+use crate::inference::{Effect, Family, Tested, average};
 use crate::measure::pass_at_k::tally_pass_at_k;
-use crate::number::signed;
 
 impl Forgetting {
     /// Of a study with such sets, at the first of its temperatures.
@@ -17,7 +15,7 @@ impl Forgetting {
         let change = |label: &str, k: usize| {
             let tables: Vec<_> =
                 sets.iter().map(|set| changes(&set.base.problems, &runs(set, label), k)).collect();
-            (k, mean_change(&tables))
+            (k, average(&tables, 1.0).within(-1.0, 1.0))
         };
         let row = |label: &&str| Forgotten {
             objective: label.to_string(),
@@ -41,30 +39,23 @@ impl Forgetting {
         let titles = self.models.first().into_iter().flat_map(|one| &one.pass);
         let titles = titles.map(|(k, _)| format!("pass@{k}"));
         let mut rows = vec![std::iter::once("change from base".to_owned()).chain(titles).collect()];
-        let effects = |one: &Forgotten| one.pass.iter().map(|(_, effect)| Some(*effect)).collect();
-        let table: Vec<Vec<Option<Effect>>> = self.models.iter().map(effects).collect();
-        for (one, values) in self.models.iter().zip(cells(&table, false)) {
-            let cell = |(value, (_, effect)): (&String, &(usize, Effect))| {
-                format!("{value} ({} to {})", signed(effect.low, 3), signed(effect.high, 3))
+        let mut family = Family::new(false);
+        for (index, one) in self.models.iter().enumerate() {
+            for (k, effect) in &one.pass {
+                family.add((index + 1, 0), &k.to_string(), Some(*effect));
+            }
+        }
+        let tested = family.tested();
+        for (index, one) in self.models.iter().enumerate() {
+            let cell = |(k, _): &(usize, Effect)| {
+                let tested = tested.get((index + 1, 0), &k.to_string());
+                tested.as_ref().map(Tested::cell_with_interval).unwrap_or_default()
             };
-            let values = values.iter().zip(&one.pass).map(cell);
+            let values = one.pass.iter().map(cell);
             rows.push(std::iter::once(one.objective.clone()).chain(values).collect());
         }
         rows
     }
-}
-
-/// The mean over sets of the mean change of each. Where no problem changed under any seed, others still may: the
-/// interval is then as wide as the share of problems that may change where none of so many did.
-fn mean_change(sets: &[Vec<Vec<f64>>]) -> Effect {
-    let change = average(sets).within(-1.0, 1.0);
-    if change.value.is_nan() || change.high > change.low {
-        return change;
-    }
-    let count = |set: &Vec<Vec<f64>>| set.first().map_or(0, Vec::len);
-    let most = sets.iter().map(|set| share(&vec![0.0; count(set)]).high).sum::<f64>();
-    let most = most / sets.len() as f64;
-    Effect { low: change.low - most, high: change.high + most, ..change }.within(-1.0, 1.0)
 }
 
 /// Pass@k of runs minus the base's, a row a run, on the problems that all of them were judged on.
@@ -103,10 +94,10 @@ mod tests {
         assert_eq!(changes(&base, &[&unjudged[..]], 1), [[-0.25]]);
         // A set of 2 problems with a mean of -.1875 and one of 4 with +.5.
         let large = vec![vec![0.5; 4]; 2];
-        let mean = average(&[small, large]).value;
+        let mean = average(&[small, large], 1.0).value;
         assert!((mean - (0.5 - 0.1875) / 2.0).abs() < 1e-12, "{mean}");
         // Four problems that nobody changed are no proof that no problem changes.
-        let still = mean_change(&[vec![vec![0.0; 4]; 2]]);
+        let still = average(&[vec![vec![0.0; 4]; 2]], 1.0).within(-1.0, 1.0);
         assert!(still.value == 0.0 && still.high > 0.5 && still.low == -still.high, "{still:?}");
     }
 
@@ -127,7 +118,7 @@ mod tests {
                 .collect();
             changes(&base, &runs.iter().map(Vec::as_slice).collect::<Vec<_>>(), 1)
         };
-        mean_change(&[set(problems, 0.5), set(4 * problems, -2.0)])
+        average(&[set(problems, 0.5), set(4 * problems, -2.0)], 1.0).within(-1.0, 1.0)
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn warning(set: &Evaluated, label: &str) -> Option<String> {
         known.iter().map(|index| is_correct(&run[*index]) - is_correct(&base[*index])).collect()
     };
     let rows: Vec<Vec<f64>> = all.iter().map(row).collect();
-    let change = crossed(&rows).within(-1.0, 1.0);
+    let change = crossed(&rows, 1.0).within(-1.0, 1.0);
     let of_base = known.iter().map(|index| is_correct(&base[*index])).sum::<f64>()
         / known.len().max(1) as f64;
     (change.high < 0.0).then(|| {

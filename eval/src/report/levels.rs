@@ -4,7 +4,7 @@
 use super::tables::{has_greedy, runs};
 use super::{Evaluated, Study};
 use crate::inference::average;
-use crate::interval::{Estimate, share};
+use crate::interval::{Estimate, bounded};
 use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::measure::rarefaction::unique_correct;
 use crate::number::fixed;
@@ -37,32 +37,28 @@ impl Number {
 
     /// The value with its interval.
     fn cell(&self, sets: &[Vec<Vec<f64>>]) -> String {
-        let Estimate { value, low, high } = level(sets, self.most);
+        // Of a number of answers the most that a problem has, which another may have too.
+        let shown = sets.iter().flatten().flatten().copied().fold(1.0, f64::max);
+        let Estimate { value, low, high } = level(sets, shown.ceil().min(self.most));
         let [value, low, high] = [value, low, high].map(|x| fixed(x, self.digits));
         format!("{value} ({low} to {high})")
     }
 }
 
 /// The mean of the means of sets, each with a row a seed and a value a problem, between 0 and `most`. The interval is
-/// over seeds and problems, with one seed over problems alone; it stays between 0 and `most` and is never a point.
+/// over seeds and problems, with one seed over problems alone; of one set it holds that of [`bounded`] over problems,
+/// which near the ends of the range lies to one side.
 fn level(sets: &[Vec<Vec<f64>>], most: f64) -> Estimate {
-    let mean = average(sets).within(0.0, most);
+    let mean = average(sets, most).within(0.0, most);
     let (mut low, mut high) = (mean.low, mean.high);
-    // A few problems at an end of the range are no proof that others would be there too.
-    let of_problems = |set: &Vec<Vec<f64>>| {
+    if let [set] = sets {
+        if set.len() < 2 {
+            return bounded(set.first().map_or(&[], Vec::as_slice), 0.0, most);
+        }
         let mean = |i: usize| set.iter().map(|row| row[i]).sum::<f64>() / set.len() as f64;
         let count = set.first().map_or(0, Vec::len);
-        share(&(0..count).map(|i| (mean(i) / most).clamp(0.0, 1.0)).collect::<Vec<_>>())
-    };
-    if let [set] = sets {
-        let least = of_problems(set);
-        (low, high) = (low.min(most * least.low), high.max(most * least.high));
-    } else if high - low < 1e-9 * most {
-        let ends = |end: fn(&Estimate) -> f64| {
-            let all = sets.iter().map(|set| end(&of_problems(set)));
-            most * all.sum::<f64>() / sets.len() as f64
-        };
-        (low, high) = (ends(|e| e.low), ends(|e| e.high));
+        let of_problems = bounded(&(0..count).map(mean).collect::<Vec<_>>(), 0.0, most);
+        (low, high) = (low.min(of_problems.low), high.max(of_problems.high));
     }
     Estimate { value: mean.value, low, high }
 }

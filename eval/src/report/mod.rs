@@ -3,6 +3,7 @@
 mod answer_place;
 pub mod contrast;
 pub mod curve;
+pub mod differences;
 mod evaluation;
 mod evaluation_tables;
 mod forgetting;

@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::Result;
 use tealight_datasets::{names, regular};
 
+use super::differences::Differences;
 use super::levels::{averages, best_temperatures};
 use super::samples::{SampleChunks, Sampled, Source, place};
 use super::steps::{StepFile, completions};
-use super::tables::{BUDGET_LEGEND, LEGEND, budgets, pairs, to_base, with_header};
+use super::tables::{BUDGET_LEGEND, LEGEND, budgets, with_header};
 use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
 use super::{Evaluated, Measured, Study, Training, contrast, curve, greedy_warnings, ledger, page};
-use crate::contrast::Contrast;
 use crate::curve::{Curves, ONE_SEED};
 use crate::interval::ByK;
 use crate::number::counted;
@@ -198,10 +198,7 @@ fn verdict(study: &Study, reported: Option<&Evaluated>) -> Vec<String> {
     if let Some(curves) = study.curves.first().filter(has_others) {
         return vec![curves.verdict.text.clone()];
     }
-    let contrasts = reported.map(|set| set.contrasts.as_slice()).unwrap_or_default();
-    let found: Vec<&Contrast> = contrasts.iter().map(|(_, found)| found).collect();
-    let verdicts = contrast::verdicts(&found, false).into_iter();
-    verdicts.zip(contrasts).map(|(verdict, (label, _))| format!("{label}: {verdict}")).collect()
+    reported.map(|set| Differences::new(study, set).verdicts()).unwrap_or_default()
 }
 
 pub(super) fn sections(
@@ -269,11 +266,10 @@ fn over(seeds: &[u64]) -> &'static str {
 }
 
 fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
+    let tested = Differences::new(study, set);
     let starred = match study.seeds().len() {
-        1 => ONE_SEED,
-        _ => {
-            "Intervals and tests are over seeds and problems; * p < .05 after Holm's adjustment over the table."
-        }
+        1 => ONE_SEED.to_owned(),
+        _ => format!("Intervals and tests are {}.", tested.legend()),
     };
     let problems = counted(set.base.summary.problems, "problem");
     let heading = format!("{} ({problems}, {})", set.title(study), split(set));
@@ -290,8 +286,8 @@ fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
     Section::new(heading)
         .table(Table::new(table))
         .charts(charts)
-        .table(Table::new(to_base(study, set)).titled("Differences from the base", changes))
-        .table(Table::new(pairs(study, set)).titled("Differences between models", differences))
+        .table(Table::new(tested.to_base()).titled("Differences from the base", changes))
+        .table(Table::new(tested.pairs()).titled("Differences between models", differences))
 }
 
 /// Every model, and every seed of it where there are several.

@@ -4,8 +4,6 @@ use tealight_datasets::display;
 
 use super::{Evaluated, Study};
 use crate::contrast::{Beyond, Contrast, Matched};
-use crate::inference::{Effect, cells, cells_with_intervals, crossed};
-use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::number::{counted, fixed, signed};
 use crate::{Summary, Tally};
 
@@ -61,7 +59,7 @@ pub fn markdown(rows: &[Vec<String>]) -> String {
 }
 
 /// The column of diversity at equal numbers of correct answers: on how many problems.
-fn matched_title(evaluated: &Evaluated) -> String {
+pub(super) fn matched_title(evaluated: &Evaluated) -> String {
     match evaluated.contrasts.iter().find_map(|(_, contrast)| matched(contrast)) {
         Some(matched) => format!(
             "distinct among {CORRECT} correct, change from base ({})",
@@ -71,7 +69,7 @@ fn matched_title(evaluated: &Evaluated) -> String {
     }
 }
 
-fn matched(contrast: &Contrast) -> Option<&Matched> {
+pub(super) fn matched(contrast: &Contrast) -> Option<&Matched> {
     contrast.matched.iter().find(|matched| matched.right == CORRECT)
 }
 
@@ -108,13 +106,16 @@ pub(super) fn has_greedy(evaluated: &Evaluated) -> bool {
 }
 
 /// Retained and gained problems at the largest k of the tables; none without a second draw of the base.
-fn retained<'a>(study: &Study, contrast: &'a Contrast) -> Option<(&'a Beyond, &'a Beyond)> {
+pub(super) fn retained<'a>(
+    study: &Study,
+    contrast: &'a Contrast,
+) -> Option<(&'a Beyond, &'a Beyond)> {
     let at = |all: &'a [Beyond]| all.iter().find(|beyond| beyond.k == study.largest());
     Some((at(&contrast.keep)?, at(&contrast.explore)?))
 }
 
 /// Whether there is a share of retained problems to show.
-fn has_retained(study: &Study, evaluated: &Evaluated) -> bool {
+pub(super) fn has_retained(study: &Study, evaluated: &Evaluated) -> bool {
     evaluated.contrasts.iter().any(|(_, contrast)| retained(study, contrast).is_some())
 }
 
@@ -188,93 +189,12 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     rows
 }
 
-/// The change of the base under each objective, with 95 % intervals that stay inside the measure's range; stars are
-/// Holm's over the table. The header first.
-pub fn to_base(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
-    let (first, last) = (study.ks.iter().min().copied().unwrap_or(1), study.largest());
-    let at = |effects: &[(usize, Effect)], k: usize| {
-        effects.iter().find(|(at, _)| *at == k).map(|(_, effect)| *effect)
-    };
-    let effects: Vec<Vec<Option<Effect>>> = evaluated
-        .contrasts
-        .iter()
-        .map(|(_, contrast)| {
-            vec![
-                at(&contrast.pass, first),
-                at(&contrast.pass, last),
-                matched(contrast).map(|matched| matched.measures[0].3),
-                retained(study, contrast).map(|(keep, _)| keep.excess),
-            ]
-        })
-        .collect();
-    let retained = match has_retained(study, evaluated) {
-        true => format!("retained@{last} minus resampling noise"),
-        false => "retained (needs a second draw of the base)".into(),
-    };
-    let header = [
-        "change from base".to_owned(),
-        format!("pass@{first}"),
-        format!("pass@{last}"),
-        matched_title(evaluated),
-        retained,
-        "base overtakes at k".into(),
-    ];
-    let mut rows = vec![header.to_vec()];
-    let values = cells_with_intervals(&effects, false);
-    for ((label, contrast), values) in evaluated.contrasts.iter().zip(values) {
-        let mut row = vec![label.clone()];
-        row.extend(values);
-        row.push(contrast.crossing.cell());
-        rows.push(row);
-    }
-    rows
-}
-
-/// Every trained model against every other as rows of cells, names first: row minus column, Pass@1 below the diagonal
-/// and the largest Pass@k above it. Seeds and problems both vary; stars are Holm's over the table.
-pub fn pairs(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
-    let largest = study.largest();
-    let mut names = vec!["base"];
-    names.extend(study.trained());
-    let cell = |row: usize, column: usize| -> Option<Effect> {
-        let k = match row.cmp(&column) {
-            std::cmp::Ordering::Equal => return None,
-            std::cmp::Ordering::Greater => 1,
-            std::cmp::Ordering::Less => largest,
-        };
-        Some(difference(&runs(evaluated, names[row]), &runs(evaluated, names[column]), k))
-    };
-    let table: Vec<Vec<Option<Effect>>> = (0..names.len())
-        .map(|row| (0..names.len()).map(|column| cell(row, column)).collect())
-        .collect();
-    let mut rows =
-        vec![[vec![String::new()], names.iter().map(ToString::to_string).collect()].concat()];
-    for (name, cells) in names.iter().zip(cells(&table, false)) {
-        rows.push([vec![name.to_string()], cells].concat());
-    }
-    rows
-}
-
 /// The counts of each run of an objective; of `base`, its one.
 pub(super) fn runs<'a>(evaluated: &'a Evaluated, name: &'a str) -> Vec<&'a [Tally]> {
     match name {
         "base" => vec![evaluated.base.problems.as_slice()],
         label => evaluated.runs_of(label).map(|tuned| tuned.measured.problems.as_slice()).collect(),
     }
-}
-
-/// The difference of Pass@k of two models, seed by seed; one that has a single run, the base, stands against every
-/// seed of the other.
-fn difference(first: &[&[Tally]], second: &[&[Tally]], k: usize) -> Effect {
-    let count = first.len().max(second.len());
-    let nth = |runs: &[&[Tally]], seed: usize| -> Vec<f64> {
-        let run = runs.get(seed).or(runs.last()).copied().unwrap_or_default();
-        run.iter().map(|tally| tally_pass_at_k(tally, k)).collect()
-    };
-    let row = |seed: usize| -> Vec<f64> {
-        nth(first, seed).iter().zip(nth(second, seed)).map(|(a, b)| a - b).collect()
-    };
-    crossed(&(0..count).map(row).collect::<Vec<_>>()).within(-1.0, 1.0)
 }
 
 /// The legend of the columns of [`budgets`].

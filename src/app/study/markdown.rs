@@ -2,6 +2,7 @@
 
 use tealight_datasets::display;
 use tealight_eval::number::counted;
+use tealight_eval::report::differences::Differences;
 use tealight_eval::report::{Study, curve, greedy_warnings, ledger, levels, tables};
 
 /// The study's tables.
@@ -38,10 +39,11 @@ pub(super) fn markdown(study: &Study) -> String {
         let problems = counted(evaluated.base.summary.problems, "problem");
         let title = format!("{} ({problems})", evaluated.title(study));
         add(&title, &tables::with_header(study, evaluated));
-        add("Change from base, with 95 % intervals", &tables::to_base(study, evaluated));
+        let tested = Differences::new(study, evaluated);
+        add("Change from base, with 95 % intervals", &tested.to_base());
         let k = study.largest();
         let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
-        add(&title, &tables::pairs(study, evaluated));
+        add(&title, &tested.pairs());
     }
     if let Some(ledger_report) = &study.ledger {
         let title = format!("Ledger of correct answers. {}", ledger::note(study, ledger_report));

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use tealight_eval::contrast::{Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
-use tealight_eval::inference::{cells, cells_with_intervals};
+use tealight_eval::inference::{Tested, in_words};
 use tealight_eval::number::counted;
 use tealight_eval::report;
 use tealight_eval::transition::Change;
@@ -36,39 +36,43 @@ fn block(set: &ComparedSet, names: &[String]) -> String {
         let distinct = format!("{:.2}", summary.unique_correct[&last].value);
         rows.push([name.clone()].into_iter().chain(pass).chain([distinct]).collect());
     }
-    let contrasts: Vec<&Contrast> = set.changes.iter().map(|change| &change.contrast).collect();
-    let changes = cells_with_intervals(&report::contrast::changes(&contrasts, &shown), true);
     let mut change_rows = vec![[vec![String::new()], names[1..].to_vec()].concat()];
-    for (place, measure) in measures.into_iter().enumerate() {
-        let cells = changes.iter().map(|cells| cells[place].clone());
-        change_rows.push(std::iter::once(measure).chain(cells).collect());
+    for measure in measures {
+        let cell = |run: usize| {
+            let tested = set.tested.get((run, 0), &measure);
+            tested.as_ref().map(Tested::cell_with_interval).unwrap_or_default()
+        };
+        let cells: Vec<String> = (1..names.len()).map(cell).collect();
+        change_rows.push([vec![measure], cells].concat());
     }
     let mut text = format!(
-        "{} ({})\n{}\n\nchange from {} with its 95 % interval; * p < .05 after Holm's adjustment over the table; \
-         this pair of models only, seed variance not included\n{}",
+        "{} ({})\n{}\n\nchange from {} with its 95 % interval; {}; this pair of models only, seed variance not \
+         included\n{}",
         set.name,
         counted(set.problems, "problem"),
         table::plain(&rows),
         names[0],
+        set.tested.legend(),
         table::plain(&change_rows)
     );
     if names.len() > 2 {
         let mut rows = vec![[vec![String::new()], names.to_vec()].concat()];
-        for (name, row) in names.iter().zip(cells(&set.matrix, true)) {
-            rows.push([vec![name.clone()], row].concat());
+        let cell = |tested: &Option<Tested>| tested.as_ref().map(Tested::cell).unwrap_or_default();
+        for (name, row) in names.iter().zip(&set.matrix) {
+            rows.push([vec![name.clone()], row.iter().map(cell).collect()].concat());
         }
         text.push_str(&format!(
             "\n\nrow minus column: pass@1 below the diagonal, pass@{last} above\n{}",
             table::plain(&rows)
         ));
     }
-    for (change, name) in set.changes.iter().zip(&names[1..]) {
-        text.push_str(&format!("\n\n{}", of_change(change, name)));
+    for ((change, verdict), name) in set.changes.iter().zip(&set.verdicts).zip(&names[1..]) {
+        text.push_str(&format!("\n\n{name}: {verdict}\n{}", of_change(change)));
     }
     text
 }
 
-fn of_change(change: &Change, name: &str) -> String {
+fn of_change(change: &Change) -> String {
     let contrast = &change.contrast;
     let listed = |ids: &[String]| {
         let shown = ids.iter().take(4).cloned().collect::<Vec<_>>().join("; ");
@@ -77,8 +81,7 @@ fn of_change(change: &Change, name: &str) -> String {
         if ids.is_empty() { problems } else { format!("{problems} ({shown}{more})") }
     };
     format!(
-        "{name}: {}\n{}\n{}Lost: {}\nGained: {}",
-        contrast.crossing,
+        "{}\n{}Lost: {}\nGained: {}",
         matched(contrast),
         retained(contrast),
         listed(&change.lost),
@@ -122,13 +125,13 @@ fn matched(contrast: &Contrast) -> String {
         "Distinct among {} on {} where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",
         counted(at.right, "correct answer"),
         counted(at.problems, "problem"),
-        report::contrast::effect(difference)
+        in_words(difference)
     );
     if !at.features().is_empty() {
         let header = ["features of these answers", "base", "model", "change from base"];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         rows.extend(at.features().iter().map(|(name, base, model, difference)| {
-            let difference = report::contrast::effect(difference);
+            let difference = in_words(difference);
             vec![name.clone(), format!("{base:.3}"), format!("{model:.3}"), difference]
         }));
         text.push_str(&format!("\n{}", table::plain(&rows)));

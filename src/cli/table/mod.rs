@@ -57,7 +57,7 @@ fn summary(summary: &Summary) -> String {
         ),
     };
     format!(
-        "{table}{}{failed}{unjudged}\n{more}{}, {} each; {}, {:.1} % without an answer, {}",
+        "{table}{}{failed}{unjudged}\n{more}{}, {} each; {}, {:.1} % without a readable answer, {}",
         by_level(summary, largest),
         counted(summary.problems, "problem"),
         with_noun(&summary.samples_each(), "sample"),
@@ -138,7 +138,7 @@ fn lines(summary: &Summary) -> Vec<String> {
         )
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
-    lines.extend(answer_rules::describe(&summary.rules));
+    lines.extend(answer_rules::describe(&summary.rules, summary.completions));
     lines.extend(summary.extrapolation.iter().flat_map(extrapolated));
     lines.extend(summary.exact.iter().flat_map(exact));
     lines

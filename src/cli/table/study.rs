@@ -3,6 +3,7 @@
 use tealight_eval::curve::power_line;
 use tealight_eval::curve::tasks::{PAIRS_NOTE, TASKS_NOTE, TaskCurves, pair_rows, task_rows};
 use tealight_eval::number::counted;
+use tealight_eval::report::differences::Differences;
 use tealight_eval::report::{Study, curve, greedy_warnings, levels, tables};
 
 use super::plain;
@@ -28,20 +29,18 @@ pub(in crate::cli) fn study(study: &Study) -> String {
         text.push_str(&format!("\n{}\n{}\n", forgetting.title(), plain(&forgetting.rows())));
     }
     if let Some(evaluated) = study.reported() {
-        let scope = match study.seeds().len() {
-            1 => "one seed: runs are compared and not objectives, and nothing is starred",
-            _ => "over seeds and problems; * p < .05 after Holm's adjustment over the table",
-        };
+        let tested = Differences::new(study, evaluated);
         text.push_str(&format!(
-            "\n{}: change from base with 95 % intervals, {scope}\n{}\n",
+            "\n{}: change from base with 95 % intervals, {}\n{}\n",
             evaluated.title(study),
-            plain(&tables::to_base(study, evaluated))
+            tested.legend(),
+            plain(&tested.to_base())
         ));
         text.push_str(&format!(
             "\n{}: row minus column, pass@1 below the diagonal, pass@{} above\n{}\n",
             evaluated.title(study),
             study.largest(),
-            plain(&tables::pairs(study, evaluated))
+            plain(&tested.pairs())
         ));
     }
     let budgets = plain(&tables::budgets(study));

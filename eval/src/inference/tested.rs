@@ -1,0 +1,282 @@
+//! What may be said of a difference that was tested among others: its star, its cell and its sentence, all from one
+//! value.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::effect::{CONFIDENCE, Effect};
+use crate::number::{counted, signed};
+
+/// A difference of two models, named by their places, and a measure of it.
+type Key = (usize, usize, String);
+
+/// Differences that are tested together: what is shown beside each other, each difference once.
+#[derive(Debug, Clone)]
+pub struct Family {
+    /// Whether the models themselves are compared; otherwise objectives are, of which one seed says nothing.
+    compares_models: bool,
+    effects: BTreeMap<Key, Effect>,
+}
+
+/// The tested differences of a [`Family`].
+#[derive(Debug, Clone, Default)]
+pub struct TestedFamily(BTreeMap<Key, Tested>);
+
+/// A difference with what its test and the adjustment for the others say.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Tested {
+    /// The difference, with its interval and p-value for it alone.
+    #[serde(flatten)]
+    pub effect: Effect,
+    /// The p-value adjusted for all tests of the family (Holm).
+    pub p_holm: f64,
+    /// How many tests that are.
+    pub tests: usize,
+    /// What follows.
+    pub finding: Finding,
+}
+
+/// What a tested difference shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// A change, also among all tests of the family.
+    Change,
+    /// The interval excludes 0, but the adjusted p-value is not below .05.
+    NotAfterAdjustment,
+    /// The interval holds 0.
+    None,
+    /// Objectives differ by seed, and there is one.
+    OneSeed,
+}
+
+impl Family {
+    /// A family without tests.
+    pub fn new(compares_models: bool) -> Self {
+        Self { compares_models, effects: BTreeMap::new() }
+    }
+
+    /// Adds the difference of the first model from the second; one that is there already stays.
+    pub fn add(&mut self, (first, second): (usize, usize), measure: &str, effect: Option<Effect>) {
+        let Some(effect) = effect else { return };
+        let is_known = self.effects.contains_key(&(second, first, measure.to_owned()));
+        if !is_known {
+            self.effects.entry((first, second, measure.to_owned())).or_insert(effect);
+        }
+    }
+
+    /// Tests all.
+    pub fn tested(self) -> TestedFamily {
+        let p_values: Vec<f64> = self.effects.values().map(|effect| effect.p_value).collect();
+        let adjusted = holm(&p_values);
+        let one = |((key, effect), p_holm): ((Key, Effect), f64)| {
+            (key, Tested::new(effect, p_holm, p_values.len(), self.compares_models))
+        };
+        TestedFamily(self.effects.into_iter().zip(adjusted).map(one).collect())
+    }
+}
+
+impl TestedFamily {
+    /// The difference of the first model from the second.
+    pub fn get(&self, (first, second): (usize, usize), measure: &str) -> Option<Tested> {
+        let at = |first, second| self.0.get(&(first, second, measure.to_owned())).copied();
+        at(first, second).or_else(|| at(second, first).map(Tested::reversed))
+    }
+
+    /// How many tests there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing is tested.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What a star means in the tables of this family.
+    pub fn legend(&self) -> String {
+        format!("* p < .05 after Holm's adjustment for {}", counted(self.len(), "test"))
+    }
+}
+
+impl Tested {
+    fn new(effect: Effect, p_holm: f64, tests: usize, compares_models: bool) -> Self {
+        let alpha = 1.0 - CONFIDENCE;
+        let finding = match effect.excludes_zero() {
+            _ if !compares_models && effect.seeds < 2 => Finding::OneSeed,
+            false => Finding::None,
+            true if p_holm < alpha => Finding::Change,
+            true => Finding::NotAfterAdjustment,
+        };
+        Self { effect, p_holm, tests, finding }
+    }
+
+    fn reversed(self) -> Self {
+        let Effect { value, low, high, .. } = self.effect;
+        let effect = Effect { value: -value, low: -high, high: -low, ..self.effect };
+        Self { effect, ..self }
+    }
+
+    /// A star where it is a change among all tests.
+    pub fn star(&self) -> &'static str {
+        if self.finding == Finding::Change { "*" } else { "" }
+    }
+
+    /// The difference with its star.
+    pub fn cell(&self) -> String {
+        format!("{}{}", signed(self.effect.value, 3), self.star())
+    }
+
+    /// The difference with its star and interval.
+    pub fn cell_with_interval(&self) -> String {
+        let [low, high] = ends(&self.effect);
+        format!("{} ({low} to {high})", self.cell())
+    }
+
+    /// What became of a measure: `pass@1 rises, +0.552 (95 %: +0.094 to +0.998)`.
+    pub fn sentence(&self, measure: &str) -> String {
+        let moves = if self.effect.value > 0.0 { "rises" } else { "falls" };
+        let (word, after) = match self.finding {
+            Finding::Change => (moves, String::new()),
+            Finding::NotAfterAdjustment => {
+                let tests = counted(self.tests, "test");
+                (moves, format!(", not significant after Holm's adjustment for {tests}"))
+            }
+            Finding::None => ("does not change measurably", String::new()),
+            Finding::OneSeed => ("is not tested with one seed", String::new()),
+        };
+        format!("{measure} {word}, {}{after}", in_words(&self.effect))
+    }
+}
+
+/// A difference with its interval.
+pub fn in_words(effect: &Effect) -> String {
+    let [low, high] = ends(effect);
+    format!("{} (95 %: {low} to {high})", signed(effect.value, 3))
+}
+
+/// The ends of the interval; where it excludes 0, neither is rounded to 0.
+fn ends(effect: &Effect) -> [String; 2] {
+    let digits = |end: f64| {
+        let is_lost = effect.excludes_zero() && end.abs() < 5e-4;
+        // One digit that is not 0; a dozen are enough for any number that was estimated.
+        if is_lost { (-end.abs().log10()).ceil().clamp(3.0, 12.0) as usize } else { 3 }
+    };
+    [effect.low, effect.high].map(|end| signed(end, digits(end)))
+}
+
+/// P-values adjusted for there being several (Holm 1979): one below .05 is wrong in all of the table with chance
+/// .05 at most.
+pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    let mut adjusted = vec![1.0; p_values.len()];
+    let mut most = 0.0_f64;
+    for (rank, index) in order.into_iter().enumerate() {
+        // The i-th smallest of m times m - i + 1, never below one before it: adjusted values keep the order.
+        most = most.max(p_values[index] * (p_values.len() - rank) as f64).min(1.0);
+        adjusted[index] = most;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inference::paired;
+    use crate::simulated::Draws;
+
+    #[test]
+    fn holm_is_bonferroni_step_by_step() {
+        assert_eq!(holm(&[0.01, 0.04, 0.03]), [0.03, 0.06, 0.06]);
+        assert_eq!(holm(&[0.6, 0.9]), [1.0, 1.0]);
+        assert!(holm(&[]).is_empty());
+    }
+
+    #[test]
+    fn one_seed_is_not_tested_unless_models_are_compared() {
+        let sure = Effect { value: 0.1, low: 0.09, high: 0.11, p_value: 1e-9, seeds: 1 };
+        let of = |effect, compares_models| {
+            let mut family = Family::new(compares_models);
+            family.add((1, 0), "pass@1", Some(effect));
+            family.add((1, 0), "pass@8", None);
+            family.tested().get((1, 0), "pass@1").unwrap()
+        };
+        assert_eq!(of(sure, false).cell(), "+0.100");
+        assert_eq!(of(sure, true).cell_with_interval(), "+0.100* (+0.090 to +0.110)");
+        assert_eq!(of(Effect { seeds: 3, ..sure }, false).cell(), "+0.100*");
+        let text = of(sure, false).sentence("pass@1");
+        assert_eq!(text, "pass@1 is not tested with one seed, +0.100 (95 %: +0.090 to +0.110)");
+    }
+
+    #[test]
+    fn a_difference_is_tested_once_from_either_side() {
+        let sure = Effect { value: 0.1, low: 2e-5, high: 0.2, p_value: 0.04, seeds: 1 };
+        let mut family = Family::new(true);
+        family.add((1, 0), "pass@1", Some(sure));
+        family.add((0, 1), "pass@1", Some(sure));
+        family.add((2, 0), "pass@1", Some(Effect { p_value: 0.03, ..sure }));
+        let tested = family.tested();
+        assert_eq!(tested.len(), 2);
+        assert_eq!(tested.get((0, 1), "pass@1").unwrap().cell(), "-0.100");
+        assert_eq!(
+            tested.get((1, 0), "pass@1").unwrap().sentence("pass@1"),
+            "pass@1 rises, +0.100 (95 %: +0.00002 to +0.200), not significant after Holm's adjustment for 2 tests"
+        );
+        assert_eq!(tested.legend(), "* p < .05 after Holm's adjustment for 2 tests");
+    }
+
+    /// A thousand random tables: a sentence says what its interval says, and has the star of its cell.
+    #[test]
+    fn sentences_stars_and_intervals_agree() {
+        let mut draws = Draws::new(68);
+        let mut seen = BTreeMap::new();
+        for _ in 0..1000 {
+            let problems = 3 + draws.pick(&[1.0; 40]);
+            let mut family = Family::new(draws.uniform() < 0.8);
+            let measures: Vec<String> =
+                (0..1 + draws.pick(&[1.0; 6])).map(|k| format!("pass@{k}")).collect();
+            for measure in &measures {
+                let shift = 0.4 * draws.normal() * draws.uniform();
+                let mut run = |shift: f64| -> Vec<f64> {
+                    let p = |draws: &mut Draws| (draws.uniform() + shift).clamp(0.0, 1.0);
+                    (0..problems)
+                        .map(|_| {
+                            let p = p(&mut draws);
+                            draws.binomial(8, p) as f64 / 8.0
+                        })
+                        .collect()
+                };
+                let (tuned, base) = (run(shift), run(0.0));
+                let effect = paired(&tuned, &base, 1.0).within(-1.0, 1.0);
+                family.add((1, 0), measure, Some(effect));
+            }
+            let tested = family.tested();
+            for measure in &measures {
+                let one = tested.get((1, 0), measure).unwrap();
+                let Effect { low, high, p_value, value, .. } = one.effect;
+                let (text, cell) = (one.sentence(measure), one.cell_with_interval());
+                let at = format!("{text} | {cell} | {one:?}");
+                assert!(low <= value && value <= high, "{at}");
+                assert_eq!(low > 0.0 || high < 0.0, p_value < 0.05, "{at}");
+                let says_change = text.contains(" rises, ") || text.contains(" falls, ");
+                let is_adjusted_away = text.contains("not significant after Holm's adjustment");
+                if one.finding == Finding::OneSeed {
+                    assert!(!cell.contains('*') && text.contains("not tested"), "{at}");
+                } else {
+                    assert_eq!(says_change, low > 0.0 || high < 0.0, "{at}");
+                    assert_eq!(text.contains("does not change"), low <= 0.0 && 0.0 <= high, "{at}");
+                    assert_eq!(cell.contains('*'), says_change && !is_adjusted_away, "{at}");
+                    assert_eq!(text.contains(" rises, "), low > 0.0, "{at}");
+                }
+                // What is printed excludes 0 where the interval does.
+                let printed = |end: &str| end.chars().any(|c| c.is_ascii_digit() && c != '0');
+                let ends = ends(&one.effect);
+                assert!(!one.effect.excludes_zero() || ends.iter().all(|e| printed(e)), "{at}");
+                *seen.entry(format!("{:?}", one.finding)).or_insert(0) += 1;
+            }
+        }
+        assert!(seen.len() == 4 && seen.values().all(|count| *count > 50), "{seen:?}");
+    }
+}
