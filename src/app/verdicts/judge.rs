@@ -221,8 +221,7 @@ pub fn judged_by(
     (prompt, context): (Option<Prompt>, Option<Database>),
 ) -> Verdict {
     let (id, prompt) = (String::new(), prompt.unwrap_or(Prompt::Text(String::new())));
-    verifier
-        .verify(&Problem { id, prompt, answer: gold, solution: None, context, total: None }, answer)
+    verifier.verify(&Problem { context, ..Problem::new(id, prompt, gold) }, answer)
 }
 
 #[cfg(test)]
