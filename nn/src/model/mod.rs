@@ -10,6 +10,7 @@ mod attention;
 pub mod averages;
 mod batch_memory;
 mod config;
+pub(crate) mod config_keys;
 mod decoder;
 mod delta;
 mod family;

@@ -16,6 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 use safetensors::tensor::{Metadata, TensorInfo};
+use serde_json::Value;
 use tealight_matmul::huge_page_zeros;
 
 use super::{Architecture, text_part};
@@ -42,6 +43,8 @@ pub const INDEX: &str = "model.safetensors.index.json";
 
 /// The weight of an output layer of its own.
 pub(super) const HEAD: &str = "lm_head.weight";
+/// The embedding, which is the output layer too where they are tied.
+pub(super) const EMBEDDING: &str = "model.embed_tokens.weight";
 
 /// Reads the weights of the model in `directory`.
 ///
@@ -55,16 +58,24 @@ pub fn load(
 ) -> Result<Weights> {
     let mut expected: HashMap<_, _> = architecture.tensors().into_iter().collect();
     let (mut shards, mut skipped) = (Vec::new(), 0);
+    // A head under that name alone, where it is the embedding too.
+    let mut head = None;
     for path in files(directory)? {
         let shard = Shard::open(&path)?;
         let mut wanted = Vec::new();
         for (stored, info) in shard.infos() {
             let name = text_part::name(&stored).unwrap_or_else(|| stored.clone());
+            // A decoder that was saved without its output layer.
+            let prefixed = format!("model.{name}");
+            let name = if expected.contains_key(&prefixed) { prefixed } else { name };
             let Some(shape) = expected.remove(&name) else {
                 // A tied head is sometimes stored all the same; old files hold rotary tables.
                 let is_known = name.ends_with("rotary_emb.inv_freq")
                     || (name == HEAD && architecture.tied_embeddings);
                 if is_known {
+                    if name == HEAD {
+                        head = Some((shards.len(), stored, info));
+                    }
                     continue;
                 }
                 if text_part::is_other_part(&stored) {
@@ -92,6 +103,14 @@ pub fn load(
             directory.display()
         );
     }
+    if let Some((place, stored, info)) = head
+        && let Some((shard, wanted)) = shards.get_mut(place)
+        && expected.get(EMBEDDING).is_some_and(|shape| info.shape == *shape)
+    {
+        shard.check(EMBEDDING, &info)?;
+        expected.remove(EMBEDDING);
+        wanted.push((stored, EMBEDDING.to_owned(), info));
+    }
     if let Some(name) = expected.keys().min() {
         bail!("{}: tensor `{name}` is missing", directory.display());
     }
@@ -103,6 +122,20 @@ pub fn load(
         }
     }
     Ok(weights)
+}
+
+/// Says of an error in reading weights that they are quantised, where their configuration says so.
+///
+/// # Errors
+/// Always, with what was known before or with more.
+pub fn explain_quantized<T>(directory: &Path, config: &Value, error: anyhow::Error) -> Result<T> {
+    let Some(quantization) = config["quantization_config"].as_object() else { return Err(error) };
+    let method = quantization.get("quant_method").and_then(Value::as_str).unwrap_or("none named");
+    bail!(
+        "{}/config.json: quantization_config.quant_method {method}: quantised weights are not read ({error:#}); name the \
+         model that it was made from, or load it in transformers, call dequantize() and save it",
+        directory.display()
+    )
 }
 
 /// Every tensor of the model in `directory`, whatever its architecture.
@@ -213,6 +246,14 @@ pub fn file_names(directory: &Path) -> Result<Vec<String>> {
         return Ok(vec![WHOLE.into()]);
     }
     if !index.exists() {
+        let pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"];
+        if let Some(name) = pickles.iter().find(|name| directory.join(name).exists()) {
+            bail!(
+                "{0}: its weights are in {name}, which may run code and is not read; convert it: python -c \"from \
+                 transformers import AutoModelForCausalLM as M; M.from_pretrained('{0}').save_pretrained('{0}')\"",
+                directory.display()
+            );
+        }
         bail!("{}: no {WHOLE} and no {INDEX}: no weights to load", directory.display());
     }
     shard_names(&index)
@@ -307,7 +348,7 @@ impl Shard {
             safetensors::Dtype::F16 => DType::F16,
             safetensors::Dtype::F64 => DType::F64,
             other => bail!(
-                "{}: tensor `{name}` is {other:?}; only floating-point weights are supported",
+                "{}: tensor `{name}` is {other:?}; only floating-point weights of 16, 32 or 64 bits are supported",
                 self.path.display()
             ),
         };
