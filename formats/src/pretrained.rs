@@ -15,7 +15,7 @@ use crate::hub;
 pub use tealight_nn::backend::int8;
 use tealight_nn::device::Precision;
 use tealight_nn::model::weights::{self, Weights};
-use tealight_nn::model::{Architecture, Decoder, stored_head};
+use tealight_nn::model::{Architecture, Decoder, stored_head, unread};
 use tealight_nn::policy::{self, Policy};
 use tealight_nn::tokenizer::{HubTokenizer, Rendering, TokenizerFiles, generation_stops};
 use tealight_system::files::{MAX_CONFIG, own_file, read_json};
@@ -107,7 +107,7 @@ impl Pretrained {
             config["tie_word_embeddings"] = json!(false);
         }
         let weights = weights::load(directory, &architecture, precision.placement(device)?)
-            .or_else(|error| weights::explain_quantized(directory, &config, error))?;
+            .or_else(|error| unread::explain_quantized(directory, &config, error))?;
         let mut model =
             Self::assemble(name, (architecture, precision), config, weights, directory)?;
         let names = weights::file_names(directory)?;

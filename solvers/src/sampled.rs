@@ -15,7 +15,7 @@ use tealight_nn::generate::{
     CandleModel, CandleSampler, Finish, LocalSampler, RngKey, Sampler, SamplingParams,
     candle_families, stream,
 };
-use tealight_nn::model::{Architecture, Decoder, weights};
+use tealight_nn::model::{Architecture, Decoder, unread, weights};
 use tealight_nn::tokenizer::{HubTokenizer, Rendering};
 use tealight_system::files::{MAX_CONFIG, read_json};
 
@@ -81,7 +81,7 @@ impl Sampled {
         let model = weights::load_all(directory, precision.placement(device)?)
             .and_then(|weights| CandleModel::new(config, weights, device))
             .with_context(|| directory.display().to_string())
-            .or_else(|error| weights::explain_quantized(directory, config, error))?;
+            .or_else(|error| unread::explain_quantized(directory, config, error))?;
         Self::with_candle(model, directory)
     }
 

@@ -28,9 +28,9 @@ pub struct TemplateOptions {
     #[arg(long, value_name = "DATE", help_heading = "Prompts")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_date: Option<TemplateDate>,
-    /// Variable of the chat template in every prompt, such as enable_thinking=false; several times for several. VALUE is
-    /// JSON, or else text. It wins over the same variable in a row's chat_template_kwargs. A variable that the template
-    /// does not read is refused.
+    /// Variable of the chat template in every prompt, such as enable_thinking=false; several times for several. VALUE
+    /// is JSON, or else text. It wins over the same variable in a row's chat_template_kwargs. A variable that the
+    /// template does not read is refused.
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Prompts")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub template_kwargs: Vec<String>,

@@ -32,7 +32,9 @@ fn loss(folder: &Folder, name: &str, template: &str, row: &str, more: &[&str]) -
 }
 
 fn row(reply: &str, more: &str) -> String {
-    format!(r#"{{"messages": [{{"role": "user", "content": "A"}}, {{"role": "assistant", {reply}}}]{more}}}"#)
+    format!(
+        r#"{{"messages": [{{"role": "user", "content": "A"}}, {{"role": "assistant", {reply}}}]{more}}}"#
+    )
 }
 
 #[test]
@@ -82,8 +84,7 @@ fn what_cannot_be_honoured_is_refused_by_its_name() {
         let rows = folder.path("rows.jsonl");
         std::fs::write(&rows, row(reply, more)).expect("written");
         let out = folder.path("out");
-        let error =
-            refusal(&["sft", "--model", &model.path, "--dataset", &rows, "--output", &out]);
+        let error = refusal(&["sft", "--model", &model.path, "--dataset", &rows, "--output", &out]);
         assert!(error.contains(name), "{name}: {error}");
     }
     for (given, name) in [
@@ -91,8 +92,7 @@ fn what_cannot_be_honoured_is_refused_by_its_name() {
         ("messages=[]", "`messages`"),
         ("thinking", "KEY=VALUE"),
     ] {
-        let error =
-            refusal(&["generate", "A", "--model", &model.path, "--template-kwargs", given]);
+        let error = refusal(&["generate", "A", "--model", &model.path, "--template-kwargs", given]);
         assert!(error.contains(name), "{name}: {error}");
     }
 }

@@ -38,8 +38,8 @@ pub(super) fn object(row: &parquet::record::Row) -> Map<String, Value> {
     row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
 }
 
-/// A cell as JSON. Bytes that are UTF-8 are text, as older writers leave it unmarked; kinds that no dataset of text needs
-/// (dates, other bytes) become their text.
+/// A cell as JSON. Bytes that are UTF-8 are text, as older writers leave it unmarked; kinds that no dataset of text
+/// needs (dates, other bytes) become their text.
 fn value(field: &Field) -> Value {
     match field {
         Field::Null => Value::Null,

@@ -81,8 +81,8 @@ impl Layout {
         trained.into_iter().map(read).collect()
     }
 
-    /// The turns that `sft` learns, where a row says which: those that are not marked otherwise. None where it leaves it
-    /// to the layout, which learns the last one.
+    /// The turns that `sft` learns, where a row says which: those that are not marked otherwise. None where it leaves
+    /// it to the layout, which learns the last one.
     fn trained_turns(&self, row: &Row, columns: &Columns) -> Result<Option<Vec<usize>>, String> {
         if columns.purpose == Purpose::Judge {
             return Ok(None);

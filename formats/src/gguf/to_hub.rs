@@ -39,8 +39,8 @@ impl HubModel {
 /// frequencies instead.
 const ORIGINALS: std::ops::RangeInclusive<u32> = 4..=21;
 
-/// The stretching of Llama 3's kind that divides the frequencies of a model by `divisors`: the slowest are divided by its
-/// factor. None where no such stretching does.
+/// The stretching of Llama 3's kind that divides the frequencies of a model by `divisors`: the slowest are divided by
+/// its factor. None where no such stretching does.
 ///
 /// # Errors
 /// A configuration that is not supported.

@@ -93,9 +93,11 @@ pub fn write(
         bail!("GGUF export knows {}, not `{family}`", FAMILIES.map(|(_, hub)| hub).join(", "));
     };
     refuse(file_family, architecture)?;
-    if file_family == "llama" && architecture.ropes[0].scaling.is_some() {
+    if *file_family == "llama" && architecture.ropes[0].scaling.is_some() {
         let mut plain = config.clone();
-        ["rope_scaling", "rope_parameters"].map(|key| plain[key].take());
+        for key in ["rope_scaling", "rope_parameters"] {
+            plain[key] = Json::Null;
+        }
         plain["rope_theta"] = json!(architecture.ropes[0].theta);
         if super::to_hub::stretching(&plain, &divisors(architecture))?.is_none() {
             bail!(

@@ -1,9 +1,10 @@
 //! Which keys of a `config.json` a family honours, and what an absent key stands for: the table `config_keys.json`.
 //!
-//! A key that is not in the table and says something may change what transformers computes, and is refused by its name.
-//! `scripts/check-config-keys` compares the defaults with transformers' classes. Rows of `own` are of the families that
-//! are trained, rows of `candle` of candle-transformers' decoders. In a row, `keys` are honoured, with the value that an
-//! absent key stands for; keys of `only` may have the listed values; keys of `free` change nothing in this family.
+//! A key that is not in the table and says something may change what transformers computes, and is refused by its
+//! name. `scripts/check-config-keys` compares the defaults with transformers' classes. Rows of `own` are of the
+//! families that are trained, rows of `candle` of candle-transformers' decoders. In a row, `keys` are honoured, with
+//! the value that an absent key stands for; keys of `only` may have the listed values; keys of `free` change nothing
+//! in this family.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -45,6 +46,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 /// The objects that describe positions; the first wins, as in transformers.
 pub(super) const ROPES: [&str; 2] = ["rope_scaling", "rope_parameters"];
+/// Heads of keys and values, which may be fewer than those of queries.
+const KV_HEADS: &str = "num_key_value_heads";
 /// The share of a head that positions turn.
 const SHARE: &str = "partial_rotary_factor";
 /// Keys of those objects that say nothing beside a plain rotation.
@@ -96,8 +99,18 @@ pub(crate) fn completed(config: &Value, decoder: Decoder) -> Result<Value> {
             refuse(key, value)?;
         }
     }
+    let has_kv_heads = fields.contains_key(KV_HEADS);
     let mut fields = fields.clone();
     row.complete(&mut fields);
+    // A default that fits no model of so many heads.
+    let heads =
+        ["num_attention_heads", KV_HEADS].map(|key| fields.get(key).and_then(Value::as_u64));
+    if let ([Some(heads), Some(shared)], false) = (heads, has_kv_heads)
+        && shared > 0
+        && !heads.is_multiple_of(shared)
+    {
+        fields.insert(KV_HEADS.into(), json!(heads));
+    }
     if decoder == Decoder::Own {
         resolve(family, row, &mut fields)?;
     }
@@ -227,7 +240,7 @@ fn resolve(family: &str, row: &Row, fields: &mut Map<String, Value>) -> Result<(
             fields.insert(key.to_owned(), value);
         }
     };
-    fill("num_key_value_heads", json!(heads));
+    fill(KV_HEADS, json!(heads));
     fill("head_dim", json!(hidden / heads));
     let interval = keys.size_or("no_rope_layer_interval", 4)?;
     let turns = |layer: usize| !(layer + 1).is_multiple_of(interval);
@@ -345,7 +358,10 @@ mod tests {
         assert_eq!(of("mistral", &json!({}))["sliding_window"], 4096);
         assert_eq!(of("mistral", &json!({"sliding_window": null}))["sliding_window"], json!(null));
         assert_eq!(of("qwen2", &json!({}))["num_key_value_heads"], 32);
-        assert_eq!(of("llama", &json!({"num_attention_heads": 4}))["num_key_value_heads"], 4);
+        for family in ["llama", "mistral"] {
+            let few = of(family, &json!({"num_attention_heads": 4}));
+            assert_eq!(few["num_key_value_heads"], 4, "{family}");
+        }
         assert_eq!(of("smollm3", &json!({}))["no_rope_layers"], json!([1, 1, 1, 0, 1, 1, 1, 0]));
         let every = of("smollm3", &json!({"no_rope_layer_interval": 2}));
         assert_eq!(every["no_rope_layers"], json!([1, 0, 1, 0, 1, 0, 1, 0]));

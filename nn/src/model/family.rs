@@ -1,4 +1,5 @@
-//! Families of models: what each chooses that its `config.json` does not say; defaults of keys are in `config_keys.json`.
+//! Families of models: what each chooses that its `config.json` does not say; `config_keys.json` has the defaults of
+//! keys.
 
 use super::architecture::{Fusion, NormPlacement, QkNorm};
 

@@ -28,6 +28,7 @@ mod rope_config;
 mod run;
 pub mod stored_head;
 mod text_part;
+pub mod unread;
 pub mod weights;
 
 pub use crate::backend::{PackedSequences, RolloutDtype, Segment};

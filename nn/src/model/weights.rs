@@ -16,10 +16,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 use safetensors::tensor::{Metadata, TensorInfo};
-use serde_json::Value;
 use tealight_matmul::huge_page_zeros;
 
-use super::{Architecture, text_part};
+use super::{Architecture, text_part, unread};
 use crate::device::Placement;
 use tealight_system::files::{inside, open_regular, read_json};
 use tealight_system::keys_once;
@@ -122,20 +121,6 @@ pub fn load(
         }
     }
     Ok(weights)
-}
-
-/// Says of an error in reading weights that they are quantised, where their configuration says so.
-///
-/// # Errors
-/// Always, with what was known before or with more.
-pub fn explain_quantized<T>(directory: &Path, config: &Value, error: anyhow::Error) -> Result<T> {
-    let Some(quantization) = config["quantization_config"].as_object() else { return Err(error) };
-    let method = quantization.get("quant_method").and_then(Value::as_str).unwrap_or("none named");
-    bail!(
-        "{}/config.json: quantization_config.quant_method {method}: quantised weights are not read ({error:#}); name the \
-         model that it was made from, or load it in transformers, call dequantize() and save it",
-        directory.display()
-    )
 }
 
 /// Every tensor of the model in `directory`, whatever its architecture.
@@ -246,14 +231,7 @@ pub fn file_names(directory: &Path) -> Result<Vec<String>> {
         return Ok(vec![WHOLE.into()]);
     }
     if !index.exists() {
-        let pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"];
-        if let Some(name) = pickles.iter().find(|name| directory.join(name).exists()) {
-            bail!(
-                "{0}: its weights are in {name}, which may run code and is not read; convert it: python -c \"from \
-                 transformers import AutoModelForCausalLM as M; M.from_pretrained('{0}').save_pretrained('{0}')\"",
-                directory.display()
-            );
-        }
+        unread::refuse_pickles(directory)?;
         bail!("{}: no {WHOLE} and no {INDEX}: no weights to load", directory.display());
     }
     shard_names(&index)

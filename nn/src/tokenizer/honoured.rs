@@ -4,13 +4,24 @@ use anyhow::{Result, bail};
 use serde_json::{Map, Value};
 use tealight_datasets::{Chat, Message};
 
-use super::HubTokenizer;
+use super::{HubTokenizer, TemplateDate};
 
 /// Keys of messages that hold what a model read or wrote: a template that does not name them leaves it out.
 const KEYS: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "tool_calls"];
 /// Variables that are set here.
 const OWN: [&str; 4] =
     ["messages", "add_generation_prompt", "continue_final_message", "chat_template"];
+
+/// How chats are rendered, where the model's own files do not say it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendering {
+    /// The chat template in place of the model's own.
+    pub template: Option<String>,
+    /// The date that the template is told.
+    pub date: TemplateDate,
+    /// Variables of the template in all chats, such as `enable_thinking`; they win over those of a row.
+    pub variables: Map<String, Value>,
+}
 
 impl HubTokenizer {
     /// Refuses variables that the chat template does not read; `whose` begins the message.

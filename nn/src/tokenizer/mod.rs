@@ -30,6 +30,7 @@ use tokenizers::Encoding;
 pub use date::TemplateDate;
 pub use example::Example;
 pub use files::{TokenizerFiles, generation_stops, is_tokenizers};
+pub use honoured::Rendering;
 pub use stops::StopToken;
 use stops::TurnEnd;
 pub use stream::TextStream;
@@ -83,17 +84,6 @@ pub struct HubTokenizer {
     variables: Map<String, Value>,
     /// Ids that the model has embeddings for; all where that is not known.
     vocabulary: usize,
-}
-
-/// How chats are rendered, where the model's own files do not say it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rendering {
-    /// The chat template in place of the model's own.
-    pub template: Option<String>,
-    /// The date that the template is told.
-    pub date: TemplateDate,
-    /// Variables of the template in all chats, such as `enable_thinking`; they win over those of a row.
-    pub variables: Map<String, Value>,
 }
 
 /// What a tokenizer is, whatever its chat template.

@@ -48,7 +48,9 @@ impl Session<'_> {
         let plan = checked_plan(config)?;
         let (all, asked) = (dataset.problems.len(), config.settings.prompts_per_step);
         if all < asked {
-            tracing::warn!("a step has {all} prompts, all that there are, and not {asked} (--prompts-per-step)");
+            tracing::warn!(
+                "a step has {all} prompts, all that there are, and not {asked} (--prompts-per-step)"
+            );
         }
         let rewarding = Rewarding::new(config, &plan, dataset.verifier.grading())?;
         check_totals(&plan, dataset)?;

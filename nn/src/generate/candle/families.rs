@@ -161,7 +161,7 @@ fn check_sizes(config: &Value) -> Result<()> {
     Ok(())
 }
 
-/// A configuration with a value for every key that the family's decoder honours, where candle-transformers looks for it.
+/// A configuration with a value for every key that the decoder honours, where candle-transformers looks for it.
 ///
 /// # Errors
 /// A key that changes what transformers computes and that candle-transformers ignores, by name.
