@@ -55,6 +55,7 @@ pub(crate) const FREE: &[&str] = &[
     "strict",
     "system_prompt",
     "template_date",
+    "template_kwargs",
     "test_measure",
     "truncated",
     "tuned",
