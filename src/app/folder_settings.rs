@@ -55,7 +55,6 @@ pub(crate) const FREE: &[&str] = &[
     "strict",
     "system_prompt",
     "template_date",
-    "template_kwargs",
     "test_measure",
     "truncated",
     "tuned",
