@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use dashu_ratio::RBig;
 
 use super::spelled::spelled;
-use super::tree::Answer;
 
 /// Commands around the letter of a choice.
 const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathbf{"];

@@ -1,7 +1,6 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
 use super::super::spelled::spelled;
-use super::clause::without_reason;
 use super::{Rule, offset_in};
 
 /// Words that say that a sentence leaves open what it says.
