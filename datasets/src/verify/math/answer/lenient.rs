@@ -6,7 +6,7 @@ use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{remaining, stated, without_reason};
 use super::courtesy::{is_refusal, without_courtesy};
-use super::scan::is_denied;
+use super::scan::{is_bound, is_denied};
 use super::sentences::{
     ABOUT, affirmed, choice, is_open, last_sentence, number_word, words, yes_or_no,
 };
@@ -261,7 +261,7 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         let start = offset_in(rest, found.0);
         let before = rest[..start].trim_end_matches([' ', '*', '$']);
         let end = offset_in(text, found.0) + found.0.len();
-        if !is_denied(before, &text[end..]) {
+        if !is_denied(before, &text[end..]) && !is_bound(before) {
             return Some(with_alternative(text, before, found));
         }
         rest = before;

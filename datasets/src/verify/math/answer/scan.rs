@@ -27,10 +27,7 @@ pub(super) fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong".
 pub(super) fn is_denied(before: &str, after: &str) -> bool {
-    const DENIALS: [&str; 19] = [
-        "than",
-        "at least",
-        "at most",
+    const DENIALS: [&str; 16] = [
         "not",
         "isn't",
         "isnt",
@@ -77,6 +74,11 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     // The last letters of all denials.
     let may_deny = before.ends_with(['n', 't', 'r', 'e', 'o', 'l', 'f', 'q', 'N', 'T', 'R', 'E']);
     may_deny && DENIALS.iter().any(|denial| is_behind(&denial)) || is_before
+}
+
+/// Whether the words before a value make it a bound: "less than 7".
+pub(super) fn is_bound(before: &str) -> bool {
+    ["than", "at least", "at most"].iter().any(|word| ends_with(before, word))
 }
 
 /// Whether `text` ends with `suffix`, whatever its case.
