@@ -131,7 +131,7 @@ pub fn fixed_point(plan: &Plan) -> Result<Option<FixedPoint>> {
     let Some(found) = descend(plan)? else { return Ok(None) };
     let forward: Objective = "match:p-star:forward-kl".parse()?;
     let Some(forward) = descend(&forward.plan)? else { return Ok(None) };
-    let base = Measures::new(&world, &[world.base.clone()]);
+    let base = Measures::new(&world, std::slice::from_ref(&world.base));
     Ok(Some(FixedPoint {
         validity: found.validity,
         effective_valid: found.effective_valid,
@@ -164,8 +164,8 @@ impl Proof {
             "Variance of a completion's gradient: {:.2} times GRPO's (sampled).",
             self.variance_of_grpo
         ));
-        match &self.fixed_point {
-            Some(point) => lines.push(format!(
+        if let Some(point) = &self.fixed_point {
+            lines.push(format!(
                 "On the world `ends` it leads to validity {:.3} and {:.1} effective correct answers of {:.1} \
                  under the base \
                  (forward KL to p*: {:.1} at validity {:.3}); KL(p* || q) {:.3}, KL(q || a) {:.3} nats.",
@@ -176,8 +176,7 @@ impl Proof {
                 point.forward_kl.1,
                 point.kl_pstar_q,
                 point.kl_q_base
-            )),
-            None => {}
+            ));
         }
         lines
     }

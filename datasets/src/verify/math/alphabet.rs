@@ -255,9 +255,7 @@ pub(super) fn fold(text: &str) -> String {
                     out.push_str(plain);
                 }
             }
-            None => match c {
-                _ => out.push(digit(c).unwrap_or(c)),
-            },
+            None => out.push(digit(c).unwrap_or(c)),
         }
     }
     out

@@ -44,7 +44,7 @@ pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
     {
         let is_month = |name: &&str| word.len() >= 3 && name.starts_with(word);
         let digits = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end));
-        if let Some(at) = MONTHS.iter().position(|name| is_month(&name)) {
+        if let Some(at) = MONTHS.iter().position(is_month) {
             month.replace(at).is_none().then_some(())?;
         } else {
             let number: u32 = digits.unwrap_or(word).parse().ok()?;

@@ -73,7 +73,7 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     }
     // The last letters of all denials.
     let may_deny = before.ends_with(['n', 't', 'r', 'e', 'o', 'l', 'f', 'q', 'N', 'T', 'R', 'E']);
-    may_deny && DENIALS.iter().any(|denial| is_behind(&denial)) || is_before
+    may_deny && DENIALS.iter().any(is_behind) || is_before
 }
 
 /// Whether the words before a value make it a bound: "less than 7".
