@@ -105,7 +105,8 @@ mod tests {
         let commands = commands::command();
         let command = commands.find_subcommand(command).expect("a command");
         let required = command.get_positionals().filter(|argument| argument.is_required_set());
-        let values = required.map(|_| "x".to_owned());
+        let values = required
+            .map(|argument| if argument.get_id() == "objective" { "grpo" } else { "x" }.to_owned());
         values.collect()
     }
 

@@ -110,8 +110,8 @@ impl Measure {
         Some((answers.pass(1)?, value?))
     }
 
-    /// The most that one problem changes a curve by over a range of Pass@1: half of what it can have, as one that is lost
-    /// on the way; of distinct answers, half of the most that the base has of any problem.
+    /// The most that one problem changes a curve by over a range of Pass@1: half of what it can have, as one that is
+    /// lost on the way; of distinct answers, half of the most that the base has of any problem.
     pub(super) fn largest(self, base: &[Score]) -> f64 {
         match self {
             Self::PassAtK(_) => 0.5,

@@ -148,8 +148,8 @@ fn intervals(
 
 /// What estimates are of: the same over so many problems that little is left to chance.
 fn truth(population: &Population, samples: usize) -> BTreeMap<String, f64> {
-    let of = |key: u64| intervals(&mut Draws::new(900 + key), population, (2000, samples));
-    let all: Vec<_> = (0..10).into_par_iter().map(of).collect();
+    let estimates = |key: u64| intervals(&mut Draws::new(900 + key), population, (2000, samples));
+    let all: Vec<_> = (0..10).into_par_iter().map(estimates).collect();
     let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for (name, estimate) in all.into_iter().flatten() {
         let sum = sums.entry(name).or_default();

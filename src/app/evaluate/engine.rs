@@ -27,7 +27,7 @@ use crate::system::stop::Stop;
 
 /// Who samples.
 pub(super) enum Engine {
-    Server(Remote),
+    Server(Box<Remote>),
     /// A model that candle-transformers knows.
     Candle(Box<Sampled>),
     /// A model of ours, with the decoder that samples.
@@ -40,7 +40,7 @@ impl Engine {
         if let Some(engine) = &options.remote.engine {
             let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
             tracing::info!("sampling from {} ({})", options.shown_model(), remote.dialect());
-            return Ok(Engine::Server(remote));
+            return Ok(Engine::Server(Box::new(remote)));
         }
         if let Some(model) = options.model.load_on(ranks, ModelOptions::load_elsewhere)? {
             if options.presamples.is_some() || options.exact {

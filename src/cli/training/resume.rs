@@ -140,6 +140,7 @@ mod tests {
             "adapter",
             "api_key_env",
             "chat_template",
+            "classes",
             "dataset",
             "engine",
             "engine_dialect",

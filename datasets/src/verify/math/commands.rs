@@ -95,44 +95,13 @@ impl Lexer<'_> {
                     },
                 }
             }
-            "num" | "numprint" => {
-                let number = self.braced()?;
-                self.inner(&number)?;
-            }
-            "SI" | "qty" => {
-                let (number, unit) = (self.braced()?, self.braced()?);
-                self.inner(&number)?;
-                self.out.push(Token::Text(unit_words(&unit)));
-            }
-            "si" | "unit" => {
-                let unit = self.braced()?;
-                self.out.push(Token::Text(unit_words(&unit)));
-            }
-            "ang" => {
-                let angle = self.braced()?;
-                for (part, mark) in angle.split(';').zip(["^\\circ ", "'", "''"]) {
-                    self.inner(&format!("{part}{mark}"))?;
-                }
-            }
+            "num" | "numprint" | "SI" | "qty" | "si" | "unit" | "ang" => self.quantity(&name)?,
             "dfrac" | "tfrac" | "cfrac" | "frac" | "nicefrac" | "sfrac" | "xfrac" | "flatfrac"
             | "rfrac" => self.out.push(Token::Name("frac".into())),
             "binom" | "dbinom" | "tbinom" => self.out.push(Token::Name("binom".into())),
             "lbrace" => self.out.push(Token::Symbol('⦃')),
             "rbrace" => self.out.push(Token::Symbol('⦄')),
-            "mathbb" => {
-                let rest = self.rest().trim_start();
-                let name = match rest.chars().next() {
-                    Some(letter) if letter.is_ascii_alphabetic() => {
-                        self.at = self.text.len() - rest.len() + 1;
-                        letter.to_string()
-                    }
-                    _ => self.braced()?,
-                };
-                self.out.push(match name.trim() {
-                    "R" => Token::Symbol('ℝ'),
-                    other => Token::Name(other.to_owned()),
-                });
-            }
+            "mathbb" => self.number_set()?,
             "hspace" | "vspace" | "phantom" | "hphantom" | "label" | "tag" | "color"
             | "textcolor" | "colorbox" => {
                 self.braced()?;
@@ -153,6 +122,49 @@ impl Lexer<'_> {
                 None => self.out.push(Token::Name(name)),
             },
         }
+        Some(())
+    }
+
+    /// A command of siunitx: a number, a unit, both, or an angle.
+    fn quantity(&mut self, name: &str) -> Option<()> {
+        match name {
+            "num" | "numprint" => {
+                let number = self.braced()?;
+                self.inner(&number)?;
+            }
+            "SI" | "qty" => {
+                let (number, unit) = (self.braced()?, self.braced()?);
+                self.inner(&number)?;
+                self.out.push(Token::Text(unit_words(&unit)));
+            }
+            "si" | "unit" => {
+                let unit = self.braced()?;
+                self.out.push(Token::Text(unit_words(&unit)));
+            }
+            _ => {
+                let angle = self.braced()?;
+                for (part, mark) in angle.split(';').zip(["^\\circ ", "'", "''"]) {
+                    self.inner(&format!("{part}{mark}"))?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The letter of `\mathbb`.
+    fn number_set(&mut self) -> Option<()> {
+        let rest = self.rest().trim_start();
+        let name = match rest.chars().next() {
+            Some(letter) if letter.is_ascii_alphabetic() => {
+                self.at = self.text.len() - rest.len() + 1;
+                letter.to_string()
+            }
+            _ => self.braced()?,
+        };
+        self.out.push(match name.trim() {
+            "R" => Token::Symbol('ℝ'),
+            other => Token::Name(other.to_owned()),
+        });
         Some(())
     }
 
