@@ -197,16 +197,16 @@ mod tests {
     #[test]
     fn one_seed_is_not_tested_unless_models_are_compared() {
         let sure = Effect { value: 0.1, low: 0.09, high: 0.11, p_value: 1e-9, seeds: 1 };
-        let of = |effect, compares_models| {
+        let tested = |effect, compares_models| {
             let mut family = Family::new(compares_models);
             family.add((1, 0), "pass@1", Some(effect));
             family.add((1, 0), "pass@8", None);
             family.tested().get((1, 0), "pass@1").unwrap()
         };
-        assert_eq!(of(sure, false).cell(), "+0.100");
-        assert_eq!(of(sure, true).cell_with_interval(), "+0.100* (+0.090 to +0.110)");
-        assert_eq!(of(Effect { seeds: 3, ..sure }, false).cell(), "+0.100*");
-        let text = of(sure, false).sentence("pass@1");
+        assert_eq!(tested(sure, false).cell(), "+0.100");
+        assert_eq!(tested(sure, true).cell_with_interval(), "+0.100* (+0.090 to +0.110)");
+        assert_eq!(tested(Effect { seeds: 3, ..sure }, false).cell(), "+0.100*");
+        let text = tested(sure, false).sentence("pass@1");
         assert_eq!(text, "pass@1 is not tested with one seed, +0.100 (95 %: +0.090 to +0.110)");
     }
 

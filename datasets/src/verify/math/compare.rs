@@ -95,20 +95,7 @@ fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| in_order(a, b, fuel))
         }
         (Answer::Matrix(rows), Answer::Tuple(_, items, _))
-        | (Answer::Tuple(_, items, _), Answer::Matrix(rows)) => {
-            // `[[1,2],[3,4]]`
-            let nested = items.iter().map(|item| match item {
-                Answer::Tuple(_, cells, _) => Some(cells),
-                _ => None,
-            });
-            if let Some(nested) = nested.collect::<Option<Vec<_>>>() {
-                return nested.len() == rows.len()
-                    && rows.iter().zip(nested).all(|(a, b)| in_order(a, b, fuel));
-            }
-            let is_vector = rows.len() == 1 || rows.iter().all(|row| row.len() == 1);
-            let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
-            is_vector && in_order(&cells, items, fuel)
-        }
+        | (Answer::Tuple(_, items, _), Answer::Matrix(rows)) => rows_and_items(rows, items, fuel),
         (Answer::Set(a) | Answer::List(a), Answer::Value(_)) => {
             unordered(&expanded(a), &expanded(std::slice::from_ref(answer)), fuel)
         }
@@ -152,6 +139,21 @@ fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         _ => same_region(gold, answer, fuel),
     }
+}
+
+/// Whether a matrix is a list of its rows, `[[1,2],[3,4]]`, or a vector.
+fn rows_and_items(rows: &[Vec<Answer>], items: &[Answer], fuel: &mut Fuel) -> bool {
+    let nested = items.iter().map(|item| match item {
+        Answer::Tuple(_, cells, _) => Some(cells),
+        _ => None,
+    });
+    if let Some(nested) = nested.collect::<Option<Vec<_>>>() {
+        return nested.len() == rows.len()
+            && rows.iter().zip(nested).all(|(a, b)| in_order(a, b, fuel));
+    }
+    let is_vector = rows.len() == 1 || rows.iter().all(|row| row.len() == 1);
+    let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
+    is_vector && in_order(&cells, items, fuel)
 }
 
 /// Whether a sum of multiples of the standard basis is a vector: `i + 2j` and `(1, 2)`.

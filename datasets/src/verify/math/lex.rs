@@ -95,18 +95,7 @@ impl<'a> Lexer<'a> {
                 }
                 '\\' => self.command()?,
                 'a'..='z' | 'A'..='Z' => self.letters(),
-                ',' => {
-                    self.at += 1;
-                    // `11,\! 111` is one number.
-                    let after = self.rest().trim_start();
-                    let thin = after.strip_prefix("\\!").or_else(|| after.strip_prefix("\\,"));
-                    if let Some(digits) = thin {
-                        self.at = self.text.len() - digits.trim_start().len();
-                    }
-                    let is_tight = matches!(self.out.last(), Some(Token::Number { .. }))
-                        && self.rest().starts_with(|c: char| c.is_ascii_digit());
-                    self.out.push(if is_tight { Token::TightComma } else { Token::Symbol(',') });
-                }
+                ',' => self.comma(),
                 '*' if self.rest().starts_with("**") => {
                     self.at += 2;
                     self.out.push(Token::Symbol('^'));
@@ -168,6 +157,20 @@ impl<'a> Lexer<'a> {
             }
         }
         Some(())
+    }
+
+    /// A comma, which may part thousands.
+    fn comma(&mut self) {
+        self.at += 1;
+        // `11,\! 111` is one number.
+        let after = self.rest().trim_start();
+        let thin = after.strip_prefix("\\!").or_else(|| after.strip_prefix("\\,"));
+        if let Some(digits) = thin {
+            self.at = self.text.len() - digits.trim_start().len();
+        }
+        let is_tight = matches!(self.out.last(), Some(Token::Number { .. }))
+            && self.rest().starts_with(|c: char| c.is_ascii_digit());
+        self.out.push(if is_tight { Token::TightComma } else { Token::Symbol(',') });
     }
 
     fn number(&mut self) -> Option<()> {
@@ -242,6 +245,29 @@ impl<'a> Lexer<'a> {
             && self.text[..self.at].ends_with(|c: char| c.is_ascii_digit() || c == ')' || c == '}')
     }
 
+    /// A currency's code, or a country's before its dollar: `US$29`. Whether it was one.
+    fn money(&mut self, run: &str) -> bool {
+        let next = self.rest().trim_start();
+        let money = self.rest().strip_prefix('\\').unwrap_or(self.rest());
+        let is_country = matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ");
+        let code = match run {
+            "USD" => Some("dollar"),
+            "EUR" => Some("€"),
+            "GBP" => Some("£"),
+            _ => None,
+        };
+        if let Some(code) = code.filter(|_| next.starts_with(|c: char| c.is_ascii_digit())) {
+            self.out.push(Token::Currency(code));
+            return true;
+        }
+        if is_country && let Some(amount) = money.strip_prefix('$') {
+            self.at = self.text.len() - amount.len();
+            self.out.push(Token::Currency("dollar"));
+            return true;
+        }
+        false
+    }
+
     /// A run of plain letters: a function, a constant, single variables, or a word.
     fn letters(&mut self) {
         let length = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
@@ -275,22 +301,7 @@ impl<'a> Lexer<'a> {
             self.out.push(Token::Symbol('*'));
             return;
         }
-        // `US$29`
-        let money = self.rest().strip_prefix('\\').unwrap_or(self.rest());
-        let is_country = matches!(run.as_str(), "US" | "USD" | "AU" | "CA" | "HK" | "NZ");
-        let code = match run.as_str() {
-            "USD" => Some("dollar"),
-            "EUR" => Some("€"),
-            "GBP" => Some("£"),
-            _ => None,
-        };
-        if let Some(code) = code.filter(|_| next.starts_with(|c: char| c.is_ascii_digit())) {
-            self.out.push(Token::Currency(code));
-            return;
-        }
-        if is_country && let Some(amount) = money.strip_prefix('$') {
-            self.at = self.text.len() - amount.len();
-            self.out.push(Token::Currency("dollar"));
+        if self.money(&run) {
             return;
         }
         let is_upright = matches!(lower.as_str(), "tg" | "ctg") && self.text.trim() == run;

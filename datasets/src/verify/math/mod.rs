@@ -165,12 +165,12 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let is_loose = !matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
     let is_polar =
         is_loose && gold.len() <= MAX_POLAR && !gold.bytes().any(|byte| byte.is_ascii_digit());
-    let said = is_polar.then(|| text::folded(gold)).and_then(|gold| match gold.as_str() {
+    let polar = is_polar.then(|| text::folded(gold)).and_then(|gold| match gold.as_str() {
         "yes" | "true" => text::polarity(completion),
-        "no" | "false" => text::polarity(completion).map(|said| !said),
+        "no" | "false" => text::polarity(completion).map(|is_yes| !is_yes),
         _ => None,
     });
-    if let Some(is_same) = said {
+    if let Some(is_same) = polar {
         let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
         return Checked { outcome, found: Some(found), stage: "words" };
     }

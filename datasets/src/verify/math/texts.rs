@@ -8,33 +8,10 @@ const MAX_EQUATION: usize = 400;
 
 /// Whether an answer's text is a gold's, and the stage that decided.
 pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
-    let trim = |text: &str| -> (usize, usize) {
-        let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
-        let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter();
-        let inside =
-            |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
-        let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
-        // A point ends a sentence, three go on: `0.333...`
-        let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
-        let start = inner.as_ptr() as usize - text.as_ptr() as usize;
-        (start, start + inner.len())
-    };
-    let ((a, b), (c, d)) = (trim(gold), trim(answer));
+    let ((a, b), (c, d)) = (trimmed(gold), trimmed(answer));
     let (gold, answer) = (&gold[a..b], &answer[c..d]);
-    if !gold.is_empty() && gold == answer {
-        return (Outcome::Correct, "text");
-    }
-    if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
-        return (if a == b { Outcome::Correct } else { Outcome::Wrong }, "text");
-    }
-    if let Some(is_same) = calendar::same_date(gold, answer) {
-        return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "date");
-    }
-    if is_numbered(gold)
-        && let Some(b) = text::statements(answer)
-    {
-        let is_same = text::statements(gold) == Some(b);
-        return (if is_same { Outcome::Correct } else { Outcome::Wrong }, "words");
+    if let Some(decided) = as_written(gold, answer) {
+        return decided;
     }
     let (parsed_gold, parsed_answer) = (parse::parse(gold), parse::parse(answer));
     let mut is_out = false;
@@ -90,12 +67,7 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     }
     // `(C) 12`: the letter stands for the value beside it.
     let rests = [gold, answer].map(|text| text::after_choice(text).and_then(parse::parse));
-    let is_beside = match (&rests, &parsed_gold, &parsed_answer) {
-        ([Some(gold), Some(answer)], ..) => equal(gold, answer),
-        ([Some(gold), None], _, Some(answer)) => equal(gold, answer),
-        ([None, Some(answer)], Some(gold), _) => equal(gold, answer),
-        _ => false,
-    };
+    let is_beside = beside_letters(&rests, (&parsed_gold, &parsed_answer), &mut equal);
     if is_beside {
         return (Outcome::Correct, "value");
     }
@@ -111,6 +83,53 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         (_, None) => (Outcome::UnparsableAnswer, "parse"),
         _ if is_out => (Outcome::OutOfWork, "value"),
         _ => (Outcome::Wrong, "value"),
+    }
+}
+
+/// Where a text begins and ends without its marks of mathematics and its last point.
+fn trimmed(text: &str) -> (usize, usize) {
+    let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
+    let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter();
+    let inside =
+        |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
+    let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
+    // A point ends a sentence, three go on: `0.333...`
+    let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
+    let start = inner.as_ptr() as usize - text.as_ptr() as usize;
+    (start, start + inner.len())
+}
+
+/// What is decided before anything is read as mathematics.
+fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
+    if !gold.is_empty() && gold == answer {
+        return Some((Outcome::Correct, "text"));
+    }
+    if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
+        return Some((if a == b { Outcome::Correct } else { Outcome::Wrong }, "text"));
+    }
+    if let Some(is_same) = calendar::same_date(gold, answer) {
+        return Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, "date"));
+    }
+    if is_numbered(gold)
+        && let Some(b) = text::statements(answer)
+    {
+        let is_same = text::statements(gold) == Some(b);
+        return Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, "words"));
+    }
+    None
+}
+
+/// Whether letters of choices stand for the value beside them.
+fn beside_letters(
+    rests: &[Option<tree::Answer>; 2],
+    (gold, answer): (&Option<tree::Answer>, &Option<tree::Answer>),
+    equal: &mut dyn FnMut(&tree::Answer, &tree::Answer) -> bool,
+) -> bool {
+    match (rests, gold, answer) {
+        ([Some(gold), Some(answer)], ..) => equal(gold, answer),
+        ([Some(gold), None], _, Some(answer)) => equal(gold, answer),
+        ([None, Some(answer)], Some(gold), _) => equal(gold, answer),
+        _ => false,
     }
 }
 

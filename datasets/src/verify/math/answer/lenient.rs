@@ -52,65 +52,73 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     if text.len() <= MAX_WHOLE && !is_sentence && is_whole() {
         return Some((text, Rule::Whole));
     }
-    if line.len() <= MAX_WHOLE {
-        let letter =
-            line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
-        if matches!(letter.as_bytes(), [b'A'..=b'J']) {
-            return Some((letter, Rule::Choice));
-        }
-        if let Some(found) = yes_or_no(last_sentence(line)) {
-            return Some((found, Rule::Words));
-        }
-        if let Some(letter) = affirmed(last_sentence(line)) {
-            return Some((letter, Rule::Choice));
-        }
-        if text::statements(line).is_some() && !line.bytes().any(|byte| byte.is_ascii_digit()) {
-            return Some((line, Rule::Words));
-        }
-        if let Some(inner) = bold(line) {
-            return Some((inner, Rule::Bold));
-        }
-        if let Some(inner) = conclusion(text) {
-            return Some((inner, Rule::Conclusion));
-        }
-        let last = last_sentence(line);
-        let tail = last
-            .rfind(" is ")
-            .map_or(last, |at| without_reason(last[at + 4..].trim_start_matches("the ")));
-        if date(tail).is_some() || tail.len() < last.len() && text::is_choice(tail) {
-            return Some((tail, Rule::Conclusion));
-        }
-        let is_word = tail.len() < last.len()
-            && tail.starts_with(char::is_uppercase)
-            && tail.chars().all(char::is_alphabetic)
-            && !is_open(last)
-            && !ABOUT.contains(&tail.to_lowercase().as_str());
-        if is_word {
-            return Some((tail, Rule::Conclusion));
-        }
-        if !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\') {
-            if let Some(word) = number_word(last) {
-                return Some((word, Rule::Number));
-            }
-            if let Some(inner) = choice(last) {
-                return Some((inner, Rule::Choice));
-            }
-            if let Some(found) = words(last) {
-                return Some(found);
-            }
-        }
-        // "So 42, not 18.": a remark supplies no value.
-        let before = before_remark(last);
-        if before.len() < last.len()
-            && let Some(found) = last_value(before)
-        {
-            return Some(found);
-        }
+    if line.len() <= MAX_WHOLE
+        && let Some(found) = in_last_line(text, line)
+    {
+        return Some(found);
     }
     if let Some(found) = stated_value(text) {
         return Some(found);
     }
     (text.len() <= MAX_WORDS).then_some((text, Rule::Words))
+}
+
+/// The answer of a text's last line, and the rule.
+fn in_last_line<'a>(text: &'a str, line: &'a str) -> Option<(&'a str, Rule)> {
+    let letter =
+        line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
+    if matches!(letter.as_bytes(), [b'A'..=b'J']) {
+        return Some((letter, Rule::Choice));
+    }
+    if let Some(found) = yes_or_no(last_sentence(line)) {
+        return Some((found, Rule::Words));
+    }
+    if let Some(letter) = affirmed(last_sentence(line)) {
+        return Some((letter, Rule::Choice));
+    }
+    if text::statements(line).is_some() && !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return Some((line, Rule::Words));
+    }
+    if let Some(inner) = bold(line) {
+        return Some((inner, Rule::Bold));
+    }
+    if let Some(inner) = conclusion(text) {
+        return Some((inner, Rule::Conclusion));
+    }
+    let last = last_sentence(line);
+    let tail = last
+        .rfind(" is ")
+        .map_or(last, |at| without_reason(last[at + 4..].trim_start_matches("the ")));
+    if date(tail).is_some() || tail.len() < last.len() && text::is_choice(tail) {
+        return Some((tail, Rule::Conclusion));
+    }
+    let is_word = tail.len() < last.len()
+        && tail.starts_with(char::is_uppercase)
+        && tail.chars().all(char::is_alphabetic)
+        && !is_open(last)
+        && !ABOUT.contains(&tail.to_lowercase().as_str());
+    if is_word {
+        return Some((tail, Rule::Conclusion));
+    }
+    if !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\') {
+        if let Some(word) = number_word(last) {
+            return Some((word, Rule::Number));
+        }
+        if let Some(inner) = choice(last) {
+            return Some((inner, Rule::Choice));
+        }
+        if let Some(found) = words(last) {
+            return Some(found);
+        }
+    }
+    // "So 42, not 18.": a remark supplies no value.
+    let before = before_remark(last);
+    if before.len() < last.len()
+        && let Some(found) = last_value(before)
+    {
+        return Some(found);
+    }
+    None
 }
 
 /// The value of a line such as `A: 7`, `ans = 7`.
