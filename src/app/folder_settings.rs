@@ -26,7 +26,6 @@ pub(crate) const FREE: &[&str] = &[
     "device",
     "dtype",
     "engine_omit",
-    "failed",
     "filter_overlong_prompts",
     "gradient_checkpointing",
     "gradient_link",

@@ -7,7 +7,8 @@
 //!
 //! The difference is a smooth function of the mean scores, so each problem under each seed has a linearised part in it
 //! (`linear`), and the two-way analysis of seeds and problems gives its variance ([`crate::inference`]). Tests
-//! are declared before: every trained objective against the reference on one measure. All other differences are descriptive.
+//! are declared before: every trained objective against the reference on one measure. All other
+//! differences are descriptive.
 
 mod band;
 mod choice;

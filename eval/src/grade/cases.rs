@@ -143,7 +143,7 @@ fn a_gold_key_names_the_gold_answer_of_records_with_a_verdict() {
     let row =
         json!({"id": 1, "completion": "7", "answer": "7", "score": 1.0, "truth": {"value": 8}});
     let keyed = |key: &'static str| {
-        graded_with("f.jsonl", &lines(&[row.clone()]), None, |job| GradeJob {
+        graded_with("f.jsonl", &lines(std::slice::from_ref(&row)), None, |job| GradeJob {
             gold_key: Some(key),
             ..job
         })
@@ -153,7 +153,7 @@ fn a_gold_key_names_the_gold_answer_of_records_with_a_verdict() {
     assert!(keyed("none").is_err());
     let message = format!(
         "{:#}",
-        graded_with("f.jsonl", &lines(&[row.clone()]), None, |job| job).err().unwrap()
+        graded_with("f.jsonl", &lines(std::slice::from_ref(&row)), None, |job| job).err().unwrap()
     );
     assert!(message.contains("--gold-key answer"), "{message}");
 }

@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn pkpo_is_the_gradient_of_pass_at_k() {
         for (k, p) in [(1, 0.3), (2, 0.3), (3, 0.6), (4, 0.1)] {
-            let exact = k as f64 * (1.0_f64 - p).powi(k as i32 - 1);
+            let exact = k as f64 * (1.0_f64 - p).powi(k - 1);
             let ours = expected_gradient(&format!("pkpo:{k}"), 6, p);
             assert!((ours - exact).abs() < 1e-12, "k {k}: {ours} {exact}");
         }
