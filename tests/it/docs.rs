@@ -211,8 +211,17 @@ fn has_test(named: &str) -> bool {
     let (module, name) = named.rsplit_once("::").expect("a module and a test");
     let module = module.replace("::", "/");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let packages =
-        ["tests/it", "src", "datasets/src", "eval/src", "formats/src", "nn/src", "system/src"];
+    let packages = [
+        "tests/it",
+        "src",
+        "datasets/src",
+        "divergence/src",
+        "eval/src",
+        "formats/src",
+        "learn/src",
+        "nn/src",
+        "system/src",
+    ];
     let mut folders: Vec<PathBuf> = packages.iter().map(|folder| root.join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("readable").flatten() {
