@@ -4,7 +4,7 @@
 //! memory. A file of more than a few megabytes is therefore read under the guard of the process (see [`guard`]).
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -75,10 +75,10 @@ fn parse<T: DeserializeOwned>(file: File, limit: u64) -> serde_json::Result<T> {
     const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
     let mut reader = BufReader::with_capacity(1 << 16, file.take(limit));
     // A mark of the order of bytes stands before JSON that some editors wrote.
-    let mut first = Vec::new();
-    (&mut reader).take(MARK.len() as u64).read_to_end(&mut first).map_err(serde_json::Error::io)?;
-    let first = if first == MARK { &[] } else { first.as_slice() };
-    serde_json::from_reader(first.chain(reader))
+    if reader.fill_buf().map_err(serde_json::Error::io)?.starts_with(&MARK) {
+        reader.consume(MARK.len());
+    }
+    serde_json::from_reader(reader)
 }
 
 #[cfg(test)]

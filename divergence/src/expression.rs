@@ -161,29 +161,24 @@ impl<'a> Reader<'a> {
     }
 
     fn sum(&mut self) -> Result<Expression> {
-        let mut left = self.product()?;
-        loop {
-            left = if self.take("+") {
-                binary(Operator::Add, left, self.product()?)
-            } else if self.take("-") {
-                binary(Operator::Subtract, left, self.product()?)
-            } else {
-                return Ok(left);
-            };
-        }
+        self.chain([("+", Operator::Add), ("-", Operator::Subtract)], Self::product)
     }
 
     fn product(&mut self) -> Result<Expression> {
-        let mut left = self.unary()?;
-        loop {
-            left = if self.take("*") {
-                binary(Operator::Multiply, left, self.unary()?)
-            } else if self.take("/") {
-                binary(Operator::Divide, left, self.unary()?)
-            } else {
-                return Ok(left);
-            };
+        self.chain([("*", Operator::Multiply), ("/", Operator::Divide)], Self::unary)
+    }
+
+    /// Operands with signs of equal rank between them, from left to right.
+    fn chain(
+        &mut self,
+        signs: [(&str, Operator); 2],
+        operand: fn(&mut Self) -> Result<Expression>,
+    ) -> Result<Expression> {
+        let mut left = operand(self)?;
+        while let Some((_, operator)) = signs.iter().find(|(sign, _)| self.take(sign)) {
+            left = binary(*operator, left, operand(self)?);
         }
+        Ok(left)
     }
 
     fn unary(&mut self) -> Result<Expression> {

@@ -158,7 +158,7 @@ impl<'a> EvalJob<'a> {
                 sample.judge_again(problem, judge);
             });
             for sample in samples {
-                *sample = sample.clone().under(rules);
+                sample.apply(rules);
                 tally.add(sample);
             }
             tally

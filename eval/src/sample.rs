@@ -119,9 +119,15 @@ impl Sample {
         }
     }
 
-    /// The same under other rules: the one place that decides what a completion without an answer counts as.
+    /// The same under other rules.
     #[must_use]
     pub fn under(mut self, rules: Rules) -> Self {
+        self.apply(rules);
+        self
+    }
+
+    /// Puts it under other rules: the one place that decides what a completion without an answer counts as.
+    pub fn apply(&mut self, rules: Rules) {
         self.truncated = rules.truncated;
         if let Some(why) = &self.failure {
             self.verdict = match rules.failed {
@@ -129,7 +135,6 @@ impl Sample {
                 _ => Verdict::unjudged(why.clone()),
             };
         }
-        self
     }
 
     /// Has `verifier` judge it again.

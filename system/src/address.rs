@@ -37,7 +37,7 @@ pub(crate) fn origin_of(address: &Uri) -> Option<Origin> {
 /// The address that a redirect at `base` leads to, or why it is not followed.
 pub(crate) fn followed(base: &Uri, location: Option<&[u8]>) -> Result<Uri, &'static str> {
     let next = location.and_then(|location| joined(base, location));
-    let next = next.ok_or("a redirect to no address of http or https")?;
+    let next = next.ok_or("a redirect to something that is not an http or https URL")?;
     match base.scheme_str() == Some("https") && next.scheme_str() != Some("https") {
         true => Err("a redirect from https to an address without encryption"),
         false => Ok(next),
@@ -67,23 +67,24 @@ fn joined(base: &Uri, location: &[u8]) -> Option<Uri> {
 
 /// Text for an address: what no address holds is written in percent.
 fn encoded(text: &[u8]) -> String {
-    let plain = |byte: &u8| {
+    percent(text, |byte| {
         byte.is_ascii_graphic()
             && !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
-    };
-    text.iter()
-        .map(
-            |byte| if plain(byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") },
-        )
-        .collect()
+    })
 }
 
 /// A name as a part of an address; its slashes stay.
 pub fn encoded_name(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    name.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+    percent(name.as_bytes(), |byte| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte))
+}
+
+/// Bytes as text: those that are not `plain` are written in percent.
+fn percent(bytes: &[u8], plain: impl Fn(u8) -> bool) -> String {
+    let write = |byte: &u8| match plain(*byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(write).collect()
 }
 
 #[cfg(test)]

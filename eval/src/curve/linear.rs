@@ -231,7 +231,5 @@ pub(super) fn comparison(
 
 /// The interval of an estimate, cut to the range of its quantity.
 pub(super) fn interval(estimate: &Uncertain, request: &Request, range: (f64, f64)) -> Estimate {
-    let Estimate { value, low, high } = estimate.interval(1.0 - request.confidence);
-    let inside = |end: f64| end.clamp(range.0.min(value), range.1.max(value));
-    Estimate { value, low: inside(low), high: inside(high) }
+    estimate.interval(1.0 - request.confidence).within(range.0, range.1)
 }

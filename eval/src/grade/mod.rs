@@ -236,7 +236,7 @@ impl Grading<'_> {
     /// Judges and counts the completions that were held back until the end of the file.
     fn add_last(&mut self, sink: &mut JudgedSink<'_>) -> Result<()> {
         let Work { new, tasks } = self.lines.last()?;
-        if tasks.is_empty() {
+        if tasks.is_empty() && new.is_empty() {
             return Ok(());
         }
         let problems: Vec<usize> = tasks.iter().map(|task| task.problem).collect();

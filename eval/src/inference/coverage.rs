@@ -163,8 +163,8 @@ fn coverages(
     population: &Population,
     (problems, samples): (usize, usize),
     count: usize,
+    truth: &BTreeMap<String, f64>,
 ) -> BTreeMap<String, (f64, usize)> {
-    let truth = truth(population, samples);
     let one = |key: u64| {
         let draws = &mut Draws::new(key * 7919 + (problems * 100 + samples) as u64);
         intervals(draws, population, (problems, samples))
@@ -189,9 +189,11 @@ fn printed_intervals_cover_95_percent() {
     let mut missing = Vec::new();
     for population in &POPULATIONS {
         for samples in SAMPLES {
+            let truth = truth(population, samples);
             for problems in PROBLEMS {
                 let at = format!("{}, {problems} problems, n {samples}", population.name);
-                for (name, (covered, there)) in coverages(population, (problems, samples), count) {
+                let found = coverages(population, (problems, samples), count, &truth);
+                for (name, (covered, there)) in found {
                     // Four standard errors of the simulation.
                     let bound = LEAST - 4.0 * (LEAST * (1.0 - LEAST) / there as f64).sqrt();
                     if there >= 100 && covered < bound {

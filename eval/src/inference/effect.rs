@@ -32,8 +32,9 @@ impl Effect {
 
     /// The same with its interval cut to the range that the quantity has, which excludes nothing that can be true.
     pub fn within(self, least: f64, most: f64) -> Self {
-        let inside = |end: f64| end.clamp(least.min(self.value), most.max(self.value));
-        Self { low: inside(self.low), high: inside(self.high), ..self }
+        let Self { value, low, high, .. } = self;
+        let Estimate { low, high, .. } = Estimate { value, low, high }.within(least, most);
+        Self { low, high, ..self }
     }
 }
 

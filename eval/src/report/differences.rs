@@ -40,15 +40,20 @@ impl<'a> Differences<'a> {
             family.add(pair, RETAINED, retained(study, contrast).map(|(keep, _)| keep.excess));
         }
         let trained = all.trained();
-        for (row, column) in trained.iter().flat_map(|row| trained.iter().map(move |c| (*row, *c)))
-        {
+        let pairs = (0..trained.len()).flat_map(|row| (0..row).map(move |column| (row, column)));
+        for (row, column) in pairs.map(|(row, column)| (trained[row], trained[column])) {
             let [first, second] = [row, column].map(|at| runs(evaluated, all.names[at]));
-            for k in [1, study.largest()].into_iter().filter(|_| row > column) {
+            for k in [1, study.largest()] {
                 family.add((row, column), &pass(k), Some(difference(&first, &second, k)));
             }
         }
         all.tested = family.tested();
         all
+    }
+
+    /// Whether they are of this very set of problems.
+    pub(super) fn is_of(&self, set: &Evaluated) -> bool {
+        std::ptr::eq(self.evaluated, set)
     }
 
     /// What the intervals are over, and what a star means.

@@ -75,10 +75,11 @@ fn write_page(
     let steps = page::embed_steps(&mut placed, stored)?;
     let changes: Vec<Vec<Change>> =
         aligned.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
+    let tested: Vec<TestedFamily> =
+        aligned.iter().zip(&changes).map(|(set, changes)| contrast::tested(set, changes)).collect();
     let mut sections: Vec<Section> = Vec::new();
     for (index, (set, changes)) in aligned.iter().zip(&changes).enumerate() {
-        let tested = contrast::tested(set, changes);
-        sections.push(section(set, &names, &tested, index == 0));
+        sections.push(section(set, &names, &tested[index], index == 0));
         for (change, name) in changes.iter().zip(&names[1..]) {
             sections.push(contrast::section(&change.contrast, name));
         }
@@ -91,7 +92,7 @@ fn write_page(
             _ => "Run comparison".into(),
         },
         lead: lead(&named, notes),
-        verdict: verdict(&aligned, &changes, &names),
+        verdict: verdict(&aligned, &changes, &tested, &names),
         warnings: warnings(&named),
         models: owned,
         top: aligned.first().map(|set| top(set, &names)).unwrap_or_default(),
@@ -182,7 +183,12 @@ fn warnings(named: &[(String, &Results)]) -> Vec<String> {
 }
 
 /// The result, in a sentence a set, and where models are compared in one a model.
-fn verdict(aligned: &[Aligned<'_>], changes: &[Vec<Change>], names: &[&str]) -> Vec<String> {
+fn verdict(
+    aligned: &[Aligned<'_>],
+    changes: &[Vec<Change>],
+    tested: &[TestedFamily],
+    names: &[&str],
+) -> Vec<String> {
     let alone = |set: &Aligned<'_>| {
         let summary = &set.summaries[0];
         let most = set.ks.last().copied().unwrap_or(1);
@@ -199,13 +205,12 @@ fn verdict(aligned: &[Aligned<'_>], changes: &[Vec<Change>], names: &[&str]) -> 
     match names.len() {
         1 => aligned.iter().map(alone).collect(),
         _ => {
-            let sentences = |(set, changes): (&Aligned<'_>, &Vec<Change>)| -> Vec<String> {
-                let tested = contrast::tested(set, changes);
-                let verdicts = contrast::verdicts(&set.ks, changes, &tested).into_iter();
-                let verdicts = verdicts.zip(&names[1..]);
+            let sentences = |(index, set): (usize, &Aligned<'_>)| -> Vec<String> {
+                let verdicts = contrast::verdicts(&set.ks, &changes[index], &tested[index]);
+                let verdicts = verdicts.into_iter().zip(&names[1..]);
                 verdicts.map(|(verdict, name)| format!("{}, {name}: {verdict}", set.name)).collect()
             };
-            aligned.iter().zip(changes).flat_map(sentences).collect()
+            aligned.iter().enumerate().flat_map(sentences).collect()
         }
     }
 }

@@ -147,6 +147,7 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
             top.push(pareto(study, set));
         }
     }
+    let tested = reported.map(|set| Differences::new(study, set));
     let mut warnings: Vec<String> =
         study.without_curves.iter().map(|reason| format!("No curves: {reason}")).collect();
     warnings.extend(greedy_warnings(study));
@@ -156,11 +157,11 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
     Document {
         title: format!("Study of {}", study.model),
         lead: vec![lead(study)],
-        verdict: verdict(study, reported),
+        verdict: verdict(study, tested.as_ref()),
         warnings,
         models,
         top,
-        sections: sections(study, reported, courses),
+        sections: sections(study, tested.as_ref(), courses),
         footer: vec![footer(study.seconds)],
         ..Document::default()
     }
@@ -192,18 +193,18 @@ pub(super) fn lead(study: &Study) -> String {
 }
 
 /// The verdict on the first curves; where one objective is alone, what became of the base under it.
-fn verdict(study: &Study, reported: Option<&Evaluated>) -> Vec<String> {
+fn verdict(study: &Study, reported: Option<&Differences<'_>>) -> Vec<String> {
     let has_others =
         |curves: &&Curves| curves.curves.iter().filter(|one| !one.is_baseline).count() > 1;
     if let Some(curves) = study.curves.first().filter(has_others) {
         return vec![curves.verdict.text.clone()];
     }
-    reported.map(|set| Differences::new(study, set).verdicts()).unwrap_or_default()
+    reported.map(Differences::verdicts).unwrap_or_default()
 }
 
 pub(super) fn sections(
     study: &Study,
-    reported: Option<&Evaluated>,
+    reported: Option<&Differences<'_>>,
     courses: &[(String, Followed)],
 ) -> Vec<Section> {
     let seeds = study.seeds();
@@ -216,8 +217,7 @@ pub(super) fn sections(
         all.push(Section::new("Best checkpoint and temperature".to_owned()).table(table));
     }
     for set in &study.datasets {
-        let is_on_top = reported.is_some_and(|first| std::ptr::eq(first, set));
-        all.push(dataset(study, set, is_on_top));
+        all.push(dataset(study, set, reported.filter(|reported| reported.is_of(set))));
         all.extend(set.contrasts.iter().map(|(label, found)| contrast::section(found, label)));
     }
     all.extend(study.ledger.as_ref().map(|own| ledger::section(study, own)));
@@ -265,8 +265,16 @@ fn over(seeds: &[u64]) -> &'static str {
     }
 }
 
-fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
-    let tested = Differences::new(study, set);
+/// A set's section; that of the set whose chart is on top of the page has its differences already.
+fn dataset(study: &Study, set: &Evaluated, on_top: Option<&Differences<'_>>) -> Section {
+    let own;
+    let tested = match on_top {
+        Some(tested) => tested,
+        None => {
+            own = Differences::new(study, set);
+            &own
+        }
+    };
     let starred = match study.seeds().len() {
         1 => ONE_SEED.to_owned(),
         _ => format!("Intervals and tests are {}.", tested.legend()),
@@ -275,7 +283,7 @@ fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
     let heading = format!("{} ({problems}, {})", set.title(study), split(set));
     let table = with_header(study, set);
     let mut charts = vec![pass_chart(study, set), distinct_chart(study, set), pareto(study, set)];
-    if is_on_top {
+    if on_top.is_some() {
         charts.remove(0);
     }
     let changes = format!("With 95 % intervals, cut to possible values. {starred}");

@@ -158,8 +158,8 @@ impl Hub {
         file: &str,
     ) -> Result<FileMetadata, Broken> {
         let Address { kind, owner, name } = at;
-        let commit = encoded_name(commit).replace('/', "%2F");
-        let url = format!("{}/api/{kind}/{owner}/{name}/paths-info/{commit}", self.endpoint);
+        let revision = at.at(commit).url_revision();
+        let url = format!("{}/api/{kind}/{owner}/{name}/paths-info/{revision}", self.endpoint);
         let paths = json!({"paths": [file], "expand": false}).to_string();
         let entries: Vec<Entry> = self.described(url, Some(paths))?;
         let found = entries.into_iter().find(|entry| entry.kind == "file" && entry.path == file);
@@ -167,7 +167,8 @@ impl Hub {
         if !is_hexadecimal(&oid, 40) {
             return Err(anyhow!("invalid object id from the Hub").into());
         }
-        Ok(FileMetadata { name: file.into(), commit, bytes: size, oid, is_lfs: lfs.is_some() })
+        let (name, commit) = (file.into(), commit.into());
+        Ok(FileMetadata { name, commit, bytes: size, oid, is_lfs: lfs.is_some() })
     }
 
     /// The JSON at an address of the API, asked for with `content` where there is one.

@@ -236,8 +236,9 @@ impl Plan {
         let reward = match self.rule {
             _ if self.matching().is_some() => return None,
             AdvantageEstimator::Rule(rule) => return Some(rule.text().to_owned()),
-            AdvantageEstimator::Plain | AdvantageEstimator::Rarity { .. } => "r".to_owned(),
-            AdvantageEstimator::Ucpo { .. } => "r".to_owned(),
+            AdvantageEstimator::Plain
+            | AdvantageEstimator::Rarity { .. }
+            | AdvantageEstimator::Ucpo { .. } => "r".to_owned(),
             AdvantageEstimator::Unlikeliness { strength } => format!("r*(1-{strength}*rank/n)"),
             AdvantageEstimator::Mara => {
                 "where(correct,r+beta*(max(where(correct,logp_base,-1e300))-logp_base),r)"

@@ -128,11 +128,19 @@ impl Rule {
         }
     }
 
-    /// Tries groups of several sizes with every number of correct samples, and one of graded rewards.
+    /// Tries groups of several sizes with every number of correct samples, of large groups with some, and one of graded
+    /// rewards. The work is bounded, since settings of strangers hold rules.
     fn try_groups(self) -> Result<()> {
+        /// Samples of a group up to which every number of correct ones is tried.
+        const EVERY: usize = 64;
+        /// Samples of a group beyond which nothing is tried.
+        const MOST: usize = 4096;
         let least = self.smallest_group().max(2);
-        for n in [least, least + 1, 2 * least + 3] {
-            for c in 0..=n {
+        for n in [least, least + 1, 2 * least + 3].into_iter().filter(|n| *n <= MOST) {
+            let k = self.smallest_group() - 1;
+            let some = [0, 1, k, k + 1, n / 2, n - k - 1, n - k, n - 1, n];
+            let counts: Vec<usize> = if n <= EVERY { (0..=n).collect() } else { some.into() };
+            for c in counts {
                 let is_correct = |i: usize| i % n < c;
                 let group = trial(n, is_correct, |i| f64::from(u8::from(is_correct(i))));
                 self.try_group(&group, &format!("{n} samples, {c} of them correct"))?;

@@ -44,10 +44,14 @@ impl Answers {
     }
 }
 
+/// The JSON of a response body.
+pub(super) fn parse(text: &[u8]) -> Result<Value> {
+    serde_json::from_slice(text).context("not JSON")
+}
+
 /// The error that a server gives in a body that says nothing else: its code, where it is a number, and its words.
-pub(super) fn error(text: &[u8]) -> Option<(Option<u16>, String)> {
-    let body: Value = serde_json::from_slice(text).ok()?;
-    let body = if body.is_array() { &body[0] } else { &body };
+pub(super) fn error(body: &Value) -> Option<(Option<u16>, String)> {
+    let body = if body.is_array() { &body[0] } else { body };
     let error = body.get("error").filter(|error| !error.is_null() && body["choices"].is_null())?;
     let code = [&error["code"], &error["status"], &body["code"]].into_iter().find_map(|code| {
         let number = code.as_u64().or_else(|| code.as_str()?.parse().ok());
@@ -57,12 +61,11 @@ pub(super) fn error(text: &[u8]) -> Option<(Option<u16>, String)> {
 }
 
 /// The completions in a response body.
-pub(super) fn read(text: &[u8]) -> Result<Answers> {
-    let body: Value = serde_json::from_slice(text).context("not JSON")?;
+pub(super) fn read(body: &Value) -> Result<Answers> {
     // SGLang's own: one object, or a list where several were asked for.
     let is_native = |value: &Value| value.get("meta_info").is_some();
-    if is_native(&body) {
-        return Ok(Answers::new(None, vec![native(&body)]));
+    if is_native(body) {
+        return Ok(Answers::new(None, vec![native(body)]));
     }
     if let Some(all) = body.as_array().filter(|all| all.iter().any(is_native)) {
         return Ok(Answers::new(None, all.iter().map(native).collect()));
@@ -160,7 +163,7 @@ mod tests {
             {"message": {"content": null, "reasoning_content": "2 +"}, "finish_reason": "length"},
             {"message": {"content": "4", "reasoning_content": null}, "finish_reason": "stop"},
         ]});
-        let answers = read(body.to_string().as_bytes()).unwrap().samples;
+        let answers = read(&body).unwrap().samples;
         let fields = |index: usize| {
             let answer = &answers[index].answer;
             (answer.text.as_str(), answer.is_stripped, answer.starts_inside)
@@ -176,7 +179,7 @@ mod tests {
         let body = json!({"choices": [{"text": "a", "finish_reason": "stop",
             "weight_versions": [{"version": "3-x", "start": 0, "end": 2}, {"version": "4-x", "start": 2, "end": 3}],
             "prompt_logprobs": [null, {"7": {"logprob": -1.5, "rank": 2, "decoded_token": "b"}}]}]});
-        let sample = read(body.to_string().as_bytes()).unwrap().samples.remove(0);
+        let sample = read(&body).unwrap().samples.remove(0);
         assert_eq!(sample.versions, ["3-x", "4-x"]);
         assert_eq!(prompt_logp(&body, &[5, 7]), Some(vec![-1.5]));
         // Of another token, of too few, of none.
@@ -197,7 +200,7 @@ mod tests {
                 "logprobs": {"content": [{"id": 7, "logprob": -2.0}]}},
             {"message": {"content": "e"}, "finish_reason": "bored"},
         ]});
-        let answers = read(body.to_string().as_bytes()).unwrap();
+        let answers = read(&body).unwrap();
         assert_eq!(answers.unknown_endings, ["bored"]);
         let samples = answers.samples;
         let failed: Vec<_> = samples.iter().map(|one| one.answer.failure.is_some()).collect();
@@ -205,12 +208,12 @@ mod tests {
         assert_eq!((samples[0].answer.logp, samples[0].answer.tokens), (Some(-1.5), 2));
         assert_eq!(samples[4].token_ids, Some(vec![7]));
         assert!(!samples[4].answer.is_finished && samples[2].answer.is_end_unknown);
-        assert!(read(b"[]").is_err() && read(b"{\"choices\":").is_err());
+        assert!(read(&json!([])).is_err() && parse(b"{\"choices\":").is_err());
     }
 
     #[test]
     fn an_error_in_a_body_is_the_servers() {
-        let read_error = |body: Value| error(body.to_string().as_bytes());
+        let read_error = |body: Value| error(&body);
         let words = |code, words: &str| Some((code, words.to_owned()));
         assert_eq!(
             read_error(json!({"error": {"message": "overloaded", "code": 503}})),

@@ -57,10 +57,8 @@ impl Configuration {
             }
         }
         if slug.len() > LONGEST_SLUG {
-            // FNV-1a: the same on every machine and version.
-            let hash = slug.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
+            // The same on every machine and version.
+            let hash = tealight_datasets::fnv(slug.bytes());
             slug.truncate(LONGEST_SLUG - 20);
             slug.push_str(&format!("-{hash:016x}"));
         }

@@ -42,13 +42,14 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     // Other readings of a text that leaves a choice.
     let (golds, answers) = (readings(gold), readings(answer));
     let is_reread = golds.iter().map(Some).chain([None]).any(|gold| {
-        let gold = gold.or(parsed_gold.as_ref());
         answers.iter().map(Some).chain([None]).any(|answer| {
-            let answer = answer.or(parsed_answer.as_ref());
-            gold.zip(answer).is_some_and(|(gold, answer)| equal(gold, answer))
+            // Both as first read were compared above.
+            let is_new = gold.is_some() || answer.is_some();
+            let pair = gold.or(parsed_gold.as_ref()).zip(answer.or(parsed_answer.as_ref()));
+            is_new && pair.is_some_and(|(gold, answer)| equal(gold, answer))
         })
     });
-    if (!golds.is_empty() || !answers.is_empty()) && is_reread {
+    if is_reread {
         return (Outcome::Correct, "value");
     }
     // `P(A) = 1/3` where the left side is no mathematics that is read; and what a gold answer rounds to.

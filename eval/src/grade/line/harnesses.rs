@@ -132,10 +132,7 @@ pub(super) fn evalscope_prediction(value: &Value) -> Result<Line> {
     let id = first_id(value, &["index"]).context("`index` is no number")?;
     let mut line = record(Some(id), Vec::new(), prompt_of(&value["messages"]));
     match value["model_output"]["choices"].as_array().map(Vec::as_slice) {
-        Some(choices @ [_, ..]) => choices
-            .iter()
-            .take(MAX_ANSWERS + 1)
-            .for_each(|one| line.push(Reading::from_choice(one))),
+        Some(choices @ [_, ..]) => line.push_choices(choices),
         _ => line.answers.push(Completion::failed(match &value["model_output"]["error"] {
             Value::Null => "the prediction has no output".into(),
             error => reason(error),

@@ -155,6 +155,13 @@ impl Line {
         self.answers.push(reading.completion);
         self.unknown_endings.extend(reading.unknown_ending);
     }
+
+    /// The completions of a response, up to one more than a line may have.
+    fn push_choices(&mut self, choices: &[Value]) {
+        for choice in choices.iter().take(MAX_ANSWERS + 1) {
+            self.push(Reading::from_choice(choice));
+        }
+    }
 }
 
 fn short(text: &str) -> String {

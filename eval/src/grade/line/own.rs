@@ -126,9 +126,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let choices = choices.filter(|all| all.iter().any(Value::is_object));
     match (found, error) {
         _ if choices.is_some() => {
-            for choice in choices.into_iter().flatten().take(MAX_ANSWERS + 1) {
-                line.push(Reading::from_choice(choice));
-            }
+            line.push_choices(choices.map(Vec::as_slice).unwrap_or_default());
         }
         (Some(found), _) => completions(&mut line, value, found)?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
@@ -152,7 +150,6 @@ pub(super) fn verifiers(value: &Value) -> Result<Line> {
 
 /// The completions in `found`: one, or a list of them.
 fn completions(line: &mut Line, value: &Value, found: &Value) -> Result<()> {
-    let is_message = |item: &Value| item.get("role").is_some() || item.get("from").is_some();
     let is_part = |item: &Value| item.get("type").is_some_and(Value::is_string);
     let count = tokens(&value["tokens"])?;
     let items: &[Value] = match found {
@@ -203,9 +200,13 @@ fn ending(value: &Value, index: usize) -> Ending {
     }
 }
 
+/// Whether a value is a message of a conversation.
+fn is_message(item: &Value) -> bool {
+    item.get("role").is_some() || item.get("from").is_some()
+}
+
 /// What a completion holds: a text, a number, a conversation, parts, or an object with one of them.
 fn content(item: &Value) -> Result<Content> {
-    let is_message = |item: &Value| item.get("role").is_some() || item.get("from").is_some();
     Ok(match item {
         Value::Array(messages) if messages.iter().any(is_message) => last_answer(messages),
         Value::Null | Value::Array(_) => Content::read(item),

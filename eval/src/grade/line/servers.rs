@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::fields::first_id;
-use super::{Format, Line, MAX_ANSWERS, hash, token_count};
+use super::{Format, Line, hash, token_count};
 use crate::completion::{Completion, Content, Ending, Reading, reason};
 
 /// A line of OpenAI's batch output, which vLLM and others write too: chat completions, completions, or responses.
@@ -28,9 +28,7 @@ pub(super) fn openai(value: &Value) -> Result<Line> {
     let choices = body["choices"]
         .as_array()
         .with_context(|| format!("{name} without `choices` in its `body`"))?;
-    for choice in choices.iter().take(MAX_ANSWERS + 1) {
-        line.push(Reading::from_choice(choice));
-    }
+    line.push_choices(choices);
     if let ([one], [_]) = (line.answers.as_mut_slice(), choices.as_slice()) {
         one.tokens = token_count(&body["usage"]["completion_tokens"]);
     }

@@ -52,6 +52,9 @@ pub(super) fn is_refusal(text: &str) -> bool {
         "i'm not able to",
         "i won't",
     ];
+    if text.len() > MAX_WHOLE {
+        return false;
+    }
     let lower = text.to_lowercase().replace('’', "'");
-    text.len() <= MAX_WHOLE && REFUSALS.iter().any(|words| lower.contains(words))
+    REFUSALS.iter().any(|words| lower.contains(words))
 }
