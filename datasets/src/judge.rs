@@ -2,7 +2,7 @@
 //! `tests/it/tidy.rs` looks for calls elsewhere.
 //!
 //! A verifier is total by contract, and a contract can be broken: then the completion is unjudged, with the panic's
-//! text as the reason, and all others are judged as usual. Such a completion earns nothing in training, like one that
+//! text as the reason, and all others are judged as usual. Such a completion gets reward 0 in training, like one that
 //! is too costly to compare: its text caused the panic, and would again after `--resume`.
 
 use crate::guard::caught;

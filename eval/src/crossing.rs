@@ -47,7 +47,8 @@ impl std::fmt::Display for CrossingPoint {
 }
 
 impl std::fmt::Display for Crossing {
-    /// As in "the base overtakes at k = 3.1 (95 %: 2.2 to 4.0)"; what the interval does not exclude is said to be open.
+    /// As in "the base overtakes at k = 3.1 (95 % interval: 2.2 to 4.0)"; "not certain" or "not significant" is added
+    /// where the interval does not exclude the opposite.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.at {
             CrossingPoint::FromTheStart => f.write_str("the base is ahead from the start")?,
@@ -55,13 +56,13 @@ impl std::fmt::Display for Crossing {
             CrossingPoint::Never => f.write_str("the base overtakes at no sampled k")?,
             CrossingPoint::Equal => return f.write_str("pass@k equals the base's at every k"),
         }
-        let interval = format!("(95 %: {} to {})", self.low, self.high);
+        let interval = format!("95 % interval: {} to {}", self.low, self.high);
         let (never, low, high) = (CrossingPoint::Never, self.low, self.high);
         match self.at {
             // Somewhere the interval of "base less model" holds 0: the base may be ahead there.
-            at if at == never && low != never => write!(f, ", but that is not certain {interval}"),
-            at if at != never && high == never => write!(f, ", which may be chance {interval}"),
-            _ => write!(f, " {interval}"),
+            at if at == never && low != never => write!(f, " ({interval}; not certain)"),
+            at if at != never && high == never => write!(f, " ({interval}; not significant)"),
+            _ => write!(f, " ({interval})"),
         }
     }
 }
@@ -230,7 +231,7 @@ mod tests {
                 crate::inference::paired(&at(&base), &at(&tuned), 1.0)
             };
             let gaps = ks.map(gap);
-            let is_open = text.contains("not certain") || text.contains("may be chance");
+            let is_open = text.contains("not certain") || text.contains("not significant");
             if text.contains("at no sampled k") {
                 // Claimed outright only where the model is surely ahead at every k.
                 assert!(is_open || gaps.iter().all(|gap| gap.high < 0.0), "{text} {gaps:?}");

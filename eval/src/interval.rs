@@ -31,6 +31,12 @@ pub struct Estimate {
 impl Estimate {
     /// The estimate from no values: not a number.
     pub const NONE: Self = Self { value: f64::NAN, low: f64::NAN, high: f64::NAN };
+
+    /// The same with its interval cut to the range that the quantity has, which excludes nothing that can be true.
+    pub fn within(self, least: f64, most: f64) -> Self {
+        let inside = |end: f64| end.clamp(least.min(self.value), most.max(self.value));
+        Self { low: inside(self.low), high: inside(self.high), ..self }
+    }
 }
 
 /// Values more, as far from the mean as the others on average, that count into the variance of values of any size.

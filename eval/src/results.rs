@@ -208,14 +208,16 @@ impl Results {
     pub fn class_source(&self, set: &SetResult) -> String {
         let text = |key: &str| self.config.get(key).and_then(Value::as_str);
         match (self.config.get("file_classes"), text("classes")) {
-            (Some(_), _) => "named by the file of completions".into(),
-            (None, Some(function)) => format!("named by the function {function}"),
+            (Some(_), _) => "given by the file of completions".into(),
+            (None, Some(function)) => format!("given by the function {function}"),
             (None, None) => {
                 let texts = match set.verifier.as_str() {
-                    "program" | "python" | "weighted" => ", where it names none the texts",
+                    "program" | "python" | "weighted" => {
+                        " (the texts, where the verifier gives none)"
+                    }
                     _ => "",
                 };
-                format!("those of the verifier {}{texts}", set.verifier)
+                format!("given by the verifier {}{texts}", set.verifier)
             }
         }
     }
@@ -291,9 +293,8 @@ fn refusal(folder: &Path, path: &Path, error: JsonFileError) -> anyhow::Error {
         }
     };
     match head.schema_version.and_then(|version| version.as_u64()) {
-        Some(version) if version == u64::from(VERSION) => {
-            anyhow::Error::new(error).context(format!("{shown}: not of its schema"))
-        }
+        Some(version) if version == u64::from(VERSION) => anyhow::Error::new(error)
+            .context(format!("{shown}: does not match the schema of results")),
         Some(version) => {
             other_version(path, version, head.tealight.as_ref().and_then(Value::as_str))
         }
@@ -309,7 +310,7 @@ fn other_version(path: &Path, version: u64, tealight: Option<&str>) -> anyhow::E
         "{}: results of schema version {version}; this program reads version {VERSION}: evaluate again, or use the \
          tealight that wrote them ({})",
         path.display(),
-        tealight.unwrap_or("not said"),
+        tealight.unwrap_or("not recorded"),
     )
 }
 
@@ -320,7 +321,7 @@ pub(crate) fn check_summary(summary: &Summary) -> Result<()> {
     let ks = summary.pass_at_k.keys().chain(summary.unique_correct.keys()).chain(further);
     let counts = [Some(&summary.n), summary.most.as_ref(), Some(&summary.problems)];
     if ks.chain(counts.into_iter().flatten()).any(|count| *count > MAX_COUNT) {
-        bail!("the counts of a summary cannot be: the file was changed");
+        bail!("the counts of a summary are impossible: the file was changed");
     }
     Ok(())
 }
@@ -343,7 +344,7 @@ pub(crate) fn check_counts(tally: &Tally) -> Result<()> {
         && tally.unknown_ends <= tally.samples
         && tally.unknown_lengths <= tally.samples;
     if counts.into_iter().any(|count| count > MAX_COUNT) || !is_whole {
-        bail!("the counts of problem `{}` cannot be: the file was changed", tally.problem);
+        bail!("the counts of problem `{}` are impossible: the file was changed", tally.problem);
     }
     Ok(())
 }
@@ -361,7 +362,7 @@ mod tests {
             ("{\"schema_version\": 1, ", "results.json: not JSON: EOF"),
             (
                 "{\"schema_version\": 1, \"tealight\": \"t\"}",
-                "results.json: not of its schema: missing field",
+                "results.json: does not match the schema of results: missing field",
             ),
             (
                 "{\"schema_version\": 7, \"tealight\": \"t 2\"}",

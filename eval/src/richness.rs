@@ -30,25 +30,20 @@ impl Richness {
     pub fn basis(&self, all: usize) -> String {
         let left_out = match self.all_different {
             0 => String::new(),
-            1 => "; 1 more has enough, all different, and is left out".to_owned(),
-            count => format!("; {count} more have enough, all different, and are left out"),
+            1 => "; 1 more has enough, but all differ, so it is left out".to_owned(),
+            count => format!("; {count} more have enough, but all differ, so they are left out"),
         };
         format!("{} of {all} problems{left_out}", self.problems)
     }
 
     /// Over the problems whose correct answers carry the estimates; none where no problem's do.
     pub(crate) fn from_tallies(tallies: &[Tally]) -> Option<Self> {
-        let counts: Vec<Vec<usize>> = tallies
+        let mut counts: Vec<Vec<usize>> = tallies
             .par_iter()
             .map(|tally| tally.classes.at(Level::Solution).multiplicities())
-            .filter(|counts| hill::is_estimable(counts))
             .collect();
-        let all_different = tallies
-            .par_iter()
-            .filter(|tally| {
-                hill::is_all_different(&tally.classes.at(Level::Solution).multiplicities())
-            })
-            .count();
+        let all_different = counts.iter().filter(|counts| hill::is_all_different(counts)).count();
+        counts.retain(|counts| hill::is_estimable(counts));
         let unseen: Vec<f64> = counts.par_iter().map(|counts| hill::unseen(counts)).collect();
         // What is estimated is in this order, whatever the samples.
         let ordered: Vec<[f64; 3]> = counts
@@ -87,7 +82,7 @@ mod tests {
             repeated.classes.add(&one, &other, "7");
         }
         let richness = Richness::from_tallies(&[repeated, different]).unwrap();
-        let basis = "1 of 3 problems; 1 more has enough, all different, and is left out";
+        let basis = "1 of 3 problems; 1 more has enough, but all differ, so it is left out";
         assert_eq!((richness.all_different, richness.basis(3).as_str()), (1, basis));
     }
 

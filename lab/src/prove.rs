@@ -80,7 +80,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result
     let plan = &objective.plan;
     let least = plan.rule.smallest_group().max(1);
     if group < least || group > 5 {
-        bail!("`{objective}` is proven in groups of {least} to 5 samples, not {group}");
+        bail!("`{objective}`: --num-generations must be {least} to 5, not {group}");
     }
     let world = world();
     let table = off_base(&world, Class::Full)?;
@@ -100,7 +100,8 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result
     let bias = norm(&less(&found, &exact)) / norm(&exact);
     let is_unbiased = bias < ROUNDING;
     let causes = if is_unbiased { vec![] } else { setting.causes(&found, &exact, ours)? };
-    let draws = Draws { group: group.max(least), groups: GROUPS, seed: 0 };
+    // GRPO's variance, beside which it stands, needs two samples.
+    let draws = Draws { group: group.max(2), groups: GROUPS, seed: 0 };
     let noise = |plan: &Plan| estimate(&world, &table, plan, draws).map(|one| one.noise.powi(2));
     let grpo: Objective = "grpo".parse()?;
     Ok(Proof {
@@ -152,13 +153,13 @@ impl Proof {
                  (difference {bias:.1e}, by enumeration)."
             )],
             false => vec![format!(
-                "Biased for {claim}: the expected gradient of groups of {group} differs by {bias:.3} of \
-                 its size (cosine {cosine:.4})."
+                "Biased for {claim}: the expected gradient of groups of {group} has a relative error of {bias:.3} \
+                 (cosine with the claim's gradient: {cosine:.4})."
             )],
         };
         lines.extend(self.causes.iter().map(|cause| format!("Cause: {cause}")));
         if !self.is_unbiased && self.causes.is_empty() {
-            lines.push("Cause: none of those that are known here.".to_owned());
+            lines.push("Cause: unknown.".to_owned());
         }
         lines.push(format!(
             "Variance of a completion's gradient: {:.2} times GRPO's (sampled).",
@@ -166,9 +167,9 @@ impl Proof {
         ));
         if let Some(point) = &self.fixed_point {
             lines.push(format!(
-                "On the world `ends` it leads to validity {:.3} and {:.1} effective correct answers of {:.1} \
-                 under the base \
-                 (forward KL to p*: {:.1} at validity {:.3}); KL(p* || q) {:.3}, KL(q || a) {:.3} nats.",
+                "Optimum q on the toy task `ends`: accuracy {:.3}, effective number of correct answers {:.1} \
+                 (base: {:.1}; forward KL to p*: {:.1}, at accuracy {:.3}). \
+                 KL(p* || q) = {:.3} nats, KL(q || a) = {:.3} nats.",
                 point.validity,
                 point.effective_valid,
                 point.base_effective_valid,

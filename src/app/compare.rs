@@ -32,7 +32,7 @@ pub struct CompareOptions {
     #[serde(default)]
     pub intersect: bool,
     /// Settings in which the runs may differ: temperature, n, verifier, truncated, prompts, max_completion_length,
-    /// top_k, top_p, min_p, instruction, system_prompt, prompt_template, few_shot.
+    /// top_k, top_p, min_p, instruction, system_prompt, prompt_template, few_shot, classes.
     #[arg(long, value_delimiter = ',', value_name = "KEY")]
     #[serde(default)]
     pub across: Vec<String>,
@@ -44,7 +44,7 @@ pub struct CompareOptions {
     /// Directory for compare.json and report.html; without --output nothing is written.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace the files that Tealight wrote to --output.
+    /// Replace an earlier result in --output: only files that Tealight wrote are removed.
     #[arg(long)]
     #[serde(default)]
     pub overwrite: bool,
@@ -158,11 +158,12 @@ impl CompareOptions {
     fn check_output(&self, existing: Existing) -> Result<()> {
         let Some(output) = &self.output else { return Ok(()) };
         directory::refuse_run(output, existing)?;
-        let place = output.canonicalize().ok();
         let inputs = self.runs.iter().chain(&self.second_draw).chain(&self.training);
-        let mut inputs = inputs.filter_map(|path| path.canonicalize().ok());
-        if inputs.any(|input| place.as_ref().is_some_and(|place| input.starts_with(place))) {
-            bail!("{}: holds what is compared; choose another --output", output.display());
+        if directory::first_inside(output, inputs.map(PathBuf::as_path)).is_some() {
+            bail!(
+                "{}: contains an evaluation that is being compared; choose another --output",
+                output.display()
+            );
         }
         directory::check(output, existing)
     }

@@ -280,7 +280,8 @@ pub(crate) fn refuse_run(output: &Path, existing: Existing) -> Result<()> {
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     match names.find(|name| is_of_run(name)) {
         Some(name) if existing == Existing::Replace => bail!(
-            "{}: holds a training run ({name}), which results do not replace; choose another --output",
+            "{}: contains a training run ({name}); --overwrite does not replace training runs with results; choose \
+             another --output",
             output.display()
         ),
         _ => Ok(()),
@@ -291,12 +292,9 @@ pub(crate) fn refuse_run(output: &Path, existing: Existing) -> Result<()> {
 pub(crate) fn refuse_inside<'a>(
     output: &Path,
     existing: Existing,
-    mut inputs: impl Iterator<Item = &'a Path>,
+    inputs: impl Iterator<Item = &'a Path>,
 ) -> Result<()> {
-    let Ok(place) = output.canonicalize() else { return Ok(()) };
-    let is_inside =
-        |input: &&Path| input.canonicalize().is_ok_and(|input| input.starts_with(&place));
-    match inputs.find(is_inside) {
+    match first_inside(output, inputs) {
         Some(input) if existing == Existing::Replace => bail!(
             "{}: --overwrite would remove {}, which this command reads; choose another --output",
             output.display(),
@@ -304,6 +302,15 @@ pub(crate) fn refuse_inside<'a>(
         ),
         _ => Ok(()),
     }
+}
+
+/// The first of some paths that lies in a directory, or is it.
+pub(crate) fn first_inside<'a>(
+    output: &Path,
+    mut inputs: impl Iterator<Item = &'a Path>,
+) -> Option<&'a Path> {
+    let place = output.canonicalize().ok()?;
+    inputs.find(|input| input.canonicalize().is_ok_and(|input| input.starts_with(&place)))
 }
 
 /// Begins to write to a directory that this process has taken, and removes what Tealight wrote there where that is

@@ -30,7 +30,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct GradeOptions {
-    /// Dataset with the gold answers, which count in place of the records' own: by the problem's id, or by its prompt.
+    /// Dataset with the gold answers, matched by problem id or by prompt. Its answers replace those in the records.
     #[arg(long, help_heading = "Data")]
     pub dataset: Option<String>,
     /// Name of the set in the results. `compare` matches sets by their names. Default: the file's name.
@@ -57,8 +57,8 @@ pub struct GradeOptions {
     #[arg(long, value_name = "RULE", default_value = "left-out", value_parser = choice::<Missing>(), requires = "dataset")]
     #[serde(default)]
     pub missing: Missing,
-    /// Key of the gold answer in the records, where the file has it under another key than docs/how-to/grade.md lists,
-    /// or as the `answer` of records with a verdict.
+    /// Key of the gold answer in each record. Needed if docs/how-to/grade.md does not list the key, or if `answer` is
+    /// the gold answer in records with a verdict.
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold_key: Option<String>,
@@ -174,7 +174,7 @@ pub fn run(
     };
     let graded = job.run(&mut source, sink)?;
     if graded.completions == 0 {
-        bail!("{file}: there is no completion to grade");
+        bail!("{file}: contains no completion to grade");
     }
     graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
     let (seconds, index) = follower.finish(graded.completions, graded.problems.len())?;

@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
         Self { ranks: ranks.clone(), ..self }
     }
 
-    /// The base's samples, where the plan needs them: those of `--presamples`, or drawn into the run.
+    /// The base's samples of `--presamples`, where the plan needs them.
     pub(crate) fn stored_presamples(
         &self,
         dataset: &Dataset,

@@ -199,8 +199,9 @@ Examples:
         options: prove::ProveOptions::augment_args,
         about: "Compare what an objective's estimator optimises with what it claims",
         more: "\
-A world of three prompts and 27 outputs is enumerated: a difference from the claim is a bias, whose
-size and cause are printed.
+prove computes the exact expected gradient on a toy task (three prompts, 27 outputs) and compares it
+with the gradient of the claim. If they differ, the estimator is biased: prove prints the size and,
+where recognised, the cause.
 
 Examples:
   tealight prove rloo

@@ -154,8 +154,8 @@ impl Claim {
             return Ok(());
         }
         bail!(
-            "{}: this directory was removed or replaced while it was written to; what was written there is lost: begin \
-             again",
+            "{}: the output directory was deleted or replaced during the run, and its files are lost; start the \
+             command again",
             self.directory.display()
         )
     }
@@ -278,7 +278,7 @@ mod tests {
         claim.accept().unwrap();
         claim.check().unwrap();
         std::fs::remove_dir_all(&output).unwrap();
-        assert!(claim.check().unwrap_err().to_string().contains("was removed"));
+        assert!(claim.check().unwrap_err().to_string().contains("was deleted or replaced"));
         std::fs::create_dir(&output).unwrap();
         std::fs::write(output.join(LOCK), "another's").unwrap();
         assert!(claim.check().is_err());

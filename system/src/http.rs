@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use ureq::http::{HeaderMap, Request as HttpRequest, Uri};
 pub use ureq::http::{Method, StatusCode};
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::{Agent, AsSendBody, Body};
 
 use crate::address::{Origin, followed, origin_of};
 pub use crate::address::{encoded_name, origin};
@@ -146,7 +146,9 @@ impl Client {
         time: Option<Duration>,
     ) -> Result<Self> {
         let origin = origin(home).with_context(|| {
-            format!("`{home}` is no address of a server: give one like https://host:port, without a user's name")
+            format!(
+                "`{home}` is not a server URL: use https://host:port without user name or password"
+            )
         })?;
         let agent = |proxy| {
             let connect = time.unwrap_or(CONNECT).min(CONNECT);
@@ -180,12 +182,15 @@ impl Client {
     /// The network; an address that is none; a redirect too many, to nowhere, away from https, or of what is sent
     /// other than by 307 and 308.
     pub fn send(&self, request: &Request<'_>) -> Result<Response, Failure> {
-        let malformed = || Failure::ForGood(format!("`{}` is no address", request.url));
+        let malformed = || Failure::ForGood(format!("`{}` is not a URL", request.url));
         let mut address: Uri = request.url.parse().map_err(|_| malformed())?;
         let started = Instant::now();
         let mut redirects = 0;
         loop {
-            let response = self.ask(request, &address)?;
+            // The agent's own limit is that of the first request.
+            let time = self.time.filter(|_| redirects > 0);
+            let left = time.map(|time| time.saturating_sub(started.elapsed()));
+            let response = self.ask(request, &address, left)?;
             let status = response.status.as_u16();
             if request.redirects == 0 || !matches!(status, 301 | 302 | 303 | 307 | 308) {
                 return Ok(response);
@@ -207,9 +212,15 @@ impl Client {
         }
     }
 
-    /// One request to one address, with the token where that is the user's own server.
-    fn ask(&self, request: &Request<'_>, address: &Uri) -> Result<Response, Failure> {
-        let nowhere = || Failure::ForGood(format!("`{address}` is no address of http or https"));
+    /// One request to one address, with the token where that is the user's own server; it may take the client's time,
+    /// or what is `left` of it.
+    fn ask(
+        &self,
+        request: &Request<'_>,
+        address: &Uri,
+        left: Option<Duration>,
+    ) -> Result<Response, Failure> {
+        let nowhere = || Failure::ForGood(format!("`{address}` is not an http or https URL"));
         let target = origin_of(address).ok_or_else(nowhere)?;
         let mut built = HttpRequest::builder().method(&request.method).uri(address);
         for (name, value) in request.headers {
@@ -222,12 +233,25 @@ impl Client {
         }
         let agent = self.proxies.get(target.is_encrypted, &target.host).unwrap_or(&self.direct);
         let response = match request.content {
-            Content::Nothing => agent.run(built.body(()).map_err(ureq::Error::from)?),
-            Content::Text(text) => agent.run(built.body(text).map_err(ureq::Error::from)?),
-            Content::File(file) => agent.run(built.body(file).map_err(ureq::Error::from)?),
+            Content::Nothing => answered(agent, built.body(()), left),
+            Content::Text(text) => answered(agent, built.body(text), left),
+            Content::File(file) => answered(agent, built.body(file), left),
         };
         let (parts, body) = response?.into_parts();
         Ok(Response { status: parts.status, headers: parts.headers, body })
+    }
+}
+
+/// The answer to a request, in the time that is `left` where that is not the agent's.
+fn answered(
+    agent: &Agent,
+    request: ureq::http::Result<HttpRequest<impl AsSendBody>>,
+    left: Option<Duration>,
+) -> Result<ureq::http::Response<Body>, ureq::Error> {
+    let request = request?;
+    match left {
+        Some(_) => agent.run(agent.configure_request(request).timeout_global(left).build()),
+        None => agent.run(request),
     }
 }
 

@@ -32,9 +32,8 @@ impl<T> Proxies<T> {
                 return Ok(None);
             };
             // The value may hold a password, so it is not shown.
-            let proxy = Proxy::new(&text).with_context(|| {
-                format!("{name} is no address of a proxy: give one like http://host:port")
-            })?;
+            let proxy = Proxy::new(&text)
+                .with_context(|| format!("{name} is not a proxy URL: use http://host:port"))?;
             Ok(Some(make(proxy)))
         };
         let exempt = named("no_proxy").map(|(_, list)| list).unwrap_or_default();
@@ -107,7 +106,7 @@ mod tests {
         }
         let broken = Proxies::new(|_| Some("http://user:secret@".into()), drop);
         let message = format!("{:#}", broken.err().unwrap());
-        assert!(message.contains("http_proxy is no address"), "{message}");
+        assert!(message.contains("http_proxy is not a proxy URL"), "{message}");
         assert!(!message.contains("secret"), "{message}");
     }
 }

@@ -44,7 +44,7 @@ impl Stop {
     /// What a second signal loses.
     pub fn at_risk(&self) -> String {
         let noted = self.at_risk.lock().unwrap_or_else(PoisonError::into_inner);
-        if noted.is_empty() { "what is not saved yet".to_owned() } else { noted.clone() }
+        if noted.is_empty() { "everything since the last save".to_owned() } else { noted.clone() }
     }
 
     /// Removes the temporary folders; for a process that ends without dropping anything.

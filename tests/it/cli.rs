@@ -224,7 +224,10 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         let status = child.wait().expect("ends");
         assert_eq!(status.code(), Some(code));
         let stderr = std::fs::read_to_string(folder.path(signal)).expect("what it said");
-        assert!(stderr.contains("finishing this step; again to stop now"), "{stderr}");
+        assert!(
+            stderr.contains("finishing this step. Press Ctrl-C again to stop at once"),
+            "{stderr}"
+        );
         let rows = std::fs::read_to_string(&metrics).expect("rows").lines().count();
         let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
         assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());

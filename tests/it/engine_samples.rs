@@ -43,7 +43,7 @@ fn a_refused_prompt_is_counted_apart_and_the_others_are_sampled() {
     let folder = Folder::new();
     for (mood, why) in [
         (Mood::TooLong, "the server refused the prompt: 400 maximum context length is 10 tokens"),
-        (Mood::Mute, "the server gave no completion"),
+        (Mood::Mute, "the server returned no completion"),
     ] {
         let engine = Engine::start(&[Mood::Good, mood, mood]);
         let output = folder.path(&format!("{}", why.len()));

@@ -172,7 +172,7 @@ fn invalid_server_options_are_refused() {
     let error = refused(nowhere, &["--use-peft", "--engine-weights", "full"]);
     assert!(error.contains("take `adapter`"), "{error}");
     let error = refused("nonsense", &[]);
-    assert!(error.contains("is no address"), "{error}");
+    assert!(error.contains("is not a server URL"), "{error}");
     let llama = serve(|asked| match asked.path.as_str() {
         "/v1/models" => {
             (200, String::new(), br#"{"data":[{"id":"x","owned_by":"llamacpp"}]}"#.to_vec())

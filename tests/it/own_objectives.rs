@@ -72,13 +72,17 @@ fn a_rule_of_a_named_estimator_trains_to_its_weights() {
 fn objectives_are_shown_with_what_they_run_and_proven() {
     let shown = printed(&["objectives", "divergence:f=3*t*log(t)+1"]);
     for text in
-        ["It equals 3 times reverse-kl.", "f(1) = 1.000000", "Seeks modes", "r-mean_others(r)"]
+        ["It equals 3 times reverse-kl.", "f(1) = 1.000000", "Mode-seeking", "r-mean_others(r)"]
     {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     assert!(printed(&["objectives", "grpo"]).contains("(r-mean(r))/(std(r)+1e-6)"));
     let proof = printed(&["prove", "rloo", "--num-generations", "2"]);
-    assert!(proof.contains("Unbiased for E[v]") && proof.contains("effective correct"), "{proof}");
+    assert!(
+        proof.contains("Unbiased for E[v]")
+            && proof.contains("effective number of correct answers"),
+        "{proof}"
+    );
     let proof = printed(&["prove", "grpo:advantage=r-mean(r)", "--json"]);
     assert!(proof.contains("\"is_unbiased\":false") && proof.contains("1 - 1/4"), "{proof}");
     let message = error(&["objectives", "divergence:f=log(t)"]);

@@ -213,7 +213,7 @@ fn a_file_joined_with_itself_counts_once_and_an_empty_one_is_no_success() {
     let samples = samples.expect("samples");
     let twice = folder.write("twice.jsonl", format!("{samples}{samples}"));
     let stderr = ok(&["grade", &twice, "--dataset", "countdown"]);
-    assert!(stderr.contains("4 samples stand twice and count once"), "{stderr}");
+    assert!(stderr.contains("4 samples occur more than once and are counted once"), "{stderr}");
     assert!(stderr.contains("4 completions of 2 problems"), "{stderr}");
     let empty = folder.write("empty.jsonl", "\n");
     let error = refusal(&["verify", "--jsonl", &empty, "--check"]);

@@ -85,7 +85,8 @@ const FORBIDDEN: [(&str, &[&str]); 18] = [
 ];
 
 /// Calls whose panic would end a run: `tealight_datasets::judge` has the same, guarded.
-const VERIFIER_CALLS: &[&str] = &["verifier.verify(", "verifier.grade(", "verifier.probe("];
+const VERIFIER_CALLS: &[&str] =
+    &["verifier.verify(", "verifier.grade(", "verifier.probe(", "math::check("];
 
 /// Folders in which no function, field, parameter, variable or module has a name of [`VAGUE`]. Methods and fields of
 /// other crates may be used there.

@@ -114,7 +114,7 @@ impl Law {
             }
         }
         if primes.iter().all(|slope| slope.abs() < 1e-12) {
-            bail!("f is a straight line, which every policy has at 0: it is no divergence");
+            bail!("f is linear, so the divergence is 0 for every policy; f must curve at some t");
         }
         Ok(())
     }
@@ -187,8 +187,10 @@ impl Divergence {
     pub fn described(self) -> Result<Vec<String>> {
         let facts = self.facts()?;
         let aim = match facts.at_infinity.is_finite() {
-            true => "it can aim at p*",
-            false => "it cannot aim at p*, which gives incorrect answers no mass",
+            true => "finite, so p* can be the target",
+            false => {
+                "infinite, so p* cannot be the target: p* gives incorrect answers probability 0"
+            }
         };
         let mut lines = vec![
             format!("f(t) = {}, t = pi / anchor", self.formula()),
@@ -197,25 +199,23 @@ impl Divergence {
                 facts.at_zero, facts.at_infinity, facts.curvature
             ),
             match (facts.at_zero.is_finite(), facts.at_infinity.is_finite()) {
-                (false, true) => "Covers mass: a lost answer of the anchor costs without limit, an answer that the \
-                                 anchor lacks does not.".to_owned(),
-                (true, false) => "Seeks modes: an answer that the anchor lacks costs without limit, a lost one at \
-                                 most f(0) of its probability.".to_owned(),
-                (false, false) => "Covers mass and adds none: a lost answer and one that the anchor lacks both cost \
-                                  without limit.".to_owned(),
+                (false, true) => "Mass-covering: the penalty is unbounded if pi loses an answer of the anchor, and \
+                                  bounded if pi adds one.".to_owned(),
+                (true, false) => "Mode-seeking: the penalty is unbounded if pi gives an answer that the anchor \
+                                  never gives, and bounded by f(0) if pi loses one.".to_owned(),
+                (false, false) => "Unbounded on both sides.".to_owned(),
                 (true, true) => format!(
-                    "Bounded on both sides: a lost answer costs at most f(0), one that the anchor lacks at \
-                     most f'(inf): it {}.",
-                    if facts.at_zero > facts.at_infinity * (1.0 + 1e-9) { "leans to covering mass" }
-                    else if facts.at_zero < facts.at_infinity * (1.0 - 1e-9) { "leans to seeking modes" }
-                    else { "treats both alike" }
+                    "Bounded on both sides: at most f(0) for a lost answer, f'(inf) for a new one ({}).",
+                    if facts.at_zero > facts.at_infinity * (1.0 + 1e-9) { "more mass-covering" }
+                    else if facts.at_zero < facts.at_infinity * (1.0 - 1e-9) { "more mode-seeking" }
+                    else { "symmetric" }
                 ),
             },
         ];
         let [value, slope] = facts.removed.map(|one| if one.abs() < 1e-12 { 0.0 } else { one });
         if value != 0.0 || slope != 0.0 {
             lines.push(format!(
-                "Taken off, since no gradient depends on them: f(1) = {value:.6} and the line {slope:.6} (t - 1)."
+                "Subtracted (no gradient depends on it): f(1) = {value:.6} and the line {slope:.6} (t - 1)."
             ));
         }
         match facts.twin {

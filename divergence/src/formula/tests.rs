@@ -132,11 +132,11 @@ fn facts_are_those_of_the_formula() {
     assert!((hinge.f(0.4) - (0.4_f64.exp() - 1.3)).abs() < 1e-15);
     let lines = Divergence::Formula(Formula::parse("t * log(t)").unwrap()).described().unwrap();
     assert!(
-        lines[2].starts_with("Seeks modes") && lines[4] == "It equals reverse-kl.",
+        lines[2].starts_with("Mode-seeking") && lines[4] == "It equals reverse-kl.",
         "{lines:?}"
     );
     let named = Divergence::ForwardKl.described().unwrap();
-    assert!(named[2].starts_with("Covers mass") && named.len() == 3, "{named:?}");
+    assert!(named[2].starts_with("Mass-covering") && named.len() == 3, "{named:?}");
 }
 
 /// f'(1) of `t (1 - 1 / (3 + log(1 + t)))`, which is taken off.
@@ -148,8 +148,8 @@ fn facts_slope() -> f64 {
 #[test]
 fn what_is_no_divergence_is_refused_with_the_point() {
     for (text, reason) in [
-        ("t-1", "straight line"),
-        ("3", "straight line"),
+        ("t-1", "f is linear"),
+        ("3", "f is linear"),
         ("-(t-1)^2", "not convex at t = "),
         ("log(t)", "not convex at t = 1.0000e-9"),
         ("(t-1)^2-(t-1)^4/100", "not convex at t = 5.08"),

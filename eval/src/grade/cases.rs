@@ -70,7 +70,7 @@ fn ids_that_number_samples_are_told_from_those_of_problems_by_the_prompts() {
         .collect();
     let refused = graded_with("f.jsonl", &lines(&rows), Some(&dataset), |job| job);
     let message = format!("{:#}", refused.err().expect("refused"));
-    assert!(message.contains("f.jsonl:2: the ids `0` and `1` have one prompt"), "{message}");
+    assert!(message.contains("f.jsonl:2: the ids `0` and `1` have the same prompt"), "{message}");
     // Other prompts that are shown under their own ids are no contradiction.
     let shots = |i: usize| format!("What is 0 + 1? 1.\nQ: What is {i} + {}?\nA:", i + 1);
     let rows: Vec<Value> = (0..4).map(|i| own(i, shots(i), (2 * i + 1).to_string())).collect();
@@ -87,7 +87,7 @@ fn the_datasets_gold_answer_wins_over_the_records_own() {
             .map(|i| json!({"id": i.to_string(), "completion": "I get \\boxed{99}", key: "99"}));
         let graded = graded(&lines(&rows), Some(&dataset));
         assert_eq!(numbers(&graded), [(1, 0), (1, 0)], "{key}");
-        has_note(&graded, "2 problems have another gold answer in the file than in the dataset");
+        has_note(&graded, "2 problems have different gold answers in the file and in the dataset");
         has_note(&graded, "f.jsonl:1: `99` in the record, `1` in");
     }
     // The same answer in other words is no conflict.
@@ -102,7 +102,7 @@ fn records_with_ids_of_their_own_are_grouped_by_their_prompts() {
     let rows: Vec<Value> = (0..40).map(|id| row(id, id / 8, id % 8 < id / 8)).collect();
     let by_problem = graded(&lines(&rows), None);
     assert_eq!(numbers(&by_problem), [(8, 0), (8, 1), (8, 2), (8, 3), (8, 4)]);
-    has_note(&by_problem, "ids number records, and 40 records are grouped by their prompts");
+    has_note(&by_problem, "ids number the records; 40 records are grouped by their prompts");
     // Sample by sample in place of problem by problem.
     let rows: Vec<Value> = (0..10).map(|id| row(id, id % 5, true)).collect();
     assert_eq!(numbers(&graded(&lines(&rows), None)), [(2, 2); 5]);
@@ -174,7 +174,7 @@ fn a_failed_request_and_its_retry_are_one_sample() {
     ];
     let retried = graded(&lines(&rows), Some(&dataset));
     assert_eq!(numbers(&retried), [(1, 1), (1, 1), (1, 1)]);
-    has_note(&retried, "1 failed requests were made again and answered");
+    has_note(&retried, "1 failed requests were repeated and answered");
     // Answered before, failed again; failed twice; failed and never made again.
     let rows = [
         answer("0", "a0", "1"),
@@ -259,11 +259,11 @@ fn complete_runs_of_lm_eval_are_samples_and_repeated_lines_count_once() {
     let joined = [run("7"), run("7"), run("7"), run("8")].concat();
     let four = graded(&lines(&joined), None);
     assert_eq!(numbers(&four), [(4, 3); 5]);
-    has_note(&four, "10 lines equal lines of another run of lm-eval");
+    has_note(&four, "10 lines are equal to lines of another run of lm-eval");
     // One file twice; a run that was resumed.
     let twice = graded(&lines(&[run("7"), run("7")].concat()), None);
     assert_eq!(numbers(&twice), [(1, 1); 5]);
-    has_note(&twice, "5 samples stand twice and count once");
+    has_note(&twice, "5 samples occur more than once and are counted once");
     let resumed = [&run("7")[..3], &run("7")[2..]].concat();
     assert_eq!(numbers(&graded(&lines(&resumed), None)), [(1, 1); 5]);
     // Of two filters one is read: the runs are told apart by its lines alone.
@@ -284,7 +284,7 @@ fn complete_runs_of_lm_eval_are_samples_and_repeated_lines_count_once() {
 fn the_files_solution_classes_are_used() {
     let distinct = |rows: &[Value]| {
         let graded = graded(&lines(rows), None);
-        has_note(&graded, "the file names the solution class of");
+        has_note(&graded, "the file gives the solution class of");
         assert!(graded.classes > 0);
         graded.tallies[0].classes.at(crate::Level::Solution).distinct()
     };

@@ -33,7 +33,7 @@ impl<'a> Known<'a> {
         for problem in &dataset.problems {
             if by_id.insert(problem.id.as_str(), problem).is_some() {
                 bail!(
-                    "{}: two problems have the id `{}`: ids must be one problem's",
+                    "{}: two problems have the id `{}`: ids must be unique",
                     dataset.name,
                     problem.id
                 );
@@ -73,7 +73,10 @@ impl<'a> Known<'a> {
         let by_prompt = line.prompt.as_ref().and_then(|prompt| self.by_prompt(prompt));
         let found = match (by_id, by_prompt, &line.id) {
             (_, Some(None), None) => {
-                bail!("{} has several problems with this prompt: give ids", self.name)
+                bail!(
+                    "{} contains several problems with this prompt, and the record has no id: add ids",
+                    self.name
+                )
             }
             (Some(of_id), Some(Some(of_prompt)), Some(id)) if of_id.id != of_prompt.id => {
                 let is_shown = line.prompt.as_ref().is_some_and(|prompt| shows(prompt, of_id));
@@ -92,8 +95,8 @@ impl<'a> Known<'a> {
                     self.has_row_numbers && (id == "0" || line.format.counts_from_zero());
                 if is_shifted && id.parse::<u64>().is_ok() {
                     bail!(
-                        "ids of this file count from 0 (`{id}`), and {} has no ids, so that its problems are named by \
-                         their rows, from 1: give the dataset a column `id`",
+                        "ids in this file count from 0 (`{id}`), but {} has no ids, so its problems are named by \
+                         row number from 1: add a column `id` to the dataset",
                         self.name
                     );
                 }
@@ -130,8 +133,9 @@ impl<'a> Known<'a> {
         let first = self.prompts.entry(hash([text.trim()])).or_insert_with(|| problem.id.clone());
         if *first != problem.id {
             bail!(
-                "the ids `{first}` and `{}` have one prompt here, which is no question of {}: ids of this file number \
-                 samples (repeats); give each sample the id of its problem (of evalscope the reviews, which have it)",
+                "the ids `{first}` and `{}` have the same prompt, which contains no question of {}: ids in this \
+                 file seem to number samples (repeats). Give each sample the id of its problem (for evalscope, \
+                 grade the files of reviews, which contain it)",
                 problem.id,
                 self.name
             );

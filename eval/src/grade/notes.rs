@@ -21,7 +21,7 @@ pub(super) struct Notes {
     pub(super) filtered: usize,
     /// Lines of each other filter.
     other_filters: BTreeMap<String, usize>,
-    /// Samples that stand twice, and those of them with another text.
+    /// Samples that occur more than once, and those of them with another text.
     pub(super) repeated: usize,
     pub(super) changed: usize,
     /// Equal lines of further runs of lm-eval, which are samples.
@@ -93,28 +93,33 @@ impl Notes {
         if let (Some(filter), true) = (filter, self.has_filters()) {
             let left_out: usize = self.other_filters.values().sum();
             notes.push(format!(
-                "lines of the filter `{filter}` are read; {left_out} lines of {} hold the same completions and are left \
-                 out (--filter NAME chooses)",
+                "lines of the filter `{filter}` are read; {left_out} lines of {} contain the same completions and \
+                 are left out (--filter NAME selects another filter)",
                 self.filters()
             ));
         }
         if self.repeated > 0 {
             let changed = match self.changed {
                 0 => String::new(),
-                count => format!("; {count} of them have another text, of which the first counts"),
+                count => {
+                    format!("; {count} of them with another text, of which the first is used")
+                }
             };
-            notes.push(format!("{} samples stand twice and count once{changed}", self.repeated));
+            notes.push(format!(
+                "{} samples occur more than once and are counted once{changed}",
+                self.repeated
+            ));
         }
         if self.joined > 0 {
             notes.push(format!(
-                "{} lines equal lines of another run of lm-eval in this file and count as samples of their own: the runs \
-                 are complete, or differ in other lines",
+                "{} lines are equal to lines of another run of lm-eval in this file and are counted as separate \
+                 samples, because the runs are complete or differ in other lines",
                 self.joined
             ));
         }
         if self.answered_again > 0 {
             notes.push(format!(
-                "{} failed requests were made again and answered: the answers count",
+                "{} failed requests were repeated and answered: the answers are used",
                 self.answered_again
             ));
         }
@@ -126,7 +131,7 @@ impl Notes {
         }
         if self.classes > 0 {
             notes.push(format!(
-                "the file names the solution class of {}: distinct answers are counted by it",
+                "the file gives the solution class of {}: distinct answers are counted by these classes",
                 counted(self.classes, "completion")
             ));
         }
@@ -149,7 +154,7 @@ impl Notes {
         }
         for (name, count) in &self.unknown_endings {
             notes.push(format!(
-                "the finish reason `{name}` of {count} completions is not known and counts as a normal end"
+                "the finish reason `{name}` of {count} completions is unknown and is treated as a normal end"
             ));
         }
         notes
@@ -160,20 +165,21 @@ impl Notes {
         let mut notes = Vec::new();
         if let Some((id, own)) = &problems.shared_example {
             notes.push(format!(
-                "{} ids name several problems, told apart by their prompts: a further problem `{id}` is called `{own}`",
+                "{} ids are shared by several problems, which their prompts distinguish: another problem `{id}` is \
+                 renamed `{own}`",
                 problems.shared_ids
             ));
         }
         if problems.grouped > 0 {
             notes.push(format!(
-                "every record has an id of its own and prompts repeat: ids number records, and {} are grouped by their \
+                "every record has its own id and prompts repeat, so ids number the records; {} are grouped by their \
                  prompts",
                 counted(problems.grouped, "record")
             ));
         }
         if let Some(example) = &problems.other_gold_example {
             notes.push(format!(
-                "{} have another gold answer in the file than in the dataset, whose answer counts: {example}",
+                "{} have different gold answers in the file and in the dataset; the dataset's is used: {example}",
                 counted(problems.other_golds, "problem")
             ));
         }
@@ -181,15 +187,15 @@ impl Notes {
             && let Some(example) = &known.contradiction
         {
             notes.push(format!(
-                "ids and prompts contradict each other in {}, which the prompts decide: {example} of {} (ids of evalscope \
-                 number samples)",
+                "ids and prompts contradict each other in {}; the prompts are used: {example} of {} (evalscope's \
+                 ids number samples)",
                 counted(known.contradictions, "record"),
                 known.name
             ));
         }
         if self.empty > 0 {
             notes.push(format!(
-                "{} lines hold an empty list of completions and are left out",
+                "{} lines contain an empty list of completions and are left out",
                 self.empty
             ));
         }
@@ -205,8 +211,8 @@ impl Notes {
         }
         if problems.dataset.as_ref().is_some_and(|dataset| dataset.has_row_numbers) {
             notes.push(
-                "the dataset has no ids: its problems are named by their rows, from 1; a file that counts from 0 would \
-                 be judged by other problems' answers"
+                "the dataset has no ids, so its problems are named by row number from 1; a file that counts from 0 \
+                 would be judged by the gold answers of other problems"
                     .into(),
             );
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use tealight_datasets::verify::math;
-use tealight_datasets::{Database, Dataset, Problem, Prompt};
+use tealight_datasets::{Database, Dataset, Problem, Prompt, judge};
 
 use super::known::Known;
 use super::line::{Format, Line, hash};
@@ -104,8 +104,8 @@ impl<'a> Problems<'a> {
         let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
         let is_same = |gold: &String| {
             gold.trim() == problem.answer.trim()
-                || math::check(&problem.answer, &math::gold(gold), math::Mode::Flexible).outcome
-                    == math::Outcome::Correct
+                || judge::check(&problem.answer, &math::gold(gold), math::Mode::Flexible)
+                    .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
         };
         if !line.golds.iter().any(is_same) {
             self.other_golds += 1;
@@ -195,7 +195,7 @@ impl<'a> Problems<'a> {
         let problem = &self.list[index].problem;
         match line.golds.first() {
             Some(gold) if *gold != problem.answer => bail!(
-                "problem `{}` has the gold `{gold}` here and `{}` before: ids must be one problem's",
+                "problem `{}` has the gold `{gold}` here and `{}` before: ids must be unique",
                 problem.id,
                 problem.answer
             ),

@@ -275,11 +275,7 @@ fn ends_decide_by_the_rule_and_unknown_ones_are_reported() {
         (tally.samples, tally.correct, tally.truncated, tally.truncated_correct),
         (5, 4, 1, 1)
     );
-    assert!(
-        graded.notes[0].contains("`bored` of 2 completions is not known"),
-        "{:?}",
-        graded.notes
-    );
+    assert!(graded.notes[0].contains("`bored` of 2 completions is unknown"), "{:?}", graded.notes);
     let judged = run_with(&text.concat(), |job| GradeJob {
         rules: Rules { truncated: Truncated::Judged, ..job.rules },
         ..job
@@ -301,7 +297,7 @@ fn duplicate_samples_count_once() {
     let graded = run(&text).unwrap();
     assert_eq!(numbers(&graded), [(3, 2)]);
     assert!(
-        graded.notes[0].contains("2 samples stand twice and count once; 1 of them"),
+        graded.notes[0].contains("2 samples occur more than once and are counted once; 1 of them"),
         "{:?}",
         graded.notes
     );
@@ -326,7 +322,7 @@ fn problems_with_one_id_are_told_apart_by_their_prompts() {
             .unwrap();
     assert_eq!(numbers(&graded), [(2, 1), (2, 1)]);
     assert!(graded.problems[1].id.starts_with("0~"), "{}", graded.problems[1].id);
-    assert!(graded.notes[0].contains("1 ids name several problems"), "{:?}", graded.notes);
+    assert!(graded.notes[0].contains("1 ids are shared by several problems"), "{:?}", graded.notes);
     let hashed = |hash: &str, gold: usize| {
         format!(
             "{{\"doc_id\":0,\"doc\":{{}},\"doc_hash\":\"{hash}\",\"target\":{gold},\"resps\":[[\"3\"]]}}\n"
@@ -377,7 +373,7 @@ fn ids_from_zero_against_rows_from_one_are_refused() {
         grade("{\"id\":\"1\",\"completion\":\"21\"}\n{\"prompt\":\"q1\",\"completion\":\"22\"}\n")
             .unwrap();
     assert_eq!(numbers(&graded), [(1, 1), (1, 1)]);
-    assert!(graded.notes[0].contains("named by their rows"), "{:?}", graded.notes);
+    assert!(graded.notes[0].contains("named by row number"), "{:?}", graded.notes);
 }
 
 #[test]

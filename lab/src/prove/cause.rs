@@ -63,8 +63,8 @@ impl Evidence<'_> {
             && is_equal(found, &rehearsed)
         {
             causes.push(
-                "rehearsal of correct samples compares pi with the base a, not with p*: it is the gradient of \
-                 E_p*[sum_t f(pi_t / a_t)], in which u = pi / a has no mean of 1."
+                "rehearsal on correct samples divides pi by the base a and not by p*. The gradient is that of \
+                 E_p*[sum_t f(pi_t / a_t)], which is not a divergence: under p*, the mean of pi / a is not 1."
                     .to_owned(),
             );
         }
@@ -73,7 +73,8 @@ impl Evidence<'_> {
             && is_equal(found, &local)
         {
             causes.push(
-                "k3 in the loss has the gradient of KL(a||pi) of single tokens, the policy's own prefixes held fixed."
+                "the gradient of k3 in the loss is that of the per-token forward KL(a||pi) on prefixes sampled from \
+                 the policy; the prefixes get no gradient."
                     .to_owned(),
             );
         }
@@ -140,7 +141,8 @@ impl Evidence<'_> {
         if left > 1e-6 {
             // Weights of terms say nothing beside a part that is none of theirs.
             causes.push(format!(
-                "{left:.3} of the gradient has no part in any term of the claim, whatever their weights."
+                "a share of {left:.3} of the gradient is orthogonal to every term of the claim: no reweighting of \
+                 the terms explains it."
             ));
             return Ok(causes);
         }
@@ -162,7 +164,8 @@ impl Evidence<'_> {
         if is(1.0) {
             return None;
         }
-        Some(if is(0.0) && penalises(self.plan) {
+        let is_divergence = matches!(term, Term::Apart(..) | Term::Reversed(..));
+        Some(if is(0.0) && is_divergence && penalises(self.plan) {
             format!(
                 "{term} has no gradient in expectation: its estimate is only logged, as k1 in the loss."
             )
@@ -177,8 +180,8 @@ impl Evidence<'_> {
             format!("{term} has the weight {:.4}, not 1.", weights[0])
         } else {
             format!(
-                "{term} weighs prompts by their validity, {} where it should be 1: a standard deviation, or another \
-                 function of the group, leaks into the target.",
+                "{term} has a weight that depends on the prompt's solve rate: {} instead of 1. Usual cause: \
+                 division by the group's standard deviation.",
                 shown.join(", ")
             )
         })

@@ -183,7 +183,9 @@ impl FromStr for Claim {
             let after = after[digits..].trim_start_matches('*');
             // A term ends where its brackets are closed and a sign follows; `pass@4` has none.
             let mut depth = 0;
-            let end = after.char_indices().find(|(_, c)| {
+            // `forward-kl(pi||a)`: a hyphen within a name is no sign.
+            let from = after.find('(').filter(|open| is_name_before(&after[..*open])).unwrap_or(0);
+            let end = after[from..].char_indices().find(|(_, c)| {
                 match c {
                     '(' | '[' => depth += 1,
                     ')' | ']' => depth -= 1,
@@ -191,15 +193,7 @@ impl FromStr for Claim {
                 }
                 depth == 0 && (*c == '+' || *c == '-')
             });
-            // `forward-kl(pi||a)`: a hyphen within a name is no sign.
-            let end = end.map_or(after.len(), |(at, _)| at);
-            let (word, more) = match after.find('(') {
-                Some(open) if end < open && end > 0 && is_name_before(&after[..open]) => {
-                    let close = after.find(')').context("a `)` is missing")? + 1;
-                    after.split_at(close)
-                }
-                _ => after.split_at(end),
-            };
+            let (word, more) = after.split_at(end.map_or(after.len(), |(at, _)| from + at));
             let term = term(word).with_context(|| format!("claim `{text}`"))?;
             terms.push((sign * size, term));
             rest = more;

@@ -35,16 +35,18 @@ fn objectives_that_are_unbiased_are_proven_so() {
     }
 }
 
-/// Issue 73: an auditor's gradient of `forward-kl:1` differs by .215 of its size, where that of the controlled family
-/// is equal. Both are right: the preset rehearses correct samples, on which u - 1 - log u is not KL(p*||pi).
+/// Issue 73: an auditor found the gradient of `forward-kl:1` to differ from that of KL(p*||pi), and that of the
+/// controlled family to be equal to its claim. On this world, in groups of two, rehearsal of correct samples is not the
+/// divergence to p*, and the cause that is named is u - 1 - log u of u = pi / a, which has no mean of 1 there.
 #[test]
 fn rehearsal_of_correct_samples_is_not_the_divergence_to_pstar() {
     for member in ["forward-kl", "js", "f=(t-1)^2/(t+1)"] {
         let text = format!("divergence:{member}:1:rehearsal=correct");
         let found = proof(&text, None, 2);
-        assert!(!found.is_unbiased && found.causes[0].contains("not with p*"), "{found:?}");
+        assert!(!found.is_unbiased && found.causes[0].contains("and not by p*"), "{found:?}");
     }
-    // Supervised on the same samples, and the family on all samples of the base, are exact.
+    // Supervised on the same samples, and the family on all samples of the base, agree here with what each is said to
+    // maximise.
     assert!(
         proof("rft", None, 2).is_unbiased && proof("divergence:forward-kl:1", None, 2).is_unbiased
     );
@@ -66,7 +68,12 @@ fn planted_errors_are_found_and_named() {
             2,
             "the reverse of KL(pi||a)",
         ),
-        ("kl-k3:0.1:baseline=loo", None, 2, "k3 in the loss has the gradient of KL(a||pi)"),
+        (
+            "kl-k3:0.1:baseline=loo",
+            None,
+            2,
+            "k3 in the loss is that of the per-token forward KL(a||pi)",
+        ),
     ] {
         let proof = proof(objective, claim, group);
         let found = proof.sentences().join(" ");
@@ -85,4 +92,7 @@ fn planted_errors_are_found_and_named() {
     for text in ["E[v] - 0.1 KL(pi||a)", "-2 D[js](pi||p*)", "pass@4 - 0.5 D[f=(t-1)^2/t](pi||a)"] {
         assert_eq!(text.parse::<Claim>().unwrap().to_string(), text);
     }
+    // A name's hyphen is no sign, whatever brackets follow.
+    let claim: Claim = "-0.1 forward-kl(pi||p_beta(0.1)) + E[v]".parse().unwrap();
+    assert_eq!(claim.terms.len(), 2);
 }

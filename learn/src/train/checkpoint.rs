@@ -283,12 +283,13 @@ impl Checkpoints<'_> {
         }
         let file = path.join(STATE);
         if !file.exists() {
-            bail!("{}: not a checkpoint: there is no such file", file.display());
+            bail!("{}: this file is missing, so the directory is not a checkpoint", file.display());
         }
-        let saved: TrainerState = json_file::read(&file, MAX_SMALL)
-            .with_context(|| format!("{}: truncated, or of another version", file.display()))?;
+        let saved: TrainerState = json_file::read(&file, MAX_SMALL).with_context(|| {
+            format!("{}: truncated, or written by another version", file.display())
+        })?;
         if saved.config_hash != hash(&saved.config) {
-            bail!("{}: its settings are not those that were written", file.display());
+            bail!("{}: the settings were changed after the checkpoint was written", file.display());
         }
         let differences = differences(&saved.config, self.config);
         if !differences.is_empty() {
@@ -300,7 +301,10 @@ impl Checkpoints<'_> {
         }
         inventory::check(path, &saved.files, self.max_file())?;
         if !saved.state.is_possible() {
-            bail!("{}: the numbers of the run cannot be: the file was changed", file.display());
+            bail!(
+                "{}: impossible counts: the file was changed after it was written",
+                file.display()
+            );
         }
         Ok(saved)
     }

@@ -27,7 +27,7 @@ pub(super) fn check(folder: &Path, files: &Inventory, limit: u64) -> Result<()> 
         let name = entry?.file_name().to_string_lossy().into_owned();
         let is_read = name.ends_with(".safetensors") || name == "metrics.jsonl";
         if is_read && !files.contains_key(&name) {
-            bail!("{}: not one of the files that were written", folder.join(name).display());
+            bail!("{}: this file does not belong to the checkpoint", folder.join(name).display());
         }
     }
     let missing = |file: &Path| format!("{}: missing", file.display());
@@ -36,7 +36,7 @@ pub(super) fn check(folder: &Path, files: &Inventory, limit: u64) -> Result<()> 
         let file = names::inside(folder, name)?;
         let size = std::fs::metadata(&file).with_context(|| missing(&file))?.len();
         if size != *bytes {
-            bail!("{}: has {size} bytes of the {bytes} that were written", file.display());
+            bail!("{}: has {size} bytes; {bytes} were written", file.display());
         }
         if size > limit {
             bail!(
@@ -48,7 +48,7 @@ pub(super) fn check(folder: &Path, files: &Inventory, limit: u64) -> Result<()> 
     for (name, (_, crc)) in files {
         let file = names::inside(folder, name)?;
         if checksum(&file).with_context(|| missing(&file))?.1 != *crc {
-            bail!("{}: is not what was written (its checksum differs)", file.display());
+            bail!("{}: the checksum differs: the file was changed or damaged", file.display());
         }
     }
     Ok(())

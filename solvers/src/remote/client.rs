@@ -86,7 +86,7 @@ impl Client {
     pub(super) fn new(engine: &str, options: &RemoteOptions) -> Result<Self> {
         let address = Address::new(engine);
         if origin(&address.root).is_none() {
-            bail!("--engine `{engine}` is no address; give one like http://localhost:8000");
+            bail!("--engine `{engine}` is not a server URL: use one such as http://localhost:8000");
         }
         let timeout = Duration::try_from_secs_f64(options.engine_timeout)
             .context("--engine-timeout is no number of seconds")?;
@@ -233,7 +233,10 @@ impl Client {
 
     /// The completions in a body, or what the server says in place of them.
     fn read(&self, path: &str, text: &[u8]) -> Result<Answers, Failure> {
-        match answers::error(text) {
+        let malformed =
+            |error: anyhow::Error| Failure::ForNow(format!("a malformed answer: {error}"), None);
+        let body = answers::parse(text).map_err(malformed)?;
+        match answers::error(&body) {
             Some((Some(status), words)) if is_refusal(status, self.fields.has_answered()) => {
                 let text = String::from_utf8_lossy(text).into_owned();
                 return Err(Failure::Refused(Refusal { status, text, words }));
@@ -245,15 +248,14 @@ impl Client {
             Some((_, words)) => return Err(Failure::ForNow(words, None)),
             None => {}
         }
-        let malformed = |error| Failure::ForNow(format!("a malformed answer: {error}"), None);
-        answers::read(text).map_err(malformed)
+        answers::read(&body).map_err(malformed)
     }
 
     fn warn_of_ends(&self, unknown: &[String]) {
         let Some(name) = unknown.first() else { return };
         if !self.is_unknown_named.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "{}: the finish reason `{name}` is not known and counts as a normal end",
+                "{}: the finish reason `{name}` is unknown and is treated as a normal end",
                 self.address()
             );
         }
@@ -315,7 +317,7 @@ impl Client {
         let (status, wait) = (response.status, retry_after(&response));
         let text = response.body(limit).map_err(|failure| failed(failure, wait))?;
         if is_refusal(status.as_u16(), self.fields.has_answered()) {
-            let words = error_text(&text).trim_start_matches(": ").to_owned();
+            let words = error_words(&text);
             let text = String::from_utf8_lossy(&text[..text.len().min(20_000)]).into_owned();
             return Err(Failure::Refused(Refusal { status: status.as_u16(), text, words }));
         }
@@ -338,13 +340,19 @@ fn is_refusal(status: u16, has_answered: bool) -> bool {
     matches!(status, 400 | 413 | 422 | 501) || status == 403 && has_answered
 }
 
-/// The server's text, shortened.
+/// The server's words behind a colon, where there are some.
 fn error_text(text: &[u8]) -> String {
+    let words = error_words(text);
+    if words.is_empty() { words } else { format!(": {words}") }
+}
+
+/// The server's words or text, shortened.
+fn error_words(text: &[u8]) -> String {
     let value: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let text = String::from_utf8_lossy(&text[..text.len().min(2000)]);
     let message = refusal::words(&value).unwrap_or_else(|| text.into_owned());
     let message: String = message.chars().take(300).collect();
-    if message.trim().is_empty() { String::new() } else { format!(": {}", message.trim()) }
+    message.trim().to_owned()
 }
 
 fn retry_after(response: &Response) -> Option<Duration> {

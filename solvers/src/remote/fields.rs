@@ -71,7 +71,7 @@ impl Fields {
         for name in names {
             let Some(known) = OPTIONAL.iter().find(|known| *known == name) else {
                 bail!(
-                    "--engine-omit {name}: not a field to leave out; those are {}",
+                    "--engine-omit {name}: this field cannot be left out; choose from {}",
                     OPTIONAL.join(", ")
                 );
             };
@@ -104,13 +104,13 @@ impl Fields {
                 false => "",
             };
             notes.push(format!(
-                "the server refuses {names}, which requests now leave out (--engine-omit {names} does so from the \
-                 start){renamed}"
+                "Tealight now sends requests without {names}, which the server refuses (--engine-omit {names} does \
+                 so from the start){renamed}"
             ));
         }
         if let Some(most) = accepted.most.filter(|_| is_fewer) {
             notes.push(format!(
-                "the server draws at most {most} completions for a request: more requests are made"
+                "the server returns at most {most} completions per request; Tealight sends more requests"
             ));
         }
         (!notes.is_empty()).then(|| notes.join("; "))
@@ -154,8 +154,8 @@ impl LeftOut {
         for name in &self.names {
             if !is_neutral(name, &body[*name]) {
                 bail!(
-                    "the server refuses `{name}`, or --engine-omit leaves it out, and {} is asked for: leave that \
-                     setting out too",
+                    "`{name}` is set to {}, but the server refuses this field or --engine-omit leaves it out; \
+                     remove the setting",
                     body[*name]
                 );
             }
@@ -301,7 +301,7 @@ mod tests {
         assert!(wrong.contains("--engine-omit sead") && wrong.contains("seed"), "{wrong}");
         let mut request = body(1);
         let error = Fields::without(&["top_p".into()]).unwrap().left_out().apply(&mut request);
-        assert!(error.unwrap_err().to_string().contains("0.9 is asked for"));
+        assert!(error.unwrap_err().to_string().contains("`top_p` is set to 0.9"));
     }
 
     #[test]

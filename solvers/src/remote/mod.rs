@@ -58,7 +58,7 @@ pub struct RemoteOptions {
     pub engine_dialect: Option<Dialect>,
     /// Fields to leave out of requests, separated by commas, such as n,logprobs,seed: without n a request asks for one
     /// completion, without max_tokens the limit is sent as max_completion_tokens. A field that the server refuses is
-    /// left out by itself, with a warning.
+    /// left out automatically, with a warning. For eval and presample.
     #[arg(
         long,
         value_name = "FIELDS",
@@ -120,8 +120,8 @@ impl Remote {
         }
         if client.dialect() == Dialect::Openai {
             tracing::warn!(
-                "{engine} does not say what it is: filters that it may apply by itself (top_k, min_p, penalties) cannot \
-                 be turned off; if it is vLLM, SGLang or llama.cpp, name it with --engine-dialect"
+                "{engine}: the kind of server is unknown, so filters that the server may apply by default (top_k, \
+                 min_p, penalties) cannot be turned off; for vLLM, SGLang or llama.cpp, set --engine-dialect"
             );
         }
         let (concurrency, retries) = (options.concurrency, options.retries);
@@ -215,7 +215,7 @@ impl RemoteSolver<'_> {
             };
             empty = if samples.is_empty() { empty + 1 } else { 0 };
             if empty > self.remote.retries {
-                let why = "the server gave no completion".to_owned();
+                let why = "the server returned no completion".to_owned();
                 self.lose(request, &mut answers, (missing, why));
                 break;
             }
@@ -248,7 +248,7 @@ impl RemoteSolver<'_> {
         let Some(why) = &answer.failure else { return };
         if !self.remote.is_failure_named.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "problem `{}`: a sample without an answer: {why}; such samples count by --failed",
+                "problem `{}`: a sample without an answer: {why}; --failed decides how such samples are counted",
                 request.problem.id
             );
         }
@@ -257,8 +257,10 @@ impl RemoteSolver<'_> {
 
 /// Reads what a server might answer, for fuzzing.
 pub fn read_answer(body: &[u8]) {
-    drop(answers::read(body));
-    drop(answers::error(body));
+    if let Ok(body) = answers::parse(body) {
+        drop(answers::read(&body));
+        drop(answers::error(&body));
+    }
     refusal::named(&String::from_utf8_lossy(body).to_lowercase());
     drop(serde_json::from_slice(body).map(|models| Dialect::of_models(&models)));
 }

@@ -42,7 +42,7 @@ impl Sampler for RemoteSampler<'_> {
     ) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };
         if requests.iter().any(|request| request.count != first.count) {
-            bail!("a server is asked for the same number of completions of every prompt");
+            bail!("all prompts must request the same number of completions from a server");
         }
         let keyed: Vec<ProblemRequest<'_>> = requests
             .iter()
@@ -59,8 +59,8 @@ impl Sampler for RemoteSampler<'_> {
                 if let (true, Some(why)) = (one.answer.is_missing, &one.answer.failure) {
                     let id = &self.problems[requests[index].key as usize].problem.id;
                     bail!(
-                        "problem `{id}`: the server gave no sample: {why}; leave the problem out, and the same command \
-                         goes on from here"
+                        "problem `{id}`: the server returned no sample: {why}; remove the problem from the dataset, \
+                         then run the same command to continue"
                     );
                 }
                 completions.push(self.completion(one, params)?);
@@ -85,8 +85,8 @@ impl RemoteSampler<'_> {
         let vocabulary = self.decoder.architecture().output_size;
         if let Some(id) = tokens.iter().find(|id| **id as usize >= vocabulary) {
             bail!(
-                "the server drew token {id}, and the tokenizer here has ids below {vocabulary}: it has another model, or the \
-                 id pads its embedding"
+                "the server sampled token {id}, but ids of the tokenizer here are below {vocabulary}: the server \
+                 has another model, or the id is padding of its embedding"
             );
         }
         let eos = self.tokenizer.eos();

@@ -75,7 +75,7 @@ pub struct EvalOptions {
     pub truncated: Truncated,
     /// Rule for completions without an answer that a server gave (a refusal, a content filter, a tool call, no text):
     /// wrong (incorrect), or unjudged (left out of every estimate). A prompt that the server refuses is always left
-    /// out.
+    /// out. Only with --engine.
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Failed>())]
     #[serde(default)]
     pub failed: Failed,

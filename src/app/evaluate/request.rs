@@ -74,12 +74,14 @@ pub(crate) fn prepare(
     let is_free = existing == Existing::Replace || directory::is_free(output);
     let is_known = path.exists() && !is_free;
     if is_known {
-        let before: EvaluationSpec = json_file::read(&path, MAX_RESULTS)
-            .with_context(|| format!("{}: not a request of this version", path.display()))?;
+        let before: EvaluationSpec = json_file::read(&path, MAX_RESULTS).with_context(|| {
+            format!("{}: not readable by this version of Tealight", path.display())
+        })?;
         let changed = changes(&before, &request)?;
         if !changed.is_empty() {
             bail!(
-                "{}: holds samples with other settings ({}); choose another --output, or --overwrite them",
+                "{}: contains samples with other settings ({}); choose another --output, or replace the samples \
+                 with --overwrite",
                 output.display(),
                 changed.join("; ")
             );
@@ -88,7 +90,7 @@ pub(crate) fn prepare(
             && was != is
         {
             tracing::warn!(
-                "{}: holds samples from {was}, and goes on with those from {is}, which should serve the same model",
+                "{}: contains samples from {was}; new samples come from {is}, which must serve the same model",
                 output.display()
             );
         }
@@ -98,7 +100,8 @@ pub(crate) fn prepare(
         }
     } else if !is_free {
         bail!(
-            "{}: holds files that are no evaluation; choose another --output, or --overwrite what Tealight wrote",
+            "{}: contains files that are not an evaluation; choose another --output, or replace what Tealight wrote \
+             with --overwrite",
             output.display()
         );
     }
@@ -118,7 +121,7 @@ fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>>
         }
         let other = |(id, hash): &(&String, &u64)| was.prompts.get(*id).is_some_and(|h| h != *hash);
         if let Some((id, _)) = set.prompts.iter().find(other) {
-            changed.push(format!("the prompt of problem `{id}` of {name} is another"));
+            changed.push(format!("the prompt of problem `{id}` of {name} has changed"));
         }
     }
     let (was, is) = (serde_json::to_value(before)?, serde_json::to_value(now)?);

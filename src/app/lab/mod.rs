@@ -92,7 +92,7 @@ pub struct LabOptions {
     /// paper-NUMBER.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Replace the files that Tealight wrote to --output.
+    /// Replace an earlier result in --output: only files that Tealight wrote are removed.
     #[arg(long)]
     #[serde(default)]
     pub overwrite: bool,

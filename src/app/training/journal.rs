@@ -123,7 +123,7 @@ fn unjudged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Option<String> {
     });
     all.find_map(|(id, verdict)| match verdict {
         Verdict::Unjudged { why, .. } => Some(format!(
-            "step {}, problem `{id}`: a completion is not judged and earns nothing: {why}",
+            "step {}, problem `{id}`: a completion could not be judged and gets reward 0: {why}",
             step.metrics.step
         )),
         _ => None,

@@ -28,7 +28,7 @@ pub(in crate::cli) struct GradeSettings {
 /// The flags of `eval` and `grade`.
 #[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct Flags {
-    /// Replace the files that Tealight wrote to --output before.
+    /// Replace an earlier result in --output: only files that Tealight wrote are removed.
     #[arg(long)]
     overwrite: bool,
 }

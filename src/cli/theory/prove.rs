@@ -20,7 +20,7 @@ pub(in crate::cli) struct ProveOptions {
     /// with p* or p_beta(BETA) in place of the base a. Default: the objective's own definition.
     #[arg(long, value_name = "CLAIM")]
     claim: Option<String>,
-    /// Number of samples in a group: all groups of so many are enumerated.
+    /// Samples per prompt (group size), at most 5. All possible groups of this size are enumerated.
     #[arg(long, default_value_t = 4, add = at_least(1.0).at_most(5.0))]
     num_generations: usize,
     /// Print one JSON object instead of sentences.

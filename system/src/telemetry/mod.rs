@@ -66,7 +66,10 @@ impl JsonLines {
 
     fn append_text(&mut self, text: &str) -> Result<()> {
         if !Path::new(&self.path).exists() {
-            bail!("{}: was removed while it was written to: begin again", self.path);
+            bail!(
+                "{}: this file was deleted during the run, and its rows are lost; start the command again",
+                self.path
+            );
         }
         self.file
             .write_all(text.as_bytes())

@@ -284,7 +284,7 @@ impl Guarded {
                 .map_err(to_error)?;
             bytes += cells.iter().map(Cell::size).sum::<usize>();
             if bytes > MAX_RESULT {
-                let why = format!("a result of more than {} MB", MAX_RESULT >> 20);
+                let why = format!("a result of more than {} MiB", MAX_RESULT >> 20);
                 return Err(QueryError::TooCostly(why));
             }
             result.rows.push(cells);
