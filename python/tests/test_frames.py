@@ -50,6 +50,8 @@ def test_samples_are_those_of_one_set_and_no_greedy_ones(run, tmp_path):
     results = json.loads((run / "results.json").read_text())
     name = results["sets"][0]["samples"]
     results["sets"].append({**results["sets"][0], "name": "other", "samples": "samples/other.jsonl"})
+    # A tally that has a greedy sample is what says that there is a file of them.
+    results["sets"][0]["problems"] = [{**one, "greedy": True} for one in results["sets"][0]["problems"]]
     (tmp_path / "samples").mkdir()
     (tmp_path / "results.json").write_text(json.dumps(results))
     lines = (run / name).read_bytes().splitlines(keepends=True)

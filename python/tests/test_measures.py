@@ -53,7 +53,9 @@ def test_intervals_are_those_of_the_reports():
     assert none.low == 0 and abs(none.high - 0.075) < 0.01
     half = tealight_rl.interval([float(i % 4 == 0) for i in range(400)], "mean")
     assert abs(half.low - (0.25 - 1.96 * (0.25 * 0.75 / 400) ** 0.5)) < 0.005
-    assert tealight_rl.interval([0.1, 5.0], "amount").low == 0.0
+    # Amounts are bounded: by 0, and by what the largest of them is.
+    amount = tealight_rl.interval([0.1, 5.0], "amount")
+    assert (amount.low, amount.high) == pytest.approx((0.0686, 4.9425), abs=1e-4)
 
 
 def test_interval_covers_by_simulation():
