@@ -80,6 +80,10 @@ pub fn effective(values: &[f64]) -> Estimate {
     bounded(values, 1.0, values.iter().copied().fold(1.0, f64::max) + 1.0)
 }
 
+/// Problems that the interval of distinct answers needs to hold the truth in 93 % of evaluations; of fewer it is a
+/// range: six may all show one answer where others have several.
+pub const DISTINCT_NEEDS: usize = 12;
+
 /// The mean number of distinct correct answers among k samples, of which no problem showed more than `most`, at most k.
 /// With one answer each it is Pass@k, and has the interval of Pass@k; where a problem shows several, another may have
 /// one more.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use crate::contrast::{Contrast, Evaluations};
-use crate::interval::EFFECTIVE_NEEDS;
+use crate::interval::{DISTINCT_NEEDS, EFFECTIVE_NEEDS};
 use crate::simulated::Draws;
 use crate::{Estimate, Summary, Tally};
 
@@ -113,7 +113,9 @@ fn intervals(
     for k in ks {
         let name = |what: &str| format!("{what}@{}", if k == 1 { "1" } else { "n" });
         all.insert(name("pass"), summary.pass_at_k[&k]);
-        all.insert(name("distinct"), summary.unique_correct[&k]);
+        if problems >= DISTINCT_NEEDS {
+            all.insert(name("distinct"), summary.unique_correct[&k]);
+        }
         all.insert(name("pass^"), summary.pass_all_k[&k]);
         all.insert(name("coverage"), summary.coverage[&k]);
     }

@@ -70,8 +70,12 @@ pub fn paired(first: &[f64], second: &[f64], largest: f64) -> Effect {
     crossed(&[first.iter().zip(second).map(|(a, b)| a - b).collect()], largest)
 }
 
+/// The most that one problem counts to move a ratio: its own part changes by 1, and its weight by a quarter, which
+/// covers rare problems that lose all (`coverage`, the population "collapse").
+const LARGEST_OF_RATIO: f64 = 1.25;
+
 /// A ratio of two means over problems, `sum a / sum b`, as an effect: each problem stands for how it moves the
-/// ratio. One row a seed; `below`, weights, is the same for all, and one problem's ratio changes by 1 at most.
+/// ratio. One row a seed; `below`, weights, is the same for all.
 pub fn ratio(above: &[Vec<f64>], below: &[f64]) -> Effect {
     let total: f64 = below.iter().sum();
     if total <= 0.0 || above.is_empty() {
@@ -86,7 +90,7 @@ pub fn ratio(above: &[Vec<f64>], below: &[f64]) -> Effect {
     };
     // Kish's effective number: problems of weight 0 say nothing.
     let worth = total * total / below.iter().map(|weight| weight * weight).sum::<f64>();
-    weighted(&above.iter().map(moved).collect::<Vec<_>>(), 1.0, worth)
+    weighted(&above.iter().map(moved).collect::<Vec<_>>(), LARGEST_OF_RATIO, worth)
 }
 
 /// The mean of the means of several sets of problems, every set with a row a seed: sets count alike, however many

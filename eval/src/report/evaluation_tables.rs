@@ -7,7 +7,7 @@ use super::view::{Cell, Table};
 use crate::extrapolation::{Extrapolation, HeldOut};
 use crate::features::CORRECT;
 use crate::inference::{Tested, TestedFamily};
-use crate::interval::EFFECTIVE_NEEDS;
+use crate::interval::{DISTINCT_NEEDS, EFFECTIVE_NEEDS};
 use crate::number::fixed;
 use crate::summary::Texts;
 use crate::transition::Aligned;
@@ -23,11 +23,16 @@ fn cell(estimate: Option<&Estimate>, digits: usize) -> Cell {
     }
 }
 
-/// A number of answers in effect: of few problems its ends are no 95 % interval.
+/// A number of answers in effect.
 fn effective(estimate: Option<&Estimate>, digits: usize, summary: &Summary) -> Cell {
     let problems = summary.richness.as_ref().map_or(0, |richness| richness.problems);
+    ranged(estimate, digits, problems < EFFECTIVE_NEEDS)
+}
+
+/// A number whose ends are no 95 % interval where there are few problems.
+fn ranged(estimate: Option<&Estimate>, digits: usize, is_few: bool) -> Cell {
     match cell(estimate, digits) {
-        Cell::Hinted(text, hint) if problems < EFFECTIVE_NEEDS => {
+        Cell::Hinted(text, hint) if is_few => {
             Cell::Hinted(text, hint.replace("95 %:", "few problems, range:"))
         }
         other => other,
@@ -67,7 +72,7 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
         row.extend([
             cell(s.majority.values().next_back(), 3),
             cell(s.pass_all_k.get(&last), 3),
-            cell(s.unique_correct.get(&last), 2),
+            ranged(s.unique_correct.get(&last), 2, s.problems < DISTINCT_NEEDS),
             effective(richness(s, |r| r.hill_1).as_ref(), 2, s),
             effective(richness(s, |r| r.chao_1).as_ref(), 1, s),
             cell(s.cover.get("0.5"), 3),

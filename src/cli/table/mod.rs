@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle,
 use tealight_eval::answer_rules;
 use tealight_eval::exact::Exact;
 use tealight_eval::extrapolation::Extrapolation;
-use tealight_eval::interval::ByK;
+use tealight_eval::interval::{ByK, DISTINCT_NEEDS};
 use tealight_eval::number::{counted, fixed, signed, with_noun};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
@@ -23,8 +23,9 @@ pub(super) fn set(set: &SetResult) -> String {
 
 /// A row for each k, and the other measures in lines.
 fn summary(summary: &Summary) -> String {
-    let mut table =
-        right_aligned(&["k", "pass@k", "95 % interval", "distinct correct", "95 % interval"]);
+    let is_few = summary.problems < DISTINCT_NEEDS;
+    let ends = if is_few { "range (few problems)" } else { "95 % interval" };
+    let mut table = right_aligned(&["k", "pass@k", "95 % interval", "distinct correct", ends]);
     for (k, pass) in &summary.pass_at_k {
         let unique = &summary.unique_correct[k];
         table.add_row([
