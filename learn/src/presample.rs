@@ -9,17 +9,22 @@ mod more;
 mod split;
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::BufReader;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::Verdict;
+use tealight_datasets::lines::Lines;
+use tealight_datasets::{Verdict, output};
 use tealight_eval::population::Trials;
 
 use crate::rollout::{Collector, Encoded, Group, collect};
 use tealight_nn::device::Precision;
 use tealight_nn::generate::RngKey;
-use tealight_system::files::{MAX_LINES, MAX_SMALL, read_text, writable_directory, write_atomic};
+use tealight_system::files::{
+    MAX_SMALL, open_regular, read_text, writable_directory, write_atomic,
+};
 use tealight_system::ranks::Ranks;
 use tealight_system::telemetry::JsonLines;
 
@@ -243,21 +248,22 @@ fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, Pr
     if !path.exists() {
         return Ok(BTreeMap::new());
     }
-    let text = read_text(&path, MAX_LINES)?;
-    let mut known = BTreeMap::new();
-    let mut complete = 0;
-    for (number, line) in text.split_inclusive('\n').enumerate() {
+    let (file, mut known, mut complete) = (open_regular(&path)?, BTreeMap::new(), 0);
+    let length = file.metadata().with_context(|| path.display().to_string())?.len();
+    for line in Lines::new(BufReader::new(file)) {
+        let line = line.map_err(|error| anyhow!("{}:{error}", path.display()))?;
         // A line that the last run was writing when it ended has no newline; it is drawn again.
-        if !line.ends_with('\n') {
+        if !line.is_whole {
             break;
         }
-        complete += line.len();
-        let entry: PromptSamples = serde_json::from_str(line)
-            .with_context(|| format!("{}:{}: not a pre-sample", path.display(), number + 1))?;
+        complete = line.offset + line.bytes.len() as u64 + 1;
+        let entry: PromptSamples = serde_json::from_slice(&line.bytes)
+            .with_context(|| format!("{}:{}: not a pre-sample", path.display(), line.number))?;
         known.insert(entry.problem.clone(), entry);
     }
-    if complete < text.len() {
-        write_atomic(&path, &text.as_bytes()[..complete])?;
+    if complete < length {
+        let file = output::open(OpenOptions::new().write(true), &path);
+        file.and_then(|file| file.set_len(complete)).with_context(|| path.display().to_string())?;
     }
     Ok(known)
 }

@@ -10,6 +10,52 @@ use crate::support::metrics::rows;
 use crate::support::processes::signal;
 use crate::support::runs::{SHORT, SMALL, json, trained};
 
+/// Waits until a run has written its first step.
+fn wait_for_a_step(metrics: &Path) {
+    for _ in 0..600 {
+        if std::fs::metadata(metrics).is_ok_and(|file| file.len() > 0) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{}: no step in 30 seconds", metrics.display());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_whose_folder_is_deleted_fails_and_says_what_is_lost() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let child = Command::new(assert_cmd::cargo::cargo_bin("tealight"))
+        .args(["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"])
+        .args(SMALL.iter())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    wait_for_a_step(&Path::new(&output).join("metrics.jsonl"));
+    std::fs::rename(&output, folder.path("elsewhere")).expect("moved");
+    let done = child.wait_with_output().expect("ends");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("was deleted"), "{stderr}");
+    assert!(!stderr.contains("--resume"), "{stderr}");
+}
+
+#[test]
+fn a_dry_run_says_what_does_not_fit_and_a_run_how_many_prompts_there_are() {
+    let large = "train --dry-run --num-generations 65536 --prompts-per-step 4096 --max-completion-length 40 \
+                 --max-num-seqs 60000000";
+    let shown = String::from_utf8_lossy(&tealight(&words(large)).stdout).into_owned();
+    assert!(shown.contains("it does not fit: "), "{shown}");
+    let folder = Folder::new();
+    let few = ["--max-samples", "6", "--prompts-per-step", "8", "--max-steps", "1"];
+    let small = ["--num-generations", "2", "--max-completion-length", "8", "--device", "cpu"];
+    let run = ["train", "--output", &folder.path("run")];
+    let done = tealight(&[&run[..], &few, &small].concat());
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(stderr.contains("training: 1 steps of 6 prompts x 2 completions"), "{stderr}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
@@ -23,12 +69,7 @@ fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
         .spawn()
         .expect("starts");
     let metrics = Path::new(&output).join("metrics.jsonl");
-    for _ in 0..600 {
-        if std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for_a_step(&metrics);
     let error = refusal(&[&["train", "--output", &output, "--resume"], &SMALL[..]].concat());
     let owner = format!("another run is writing here (process {})", child.id());
     assert!(error.contains(&owner), "{error}");
@@ -46,6 +87,34 @@ fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
     let left = std::fs::read_dir(&output).expect("a directory").flatten();
     let is_whole = |name: &str| !name.starts_with("checkpoint-");
     assert!(left.into_iter().all(|entry| is_whole(&entry.file_name().to_string_lossy())));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_signal_within_a_step_says_what_is_lost() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    // A step of many seconds.
+    let long = words(
+        "--prompts-per-step 96 --num-generations 4096 --max-completion-length 40 --device cpu",
+    );
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("tealight"))
+        .args(["train", "--output", &output, "--max-steps", "2"])
+        .args(long)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let id = child.id();
+    let (mut seen, mut lines) =
+        (String::new(), BufReader::new(child.stderr.take().expect("piped")).lines());
+    for (word, name) in [("training: ", "-INT"), ("finishing this step", "-TERM")] {
+        let line = lines.by_ref().map(|line| line.expect("text")).inspect(|line| seen += line);
+        assert!(line.into_iter().any(|line| line.contains(word)), "{seen}");
+        signal(name, id);
+    }
+    seen.extend(lines.map(|line| line.expect("text")));
+    assert!(seen.contains("stopped at once; lost: "), "{seen}");
+    assert_eq!(child.wait().expect("ends").code(), Some(143));
 }
 
 #[cfg(unix)]

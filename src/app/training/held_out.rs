@@ -18,7 +18,7 @@ use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::DataOptions;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
-use crate::system::files::{MAX_LINES, MAX_SMALL, read_limited, read_text, write_atomic};
+use crate::system::files::{MAX_SMALL, read_limited, read_text, write_atomic};
 use crate::system::range::{COUNT, LIMIT, LIMIT_OR_ZERO};
 use crate::system::telemetry::JsonLines;
 
@@ -213,7 +213,7 @@ pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let text = read_text(&path, MAX_LINES)?;
+    let text = read_text(&path, MAX_SMALL)?;
     let rows = text.lines().enumerate().map(|(number, line)| {
         let row: Map<String, Value> = serde_json::from_str(line)
             .with_context(|| format!("{}:{}: not an evaluation", path.display(), number + 1))?;
