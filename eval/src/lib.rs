@@ -8,6 +8,7 @@
 
 pub mod answer_rules;
 pub mod audit;
+pub mod error_rates;
 mod classes;
 pub mod comparable;
 pub mod completion;
@@ -27,6 +28,7 @@ pub mod interval;
 pub mod ledger;
 pub mod measure;
 pub mod number;
+pub mod planner;
 pub mod population;
 mod profiles;
 pub mod report;

@@ -1,0 +1,523 @@
+//! An audit as a page: the answers in a sentence each, then what they rest on, then every sample.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::contrast::shown_ks;
+use super::evaluation::curve;
+use super::page;
+use super::samples::{Sampled, Source, place};
+use super::view::{Cell, Chart, Document, Recipe, Section, Table};
+use crate::audit::{Audit, LostProblem, Moved, SecondRule, TunedAudit};
+use crate::inference::{Effect, Tested, in_words};
+use crate::number::{counted, signed};
+use crate::planner::{POWER, Plan};
+use crate::results::Results;
+use crate::store::{self, Index};
+use crate::transition::Aligned;
+
+/// Lost problems that a page lists.
+const LISTED: usize = 20;
+
+/// What a page shows beside the audit.
+pub struct AuditPage<'a> {
+    /// The audit.
+    pub audit: &'a Audit,
+    /// The counts that it is of.
+    pub set: &'a Aligned<'a>,
+    /// The results of each file.
+    pub results: &'a [Results],
+    /// The samples of each file.
+    pub samples: &'a [Arc<Index>],
+    /// What was left out, repeated or paired, one sentence each.
+    pub notes: &'a [String],
+    /// The command that makes the page again.
+    pub command: String,
+}
+
+/// Writes `report.html` into `output`.
+///
+/// # Errors
+/// Samples that cannot be read, a directory that cannot be written.
+pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
+    let AuditPage { audit, set, results, samples, .. } = page;
+    let sources = samples.iter().map(|index| Source::indexed(index.clone(), output, None));
+    let sampled = Sampled {
+        name: set.name.clone(),
+        split: "",
+        questions: &set.questions,
+        counts: set.runs.iter().map(AsRef::as_ref).collect(),
+        sources: sources.collect::<Result<_>>()?,
+    };
+    let placed = place(&audit.models, &[sampled], output)?;
+    let several = audit.tuned.len() > 1;
+    let mut sections = Vec::new();
+    for tuned in &audit.tuned {
+        let of_model = if several { format!(", {}", tuned.model) } else { String::new() };
+        for (number, mut section) in questions(tuned, &audit.models[0]).into_iter().enumerate() {
+            section.heading = format!("{}. {}{of_model}", number + 1, section.heading);
+            sections.push(section);
+        }
+    }
+    sections.push(counts(page));
+    let document = Document {
+        title: match &audit.models[..] {
+            [base, tuned] => format!("Audit: {tuned} against {base}"),
+            _ => format!("Audit against {}", audit.models[0]),
+        },
+        lead: vec![format!(
+            "{} is the base. {} that all files have; {} each at most.",
+            audit.models[0],
+            counted(audit.problems, "problem"),
+            counted(set.most(), "sample"),
+        )],
+        verdict: audit.tuned.iter().flat_map(|tuned| verdict(tuned, several)).collect(),
+        warnings: warnings(results),
+        models: audit.models.clone(),
+        top: top(set, &audit.models),
+        sections,
+        reproduce: vec![Recipe {
+            command: page.command.clone(),
+            version: results[0].tealight.clone(),
+            ..Recipe::default()
+        }],
+        footer: vec![
+            "Intervals are 95 %, over problems, of these samples of these models: the spread of training runs is not in \
+             them. docs/how-to/audit.md says what each number is."
+                .into(),
+            placed.note.clone(),
+        ],
+        samples: placed.placement.clone(),
+        steps: Vec::new(),
+    };
+    let page = page::html(&document, &placed)?;
+    store::write_whole(&output.join("report.html"), page.as_bytes())
+}
+
+/// The answers to the six questions, in a sentence or two each.
+pub fn verdict(tuned: &TunedAudit, names_model: bool) -> Vec<String> {
+    let prefix = if names_model { format!("{}: ", tuned.model) } else { String::new() };
+    let sentences = [
+        better(tuned),
+        lost(tuned),
+        narrower(tuned),
+        strategies(tuned),
+        templates(tuned),
+        trusted(tuned),
+    ];
+    let answers = sentences.into_iter().enumerate();
+    answers.map(|(number, text)| format!("{prefix}{}. {text}", number + 1)).collect()
+}
+
+fn better(tuned: &TunedAudit) -> String {
+    let one = tuned.finding("pass@1").map(|found| found.sentence("pass@1")).unwrap_or_default();
+    let crossing = tuned.change.contrast.crossing;
+    let text = format!("On one try, {one}; {crossing}.");
+    match tuned.plans.is_empty() {
+        true => text,
+        false => format!("{text} {}", planned(&tuned.plans)),
+    }
+}
+
+/// What would settle what the data leave open.
+fn planned(plans: &[Plan]) -> String {
+    let mut ks: Vec<usize> = plans.iter().map(|plan| plan.k).collect();
+    ks.dedup();
+    let of_k = |k: &usize| {
+        let some: Vec<&Plan> = plans.iter().filter(|plan| plan.k == *k).collect();
+        let settles = |plan: &&&Plan| plan.problems.is_some();
+        let phrase = |plan: &&Plan| {
+            let problems = counted(plan.problems.unwrap_or_default(), "problem");
+            format!("{} of {problems}", counted(plan.samples, "sample"))
+        };
+        let phrases: Vec<String> = some.iter().filter(settles).map(phrase).collect();
+        let difference = some.first().map_or(0.0, |plan| plan.difference);
+        let seen = signed(difference, 3);
+        match phrases.is_empty() {
+            true => format!(
+                "a difference of {seen} at pass@{k} is too small to settle with {} problems",
+                crate::planner::MOST_PROBLEMS
+            ),
+            false => format!("{} would settle pass@{k} (seen: {seen})", phrases.join(", or ")),
+        }
+    };
+    let parts: Vec<String> = ks.iter().map(of_k).collect();
+    format!(
+        "The data leave this open: {}, with a chance of {:.0} % if the pass rates are as observed.",
+        parts.join("; "),
+        100.0 * POWER
+    )
+}
+
+fn lost(tuned: &TunedAudit) -> String {
+    let Some(lost) = &tuned.lost else {
+        return "Lost problems need two samples a problem.".into();
+    };
+    let count = |moved: &Moved| {
+        let beyond = moved.beyond;
+        let all = |share: f64| signed(share * lost.problems as f64, 1);
+        format!(
+            "{:.1} of {} ({:.1} by chance alone; beyond it {}, 95 %: {} to {})",
+            moved.all,
+            lost.problems,
+            moved.by_chance,
+            all(beyond.value),
+            all(beyond.low),
+            all(beyond.high)
+        )
+    };
+    let word = match &lost.lost.beyond {
+        beyond if beyond.low > 0.0 => "Problems were lost",
+        beyond if beyond.high < 0.0 => "Fewer problems were lost than chance alone loses",
+        _ => "No loss beyond chance is certain",
+    };
+    format!(
+        "{word}: within {}, the base alone solves {}, the tuned model alone {}.",
+        counted(lost.tries, "try").replace("trys", "tries"),
+        count(&lost.lost),
+        count(&lost.gained)
+    )
+}
+
+fn narrower(tuned: &TunedAudit) -> String {
+    let Some(change) = &tuned.diversity else {
+        return "Diversity needs two samples a problem.".into();
+    };
+    let (is_narrower, is_cleaner) = (change.correct_alike.high < 0.0, change.incorrect.high < 0.0);
+    let word = match (is_narrower, is_cleaner) {
+        (true, true) => "Both narrower and cleaner",
+        (true, false) => "Narrower",
+        (false, true) => "Only cleaner, as far as the data show",
+        (false, false) => "Neither narrower nor cleaner, as far as the data show",
+    };
+    format!(
+        "{word}: the chance that two answers differ goes from {:.3} to {:.3}, by {} through incorrect answers and {} \
+         through correct ones.",
+        change.diversity[0],
+        change.diversity[1],
+        in_words(&change.incorrect),
+        in_words(&change.correct_alike)
+    )
+}
+
+fn strategies(tuned: &TunedAudit) -> String {
+    let found = &tuned.strategies;
+    let Some(first) = found.ways.first() else {
+        return "Too few problems have two correct answers of each model to compare strategies."
+            .into();
+    };
+    let text = format!(
+        "Distinct among {} by {}: {:.2} to {:.2}, {}.",
+        counted(found.correct, "correct answer"),
+        first.by,
+        first.distinct[0],
+        first.distinct[1],
+        in_words(&first.change)
+    );
+    match found.disagreement() {
+        Some(differing) => format!("{text} The measures disagree: {differing}."),
+        None => text,
+    }
+}
+
+fn templates(tuned: &TunedAudit) -> String {
+    let Some(found) = &tuned.templates else {
+        return "Templates cannot be seen: the files have no prompts, or fewer than 16.".into();
+    };
+    let word = match &found.change {
+        change if change.high < 0.0 => "Completions say less about their prompts",
+        change if change.low > 0.0 => "Completions say more about their prompts",
+        _ => "No change in how much completions say about their prompts is certain",
+    };
+    format!(
+        "{word}: {:.1} % of the base's and {:.1} % of the tuned model's repeat the words of their own prompt most, among \
+         {} prompts ({}; a proxy of mutual information).",
+        100.0 * found.base.value,
+        100.0 * found.tuned.value,
+        found.candidates,
+        in_words(&found.change)
+    )
+}
+
+fn trusted(tuned: &TunedAudit) -> String {
+    let Some(second) = &tuned.second_rule else {
+        return "The verdicts are of one rule: name a second one with --against.".into();
+    };
+    let others: Vec<&str> = second
+        .changes
+        .iter()
+        .filter(|change| change.is_other)
+        .map(|change| change.measure.as_str())
+        .collect();
+    let share = |counts: &[usize; 3]| {
+        100.0 * (counts[1] + counts[2]) as f64 / counts[0].max(1) as f64
+    };
+    let conclusion = match others.is_empty() {
+        true => "no conclusion changes".to_owned(),
+        false => format!("the conclusion on {} changes", others.join(" and ")),
+    };
+    format!(
+        "By `{}` in place of `{}` {conclusion}: they disagree on {:.1} % of the base's completions and {:.1} % of the \
+         tuned model's.",
+        second.rules[1],
+        second.rules[0],
+        share(&second.counts[0]),
+        share(&second.counts[1])
+    )
+}
+
+/// A section a question.
+fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
+    let tested = Table::new(
+        std::iter::once(vec!["measure".to_owned(), "change".into(), "p (Holm)".into()])
+            .chain(tuned.findings.iter().map(|(name, found)| finding_row(name, found)))
+            .collect(),
+    )
+    .titled(
+        "Findings",
+        format!("* p < .05 after Holm's adjustment for {}.", counted(tuned.findings.len(), "test")),
+    );
+    vec![
+        Section::new("Better on one try, and overtaken at many?")
+            .text(better(tuned))
+            .table(pass_table(tuned))
+            .table(plan_table(&tuned.plans))
+            .table(tested),
+        Section::new("What was lost?")
+            .text(lost(tuned))
+            .text(lost_method(tuned))
+            .table(lost_table(tuned, base)),
+        Section::new("Narrower, or only cleaner?").text(narrower(tuned)).table(parts_table(tuned)),
+        Section::new("How many strategies?").text(strategies(tuned)).table(ways_table(tuned)),
+        Section::new("Answers to the prompt, or a template?").text(templates(tuned)).text(
+            "Each completion is compared with its own prompt and 15 others by the words that both have, rare ones \
+             counting most. A model that answers from a template retrieves its prompt less often, while the entropy of \
+             its words may stay. Files have no log-probabilities of completions under other prompts, so that this \
+             stands in for mutual information.",
+        ),
+        trust_section(tuned),
+    ]
+}
+
+fn finding_row(name: &str, found: &Tested) -> Vec<String> {
+    vec![name.to_owned(), found.cell_with_interval(), format!("{:.2e}", found.p_holm)]
+}
+
+fn pass_table(tuned: &TunedAudit) -> Table {
+    let pass = &tuned.change.contrast.pass;
+    let ks: Vec<usize> = pass.iter().map(|(k, _)| *k).collect();
+    let shown = shown_ks(&ks);
+    let mut rows = vec![vec!["k".to_owned(), "change of pass@k".into()]];
+    let some = pass.iter().filter(|(k, _)| shown.contains(k));
+    rows.extend(some.map(|(k, effect)| vec![k.to_string(), in_words(effect)]));
+    Table::new(rows)
+}
+
+fn plan_table(plans: &[Plan]) -> Table {
+    let header = ["settles", "difference seen", "samples each", "problems"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(plans.iter().map(|plan| {
+        let problems = plan.problems.map_or("more than 100000".to_owned(), |all| all.to_string());
+        let seen = signed(plan.difference, 3);
+        vec![format!("pass@{}", plan.k), seen, plan.samples.to_string(), problems]
+    }));
+    Table::new(rows).titled(
+        "What would settle it",
+        format!(
+            "Further problems are drawn from the pass rates that the data suggest, and tested as here, until {:.0} % of \
+             the simulated evaluations find the difference. A difference that is seen with error plans with error.",
+            100.0 * POWER
+        ),
+    )
+}
+
+fn lost_method(tuned: &TunedAudit) -> String {
+    match tuned.lost.as_ref().map(|lost| lost.has_second_draw) {
+        Some(true) => "Chance is the base's own second draw.".into(),
+        Some(false) => "Chance is the base against itself, over all halves of its samples, with as many tries for the \
+                        tuned model; a second draw of the base (--second-draw FILE) needs no assumption."
+            .into(),
+        None => String::new(),
+    }
+}
+
+fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
+    let Some(lost) = &tuned.lost else { return Table::default() };
+    let header = ["problem", "base", "tuned", "chance if equal", "a correct answer of the base", "an answer of the tuned model"];
+    let row = |one: &LostProblem| -> Vec<Cell> {
+        let [correct, samples, others] = one.counts;
+        let text = |text: &String| Cell::Hinted(brief(text), text.clone());
+        let mut cells: Vec<Cell> = [
+            one.problem.clone(),
+            format!("{correct} of {samples}"),
+            format!("0 of {others}"),
+            format!("{:.2e}", one.chance),
+        ]
+        .map(Cell::Plain)
+        .to_vec();
+        cells.extend(one.texts.iter().map(text));
+        cells
+    };
+    let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
+    rows.extend(lost.listed.iter().take(LISTED).map(row));
+    Table { rows, ..Table::default() }.titled(
+        format!("Problems that {base} solved and {} never did", tuned.model),
+        format!(
+            "{}, the least likely by chance first; all texts of both are in the list of problems below.",
+            counted(lost.listed.len(), "problem")
+        ),
+    )
+}
+
+fn brief(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let count = line.chars().count();
+    match line.char_indices().nth(count.saturating_sub(120)) {
+        Some((at, _)) if at > 0 => format!("... {}", &line[at..]),
+        _ => line,
+    }
+}
+
+fn parts_table(tuned: &TunedAudit) -> Table {
+    let Some(change) = &tuned.diversity else { return Table::default() };
+    let row = |name: &str, effect: &Effect| vec![name.to_owned(), in_words(effect)];
+    let rows = vec![
+        vec!["part".into(), "change".into()],
+        row("incorrect answers", &change.incorrect),
+        row("- that went away", &change.incorrect_gone),
+        row("- that became alike", &change.incorrect_alike),
+        row("correct answers that became alike", &change.correct_alike),
+        row("sum: the chance that two answers differ", &change.change),
+    ];
+    Table::new(rows).titled(
+        "The change of diversity in its parts",
+        format!(
+            "Correct answers are told apart by {}; {} problems have two correct answers of both models, which alone say \
+             whether these became alike. The parts add up exactly.",
+            change.by, change.comparable
+        ),
+    )
+}
+
+fn ways_table(tuned: &TunedAudit) -> Table {
+    let found = &tuned.strategies;
+    let mut rows = vec![["told apart by", "base", "tuned", "change"].map(str::to_owned).to_vec()];
+    rows.extend(found.ways.iter().map(|way| {
+        let [base, tuned] = way.distinct.map(|value| format!("{value:.2}"));
+        let name = format!("{}{}", way.by, if way.is_surface { " (surface)" } else { "" });
+        vec![name, base, tuned, in_words(&way.change)]
+    }));
+    rows.extend(found.word_entropy.iter().map(|(base, tuned, change)| {
+        let name = "entropy of words, in nats (surface)".to_owned();
+        vec![name, format!("{base:.2}"), format!("{tuned:.2}"), in_words(change)]
+    }));
+    Table::new(rows).titled(
+        "Distinct correct answers at equal numbers of them",
+        format!(
+            "Among {} on {} where both models have as many. Entropy is of the first completions, correct or not.",
+            counted(found.correct, "correct answer"),
+            counted(found.problems, "problem")
+        ),
+    )
+}
+
+fn trust_section(tuned: &TunedAudit) -> Section {
+    let section = Section::new("Is the verifier to be trusted?").text(trusted(tuned));
+    let Some(second) = &tuned.second_rule else { return section };
+    section.table(rules_table(second)).table(disputed_table(second))
+}
+
+fn rules_table(second: &SecondRule) -> Table {
+    let mut rows = vec![vec![
+        "change of".to_owned(),
+        format!("by {}", second.rules[0]),
+        format!("by {}", second.rules[1]),
+        "conclusion".into(),
+    ]];
+    rows.extend(second.changes.iter().map(|change| {
+        let [first, other] = change.effects.map(|effect| in_words(&effect));
+        let same = if change.is_other { "another" } else { "the same" };
+        vec![change.measure.clone(), first, other, same.into()]
+    }));
+    let [base, tuned] = second.counts.map(|[all, first, other]| {
+        format!("of {all}, the first alone accepts {first}, the second alone {other}")
+    });
+    rows.push(vec![
+        "disagreements".into(),
+        format!("base: {base}"),
+        format!("tuned: {tuned}"),
+        in_words(&second.disagreement),
+    ]);
+    Table::new(rows).titled(
+        "The same answers by two rules",
+        "The last row has how much more often the rules disagree on the tuned model: errors that both models share \
+         cancel in a difference.",
+    )
+}
+
+fn disputed_table(second: &SecondRule) -> Table {
+    let header = ["model", "problem", "gold", "accepted by", "end of the completion"];
+    let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
+    rows.extend(second.examples.iter().map(|one| {
+        let by = &second.rules[usize::from(!one.is_first)];
+        let mut cells = [&one.model, &one.problem, &one.gold, by].map(|text| Cell::Plain(brief(text))).to_vec();
+        cells.push(Cell::Hinted(brief(&one.text), one.text.clone()));
+        cells
+    }));
+    Table { rows, ..Table::default() }.titled("Completions that the rules disagree on", "")
+}
+
+/// What was read, and what is missing.
+fn counts(page: &AuditPage<'_>) -> Section {
+    let header = [
+        "model",
+        "judged",
+        "correct",
+        "truncated",
+        "end unknown",
+        "no answer",
+        "failed",
+        "not judged",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for (name, count) in page.audit.models.iter().zip(&page.audit.counts) {
+        let numbers = [
+            count.judged,
+            count.correct,
+            count.truncated,
+            count.unknown_ends,
+            count.no_answer,
+            count.failed,
+            count.unjudged,
+        ];
+        rows.push(std::iter::once(name.clone()).chain(numbers.map(|n| n.to_string())).collect());
+    }
+    let section = Section::new("What was read")
+        .table(Table::new(rows).titled("Completions of the problems that all files have", ""));
+    page.notes.iter().fold(section, |section, note| section.text(note.clone()))
+}
+
+fn warnings(results: &[Results]) -> Vec<String> {
+    let labelled = |results: &Results| -> Vec<String> {
+        let cautions = results.sets.iter().flat_map(|set| set.cautions(results.truncated()));
+        cautions.map(|caution| format!("{}: {caution}", results.model)).collect()
+    };
+    results.iter().flat_map(labelled).collect()
+}
+
+fn top(set: &Aligned<'_>, names: &[String]) -> Vec<Chart> {
+    let lines = |by: fn(&crate::Summary) -> &crate::interval::ByK| {
+        names.iter().zip(&set.summaries).map(|(name, s)| curve(name, by(s))).collect()
+    };
+    vec![
+        Chart::new("Pass@k", ("k", "pass@k"), lines(|summary| &summary.pass_at_k))
+            .caption("Bands: 95 % intervals over problems.")
+            .log()
+            .from_to(0.0, 1.0),
+        Chart::new("Distinct correct answers", ("k", "distinct correct"), lines(|s| &s.unique_correct))
+            .caption("Expected number of distinct correct answers among k samples of a problem.")
+            .log(),
+    ]
+}
