@@ -8,7 +8,6 @@
 
 pub mod answer_rules;
 pub mod audit;
-pub mod error_rates;
 mod classes;
 pub mod comparable;
 pub mod completion;
@@ -16,6 +15,7 @@ pub mod contrast;
 pub mod crossing;
 pub mod curve;
 mod error;
+pub mod error_rates;
 pub mod evaluate;
 pub mod exact;
 pub mod export;

@@ -48,8 +48,8 @@ def main():
         name, thing = NAMES[number % len(NAMES)], THINGS[number // len(NAMES)]
         prompt = f"{name} has {a} boxes with {b} {thing} each and gives away {c} {thing}. How many {thing} are left?"
         rate = rng.betavariate(0.8, 1.1)
-        # A sixth of the hard problems is forgotten, the others are learned.
-        is_lost = rate < 0.5 and rng.random() < 0.3
+        # Half of the hard problems are forgotten, the others are learned.
+        is_lost = rate < 0.5 and rng.random() < 0.5
         rates = {"base": rate, "tuned": 0.0 if is_lost else rate + (1 - rate) * rng.uniform(0.2, 0.7)}
         for model, rate in rates.items():
             some = [completion(rng, model, rate, name, thing, a, b, c) for _ in range(SAMPLES)]

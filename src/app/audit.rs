@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Problem, Prompt, Verifier, judge, names, verify};
-use tealight_eval::audit::{self, Audit, AuditInput, Pairing, Way};
+use tealight_eval::audit::{self, Audit, AuditInput, Pairing, SecondJudge, Way};
 use tealight_eval::comparable;
 use tealight_eval::report::audit_page::{self, AuditPage};
 use tealight_eval::results::Results;
@@ -53,6 +53,11 @@ pub struct AuditOptions {
     #[arg(long, value_name = "VERIFIER", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
+    /// Key of another judge's verdict in the records (exact_match, score, Math-Verify's output), as the second verdict in
+    /// place of --against. A number counts as correct from one half on.
+    #[arg(long, value_name = "KEY", help_heading = "Data")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict_key: Option<String>,
     /// Directory for report.html, audit.json and the judged samples. Without --output the answers are printed and nothing
     /// is saved.
     #[arg(long)]
@@ -88,15 +93,16 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     let existing = Existing::from_flag(options.overwrite);
     Destination::check(options.output.as_deref(), existing)?;
     if options.files.len() < 2 {
-        bail!("name at least two files of completions, the base's first: tealight audit BASE TUNED");
+        bail!(
+            "name at least two files of completions, the base's first: tealight audit BASE TUNED"
+        );
     }
     let names = options.names()?;
     let dataset = options.grading.dataset()?;
     let verifier = options.grading.verifier(dataset.as_ref())?;
-    let second = options.second_rule(&*verifier)?;
+    let second = options.second_verifier(&*verifier)?;
     let files: Vec<&String> = options.files.iter().chain(&options.second_draw).collect();
-    let sources: Vec<_> =
-        files.iter().map(|file| grading::source(file)).collect::<Result<_>>()?;
+    let sources: Vec<_> = files.iter().map(|file| grading::source(file)).collect::<Result<_>>()?;
     let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
     let output = destination.path();
     directory::refuse_run(output, existing)?;
@@ -116,6 +122,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
             dataset: dataset.as_ref(),
             verifier: &*verifier,
             samples: Some(format!("samples/{}.jsonl", names::file_name(name))),
+            verdict_key: options.verdict_key.as_deref(),
             extrapolate: &[],
             config: serde_json::to_value(options)?,
         };
@@ -139,7 +146,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         set: &set,
         samples: &samples,
         ways: &ways,
-        second: second.as_deref().map(|second| (verifier.name(), second)),
+        second: options.second_judge(second.as_deref()).map(|judge| (verifier.name(), judge)),
     };
     let audit = audit::audit(&input)?;
     let doubt = judged.iter().find_map(|file| {
@@ -149,8 +156,8 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     if destination.is_saved() {
         directory::begin(Some(&claim), output, existing)?;
         judged.iter().try_for_each(|file| file.save(output))?;
-        let results = &results.into_iter().cloned().collect::<Vec<_>>();
         let (audit, set, samples, notes) = (&audit, &set, &samples, &notes);
+        let results = &results;
         let command = options.command();
         let page = AuditPage { audit, set, results, samples, notes, command };
         audit_page::write(&page, output).context("the report cannot be written")?;
@@ -194,11 +201,7 @@ impl JudgedFile {
 }
 
 /// Gives the problems of all files the names that they have in the first.
-fn pair(
-    judged: &mut [JudgedFile],
-    verifier: &dyn Verifier,
-    notes: &mut Vec<String>,
-) -> Result<()> {
+fn pair(judged: &mut [JudgedFile], verifier: &dyn Verifier, notes: &mut Vec<String>) -> Result<()> {
     let Some((base, others)) = judged.split_first_mut() else { return Ok(()) };
     let set = &base.results.sets[0];
     let same_gold = |place: usize, gold: &str| {
@@ -208,7 +211,8 @@ fn pair(
         judge::verify(verifier, &problem, gold).is_correct()
     };
     for file in others {
-        let pairing = audit::pair((&base.name, set), (&file.name, &file.results.sets[0]), &same_gold)?;
+        let pairing =
+            audit::pair((&base.name, set), (&file.name, &file.results.sets[0]), &same_gold)?;
         if let Pairing::ByPrompt(names) = &pairing {
             let note = format!(
                 "{}: problems are paired with {}'s by their prompts ({}), since ids differ",
@@ -234,6 +238,15 @@ fn aligned<'a>(
     let runs: Vec<(String, &Results)> = models.iter().map(named).collect();
     let (sets, mut notes) = align(&runs, second.map(named).as_ref(), intersects)?;
     let (base, others) = models.split_first().context("a base")?;
+    if let Some(second) = second
+        && base.results.sets[0].problems.len() > 1
+        && comparable::are_identical(&base.results.sets[0], &second.results.sets[0])
+    {
+        bail!(
+            "--second-draw has the completions of {}: sample the base again, with another seed",
+            base.name
+        );
+    }
     for other in others.iter().chain(second) {
         let sets = [&base.results.sets[0], &other.results.sets[0]];
         for difference in
@@ -253,7 +266,8 @@ fn aligned<'a>(
 impl AuditOptions {
     /// The names of the models.
     fn names(&self) -> Result<Vec<String>> {
-        let is_unique = |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
+        let is_unique =
+            |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
         if !self.names.is_empty() {
             if self.names.len() != self.files.len() || !is_unique(&self.names) {
                 bail!(
@@ -270,17 +284,29 @@ impl AuditOptions {
         let names = short_names(&self.files.iter().map(PathBuf::from).collect::<Vec<_>>());
         match is_unique(&names) {
             true => Ok(names),
-            false => bail!("the same file stands twice: an audit compares the completions of different models"),
+            false => bail!(
+                "the same file stands twice: an audit compares the completions of different models"
+            ),
         }
     }
 
     /// The second verifier.
-    fn second_rule(&self, first: &dyn Verifier) -> Result<Option<Arc<dyn Verifier>>> {
+    fn second_verifier(&self, first: &dyn Verifier) -> Result<Option<Arc<dyn Verifier>>> {
+        if self.verdict_key.is_some() && self.against.is_some() {
+            bail!("--against and --verdict-key each name the second judge: leave one of them out");
+        }
         match &self.against {
+            _ if self.verdict_key.is_some() => Ok(None),
             Some(spec) => Ok(Some(verify::open(spec)?)),
             None if first.name() == "math" => Ok(Some(verify::open("math:strict")?)),
             None => Ok(None),
         }
+    }
+
+    /// The second judge, where there is one.
+    fn second_judge<'a>(&'a self, verifier: Option<&'a dyn Verifier>) -> Option<SecondJudge<'a>> {
+        let column = self.verdict_key.as_deref().map(SecondJudge::Column);
+        column.or(verifier.map(SecondJudge::Verifier))
     }
 
     /// How correct answers are told apart, the way that strategies are counted by first.
@@ -316,6 +342,7 @@ impl AuditOptions {
         option("gold-key", self.grading.gold_key.as_deref());
         option("filter", self.grading.filter.as_deref());
         option("against", self.against.as_deref());
+        option("verdict-key", self.verdict_key.as_deref());
         option("classes", self.grading.rewards.classes.as_deref());
         for verifier in &self.grading.rewards.verifier {
             option("verifier", Some(verifier));

@@ -381,7 +381,6 @@ mod tests {
         assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
         clear(&output, Existing::Replace).unwrap();
         assert!(!output.join("metrics.jsonl").exists() && output.join("thesis.tex").exists());
-        // Runs of a study, which would be continued.
         for (run, what) in [("js-seed0", "metrics.jsonl"), ("my-seeds", "plants.txt")] {
             std::fs::create_dir_all(output.join(run)).unwrap();
             std::fs::write(output.join(run).join(what), "").unwrap();

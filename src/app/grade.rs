@@ -90,6 +90,7 @@ pub fn run(
         dataset: dataset.as_ref(),
         verifier: &*verifier,
         samples,
+        verdict_key: None,
         extrapolate: &options.extrapolate,
         config: serde_json::to_value(options)?,
     };

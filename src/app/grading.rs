@@ -99,6 +99,8 @@ pub(crate) struct FileToGrade<'a> {
     pub verifier: &'a dyn Verifier,
     /// Where the samples will be, relative to the results; none where they are not kept.
     pub samples: Option<String>,
+    /// Key of another judge's verdict, which samples then carry.
+    pub verdict_key: Option<&'a str>,
     /// The k of `--extrapolate`.
     pub extrapolate: &'a [usize],
     /// The settings that the results carry.
@@ -142,6 +144,7 @@ impl GradingOptions {
             starts_inside: self.prefilled_thinking,
             filter: self.filter.as_deref(),
             gold_key: self.gold_key.as_deref(),
+            verdict_key: to_grade.verdict_key,
             requires_gold: self.require_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },
             missing: self.missing,

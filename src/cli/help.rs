@@ -37,7 +37,10 @@ const COMMON: [(&str, &str); 12] = [
          output json",
     ),
     ("grade", "file dataset verifier answer_column name k truncated failed output json"),
-    ("audit", "files names second_draw dataset verifier gold_key against k truncated intersect output overwrite json"),
+    (
+        "audit",
+        "files names second_draw dataset verifier gold_key against verdict_key k truncated intersect output json",
+    ),
     (
         "generate",
         "prompt file model system_prompt raw n temperature max_completion_length seed json",

@@ -12,7 +12,8 @@ struct Numbers(u64);
 
 impl Numbers {
     fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % below
     }
 
@@ -34,7 +35,8 @@ fn file(seed: u64, write: &dyn Fn(&mut Numbers, (usize, usize), bool) -> String)
                 write(&mut numbers, (a, b), is_correct)
             })
             .collect();
-        let prompt = format!("Shelf {a} holds {a} red books and shelf {b} holds {b} blue ones. How many?");
+        let prompt =
+            format!("Shelf {a} holds {a} red books and shelf {b} holds {b} blue ones. How many?");
         let gold = (a + b).to_string();
         json!({"id": format!("p{problem}"), "prompt": prompt, "gold": gold, "completions": completions})
     };
@@ -65,7 +67,10 @@ fn audit(folder: &Folder, files: &[&str], options: &[&str]) -> Value {
     assert!(!printed.stdout.is_empty());
     let text = std::fs::read(Path::new(&output).join("audit.json")).expect("audit.json");
     let page = std::fs::read_to_string(Path::new(&output).join("report.html")).expect("a page");
-    assert!(page.contains("Narrower, or only cleaner?") && page.contains("Is the verifier to be trusted?"));
+    assert!(
+        page.contains("Narrower, or only cleaner?")
+            && page.contains("Is the verifier to be trusted?")
+    );
     serde_json::from_slice(&text).expect("JSON")
 }
 
@@ -191,12 +196,16 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
     });
     let batch = lines(&|i| {
         let (_, gold) = problem(i);
-        let choice = |text: &String| json!({"message": {"role": "assistant", "content": text},
-                                            "finish_reason": if i == 3 { "length" } else { "stop" }});
+        let choice = |text: &String| {
+            json!({"message": {"role": "assistant", "content": text},
+                                            "finish_reason": if i == 3 { "length" } else { "stop" }})
+        };
         let choices: Vec<Value> = answers(i, gold).iter().map(choice).collect();
         let response = json!({"status_code": 200, "body": {"choices": choices}});
         match i {
-            5 => json!({"custom_id": i.to_string(), "response": null, "error": {"message": "busy"}}),
+            5 => {
+                json!({"custom_id": i.to_string(), "response": null, "error": {"message": "busy"}})
+            }
             _ => json!({"custom_id": i.to_string(), "response": response, "error": null}),
         }
     });
@@ -205,12 +214,16 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
         json!({"id": i.to_string(), "question": prompt, "answer": gold.to_string()})
     });
     let (lm_eval, own) = (folder.write("lm.jsonl", lm_eval), folder.write("own.jsonl", own));
-    let (batch, dataset) = (folder.write("batch.jsonl", batch), folder.write("data.jsonl", dataset));
+    let (batch, dataset) =
+        (folder.write("batch.jsonl", batch), folder.write("data.jsonl", dataset));
     let by_prompt = audit(&folder, &[&lm_eval, &own], &[]);
     assert_eq!(by_prompt["problems"], all);
     assert!(ok(&["audit", &lm_eval, &own]).contains("paired with lm's by their prompts (20)"));
     let three = audit(&folder, &[&lm_eval, &own, &batch], &["--dataset", &dataset]);
-    assert_eq!((&three["problems"], three["tuned"].as_array().map(Vec::len)), (&json!(all), Some(2)));
+    assert_eq!(
+        (&three["problems"], three["tuned"].as_array().map(Vec::len)),
+        (&json!(all), Some(2))
+    );
     let counts = &three["counts"][2];
     assert_eq!((&counts["truncated"], &counts["failed"]), (&json!(2), &json!(1)), "{counts}");
     // A second draw in place of halves.
@@ -255,4 +268,35 @@ fn classes_of_the_file_are_what_strategies_are_counted_by() {
     let text = tealight(&["audit", &rows("many.jsonl", 3), &rows("one.jsonl", 1)]);
     let text = String::from_utf8(text.stdout).expect("text");
     assert!(text.contains("by class of the file"), "{text}");
+}
+
+#[test]
+fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes() {
+    let folder = Folder::new();
+    // Ours: the tuned model solves all. The column's judge accepts none of its even problems.
+    let rows = |name: &str, correct: usize, accepts: &dyn Fn(usize) -> bool| {
+        let line = |i: usize| {
+            let answers: Vec<&str> = (0..4).map(|j| if j < correct { "7" } else { "8" }).collect();
+            let scores: Vec<bool> = (0..4).map(|j| j < correct && accepts(i)).collect();
+            json!({"id": i, "gold": "7", "completions": answers, "metrics": {"acc": scores}})
+        };
+        folder.write(name, (0..30).map(|i| format!("{}\n", line(i))).collect::<String>())
+    };
+    let (base, tuned) = (rows("base.jsonl", 2, &|_| true), rows("tuned.jsonl", 4, &|i| i % 2 == 1));
+    let found = audit(&folder, &[&base, &tuned], &["--verdict-key", "metrics.acc"]);
+    let second = &found["tuned"][0]["second_rule"];
+    assert_eq!(second["counts"], json!([[120, 0, 0], [120, 60, 0]]), "{second}");
+    assert_eq!(second["rules"], json!(["math", "column metrics.acc"]));
+    let changes = second["changes"].as_array().expect("changes");
+    assert!(changes.iter().all(|change| change["is_other"] == true), "{second}");
+    assert!(interval(&found, "/second_rule/disagreement").0 > 0.2);
+    let text = String::from_utf8(
+        succeeded(&["audit", &base, &tuned, "--verdict-key", "metrics.acc"]).stdout,
+    );
+    assert!(text.expect("text").contains("the conclusion on pass@1 and pass@4 changes"));
+    let both = ["audit", &base, &tuned, "--verdict-key", "metrics.acc", "--against", "exact"];
+    assert!(refusal(&both).contains("each name the second judge"));
+    // A key that no record has: no second judge.
+    let none = audit(&folder, &[&base, &tuned], &["--verdict-key", "nothing"]);
+    assert_eq!(none["tuned"][0]["second_rule"], Value::Null);
 }

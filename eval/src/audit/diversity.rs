@@ -77,9 +77,8 @@ fn parts(base: &Chances, tuned: &Chances) -> Parts {
     };
     let c = known(base.correct, tuned.correct);
     let i = known(base.incorrect, tuned.incorrect);
-    let diversity = |at: usize, chances: &Chances| {
-        chances.both * c[at] + chances.one + chances.none * i[at]
-    };
+    let diversity =
+        |at: usize, chances: &Chances| chances.both * c[at] + chances.one + chances.none * i[at];
     let mean = |pair: [f64; 2]| (pair[0] + pair[1]) / 2.0;
     Parts {
         diversity: [diversity(0, base), diversity(1, tuned)],
@@ -102,9 +101,8 @@ impl DiversityChange {
         let effect = |value: &dyn Fn(&Parts) -> f64| {
             crossed(&[all.iter().map(value).collect()], 1.0).within(-1.0, 1.0)
         };
-        let mean = |at: usize| {
-            all.iter().map(|parts| parts.diversity[at]).sum::<f64>() / all.len() as f64
-        };
+        let mean =
+            |at: usize| all.iter().map(|parts| parts.diversity[at]).sum::<f64>() / all.len() as f64;
         let is_comparable =
             |(b, t): &&(Chances, Chances)| b.correct.is_some() && t.correct.is_some();
         (!all.is_empty()).then(|| Self {
@@ -154,8 +152,10 @@ mod tests {
     fn parts_add_up_to_the_counted_change_of_every_problem() {
         let mut draws = Draws::new(5);
         let mut answers = || -> Vec<(usize, bool)> {
-            let (n, p, classes) = (2 + draws.pick(&[1.0; 7]), draws.uniform(), draws.pick(&[1.0; 4]));
-            let mut one = || ((draws.uniform() * (classes + 1) as f64) as usize, draws.uniform() < p);
+            let (n, p, classes) =
+                (2 + draws.pick(&[1.0; 7]), draws.uniform(), draws.pick(&[1.0; 4]));
+            let mut one =
+                || ((draws.uniform() * (classes + 1) as f64) as usize, draws.uniform() < p);
             (0..n).map(|_| one()).collect()
         };
         let (mut base, mut tuned, mut counted) = (Vec::new(), Vec::new(), [0.0; 2]);
@@ -181,7 +181,8 @@ mod tests {
     fn cleaner_and_narrower_models_are_told_apart() {
         let base = row(&[(0, true), (1, true), (2, true), (0, false), (1, false), (2, false)]).0;
         let cleaner = row(&[(0, true), (1, true), (2, true), (0, true), (1, true), (2, true)]).0;
-        let narrower = row(&[(0, true), (0, true), (0, true), (0, false), (1, false), (2, false)]).0;
+        let narrower =
+            row(&[(0, true), (0, true), (0, true), (0, false), (1, false), (2, false)]).0;
         let change = |tuned: &Row| {
             let rows = |row: &Row| vec![row.clone(); 40];
             DiversityChange::new(&rows(&base), &rows(tuned), (0, "class")).unwrap()

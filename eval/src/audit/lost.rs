@@ -113,8 +113,7 @@ fn listed(base: &[Tally], tuned: &[Tally]) -> Vec<LostProblem> {
         chance: 1.0 - pass_at_k(b.samples + t.samples, b.correct, t.samples),
         texts: Default::default(),
     };
-    let mut all: Vec<LostProblem> =
-        base.iter().zip(tuned).filter(is_lost).map(one).collect();
+    let mut all: Vec<LostProblem> = base.iter().zip(tuned).filter(is_lost).map(one).collect();
     all.sort_by(|a, b| a.chance.total_cmp(&b.chance));
     all
 }

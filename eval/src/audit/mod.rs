@@ -17,12 +17,12 @@ use std::sync::Arc;
 use anyhow::Result;
 use rayon::prelude::*;
 use serde::Serialize;
-use tealight_datasets::{Problem, Prompt, Verifier};
+use tealight_datasets::{Problem, Prompt};
 
 pub use diversity::DiversityChange;
 pub use lost::{Lost, LostProblem, Moved};
 pub use pairing::{Pairing, SameGold, pair};
-pub use rows::Way;
+pub use rows::{SecondJudge, Way};
 pub use second_rule::{Disagreement, RuleChange, SecondRule};
 pub use strategies::{Strategies, Strategy};
 pub use templates::{CANDIDATES, Templates};
@@ -37,7 +37,7 @@ use rows::{Reader, Row};
 use templates::Prompts;
 
 /// Lost problems whose texts are shown.
-const SHOWN_LOST: usize = 8;
+pub(crate) const SHOWN_LOST: usize = 12;
 /// Disagreements of the rules that are shown of each model.
 const SHOWN_DISPUTED: usize = 4;
 /// Longest text that is shown, in characters.
@@ -54,7 +54,7 @@ pub struct AuditInput<'a> {
     /// How two correct answers are told apart, the one that solutions are by first.
     pub ways: &'a [Way],
     /// The first rule's name, and the second rule.
-    pub second: Option<(&'a str, &'a dyn Verifier)>,
+    pub second: Option<(&'a str, SecondJudge<'a>)>,
 }
 
 /// An audit: `audit.json`.
@@ -184,10 +184,10 @@ fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAud
         ];
     }
     let way = input.ways.first().map_or("", Way::name);
-    let rules = |(first, second): (&str, &dyn Verifier)| [first, second.name()].map(str::to_owned);
-    let mut second_rule = input.second.and_then(|second| {
-        SecondRule::new(set, (base, tuned), &change.contrast, rules(second))
-    });
+    let rules = |(first, second): (&str, SecondJudge<'_>)| [first.to_owned(), second.name()];
+    let mut second_rule = input
+        .second
+        .and_then(|second| SecondRule::new(set, (base, tuned), &change.contrast, rules(second)));
     if let (Some(found), Some((_, rule))) = (&mut second_rule, input.second) {
         found.examples = disputed(input, rule, [(0, base), (run, tuned)])?;
     }
@@ -279,7 +279,7 @@ fn shown(text: &str) -> String {
 /// Some completions of each of two models that the rules disagree on.
 fn disputed(
     input: &AuditInput<'_>,
-    rule: &dyn Verifier,
+    judge: SecondJudge<'_>,
     runs: [(usize, &[Row]); 2],
 ) -> Result<Vec<Disagreement>> {
     let mut examples = Vec::new();
@@ -291,7 +291,7 @@ fn disputed(
             let problem = problem(input.set, place);
             let samples = input.samples[run].samples(&problem.id)?;
             let found = samples.iter().find_map(|sample| {
-                let other = rows::again(sample, &problem, rule)?;
+                let other = judge.accepts(sample, &problem)?;
                 (other != sample.is_correct()).then(|| Disagreement {
                     model: input.names[run].clone(),
                     problem: problem.id.clone(),

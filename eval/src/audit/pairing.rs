@@ -30,7 +30,8 @@ pub fn pair(
     (name, set): (&str, &SetResult),
     same_gold: &SameGold<'_>,
 ) -> Result<Pairing> {
-    let ids: HashMap<&str, usize> = base.problems.iter().zip(0..).map(|(t, i)| (t.problem.as_str(), i)).collect();
+    let ids: HashMap<&str, usize> =
+        base.problems.iter().zip(0..).map(|(t, i)| (t.problem.as_str(), i)).collect();
     let shared: Vec<(usize, usize)> = set
         .problems
         .iter()
@@ -135,11 +136,7 @@ mod tests {
     use crate::{Summary, Tally};
 
     fn set(problems: &[(&str, &str, &str)]) -> SetResult {
-        let tally = |id: &str| Tally {
-            problem: id.into(),
-            samples: 1,
-            ..Tally::default()
-        };
+        let tally = |id: &str| Tally { problem: id.into(), samples: 1, ..Tally::default() };
         let tallies: Vec<Tally> = problems.iter().map(|(id, ..)| tally(id)).collect();
         let question = |(_, prompt, gold): &(&str, &str, &str)| Question {
             prompt: (*prompt).into(),

@@ -73,6 +73,37 @@ pub(super) struct Second {
     pub(super) only_second: usize,
 }
 
+/// A second, independent judge of the same completions.
+#[derive(Clone, Copy)]
+pub enum SecondJudge<'a> {
+    /// Another verifier.
+    Verifier(&'a dyn Verifier),
+    /// The verdicts of another judge, which this column of the files has.
+    Column(&'a str),
+}
+
+impl SecondJudge<'_> {
+    /// Its name on the page.
+    pub fn name(&self) -> String {
+        match self {
+            SecondJudge::Verifier(verifier) => verifier.name().to_owned(),
+            SecondJudge::Column(key) => format!("column {key}"),
+        }
+    }
+
+    /// Whether a sample is correct by it; none where it does not say.
+    pub(super) fn accepts(&self, sample: &Sample, problem: &Problem) -> Option<bool> {
+        let verifier = match self {
+            SecondJudge::Column(_) => return sample.other_verdict,
+            _ if sample.failure.is_some() => return Some(sample.is_correct()),
+            SecondJudge::Verifier(verifier) => verifier,
+        };
+        let mut other = sample.clone();
+        other.judge_again(problem, *verifier);
+        (!matches!(other.verdict, Verdict::Unjudged { .. })).then(|| other.is_correct())
+    }
+}
+
 /// What the samples of one model to one problem show.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
@@ -93,7 +124,7 @@ pub(super) struct Row {
 pub(super) struct Reader<'a> {
     pub(super) ways: &'a [Way],
     pub(super) prompts: &'a Prompts,
-    pub(super) second: Option<&'a dyn Verifier>,
+    pub(super) second: Option<SecondJudge<'a>>,
 }
 
 impl Reader<'_> {
@@ -121,32 +152,22 @@ impl Reader<'_> {
         let texts: Vec<&str> = texts.map(|one| one.completion.as_str()).collect();
         row.word_entropy = word_entropy(&texts[..texts.len().min(WORDED)]);
         row.retrieved = self.prompts.retrieved(place, &texts);
-        row.second = self.second.map(|verifier| second(&judged, problem, verifier));
+        row.second = self.second.map(|judge| second(&judged, problem, judge));
         row
     }
 }
 
 /// The verdicts of a second rule on samples.
-fn second(judged: &[&Sample], problem: &Problem, verifier: &dyn Verifier) -> Second {
+fn second(judged: &[&Sample], problem: &Problem, judge: SecondJudge<'_>) -> Second {
     let mut counts = Second::default();
     for sample in judged {
-        let Some(is_correct) = again(sample, problem, verifier) else { continue };
+        let Some(is_correct) = judge.accepts(sample, problem) else { continue };
         counts.samples += 1;
         counts.correct += usize::from(is_correct);
         counts.only_first += usize::from(sample.is_correct() && !is_correct);
         counts.only_second += usize::from(!sample.is_correct() && is_correct);
     }
     counts
-}
-
-/// Whether a sample is correct by another rule; none where that rule cannot say.
-pub(super) fn again(sample: &Sample, problem: &Problem, verifier: &dyn Verifier) -> Option<bool> {
-    if sample.failure.is_some() {
-        return Some(sample.is_correct());
-    }
-    let mut other = sample.clone();
-    other.judge_again(problem, verifier);
-    (!matches!(other.verdict, Verdict::Unjudged { .. })).then(|| other.is_correct())
 }
 
 /// What makes two incorrect answers the same: the answer that was given, or that none was.

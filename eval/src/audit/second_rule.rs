@@ -62,7 +62,8 @@ impl SecondRule {
         let second = |row: &Row| row.second;
         let counted: Option<Vec<_>> =
             base.iter().zip(tuned).map(|(b, t)| Some([second(b)?, second(t)?])).collect();
-        let counted = counted.filter(|all| !all.is_empty())?;
+        let says = |one: &super::rows::Second| one.samples > 0;
+        let counted = counted.filter(|all| all.iter().flatten().any(says))?;
         let counts = [0, 1].map(|run| {
             counted.iter().fold([0; 3], |sum, pair| {
                 let one = &pair[run];
@@ -87,8 +88,7 @@ impl SecondRule {
         };
         let (of_base, of_tuned) = (tally(0), tally(1));
         let runs = [of_tuned.as_slice()];
-        let evaluations =
-            Evaluations { base: &of_base, second: None, runs: &runs, table: &runs };
+        let evaluations = Evaluations { base: &of_base, second: None, runs: &runs, table: &runs };
         let ks = [1, set.most()];
         let other = Contrast::new(&evaluations, if ks[1] > 1 { &ks } else { &ks[..1] });
         let change = |(k, effect): &(usize, Effect)| {

@@ -123,8 +123,8 @@ fn plan(rates: &PassRates, k: usize, samples: usize) -> Plan {
         }
         let count = (problems.ceil() as usize).max(LEAST_PROBLEMS);
         let found = power(&table, rates, (count, difference), round as u64);
-        let errors = normal.inverse_cdf(found.clamp(0.02, 0.98)) + needed
-            - normal.inverse_cdf(POWER);
+        let errors =
+            normal.inverse_cdf(found.clamp(0.02, 0.98)) + needed - normal.inverse_cdf(POWER);
         let factor = (needed / errors).powi(2);
         problems = count as f64 * factor;
         if (factor - 1.0).abs() < 0.03 || (count == LEAST_PROBLEMS && factor < 1.0) {

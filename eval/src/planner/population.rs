@@ -100,11 +100,8 @@ mod tests {
         for _ in 0..problems {
             let p = draws.beta(0.6, 0.9);
             let q = p + (1.0 - p) * 0.3 * draws.uniform();
-            let mut tally = |p| Tally {
-                samples: 8,
-                correct: draws.binomial(8, p),
-                ..Tally::default()
-            };
+            let mut tally =
+                |p| Tally { samples: 8, correct: draws.binomial(8, p), ..Tally::default() };
             base.push(tally(p));
             tuned.push(tally(q));
             mean += (q - p) / f64::from(problems);

@@ -5,21 +5,19 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
+use super::audit_answers::{better, lost, narrower, strategies, templates, trusted, verdict};
 use super::contrast::shown_ks;
 use super::evaluation::curve;
 use super::page;
 use super::samples::{Sampled, Source, place};
 use super::view::{Cell, Chart, Document, Recipe, Section, Table};
-use crate::audit::{Audit, LostProblem, Moved, SecondRule, TunedAudit};
+use crate::audit::{Audit, LostProblem, SHOWN_LOST, SecondRule, TunedAudit};
 use crate::inference::{Effect, Tested, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{POWER, Plan};
 use crate::results::Results;
 use crate::store::{self, Index};
 use crate::transition::Aligned;
-
-/// Lost problems that a page lists.
-const LISTED: usize = 20;
 
 /// What a page shows beside the audit.
 pub struct AuditPage<'a> {
@@ -28,7 +26,7 @@ pub struct AuditPage<'a> {
     /// The counts that it is of.
     pub set: &'a Aligned<'a>,
     /// The results of each file.
-    pub results: &'a [Results],
+    pub results: &'a [&'a Results],
     /// The samples of each file.
     pub samples: &'a [Arc<Index>],
     /// What was left out, repeated or paired, one sentence each.
@@ -73,7 +71,7 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
             counted(audit.problems, "problem"),
             counted(set.most(), "sample"),
         )],
-        verdict: audit.tuned.iter().flat_map(|tuned| verdict(tuned, several)).collect(),
+        verdict: audit.tuned.iter().flat_map(|tuned| named(tuned, several)).collect(),
         warnings: warnings(results),
         models: audit.models.clone(),
         top: top(set, &audit.models),
@@ -96,176 +94,14 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
     store::write_whole(&output.join("report.html"), page.as_bytes())
 }
 
-/// The answers to the six questions, in a sentence or two each.
-pub fn verdict(tuned: &TunedAudit, names_model: bool) -> Vec<String> {
-    let prefix = if names_model { format!("{}: ", tuned.model) } else { String::new() };
-    let sentences = [
-        better(tuned),
-        lost(tuned),
-        narrower(tuned),
-        strategies(tuned),
-        templates(tuned),
-        trusted(tuned),
-    ];
-    let answers = sentences.into_iter().enumerate();
-    answers.map(|(number, text)| format!("{prefix}{}. {text}", number + 1)).collect()
+/// The same with the name of the model, where there are several.
+fn named(tuned: &TunedAudit, several: bool) -> Vec<String> {
+    let prefix = if several { format!("{}: ", tuned.model) } else { String::new() };
+    verdict(tuned).into_iter().map(|text| format!("{prefix}{text}")).collect()
 }
 
-fn better(tuned: &TunedAudit) -> String {
-    let one = tuned.finding("pass@1").map(|found| found.sentence("pass@1")).unwrap_or_default();
-    let crossing = tuned.change.contrast.crossing;
-    let text = format!("On one try, {one}; {crossing}.");
-    match tuned.plans.is_empty() {
-        true => text,
-        false => format!("{text} {}", planned(&tuned.plans)),
-    }
-}
-
-/// What would settle what the data leave open.
-fn planned(plans: &[Plan]) -> String {
-    let mut ks: Vec<usize> = plans.iter().map(|plan| plan.k).collect();
-    ks.dedup();
-    let of_k = |k: &usize| {
-        let some: Vec<&Plan> = plans.iter().filter(|plan| plan.k == *k).collect();
-        let settles = |plan: &&&Plan| plan.problems.is_some();
-        let phrase = |plan: &&Plan| {
-            let problems = counted(plan.problems.unwrap_or_default(), "problem");
-            format!("{} of {problems}", counted(plan.samples, "sample"))
-        };
-        let phrases: Vec<String> = some.iter().filter(settles).map(phrase).collect();
-        let difference = some.first().map_or(0.0, |plan| plan.difference);
-        let seen = signed(difference, 3);
-        match phrases.is_empty() {
-            true => format!(
-                "a difference of {seen} at pass@{k} is too small to settle with {} problems",
-                crate::planner::MOST_PROBLEMS
-            ),
-            false => format!("{} would settle pass@{k} (seen: {seen})", phrases.join(", or ")),
-        }
-    };
-    let parts: Vec<String> = ks.iter().map(of_k).collect();
-    format!(
-        "The data leave this open: {}, with a chance of {:.0} % if the pass rates are as observed.",
-        parts.join("; "),
-        100.0 * POWER
-    )
-}
-
-fn lost(tuned: &TunedAudit) -> String {
-    let Some(lost) = &tuned.lost else {
-        return "Lost problems need two samples a problem.".into();
-    };
-    let count = |moved: &Moved| {
-        let beyond = moved.beyond;
-        let all = |share: f64| signed(share * lost.problems as f64, 1);
-        format!(
-            "{:.1} of {} ({:.1} by chance alone; beyond it {}, 95 %: {} to {})",
-            moved.all,
-            lost.problems,
-            moved.by_chance,
-            all(beyond.value),
-            all(beyond.low),
-            all(beyond.high)
-        )
-    };
-    let word = match &lost.lost.beyond {
-        beyond if beyond.low > 0.0 => "Problems were lost",
-        beyond if beyond.high < 0.0 => "Fewer problems were lost than chance alone loses",
-        _ => "No loss beyond chance is certain",
-    };
-    format!(
-        "{word}: within {}, the base alone solves {}, the tuned model alone {}.",
-        counted(lost.tries, "try").replace("trys", "tries"),
-        count(&lost.lost),
-        count(&lost.gained)
-    )
-}
-
-fn narrower(tuned: &TunedAudit) -> String {
-    let Some(change) = &tuned.diversity else {
-        return "Diversity needs two samples a problem.".into();
-    };
-    let (is_narrower, is_cleaner) = (change.correct_alike.high < 0.0, change.incorrect.high < 0.0);
-    let word = match (is_narrower, is_cleaner) {
-        (true, true) => "Both narrower and cleaner",
-        (true, false) => "Narrower",
-        (false, true) => "Only cleaner, as far as the data show",
-        (false, false) => "Neither narrower nor cleaner, as far as the data show",
-    };
-    format!(
-        "{word}: the chance that two answers differ goes from {:.3} to {:.3}, by {} through incorrect answers and {} \
-         through correct ones.",
-        change.diversity[0],
-        change.diversity[1],
-        in_words(&change.incorrect),
-        in_words(&change.correct_alike)
-    )
-}
-
-fn strategies(tuned: &TunedAudit) -> String {
-    let found = &tuned.strategies;
-    let Some(first) = found.ways.first() else {
-        return "Too few problems have two correct answers of each model to compare strategies."
-            .into();
-    };
-    let text = format!(
-        "Distinct among {} by {}: {:.2} to {:.2}, {}.",
-        counted(found.correct, "correct answer"),
-        first.by,
-        first.distinct[0],
-        first.distinct[1],
-        in_words(&first.change)
-    );
-    match found.disagreement() {
-        Some(differing) => format!("{text} The measures disagree: {differing}."),
-        None => text,
-    }
-}
-
-fn templates(tuned: &TunedAudit) -> String {
-    let Some(found) = &tuned.templates else {
-        return "Templates cannot be seen: the files have no prompts, or fewer than 16.".into();
-    };
-    let word = match &found.change {
-        change if change.high < 0.0 => "Completions say less about their prompts",
-        change if change.low > 0.0 => "Completions say more about their prompts",
-        _ => "No change in how much completions say about their prompts is certain",
-    };
-    format!(
-        "{word}: {:.1} % of the base's and {:.1} % of the tuned model's repeat the words of their own prompt most, among \
-         {} prompts ({}; a proxy of mutual information).",
-        100.0 * found.base.value,
-        100.0 * found.tuned.value,
-        found.candidates,
-        in_words(&found.change)
-    )
-}
-
-fn trusted(tuned: &TunedAudit) -> String {
-    let Some(second) = &tuned.second_rule else {
-        return "The verdicts are of one rule: name a second one with --against.".into();
-    };
-    let others: Vec<&str> = second
-        .changes
-        .iter()
-        .filter(|change| change.is_other)
-        .map(|change| change.measure.as_str())
-        .collect();
-    let share = |counts: &[usize; 3]| {
-        100.0 * (counts[1] + counts[2]) as f64 / counts[0].max(1) as f64
-    };
-    let conclusion = match others.is_empty() {
-        true => "no conclusion changes".to_owned(),
-        false => format!("the conclusion on {} changes", others.join(" and ")),
-    };
-    format!(
-        "By `{}` in place of `{}` {conclusion}: they disagree on {:.1} % of the base's completions and {:.1} % of the \
-         tuned model's.",
-        second.rules[1],
-        second.rules[0],
-        share(&second.counts[0]),
-        share(&second.counts[1])
-    )
+fn chance(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
 }
 
 /// A section a question.
@@ -302,7 +138,7 @@ fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
 }
 
 fn finding_row(name: &str, found: &Tested) -> Vec<String> {
-    vec![name.to_owned(), found.cell_with_interval(), format!("{:.2e}", found.p_holm)]
+    vec![name.to_owned(), found.cell_with_interval(), chance(found.p_holm)]
 }
 
 fn pass_table(tuned: &TunedAudit) -> Table {
@@ -345,7 +181,14 @@ fn lost_method(tuned: &TunedAudit) -> String {
 
 fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
     let Some(lost) = &tuned.lost else { return Table::default() };
-    let header = ["problem", "base", "tuned", "chance if equal", "a correct answer of the base", "an answer of the tuned model"];
+    let header = [
+        "problem",
+        "base",
+        "tuned",
+        "chance if equal",
+        "a correct answer of the base",
+        "an answer of the tuned model",
+    ];
     let row = |one: &LostProblem| -> Vec<Cell> {
         let [correct, samples, others] = one.counts;
         let text = |text: &String| Cell::Hinted(brief(text), text.clone());
@@ -353,7 +196,7 @@ fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
             one.problem.clone(),
             format!("{correct} of {samples}"),
             format!("0 of {others}"),
-            format!("{:.2e}", one.chance),
+            chance(one.chance),
         ]
         .map(Cell::Plain)
         .to_vec();
@@ -361,7 +204,7 @@ fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
         cells
     };
     let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
-    rows.extend(lost.listed.iter().take(LISTED).map(row));
+    rows.extend(lost.listed.iter().take(SHOWN_LOST).map(row));
     Table { rows, ..Table::default() }.titled(
         format!("Problems that {base} solved and {} never did", tuned.model),
         format!(
@@ -462,7 +305,8 @@ fn disputed_table(second: &SecondRule) -> Table {
     let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
     rows.extend(second.examples.iter().map(|one| {
         let by = &second.rules[usize::from(!one.is_first)];
-        let mut cells = [&one.model, &one.problem, &one.gold, by].map(|text| Cell::Plain(brief(text))).to_vec();
+        let mut cells =
+            [&one.model, &one.problem, &one.gold, by].map(|text| Cell::Plain(brief(text))).to_vec();
         cells.push(Cell::Hinted(brief(&one.text), one.text.clone()));
         cells
     }));
@@ -499,12 +343,12 @@ fn counts(page: &AuditPage<'_>) -> Section {
     page.notes.iter().fold(section, |section, note| section.text(note.clone()))
 }
 
-fn warnings(results: &[Results]) -> Vec<String> {
+fn warnings(results: &[&Results]) -> Vec<String> {
     let labelled = |results: &Results| -> Vec<String> {
         let cautions = results.sets.iter().flat_map(|set| set.cautions(results.truncated()));
         cautions.map(|caution| format!("{}: {caution}", results.model)).collect()
     };
-    results.iter().flat_map(labelled).collect()
+    results.iter().copied().flat_map(labelled).collect()
 }
 
 fn top(set: &Aligned<'_>, names: &[String]) -> Vec<Chart> {
@@ -516,8 +360,12 @@ fn top(set: &Aligned<'_>, names: &[String]) -> Vec<Chart> {
             .caption("Bands: 95 % intervals over problems.")
             .log()
             .from_to(0.0, 1.0),
-        Chart::new("Distinct correct answers", ("k", "distinct correct"), lines(|s| &s.unique_correct))
-            .caption("Expected number of distinct correct answers among k samples of a problem.")
-            .log(),
+        Chart::new(
+            "Distinct correct answers",
+            ("k", "distinct correct"),
+            lines(|s| &s.unique_correct),
+        )
+        .caption("Expected number of distinct correct answers among k samples of a problem.")
+        .log(),
     ]
 }
