@@ -35,8 +35,8 @@ pub struct AuditOptions {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     #[serde(default)]
     pub names: Vec<String>,
-    /// Further completions of the base, of another seed: they show what chance alone loses and gains. Default: the base's
-    /// own samples are split.
+    /// Further completions of the base, of another seed: they show what chance alone loses and gains. Default: the
+    /// base's own samples are split.
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_draw: Option<String>,
@@ -53,13 +53,13 @@ pub struct AuditOptions {
     #[arg(long, value_name = "VERIFIER", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
-    /// Key of another judge's verdict in the records (exact_match, score, Math-Verify's output), as the second verdict in
-    /// place of --against. A number counts as correct from one half on.
+    /// Key of another judge's verdict in the records (exact_match, score, Math-Verify's output), as the second
+    /// verdict in place of --against. A number counts as correct from one half on.
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict_key: Option<String>,
-    /// Directory for report.html, audit.json and the judged samples. Without --output the answers are printed and nothing
-    /// is saved.
+    /// Directory for report.html, audit.json and the judged samples. Without --output the answers are printed and
+    /// nothing is saved.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Replace an earlier result in --output: only files that Tealight wrote are removed.

@@ -17,9 +17,9 @@ impl Numbers {
         (self.0 >> 33) as usize % below
     }
 
-    fn words(&mut self) -> String {
+    fn words(&mut self, count: usize) -> String {
         let all = ["so", "then", "thus", "hence", "now", "next", "here", "first"];
-        (0..6).map(|_| all[self.next(8)]).collect::<Vec<_>>().join(" ")
+        (0..count).map(|_| all[self.next(8)]).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -50,7 +50,7 @@ fn varied(numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool) -> St
 }
 
 fn worked(numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool, way: usize) -> String {
-    let words = numbers.words();
+    let words = numbers.words(6);
     let answer = if is_correct { a + b } else { a + b + 1 + numbers.next(5) };
     let steps = match way {
         0 => format!("{a} + {b} = {answer}"),
@@ -95,7 +95,8 @@ fn a_planted_narrowing_is_found_by_equations_and_not_by_entropy() {
     let same = folder.write("same.jsonl", file(2, &varied));
     let narrow = |numbers: &mut Numbers, ab: (usize, usize), is_correct: bool| {
         let way = if is_correct { 0 } else { numbers.next(3) };
-        worked(numbers, ab, is_correct, way)
+        // Wordier, as tuned models are.
+        numbers.words(6) + " " + &worked(numbers, ab, is_correct, way)
     };
     let narrow = folder.write("narrow.jsonl", file(3, &narrow));
     let equal = audit(&folder, &[&base, &same], &[]);
@@ -104,7 +105,8 @@ fn a_planted_narrowing_is_found_by_equations_and_not_by_entropy() {
     }
     let found = audit(&folder, &[&base, &narrow], &[]);
     assert!(interval(&found, ALIKE).1 < -0.1, "{found}");
-    assert!(holds_zero(interval(&found, ENTROPY)) && holds_zero(interval(&found, TEMPLATES)));
+    assert!(interval(&found, ENTROPY).0 > -0.05, "entropy finds no fall: {found}");
+    assert!(holds_zero(interval(&found, TEMPLATES)));
     let ways = found["tuned"][0]["strategies"]["ways"].as_array().expect("ways");
     let by = |name: &str| ways.iter().find(|way| way["by"] == name).expect(name);
     assert!(by("equations of the working")["change"]["high"].as_f64() < Some(0.0));
@@ -119,7 +121,7 @@ fn a_planted_template_policy_is_found_by_retrieval_and_not_by_entropy() {
     let base = folder.write("base.jsonl", file(1, &varied));
     // As many kinds of working, in words that vary as much, but about no shelf of the prompt.
     let template = |numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool| {
-        let (words, way) = (numbers.words(), numbers.next(3));
+        let (words, way) = (numbers.words(12), numbers.next(3));
         let answer = if is_correct { a + b } else { a + b + 1 + numbers.next(5) };
         let steps = match way {
             0 => format!("{} + 1 = {answer}", answer - 1),
@@ -132,8 +134,7 @@ fn a_planted_template_policy_is_found_by_retrieval_and_not_by_entropy() {
     let found = audit(&folder, &[&base, &template], &[]);
     assert!(interval(&found, TEMPLATES).1 < -0.3, "{found}");
     // Entropy of words, accuracy and narrowing say that nothing is wrong.
-    let (low, high) = interval(&found, ENTROPY);
-    assert!(high > -0.15, "{low} {high}");
+    assert!(interval(&found, ENTROPY).0 > -0.05, "{found}");
     assert!(holds_zero(interval(&found, ALIKE)), "{found}");
     assert!(holds_zero(interval(&found, "/findings/0/1")), "{found}");
 }
@@ -228,8 +229,8 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
     assert_eq!((&counts["truncated"], &counts["failed"]), (&json!(2), &json!(1)), "{counts}");
     // A second draw in place of halves.
     let options = ["--second-draw", own.as_str(), "--dataset", &dataset];
-    let drawn = audit(&folder, &[&lm_eval, &batch], &options);
-    assert_eq!(drawn["tuned"][0]["lost"]["has_second_draw"], true);
+    let again = audit(&folder, &[&lm_eval, &batch], &options);
+    assert_eq!(again["tuned"][0]["lost"]["has_second_draw"], true);
     // What cannot be paired says why.
     let message = refusal(&["audit", &lm_eval, &folder.write("o.jsonl", file(1, &varied))]);
     assert!(message.contains("share no id and no prompt"), "{message}");
@@ -256,7 +257,7 @@ fn classes_of_the_file_are_what_strategies_are_counted_by() {
     let rows = |name: &str, classes: usize| {
         let line = |i: usize| {
             let some: Vec<String> = (0..6).map(|j| format!("c{}", j % classes)).collect();
-            json!({"id": i, "gold": "7", "completions": ["7"; 6], "class": some})
+            json!({"id": i, "gold": "7", "completions": vec!["7"; 6], "class": some})
         };
         folder.write(name, (0..12).map(|i| format!("{}\n", line(i))).collect::<String>())
     };

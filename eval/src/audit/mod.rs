@@ -1,8 +1,8 @@
 //! The audit of a base and a tuned model from files of completions: what got better, what was lost, whether answers are
 //! narrower or only cleaner, by which strategies, by templates or not, and whether the verifier is to be trusted.
 //!
-//! Numbers that tallies have are those of `compare` ([`crate::transition`]); the others need texts, which are read once,
-//! problem by problem, into [`rows`]. Every interval is one of [`crate::inference`].
+//! Numbers that tallies have are those of `compare` ([`crate::transition`]); the others need texts, which are read
+//! once, problem by problem, into [`rows`]. Every interval is one of [`crate::inference`].
 
 mod diversity;
 mod lost;
@@ -29,7 +29,7 @@ pub use templates::{CANDIDATES, Templates};
 
 use crate::crossing::CrossingPoint;
 use crate::inference::{Family, Tested, TestedFamily};
-use crate::planner::{PassRates, Plan, plans};
+use crate::planner::{LEAST_OBSERVED, PassRates, Plan, plans};
 use crate::store::Index;
 use crate::transition::{Aligned, Change};
 use crate::{Sample, Tally};
@@ -243,7 +243,7 @@ fn unsettled(set: &Aligned<'_>, run: usize, change: &Change) -> Vec<Plan> {
     let is_unsure = crossing.at != CrossingPoint::Equal
         && ((crossing.at == never) != (crossing.low == never)
             || (crossing.at == never) != (crossing.high == never));
-    if !is_open && !is_unsure {
+    if (!is_open && !is_unsure) || set.runs[0].len() < LEAST_OBSERVED {
         return Vec::new();
     }
     let rates = PassRates::fit(&set.runs[0], &set.runs[run]);

@@ -1,5 +1,5 @@
-//! The problems of several files, brought under one name each: by id where the files share ids, else by prompt. Files of
-//! two harnesses name the same problem otherwise.
+//! The problems of several files, brought under one name each: by id where the files share ids, else by prompt. Files
+//! of two harnesses name the same problem otherwise.
 
 use std::collections::{HashMap, HashSet};
 
@@ -83,21 +83,50 @@ pub fn pair(
     }
 }
 
-/// Places of problems with the same prompt, of prompts that stand once in each file.
+/// Places of problems with the same prompt, of prompts that stand once in each file: as they are, or else without what
+/// all prompts of a file begin and end with, such as the roles of a chat or an instruction.
 fn by_prompt(base: &SetResult, set: &SetResult) -> Vec<(usize, usize)> {
-    let unique = |set: &SetResult| -> HashMap<u64, usize> {
+    let (first, second) = (words(base), words(set));
+    let pairs = alike(&first, &second);
+    if pairs.is_empty() { alike(&without_frame(first), &without_frame(second)) } else { pairs }
+}
+
+/// The words of each prompt.
+fn words(set: &SetResult) -> Vec<Vec<&str>> {
+    set.questions.iter().map(|question| question.prompt.split_whitespace().collect()).collect()
+}
+
+/// The prompts without the words that all of them begin with, and those that all end with.
+fn without_frame(prompts: Vec<Vec<&str>>) -> Vec<Vec<&str>> {
+    let shared = |first: &Vec<&str>, other: &Vec<&str>| {
+        let begin = first.iter().zip(other).take_while(|(a, b)| a == b).count();
+        let end = first.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+        (begin, end)
+    };
+    let least = |(a, b): (usize, usize), (c, d): (usize, usize)| (a.min(c), b.min(d));
+    let frames = prompts.windows(2).map(|two| shared(&two[0], &two[1]));
+    let Some((begin, end)) = frames.reduce(least) else { return prompts };
+    let mut cores = prompts;
+    for words in &mut cores {
+        words.truncate(words.len().saturating_sub(end));
+        words.drain(..begin.min(words.len()));
+    }
+    cores
+}
+
+fn alike(first: &[Vec<&str>], second: &[Vec<&str>]) -> Vec<(usize, usize)> {
+    let unique = |prompts: &[Vec<&str>]| -> HashMap<u64, usize> {
         let (mut known, mut repeated) = (HashMap::new(), HashSet::new());
-        for (i, question) in set.questions.iter().enumerate() {
-            let words = question.prompt.split_whitespace();
-            let hash = fnv(words.flat_map(|word| word.bytes().chain([b' '])));
-            if !question.prompt.trim().is_empty() && known.insert(hash, i).is_some() {
+        for (i, words) in prompts.iter().enumerate().filter(|(_, words)| !words.is_empty()) {
+            let hash = fnv(words.iter().flat_map(|word| word.bytes().chain([b' '])));
+            if known.insert(hash, i).is_some() {
                 repeated.insert(hash);
             }
         }
         known.retain(|hash, _| !repeated.contains(hash));
         known
     };
-    let (first, second) = (unique(base), unique(set));
+    let (first, second) = (unique(first), unique(second));
     let mut pairs: Vec<(usize, usize)> =
         first.iter().filter_map(|(hash, i)| Some((*i, *second.get(hash)?))).collect();
     pairs.sort_unstable();
@@ -174,6 +203,16 @@ mod tests {
             let names: Vec<&str> = other.problems.iter().map(|t| t.problem.as_str()).collect();
             assert_eq!(names, ["0", "1"]);
         }
+    }
+
+    #[test]
+    fn roles_and_instructions_around_all_prompts_are_no_difference() {
+        let base = set(&[("0", "How many?", "7"), ("1", "How  tall?", "9")]);
+        let framed = |question: &str| format!("user\n{question}\nBox it.\nassistant\n");
+        let (many, tall) = (framed("How many?"), framed("How tall?"));
+        let other = set(&[("a", &tall, "9"), ("b", &many, "7")]);
+        let Pairing::ByPrompt(names) = paired(&base, &other).unwrap() else { panic!("by prompt") };
+        assert_eq!((names["a"].as_str(), names["b"].as_str()), ("1", "0"));
     }
 
     #[test]

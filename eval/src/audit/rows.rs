@@ -1,5 +1,5 @@
-//! The samples of one model to one problem, to the numbers that an audit needs of them: texts are read once, one problem
-//! at a time, so that memory does not grow with completions.
+//! The samples of one model to one problem, to the numbers that an audit needs of them: texts are read once, one
+//! problem at a time, so that memory does not grow with completions.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! Further problems are drawn from [`PassRates`], samples of each from its pass rates, and the difference of Pass@k is
 //! tested as everywhere ([`crate::inference`]). With n samples the unbiased estimate of a problem has a known mean and
 //! variance, so that the standard error of P problems is `sqrt(V(n) / P)`; the chance to find the difference is about
-//! `Phi(sqrt(P) d / sqrt(V) - 1.96)`. That is where the simulation begins; it corrects P for what the test does with
+//! `Phi(sqrt(P) d / sqrt(V) - 1.96)`. That is where the simulation begins; it seeks P by what the test does with
 //! few problems and long tails, until the chance is [`POWER`].
 
 mod population;
@@ -23,16 +23,18 @@ use crate::measure::pass_at_k::pass_at_k;
 
 /// The chance to settle it that a plan is for.
 pub const POWER: f64 = 0.8;
+/// Fewest problems that pass rates are estimated from.
+pub const LEAST_OBSERVED: usize = 20;
 /// Most problems that a plan names.
 pub const MOST_PROBLEMS: usize = 100_000;
 /// Fewest problems that a plan names.
 const LEAST_PROBLEMS: usize = 5;
 /// Evaluations that are simulated at each number of problems.
-const EVALUATIONS: usize = 1000;
+const EVALUATIONS: usize = 800;
 /// Most problems of an evaluation that is simulated: the formula holds for more.
-const MOST_SIMULATED: usize = 5000;
-/// Most corrections.
-const ROUNDS: usize = 4;
+const MOST_SIMULATED: usize = 2000;
+/// Ratio of the numbers of problems between which the least is not sought further.
+const PRECISION: f64 = 1.03;
 
 /// What would settle which model is ahead at k.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -115,33 +117,49 @@ fn plan(rates: &PassRates, k: usize, samples: usize) -> Plan {
     let normal = Normal::standard();
     let needed = normal.inverse_cdf(0.5 + CONFIDENCE / 2.0) + normal.inverse_cdf(POWER);
     let variance = square - difference * difference;
-    let mut problems = needed * needed * variance / (difference * difference);
-    for round in 0..ROUNDS {
-        // Written so that no difference, which is no number here, stops it.
-        if !(problems <= MOST_SIMULATED as f64) {
-            break;
+    let formula = needed * needed * variance / (difference * difference);
+    // What the formula leaves out matters where problems are few.
+    let problems = match formula <= MOST_SIMULATED as f64 {
+        true => Some(least(formula.ceil() as usize, &|count| {
+            power(&table, rates, (count, difference)) >= POWER
+        })),
+        // No difference at all makes it infinite, or no number.
+        false => (formula <= MOST_PROBLEMS as f64).then_some(formula.ceil() as usize),
+    };
+    Plan { k, samples, difference, problems }
+}
+
+/// The least number of problems that is enough, within a few per cent, sought from `start`.
+fn least(start: usize, is_enough: &dyn Fn(usize) -> bool) -> usize {
+    let start = start.max(LEAST_PROBLEMS);
+    let (mut low, mut high) = (start, start);
+    if is_enough(start) {
+        while low > LEAST_PROBLEMS {
+            low = (low * 3 / 4).max(LEAST_PROBLEMS);
+            if !is_enough(low) {
+                break;
+            }
+            high = low;
         }
-        let count = (problems.ceil() as usize).max(LEAST_PROBLEMS);
-        let found = power(&table, rates, (count, difference), round as u64);
-        let errors =
-            normal.inverse_cdf(found.clamp(0.02, 0.98)) + needed - normal.inverse_cdf(POWER);
-        let factor = (needed / errors).powi(2);
-        problems = count as f64 * factor;
-        if (factor - 1.0).abs() < 0.03 || (count == LEAST_PROBLEMS && factor < 1.0) {
-            break;
+    } else {
+        // The test asks for more than twice the formula's number of few problems at most; the end is a precaution.
+        loop {
+            high = high * 4 / 3 + 1;
+            if high > 10 * start || is_enough(high) {
+                break;
+            }
+            low = high;
         }
     }
-    let problems = problems.is_finite().then(|| (problems.ceil() as usize).max(LEAST_PROBLEMS));
-    Plan { k, samples, difference, problems: problems.filter(|count| *count <= MOST_PROBLEMS) }
+    while low + 1 < high && high as f64 > PRECISION * low as f64 {
+        let middle = ((low as f64 * high as f64).sqrt().round() as usize).clamp(low + 1, high - 1);
+        if is_enough(middle) { high = middle } else { low = middle }
+    }
+    high
 }
 
 /// The share of simulated evaluations that find the difference, with its sign.
-fn power(
-    table: &Table,
-    rates: &PassRates,
-    (problems, difference): (usize, f64),
-    round: u64,
-) -> f64 {
+fn power(table: &Table, rates: &PassRates, (problems, difference): (usize, f64)) -> f64 {
     let mut sum = 0.0;
     let shares: Vec<f64> = rates
         .pairs
@@ -152,7 +170,7 @@ fn power(
         })
         .collect();
     let finds = |key: &usize| {
-        let mut random = ChaCha8Rng::seed_from_u64(round << 32 | *key as u64);
+        let mut random = ChaCha8Rng::seed_from_u64(*key as u64);
         let mut uniform = || ((random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
         let (mut base, mut tuned) = (Vec::new(), Vec::new());
         for _ in 0..problems {

@@ -1,10 +1,10 @@
 //! The pass rates of base and tuned model over the problems that were evaluated, as a distribution from which further
 //! problems are drawn.
 //!
-//! Observed pass rates spread more than true ones: n samples add `p (1 - p) / n`, and a plan from them would ask for too
-//! many problems or promise too much of more samples. The distribution here is the one of maximum likelihood over pairs
-//! of pass rates on a grid (Kiefer and Wolfowitz 1956), found by expectation maximisation: the noise of sampling is
-//! taken out, and whatever shape and correlation the pairs have stays.
+//! Observed pass rates spread more than true ones: n samples add `p (1 - p) / n`, and a plan from them would ask for
+//! too many problems or promise too much of more samples. The distribution here is the one of maximum likelihood over
+//! pairs of pass rates on a grid (Kiefer and Wolfowitz 1956), found by expectation maximisation: the noise of
+//! sampling is taken out, and whatever shape and correlation the pairs have stays.
 
 use std::collections::BTreeMap;
 

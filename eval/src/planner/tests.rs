@@ -109,3 +109,24 @@ fn more_samples_need_fewer_problems_and_equal_models_have_no_plan() {
     let same = PassRates { pairs: vec![(0.5, 0.5, 1.0)] };
     assert_eq!(plan(&same, 1, 4).problems, None);
 }
+
+#[test]
+fn plans_from_single_evaluations_spread_around_what_is_needed() {
+    let (_, shape) = SHAPES[2];
+    let large = evaluation(shape, 40_000, 16, 3);
+    let needed =
+        plan(&PassRates::fit(&large[0], &large[1]), 1, 16).problems.expect("a plan") as f64;
+    let one = |seed: u64| {
+        let [base, tuned] = evaluation(shape, 300, 16, 100 + seed);
+        let planned = plan(&PassRates::fit(&base, &tuned), 1, 16).problems.expect("a plan");
+        planned as f64 / needed
+    };
+    let mut ratios: Vec<f64> = (0..40_u64).into_par_iter().map(one).collect();
+    ratios.sort_by(f64::total_cmp);
+    println!(
+        "planned / needed from 300 problems: median {:.2}, a tenth below {:.2}, a tenth above {:.2}",
+        ratios[20], ratios[4], ratios[35]
+    );
+    assert!((ratios[20] - 1.0).abs() < 0.15, "{ratios:?}");
+    assert!(ratios[4] > 0.6 && ratios[35] < 1.7, "{ratios:?}");
+}

@@ -181,34 +181,27 @@ fn lost_method(tuned: &TunedAudit) -> String {
 
 fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
     let Some(lost) = &tuned.lost else { return Table::default() };
-    let header = [
-        "problem",
-        "base",
-        "tuned",
-        "chance if equal",
-        "a correct answer of the base",
-        "an answer of the tuned model",
-    ];
+    let header =
+        ["problem", "chance if equal", "correct of the base", "correct of the tuned model"];
     let row = |one: &LostProblem| -> Vec<Cell> {
         let [correct, samples, others] = one.counts;
-        let text = |text: &String| Cell::Hinted(brief(text), text.clone());
-        let mut cells: Vec<Cell> = [
-            one.problem.clone(),
-            format!("{correct} of {samples}"),
-            format!("0 of {others}"),
-            chance(one.chance),
+        let text = |count: String, text: &String| {
+            Cell::Hinted(format!("{count}: {}", brief(text)), text.clone())
+        };
+        vec![
+            Cell::Plain(one.problem.clone()),
+            Cell::Plain(chance(one.chance)),
+            text(format!("{correct} of {samples}"), &one.texts[0]),
+            text(format!("0 of {others}"), &one.texts[1]),
         ]
-        .map(Cell::Plain)
-        .to_vec();
-        cells.extend(one.texts.iter().map(text));
-        cells
     };
     let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
     rows.extend(lost.listed.iter().take(SHOWN_LOST).map(row));
     Table { rows, ..Table::default() }.titled(
         format!("Problems that {base} solved and {} never did", tuned.model),
         format!(
-            "{}, the least likely by chance first; all texts of both are in the list of problems below.",
+            "{}, the least likely by chance first, each with an answer of both models; all answers are in the list of \
+             problems.",
             counted(lost.listed.len(), "problem")
         ),
     )
@@ -301,14 +294,14 @@ fn rules_table(second: &SecondRule) -> Table {
 }
 
 fn disputed_table(second: &SecondRule) -> Table {
-    let header = ["model", "problem", "gold", "accepted by", "end of the completion"];
+    let header = ["model", "problem", "end of the completion"];
     let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
     rows.extend(second.examples.iter().map(|one| {
         let by = &second.rules[usize::from(!one.is_first)];
-        let mut cells =
-            [&one.model, &one.problem, &one.gold, by].map(|text| Cell::Plain(brief(text))).to_vec();
-        cells.push(Cell::Hinted(brief(&one.text), one.text.clone()));
-        cells
+        let problem =
+            format!("{} (gold {}), accepted by {by} alone", one.problem, brief(&one.gold));
+        let text = Cell::Hinted(brief(&one.text), one.text.clone());
+        vec![Cell::Plain(one.model.clone()), Cell::Plain(problem), text]
     }));
     Table { rows, ..Table::default() }.titled("Completions that the rules disagree on", "")
 }

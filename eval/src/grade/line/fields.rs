@@ -121,7 +121,7 @@ pub(super) fn nested<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     get(value, path).or_else(|| path.split('.').try_fold(value, |value, key| value.get(key)))
 }
 
-/// The verdict of another judge on a completion: of a list the one at its place, else the record's where it has a single
+/// The verdict of another judge on a completion: of a list the one at its place, else the record's where it has one
 /// completion. A number is correct from one half on.
 pub(super) fn verdict(found: &Value, index: usize, completions: usize) -> Option<bool> {
     match found {
