@@ -17,9 +17,11 @@ impl Numbers {
         (self.0 >> 33) as usize % below
     }
 
-    fn words(&mut self, count: usize) -> String {
-        let all = ["so", "then", "thus", "hence", "now", "next", "here", "first"];
-        (0..count).map(|_| all[self.next(8)]).collect::<Vec<_>>().join(" ")
+    /// So many words out of the first `kinds` of some.
+    fn words(&mut self, count: usize, kinds: usize) -> String {
+        let all = "so then thus hence now next here first well indeed clearly again together finally likewise surely";
+        let all: Vec<&str> = all.split(' ').collect();
+        (0..count).map(|_| all[self.next(kinds)]).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -50,7 +52,7 @@ fn varied(numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool) -> St
 }
 
 fn worked(numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool, way: usize) -> String {
-    let words = numbers.words(6);
+    let words = numbers.words(6, 8);
     let answer = if is_correct { a + b } else { a + b + 1 + numbers.next(5) };
     let steps = match way {
         0 => format!("{a} + {b} = {answer}"),
@@ -96,7 +98,7 @@ fn a_planted_narrowing_is_found_by_equations_and_not_by_entropy() {
     let narrow = |numbers: &mut Numbers, ab: (usize, usize), is_correct: bool| {
         let way = if is_correct { 0 } else { numbers.next(3) };
         // Wordier, as tuned models are.
-        numbers.words(6) + " " + &worked(numbers, ab, is_correct, way)
+        numbers.words(6, 16) + " " + &worked(numbers, ab, is_correct, way)
     };
     let narrow = folder.write("narrow.jsonl", file(3, &narrow));
     let equal = audit(&folder, &[&base, &same], &[]);
@@ -121,7 +123,7 @@ fn a_planted_template_policy_is_found_by_retrieval_and_not_by_entropy() {
     let base = folder.write("base.jsonl", file(1, &varied));
     // As many kinds of working, in words that vary as much, but about no shelf of the prompt.
     let template = |numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool| {
-        let (words, way) = (numbers.words(12), numbers.next(3));
+        let (words, way) = (numbers.words(12, 16), numbers.next(3));
         let answer = if is_correct { a + b } else { a + b + 1 + numbers.next(5) };
         let steps = match way {
             0 => format!("{} + 1 = {answer}", answer - 1),
