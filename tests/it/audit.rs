@@ -303,3 +303,29 @@ fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes
     let none = audit(&folder, &[&base, &tuned], &["--verdict-key", "nothing"]);
     assert_eq!(none["tuned"][0]["second_rule"], Value::Null);
 }
+
+#[test]
+fn a_python_function_names_the_strategies() {
+    let folder = Folder::new();
+    let function = "def first(completion):\n    return completion.split()[0]\n";
+    let spec = format!("python:{}:first", folder.write("kind.py", function));
+    let rows = |name: &str, kinds: usize| {
+        let line = |i: usize| {
+            let some: Vec<String> = (0..6).map(|j| format!("way{} 7", j % kinds)).collect();
+            json!({"id": i, "gold": "7", "completions": some})
+        };
+        folder.write(name, (0..12).map(|i| format!("{}\n", line(i))).collect::<String>())
+    };
+    let (many, one) = (rows("many.jsonl", 3), rows("one.jsonl", 1));
+    let found = audit(&folder, &[&many, &one], &["--classes", &spec]);
+    let first = &found["tuned"][0]["strategies"]["ways"][0];
+    assert_eq!(first["by"], format!("class by {spec}"));
+    assert!(first["change"]["high"].as_f64() < Some(0.0), "{first}");
+    // Without it no equation tells the answers apart.
+    let found = audit(&folder, &[&many, &one], &[]);
+    let first = &found["tuned"][0]["strategies"]["ways"][0];
+    assert_eq!(
+        (&first["by"], &first["change"]["value"]),
+        (&json!("equations of the working"), &json!(0.0))
+    );
+}

@@ -192,4 +192,46 @@ mod tests {
         assert!((narrower.change.value - narrower.correct_alike.value).abs() < 1e-12);
         assert!(narrower.correct_alike.high < 0.0 && narrower.incorrect.value == 0.0);
     }
+
+    #[test]
+    fn intervals_of_the_parts_cover_95_percent() {
+        // Of a problem: the base is correct in p of answers, the tuned model more often and in fewer ways.
+        let models = |draws: &mut Draws, problems: usize| -> [Vec<Row>; 2] {
+            let mut both: [Vec<Row>; 2] = Default::default();
+            for _ in 0..problems {
+                let (p, kinds) = (draws.beta(0.8, 0.8), 1 + draws.pick(&[1.0; 4]));
+                let fewer = 1 + (draws.uniform() * kinds as f64) as usize;
+                for (rows, (p, kinds)) in both.iter_mut().zip([(p, kinds), (p.sqrt(), fewer)]) {
+                    let answer = |_| {
+                        let is_correct = draws.uniform() < p;
+                        let kinds = if is_correct { kinds } else { 5 };
+                        ((draws.uniform() * kinds as f64) as usize, is_correct)
+                    };
+                    let answers: Vec<(usize, bool)> = (0..8).map(answer).collect();
+                    rows.push(row(&answers).0);
+                }
+            }
+            both
+        };
+        let parts = |draws: &mut Draws, problems: usize| -> [Effect; 3] {
+            let [base, tuned] = models(draws, problems);
+            let change = DiversityChange::new(&base, &tuned, (0, "class")).unwrap();
+            [change.change, change.incorrect, change.correct_alike]
+        };
+        let truth = parts(&mut Draws::new(1), 60_000).map(|effect| effect.value);
+        let mut draws = Draws::new(2);
+        for problems in [12, 24, 80] {
+            let (studies, mut covered) = (600, [0.0; 3]);
+            for _ in 0..studies {
+                let found = parts(&mut draws, problems);
+                for ((count, effect), truth) in covered.iter_mut().zip(found).zip(truth) {
+                    *count += f64::from(u8::from(effect.low <= truth && truth <= effect.high));
+                }
+            }
+            let covered = covered.map(|count| count / f64::from(studies));
+            println!("{problems} problems: change, incorrect, correct covered {covered:.3?}");
+            // Four standard errors below .93.
+            assert!(covered.iter().all(|share| *share > 0.93 - 0.042), "{covered:?}");
+        }
+    }
 }

@@ -181,12 +181,17 @@ fn lost_method(tuned: &TunedAudit) -> String {
 
 fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
     let Some(lost) = &tuned.lost else { return Table::default() };
-    let header =
-        ["problem", "chance if equal", "correct of the base", "correct of the tuned model"];
+    let header = [
+        "problem",
+        "chance if equal",
+        "a correct answer of the base",
+        "an answer of the tuned model",
+    ];
     let row = |one: &LostProblem| -> Vec<Cell> {
         let [correct, samples, others] = one.counts;
         let text = |count: String, text: &String| {
-            Cell::Hinted(format!("{count}: {}", brief(text)), text.clone())
+            // A cell that begins with a number is shown as a number.
+            Cell::Hinted(format!("{} ({count} correct)", brief(text)), text.clone())
         };
         vec![
             Cell::Plain(one.problem.clone()),
