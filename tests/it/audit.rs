@@ -311,7 +311,8 @@ fn a_python_function_names_the_strategies() {
     let spec = format!("python:{}:first", folder.write("kind.py", function));
     let rows = |name: &str, kinds: usize| {
         let line = |i: usize| {
-            let some: Vec<String> = (0..6).map(|j| format!("way{} 7", j % kinds)).collect();
+            let some: Vec<String> =
+                (0..6).map(|j| format!("way{} gives \\boxed{{7}}", j % kinds)).collect();
             json!({"id": i, "gold": "7", "completions": some})
         };
         folder.write(name, (0..12).map(|i| format!("{}\n", line(i))).collect::<String>())
