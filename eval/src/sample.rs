@@ -71,6 +71,9 @@ pub struct Sample {
     /// Whether nothing was sampled, since the server refused the request: it is unjudged under every rule.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_missing: bool,
+    /// What another judge said of it, where a column has that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_verdict: Option<bool>,
     /// Its thought, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
@@ -110,6 +113,7 @@ impl Sample {
                 .map(thinking),
             failure: answer.failure,
             is_missing: answer.is_missing,
+            other_verdict: answer.other_verdict,
             completion: answer.text,
             is_finished: answer.is_finished,
             is_end_unknown: answer.is_end_unknown,

@@ -35,6 +35,7 @@ struct Fields {
     failure: Option<String>,
     #[serde(default)]
     is_missing: bool,
+    other_verdict: Option<bool>,
     thinking: Option<Thinking>,
     #[serde(default)]
     truncated: Truncated,
@@ -79,6 +80,7 @@ impl Fields {
             logp: self.logp,
             failure: self.failure,
             is_missing: self.is_missing,
+            other_verdict: self.other_verdict,
             thinking: self.thinking,
             truncated: self.truncated,
         })

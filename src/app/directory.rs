@@ -23,7 +23,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
-const OURS: [&str; 28] = [
+const OURS: [&str; 29] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -48,6 +48,7 @@ const OURS: [&str; 28] = [
     "report.html",
     "summary.json",
     "compare.json",
+    "audit.json",
     "lab.json",
     "lab.csv",
     "lab.html",
@@ -380,7 +381,6 @@ mod tests {
         assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
         clear(&output, Existing::Replace).unwrap();
         assert!(!output.join("metrics.jsonl").exists() && output.join("thesis.tex").exists());
-        // Runs of a study, which would be continued.
         for (run, what) in [("js-seed0", "metrics.jsonl"), ("my-seeds", "plants.txt")] {
             std::fs::create_dir_all(output.join(run)).unwrap();
             std::fs::write(output.join(run).join(what), "").unwrap();

@@ -4,6 +4,7 @@
 //! are clap's `Args` and serde's, so that an option, its default and its text are written once. Messages on the way are
 //! events of `tracing`.
 
+pub mod audit;
 pub mod bench;
 pub mod beta;
 pub mod compare;
@@ -14,6 +15,7 @@ pub mod evaluate;
 pub mod export;
 pub(crate) mod folder_settings;
 pub mod grade;
+pub mod grading;
 pub mod lab;
 pub mod launch;
 pub(crate) mod lengths;

@@ -4,11 +4,12 @@ use clap::Args;
 
 use super::commands::{Entry, command};
 use super::config_merge::resolve_plain as resolve;
-use super::evaluation::{compare, eval, generate, report, show, verify};
+use super::evaluation::{audit, compare, eval, generate, report, show, verify};
 use super::setup::{init, recipes, schema};
 use super::theory::{beta, lab, prove};
 use super::tools::{bench, doctor, launch, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
+use crate::app::audit::AuditOptions;
 use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
 use crate::app::compare::CompareOptions;
@@ -99,6 +100,21 @@ Example:
   tealight compare runs/base/test runs/js/test --output runs/comparison",
         check: |m| resolve::<CompareOptions>(m).map(drop),
         run: |m, _| compare::run(&resolve(m)?),
+    },
+    Entry {
+        name: "audit",
+        options: AuditOptions::augment_args,
+        about: "Audit what tuning did, from files of completions: better, lost, narrower, templates",
+        more: "\
+Reads every file that grade reads, grades, pairs the problems, and writes one page and one JSON.
+docs/how-to/audit.md says what each answer means.
+
+Examples:
+  tealight audit base.jsonl tuned.jsonl --output audit
+  tealight audit samples_gsm8k.jsonl vllm.jsonl --dataset gsm8k/test.jsonl --output audit
+  tealight audit base.jsonl tuned.jsonl --second-draw base-seed2.jsonl --output audit",
+        check: |m| resolve::<AuditOptions>(m).map(drop),
+        run: |m, process| audit::run(&resolve(m)?, process),
     },
     Entry {
         name: "report",

@@ -24,7 +24,7 @@ impl Layout {
 }
 
 /// The options that `-h` shows, in this order, of commands that have too many to show all.
-const COMMON: [(&str, &str); 11] = [
+const COMMON: [(&str, &str); 12] = [
     (
         "train",
         "model dataset verifier objective beta use_peft learning_rate max_steps num_generations \
@@ -37,6 +37,10 @@ const COMMON: [(&str, &str); 11] = [
          output json",
     ),
     ("grade", "file dataset verifier answer_column name k truncated failed output json"),
+    (
+        "audit",
+        "files names second_draw dataset verifier gold_key against verdict_key k truncated intersect output json",
+    ),
     (
         "generate",
         "prompt file model system_prompt raw n temperature max_completion_length seed json",
@@ -78,7 +82,7 @@ const HEADINGS: [&str; 12] = [
 
 /// The groups of commands in `tealight --help`.
 const COMMANDS: [(&str, &str); 6] = [
-    ("Commands", "eval train compare grade report"),
+    ("Commands", "eval train compare grade audit report"),
     ("Objectives", "study objectives tasks presample beta lab prove"),
     ("Models and samples", "generate sft export push show"),
     ("Verifiers", "verify"),

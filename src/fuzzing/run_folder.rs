@@ -11,6 +11,7 @@ use tealight_eval::results::Results;
 use super::embedded;
 use crate::app::directory::{self, Existing};
 use crate::app::grade::{GradeOptions, run};
+use crate::app::grading::GradingOptions;
 use crate::app::rewards::RewardOptions;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::presample;
@@ -53,9 +54,8 @@ fn whole() -> &'static Path {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let input = folder.path().join("a.jsonl");
         std::fs::write(&input, COMPLETIONS).expect("written");
-        let options = GradeOptions {
+        let grading = GradingOptions {
             dataset: None,
-            name: None,
             filter: None,
             truncated: Default::default(),
             failed: Default::default(),
@@ -66,11 +66,15 @@ fn whole() -> &'static Path {
             answer_column: None,
             rewards: RewardOptions::default(),
             prefilled_thinking: false,
-            extrapolate: vec![],
             k: vec![],
+            max_unjudged: 1.0,
+        };
+        let options = GradeOptions {
+            grading,
+            name: None,
+            extrapolate: vec![],
             model: "a".into(),
             output: Some(folder.path().join("run")),
-            max_unjudged: 1.0,
             no_samples: false,
             log_format: None,
             json: false,

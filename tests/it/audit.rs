@@ -1,113 +1,332 @@
-//! `tealight verify --audit`: disagreements by kind, rates from labels, labels asked for.
+//! `tealight audit`: what was planted is found by the question that is for it, files of several harnesses are paired,
+//! and nothing is written that was not asked for.
 
-use crate::support::binary::{Folder, refusal, stderr_of, succeeded};
+use std::path::Path;
 
-fn pairs(labelled: bool) -> String {
-    let mut text = String::new();
-    for index in 0..40 {
-        // Spelled otherwise, so that `exact` refuses it; every tenth answer is wrong.
-        let (gold, answer) = (index, if index % 10 == 0 { index + 1 } else { index });
-        let answer = if index % 2 == 0 { format!("{answer}.0") } else { answer.to_string() };
-        let label =
-            if labelled { format!(", \"label\": {}", index % 10 != 0) } else { String::new() };
-        text += &format!("{{\"gold\": {gold}, \"answer\": \"{answer}\"{label}}}\n\n");
+use serde_json::{Value, json};
+
+use crate::support::binary::{Folder, ok, refusal, succeeded, tealight};
+
+/// Numbers below `below`, the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
     }
-    text
-}
 
-fn out(arguments: &[&str]) -> String {
-    let done = succeeded(arguments);
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
-
-#[test]
-fn disagreements_are_listed_and_rates_estimated() {
-    let folder = Folder::new();
-    let file = folder.write("pairs.jsonl", pairs(true));
-    let found = out(&["verify", "--audit", &file, "--against", "exact"]);
-    assert!(found.contains("40 pairs; math accepts 36"), "{found}");
-    assert!(found.contains("16 disagreements with exact"), "{found}");
-    assert!(
-        found.contains("16 of gold answers that are a number: math says correct, exact wrong"),
-        "{found}"
-    );
-    assert!(found.contains("by 40 labels"), "{found}");
-    assert!(
-        found.contains("(accepted among incorrect)  0.0000, 95 % interval 0.0000 to "),
-        "{found}"
-    );
-    // The other way round: 16 of 36 correct answers are rejected.
-    let other = out(&["verify", "--audit", &file, "--verifier", "exact"]);
-    assert!(other.contains("(rejected among correct)    0.4444"), "{other}");
-    assert!(other.contains("policy gradient to 0.5556"), "{other}");
-}
-
-#[test]
-fn another_programs_verdicts_come_as_csv() {
-    let folder = Folder::new();
-    let file = folder.write("pairs.jsonl", pairs(false));
-    let lines: Vec<String> =
-        (0..40).map(|index| format!("{},{}", 2 * index + 1, index != 7)).collect();
-    let csv = folder.write("other.csv", format!("line,correct\n{}\n", lines.join("\n")));
-    let found = out(&["verify", "--audit", &file, "--against", &csv]);
-    assert!(
-        found.contains("5 disagreements") && found.contains("line 15: gold `7`, answer `7`"),
-        "{found}"
-    );
-    assert!(found.contains("0 labels. Rates need a label in every group"), "{found}");
-    for (rows, why) in [
-        ("1,true\n3,false\n1,false\n", "line 1 is there twice"),
-        ("1,true\n2,true\n", "line 2 is no pair"),
-        ("99,true\n", "line 99 is no pair"),
-    ] {
-        let csv = folder.write("wrong.csv", format!("line,correct\n{rows}"));
-        let refused = refusal(&["verify", "--audit", &file, "--against", &csv]);
-        assert!(refused.contains("wrong.csv") && refused.contains(why), "{refused}");
+    /// So many words out of the first `kinds` of some.
+    fn words(&mut self, count: usize, kinds: usize) -> String {
+        let all = "so then thus hence now next here first well indeed clearly again together finally likewise surely";
+        let all: Vec<&str> = all.split(' ').collect();
+        (0..count).map(|_| all[self.next(kinds)]).collect::<Vec<_>>().join(" ")
     }
-    let labels = folder.write("pairs.jsonl.labels.csv", "line,label\n98,true\n");
-    assert!(refusal(&["verify", "--audit", &file]).contains("labels.csv: line 98 is no pair"));
-    std::fs::remove_file(labels).expect("removed");
-    let short = folder.write("short.csv", "correct\ntrue\n");
-    let refused = refusal(&["verify", "--audit", &file, "--against", &short]);
-    assert!(refused.contains("1 rows for 40 pairs"), "{refused}");
-    let refused = refusal(&["verify", "--audit", &file, "--against", "nothing.csv"]);
-    assert!(refused.contains("neither a file nor a verifier"), "{refused}");
-    let bad = folder.write("bad.jsonl", "{\"gold\": 1, \"answer\": 1}\n{\"gold\": 1}\n");
-    assert!(refusal(&["verify", "--audit", &bad]).contains("bad.jsonl:2: not an object"));
-    assert!(refusal(&["verify", "--label", "--jsonl", &file]).contains("for --audit FILE"));
-    assert!(refusal(&["verify", "--audit", &file, "--explain"]).contains("leave out --gold"));
 }
 
-#[test]
-fn labels_are_requested_where_most_informative_and_saved() {
-    let folder = Folder::new();
-    let file = folder.write("pairs.jsonl", pairs(false));
-    let ask = |answers: &str| {
-        let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
-        let arguments = ["verify", "--audit", &file, "--against", "exact", "--label"];
-        let done = command.args(arguments).write_stdin(answers.to_owned()).output().expect("runs");
-        assert!(done.status.success(), "{}", stderr_of(&done));
-        String::from_utf8_lossy(&done.stdout).into_owned()
+/// A file of 48 problems with 8 completions each: `write` makes one from its numbers, the problem's two and whether it
+/// is to be correct, which three of four are.
+fn file(seed: u64, write: &dyn Fn(&mut Numbers, (usize, usize), bool) -> String) -> String {
+    let mut numbers = Numbers(seed);
+    let line = |problem: usize| {
+        let (a, b) = (problem + 20, 7 * problem % 31 + 9);
+        let completions: Vec<String> = (0..8)
+            .map(|_| {
+                let is_correct = numbers.next(4) > 0;
+                write(&mut numbers, (a, b), is_correct)
+            })
+            .collect();
+        let prompt =
+            format!("Shelf {a} holds {a} red books and shelf {b} holds {b} blue ones. How many?");
+        let gold = (a + b).to_string();
+        json!({"id": format!("p{problem}"), "prompt": prompt, "gold": gold, "completions": completions})
     };
-    let found = ask("y\nwhat\nn\ny\ns\nq\n");
-    // Pairs in dispute come first, then one of each group.
-    let first = found.find("answer  ").map(|at| found[at..].lines().next().unwrap_or_default());
-    assert!(first.is_some_and(|line| line.ends_with(".0")), "{found}");
-    assert!(found.contains("1 of 40") && found.contains("5 of 40"), "{found}");
-    let labels = std::fs::read_to_string(folder.path("pairs.jsonl.labels.csv")).expect("kept");
-    assert_eq!(labels.lines().count(), 4, "{labels}");
-    let again = ask("");
-    assert!(again.contains("1 of 37") && again.contains("by 3 labels"), "{again}");
+    (0..48).map(line).map(|line| format!("{line}\n")).collect()
 }
 
-#[cfg(unix)]
+/// A completion of the base: one of three ways, in words that vary, with what the prompt says.
+fn varied(numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool) -> String {
+    let way = numbers.next(3);
+    worked(numbers, (a, b), is_correct, way)
+}
+
+fn worked(numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool, way: usize) -> String {
+    let words = numbers.words(6, 8);
+    let answer = if is_correct { a + b } else { a + b + 1 + numbers.next(5) };
+    let steps = match way {
+        0 => format!("{a} + {b} = {answer}"),
+        1 => format!("{a} - 1 = {}, {} + {b} + 1 = {answer}", a - 1, a - 1),
+        _ => format!("{b} - 2 = {}, {a} + {} + 2 = {answer}", b - 2, b - 2),
+    };
+    format!("{words}: shelf {a} and shelf {b}, {steps} \\boxed{{{answer}}}")
+}
+
+fn audit(folder: &Folder, files: &[&str], options: &[&str]) -> Value {
+    let output = folder.path("audit");
+    let arguments = [&["audit"], files, &["--output", &output, "--overwrite"], options].concat();
+    let printed = succeeded(&arguments);
+    assert!(!printed.stdout.is_empty());
+    let text = std::fs::read(Path::new(&output).join("audit.json")).expect("audit.json");
+    let page = std::fs::read_to_string(Path::new(&output).join("report.html")).expect("a page");
+    assert!(
+        page.contains("Narrower, or only cleaner?")
+            && page.contains("Is the verifier to be trusted?")
+    );
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// The ends of an interval in the audit of the one tuned model.
+fn interval(audit: &Value, path: &str) -> (f64, f64) {
+    let effect = audit["tuned"][0].pointer(path).unwrap_or_else(|| panic!("{path}: {audit}"));
+    (effect["low"].as_f64().expect("low"), effect["high"].as_f64().expect("high"))
+}
+
+fn holds_zero((low, high): (f64, f64)) -> bool {
+    low <= 0.0 && 0.0 <= high
+}
+
+const ENTROPY: &str = "/strategies/word_entropy/2";
+const ALIKE: &str = "/diversity/correct_alike";
+const TEMPLATES: &str = "/templates/change";
+
 #[test]
-fn labels_are_not_written_through_a_link() {
+fn a_planted_narrowing_is_found_by_equations_and_not_by_entropy() {
     let folder = Folder::new();
-    let file = folder.write("pairs.jsonl", pairs(false));
-    let victim = folder.write("victim.csv", "line,label\n");
-    std::os::unix::fs::symlink(&victim, folder.path("pairs.jsonl.labels.csv")).expect("a link");
-    let refused = refusal(&["verify", "--audit", &file, "--label"]);
-    assert!(refused.contains("labels.csv: a link"), "{refused}");
-    assert_eq!(std::fs::read_to_string(&victim).expect("there"), "line,label\n");
+    let base = folder.write("base.jsonl", file(1, &varied));
+    let same = folder.write("same.jsonl", file(2, &varied));
+    let narrow = |numbers: &mut Numbers, ab: (usize, usize), is_correct: bool| {
+        let way = if is_correct { 0 } else { numbers.next(3) };
+        // Wordier, as tuned models are.
+        numbers.words(6, 16) + " " + &worked(numbers, ab, is_correct, way)
+    };
+    let narrow = folder.write("narrow.jsonl", file(3, &narrow));
+    let equal = audit(&folder, &[&base, &same], &[]);
+    for path in [ALIKE, "/diversity/incorrect", TEMPLATES, "/lost/lost/beyond"] {
+        assert!(holds_zero(interval(&equal, path)), "{path}: {equal}");
+    }
+    let found = audit(&folder, &[&base, &narrow], &[]);
+    assert!(interval(&found, ALIKE).1 < -0.1, "{found}");
+    assert!(interval(&found, ENTROPY).0 > -0.05, "entropy finds no fall: {found}");
+    assert!(holds_zero(interval(&found, TEMPLATES)));
+    let ways = found["tuned"][0]["strategies"]["ways"].as_array().expect("ways");
+    let by = |name: &str| ways.iter().find(|way| way["by"] == name).expect(name);
+    assert!(by("equations of the working")["change"]["high"].as_f64() < Some(0.0));
+    assert_eq!(by("final answer")["change"]["value"], 0.0);
+    let text = String::from_utf8(succeeded(&["audit", &base, &narrow]).stdout).expect("text");
+    assert!(text.contains("3. Narrower:") && text.contains("The measures disagree"), "{text}");
+}
+
+#[test]
+fn a_planted_template_policy_is_found_by_retrieval_and_not_by_entropy() {
+    let folder = Folder::new();
+    let base = folder.write("base.jsonl", file(1, &varied));
+    // As many kinds of working, in words that vary as much, but about no shelf of the prompt.
+    let template = |numbers: &mut Numbers, (a, b): (usize, usize), is_correct: bool| {
+        let (words, way) = (numbers.words(12, 16), numbers.next(3));
+        let answer = if is_correct { a + b } else { a + b + 1 + numbers.next(5) };
+        let steps = match way {
+            0 => format!("{} + 1 = {answer}", answer - 1),
+            1 => format!("{} + 1 = {}, {} + 1 = {answer}", answer - 2, answer - 1, answer - 1),
+            _ => format!("{} + 2 = {}, {} - 1 = {answer}", answer - 1, answer + 1, answer + 1),
+        };
+        format!("{words}: we take shelf one and shelf two, {steps} \\boxed{{{answer}}}")
+    };
+    let template = folder.write("template.jsonl", file(4, &template));
+    let found = audit(&folder, &[&base, &template], &[]);
+    assert!(interval(&found, TEMPLATES).1 < -0.3, "{found}");
+    // Entropy of words, accuracy and narrowing say that nothing is wrong.
+    assert!(interval(&found, ENTROPY).0 > -0.05, "{found}");
+    assert!(holds_zero(interval(&found, ALIKE)), "{found}");
+    assert!(holds_zero(interval(&found, "/findings/0/1")), "{found}");
+}
+
+#[test]
+fn the_examples_are_audited_and_say_what_was_put_into_them() {
+    let folder = Folder::new();
+    let example = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/audit").join(name);
+        path.display().to_string()
+    };
+    let (base, tuned) = (example("base.jsonl"), example("tuned.jsonl"));
+    let found = audit(&folder, &[&base, &tuned], &[]);
+    assert_eq!((&found["models"], &found["problems"]), (&json!(["base", "tuned"]), &json!(200)));
+    assert!(interval(&found, "/findings/0/1").0 > 0.0, "pass@1 rises");
+    assert!(interval(&found, "/lost/lost/beyond").0 > 0.0, "a part is forgotten");
+    assert!(interval(&found, ALIKE).1 < 0.0 && interval(&found, "/diversity/incorrect").1 < 0.0);
+    let change = |path: &str| {
+        found["tuned"][0].pointer(path).and_then(|effect| effect["value"].as_f64()).expect("value")
+    };
+    let parts = change("/diversity/incorrect") + change(ALIKE);
+    assert!((parts - change("/diversity/change")).abs() < 1e-9, "{parts}");
+    let lost = &found["tuned"][0]["lost"]["listed"][0];
+    assert!(lost["texts"][0].as_str().is_some_and(|text| text.contains("boxes of")), "{lost}");
+    // Unmarked answers: the strict rule accepts fewer, most of them the base's.
+    let counts = found["tuned"][0]["second_rule"]["counts"].clone();
+    let accepted = |model: usize| counts[model][1].as_u64().expect("a count");
+    assert!(accepted(0) > 2 * accepted(1) && accepted(1) > 0, "{counts}");
+    assert_eq!(found["tuned"][0]["second_rule"]["examples"][0]["is_first"], true);
+    // The same as JSON, and nothing saved.
+    let printed = succeeded(&["audit", &base, &tuned, "--json"]).stdout;
+    assert_eq!(serde_json::from_slice::<Value>(&printed).expect("JSON")["tuned"], found["tuned"]);
+    // A folder that holds results is left alone, and one that holds the files as well.
+    let output = folder.path("audit");
+    assert!(refusal(&["audit", &base, &tuned, "--output", &output]).contains("--overwrite"));
+    let inside = folder.write("audit/base.jsonl", std::fs::read(&base).expect("read"));
+    let message = refusal(&["audit", &inside, &tuned, "--output", &output, "--overwrite"]);
+    assert!(message.contains("which this command reads"), "{message}");
+}
+
+#[test]
+fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
+    let folder = Folder::new();
+    let problem = |i: usize| (format!("What is {i} plus {}?", 2 * i), 3 * i);
+    let all = 20;
+    let lines = |line: &dyn Fn(usize) -> Value| -> String {
+        (0..all).map(|i| format!("{}\n", line(i))).collect()
+    };
+    let answers = |i: usize, gold: usize| [gold, gold + i % 2].map(|n| format!("\\boxed{{{n}}}"));
+    let lm_eval = lines(&|i| {
+        let (prompt, gold) = problem(i);
+        json!({"doc_id": i, "doc": {"question": prompt}, "target": gold, "filter": "none",
+               "arguments": {"gen_args_0": {"arg_0": prompt}}, "resps": [answers(i, gold)],
+               "filtered_resps": answers(i, gold)})
+    });
+    let own = lines(&|i| {
+        let (prompt, gold) = problem(all - 1 - i);
+        json!({"id": format!("mine-{i}"), "prompt": prompt, "gold": gold,
+               "completions": answers(i, gold)})
+    });
+    let batch = lines(&|i| {
+        let (_, gold) = problem(i);
+        let choice = |text: &String| {
+            json!({"message": {"role": "assistant", "content": text},
+                                            "finish_reason": if i == 3 { "length" } else { "stop" }})
+        };
+        let choices: Vec<Value> = answers(i, gold).iter().map(choice).collect();
+        let response = json!({"status_code": 200, "body": {"choices": choices}});
+        match i {
+            5 => {
+                json!({"custom_id": i.to_string(), "response": null, "error": {"message": "busy"}})
+            }
+            _ => json!({"custom_id": i.to_string(), "response": response, "error": null}),
+        }
+    });
+    let dataset = lines(&|i| {
+        let (prompt, gold) = problem(i);
+        json!({"id": i.to_string(), "question": prompt, "answer": gold.to_string()})
+    });
+    let (lm_eval, own) = (folder.write("lm.jsonl", lm_eval), folder.write("own.jsonl", own));
+    let (batch, dataset) =
+        (folder.write("batch.jsonl", batch), folder.write("data.jsonl", dataset));
+    let by_prompt = audit(&folder, &[&lm_eval, &own], &[]);
+    assert_eq!(by_prompt["problems"], all);
+    assert!(ok(&["audit", &lm_eval, &own]).contains("paired with lm's by their prompts (20)"));
+    let three = audit(&folder, &[&lm_eval, &own, &batch], &["--dataset", &dataset]);
+    assert_eq!(
+        (&three["problems"], three["tuned"].as_array().map(Vec::len)),
+        (&json!(all), Some(2))
+    );
+    let counts = &three["counts"][2];
+    assert_eq!((&counts["truncated"], &counts["failed"]), (&json!(2), &json!(1)), "{counts}");
+    // A second draw in place of halves.
+    let options = ["--second-draw", own.as_str(), "--dataset", &dataset];
+    let again = audit(&folder, &[&lm_eval, &batch], &options);
+    assert_eq!(again["tuned"][0]["lost"]["has_second_draw"], true);
+    // What cannot be paired says why.
+    let message = refusal(&["audit", &lm_eval, &folder.write("o.jsonl", file(1, &varied))]);
+    assert!(message.contains("share no id and no prompt"), "{message}");
+    let fewer: String = own_lines(&own).take(7).collect();
+    let fewer = folder.write("fewer.jsonl", fewer);
+    let message = refusal(&["audit", &lm_eval, &fewer]);
+    assert!(message.contains("--intersect"), "{message}");
+    let shared = audit(&folder, &[&lm_eval, &fewer], &["--intersect"]);
+    assert_eq!(shared["problems"], 7);
+    assert!(refusal(&["audit", &lm_eval]).contains("at least two files"));
+    assert!(refusal(&["audit", &lm_eval, &lm_eval]).contains("the same file stands twice"));
+    let message = refusal(&["audit", &lm_eval, &own, "--names", "a"]);
+    assert!(message.contains("one name for each of the 2 files"), "{message}");
+}
+
+fn own_lines(path: &str) -> impl Iterator<Item = String> {
+    let text = std::fs::read_to_string(path).expect("read");
+    text.lines().map(|line| format!("{line}\n")).collect::<Vec<_>>().into_iter()
+}
+
+#[test]
+fn classes_of_the_file_are_what_strategies_are_counted_by() {
+    let folder = Folder::new();
+    let rows = |name: &str, classes: usize| {
+        let line = |i: usize| {
+            let some: Vec<String> = (0..6).map(|j| format!("c{}", j % classes)).collect();
+            json!({"id": i, "gold": "7", "completions": vec!["7"; 6], "class": some})
+        };
+        folder.write(name, (0..12).map(|i| format!("{}\n", line(i))).collect::<String>())
+    };
+    let found = audit(&folder, &[&rows("many.jsonl", 3), &rows("one.jsonl", 1)], &[]);
+    let first = &found["tuned"][0]["strategies"]["ways"][0];
+    assert_eq!(first["by"], "class of the file");
+    assert!(first["change"]["high"].as_f64() < Some(0.0), "{first}");
+    assert!(interval(&found, ALIKE).1 < 0.0);
+    let text = tealight(&["audit", &rows("many.jsonl", 3), &rows("one.jsonl", 1)]);
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(text.contains("by class of the file"), "{text}");
+}
+
+#[test]
+fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes() {
+    let folder = Folder::new();
+    // Ours: the tuned model solves all. The column's judge accepts none of its even problems.
+    let rows = |name: &str, correct: usize, accepts: &dyn Fn(usize) -> bool| {
+        let line = |i: usize| {
+            let answers: Vec<&str> = (0..4).map(|j| if j < correct { "7" } else { "8" }).collect();
+            let scores: Vec<bool> = (0..4).map(|j| j < correct && accepts(i)).collect();
+            json!({"id": i, "gold": "7", "completions": answers, "metrics": {"acc": scores}})
+        };
+        folder.write(name, (0..30).map(|i| format!("{}\n", line(i))).collect::<String>())
+    };
+    let (base, tuned) = (rows("base.jsonl", 2, &|_| true), rows("tuned.jsonl", 4, &|i| i % 2 == 1));
+    let found = audit(&folder, &[&base, &tuned], &["--verdict-key", "metrics.acc"]);
+    let second = &found["tuned"][0]["second_rule"];
+    assert_eq!(second["counts"], json!([[120, 0, 0], [120, 60, 0]]), "{second}");
+    assert_eq!(second["rules"], json!(["math", "column metrics.acc"]));
+    let changes = second["changes"].as_array().expect("changes");
+    assert!(changes.iter().all(|change| change["is_other"] == true), "{second}");
+    assert!(interval(&found, "/second_rule/disagreement").0 > 0.2);
+    let text = String::from_utf8(
+        succeeded(&["audit", &base, &tuned, "--verdict-key", "metrics.acc"]).stdout,
+    );
+    assert!(text.expect("text").contains("the conclusion on pass@1 and pass@4 changes"));
+    let both = ["audit", &base, &tuned, "--verdict-key", "metrics.acc", "--against", "exact"];
+    assert!(refusal(&both).contains("each name the second judge"));
+    // A key that no record has: no second judge.
+    let none = audit(&folder, &[&base, &tuned], &["--verdict-key", "nothing"]);
+    assert_eq!(none["tuned"][0]["second_rule"], Value::Null);
+}
+
+#[test]
+fn a_python_function_names_the_strategies() {
+    let folder = Folder::new();
+    let function = "def first(completion):\n    return completion.split()[0]\n";
+    let spec = format!("python:{}:first", folder.write("kind.py", function));
+    let rows = |name: &str, kinds: usize| {
+        let line = |i: usize| {
+            let some: Vec<String> =
+                (0..6).map(|j| format!("way{} gives \\boxed{{7}}", j % kinds)).collect();
+            json!({"id": i, "gold": "7", "completions": some})
+        };
+        folder.write(name, (0..12).map(|i| format!("{}\n", line(i))).collect::<String>())
+    };
+    let (many, one) = (rows("many.jsonl", 3), rows("one.jsonl", 1));
+    let found = audit(&folder, &[&many, &one], &["--classes", &spec]);
+    let first = &found["tuned"][0]["strategies"]["ways"][0];
+    assert_eq!(first["by"], format!("class by {spec}"));
+    assert!(first["change"]["high"].as_f64() < Some(0.0), "{first}");
+    // Without it no equation tells the answers apart.
+    let found = audit(&folder, &[&many, &one], &[]);
+    let first = &found["tuned"][0]["strategies"]["ways"][0];
+    assert_eq!(
+        (&first["by"], &first["change"]["value"]),
+        (&json!("equations of the working"), &json!(0.0))
+    );
 }

@@ -85,4 +85,5 @@ mod turns;
 mod untrusted_json;
 mod untrusted_repositories;
 mod untrusted_text;
+mod verifier_disputes;
 mod zero_gradient;

@@ -32,6 +32,8 @@ pub struct Completion {
     pub is_missing: bool,
     /// The solution class that the source names, where it does.
     pub class: Option<String>,
+    /// What another judge said of it, where the source names one and the caller asks for it.
+    pub other_verdict: Option<bool>,
     /// Whether its prompt ended inside a thought ([`tealight_datasets::thinking`]).
     pub starts_inside: bool,
     /// Whether a finished thought was removed from its beginning, as some servers do.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use tealight_datasets::{fnv, judge};
 
 use super::judge::{Task, Work};
-use super::line::{Format, Line, hash, parse};
+use super::line::{Format, Keys, Line, hash, parse};
 use super::notes::Notes;
 use super::problems::Problems;
 use super::runs::Runs;
@@ -20,8 +20,8 @@ use crate::Tally;
 pub(super) type Parsed = (Place, bool, Result<Vec<Line>>);
 
 /// Parses a record, on any thread.
-pub(super) fn parsed(record: Record, gold_key: Option<&str>) -> Parsed {
-    (record.place, record.is_whole, parse(record.content, gold_key))
+pub(super) fn parsed(record: Record, keys: Keys<'_>) -> Parsed {
+    (record.place, record.is_whole, parse(record.content, keys))
 }
 
 /// Most failed requests that wait for another one that answers.

@@ -30,6 +30,7 @@ use crate::{Completion, Sample, Tally};
 use judge::{Judge, Share, Work};
 pub use judged::{EncodedSamples, JudgedChunk};
 use known::Known;
+use line::Keys;
 pub use line::{plausible_logp, token_count};
 use lines::{Lines, Parsed, parsed};
 use source::Record;
@@ -64,6 +65,8 @@ pub struct GradeJob<'a> {
     pub filter: Option<&'a str>,
     /// The key of the gold answer in records, where it is none of the usual ones.
     pub gold_key: Option<&'a str>,
+    /// Key of another judge's verdict on a completion, which its sample then carries.
+    pub verdict_key: Option<&'a str>,
     /// Whether a record without a gold answer ends grading; otherwise it is left out and counted.
     pub requires_gold: bool,
     /// What completions without an answer count as.
@@ -108,6 +111,7 @@ impl<'a> GradeJob<'a> {
             starts_inside: false,
             filter: None,
             gold_key: None,
+            verdict_key: None,
             requires_gold: false,
             rules: Rules::default(),
             missing: Missing::default(),
@@ -200,10 +204,10 @@ impl Grading<'_> {
         let (mut next, mut judged_share, mut count) = (Stages::default(), None, Ok(None));
         let (parsed_records, tallies) = (&mut next.parsed, &mut self.tallies);
         let (mut handed, mut refused) = (Ok(()), None);
-        let gold_key = self.job.gold_key;
+        let keys = Keys { gold: self.job.gold_key, verdict: self.job.verdict_key };
         rayon::in_place_scope(|scope| {
             scope.spawn(|_| {
-                let parse = |record| parsed(record, gold_key);
+                let parse = |record| parsed(record, keys);
                 *parsed_records = records.map(|all| all.into_par_iter().map(parse).collect());
             });
             scope.spawn(|_| judged_share = share.map(|share| judge.share(share)));

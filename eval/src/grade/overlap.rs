@@ -46,7 +46,7 @@ fn one_by_one(lines: &[String]) -> (Vec<Sample>, Vec<Tally>) {
     for line in lines {
         let mut source = Source::new(line.as_bytes(), "f").unwrap();
         let record = source.next().unwrap().unwrap();
-        let Work { new, tasks } = reader.work(vec![parsed(record, None)]).unwrap();
+        let Work { new, tasks } = reader.work(vec![parsed(record, Keys::default())]).unwrap();
         tallies.extend(new);
         for task in tasks {
             let problem = task.problem;

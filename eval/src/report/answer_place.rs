@@ -46,6 +46,7 @@ mod tests {
             logp: None,
             failure: None,
             is_missing: false,
+            other_verdict: None,
             thinking: None,
             truncated: crate::Truncated::default(),
         };

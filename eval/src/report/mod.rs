@@ -1,6 +1,8 @@
 //! Studies and evaluations as data, as rows of tables, and as pages: data for the viewer that `web/` builds.
 
 mod answer_place;
+pub mod audit_answers;
+pub mod audit_page;
 pub mod contrast;
 pub mod curve;
 pub mod differences;

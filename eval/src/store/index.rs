@@ -149,6 +149,15 @@ impl Index {
         self.problems.keys()
     }
 
+    /// Gives some problems other names.
+    pub fn rename(&mut self, names: &HashMap<String, String>) {
+        let named = |(id, runs): (String, Vec<Run>)| (names.get(&id).cloned().unwrap_or(id), runs);
+        // Two problems never have one name: those that others take theirs from go first.
+        let (taken, others): (HashMap<_, _>, HashMap<_, _>) =
+            self.problems.drain().partition(|(id, _)| names.contains_key(id));
+        self.problems = others.into_iter().chain(taken.into_iter().map(named)).collect();
+    }
+
     /// The samples of a problem, in order; none of one that is not there.
     ///
     /// # Errors

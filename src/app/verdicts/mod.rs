@@ -1,7 +1,7 @@
 //! Verdicts on pairs of a gold answer and an answer, line by line, and audits of a verifier.
 
-mod audit;
+mod disputes;
 mod judge;
 
-pub use audit::{Audit, Case, Dispute};
+pub use disputes::{Audit, Case, Dispute};
 pub use judge::{Judge, Judged, Kind, Pair, Text, judged_by, math_line};

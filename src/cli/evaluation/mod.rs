@@ -1,7 +1,8 @@
 //! Commands that look at what models say.
 
-mod audit;
+pub(super) mod audit;
 pub(super) mod compare;
+mod disputes;
 pub(super) mod eval;
 pub(super) mod generate;
 mod questions;

@@ -15,7 +15,7 @@ use tealight_datasets::lines::Lines;
 use tealight_datasets::verify::math::{self, Mode, Outcome};
 use tealight_datasets::{Prompt, Verdict, Verifier, judge};
 
-use super::audit;
+use super::disputes;
 use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line};
 use crate::system::telemetry::{out, print};
 
@@ -87,7 +87,7 @@ pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
                 "--audit takes its pairs from its file: leave out --gold, --answer, --jsonl, --explain and --check"
             );
         }
-        let audited = audit::run(file, &judge, options.against.as_deref(), options.label);
+        let audited = disputes::run(file, &judge, options.against.as_deref(), options.label);
         warn_of(&judge);
         return audited;
     }

@@ -115,3 +115,26 @@ pub(super) fn tokens(value: &Value) -> Result<usize> {
         }
     }
 }
+
+/// The value of a key, or of a path of keys that points join: `scores.acc`.
+pub(super) fn nested<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    get(value, path).or_else(|| path.split('.').try_fold(value, |value, key| value.get(key)))
+}
+
+/// The verdict of another judge on a completion: of a list the one at its place, else the record's where it has one
+/// completion. A number is correct from one half on.
+pub(super) fn verdict(found: &Value, index: usize, completions: usize) -> Option<bool> {
+    match found {
+        Value::Array(all) if all.len() == completions => verdict(&all[index], 0, 1),
+        Value::Bool(is_correct) if completions == 1 => Some(*is_correct),
+        Value::Number(number) if completions == 1 => number.as_f64().map(|number| number >= 0.5),
+        Value::String(text) if completions == 1 => {
+            match text.trim().to_ascii_lowercase().as_str() {
+                "correct" | "true" | "c" | "yes" | "right" => Some(true),
+                "incorrect" | "wrong" | "false" | "i" | "no" | "no_answer" => Some(false),
+                number => number.parse::<f64>().ok().map(|number| number >= 0.5),
+            }
+        }
+        _ => None,
+    }
+}

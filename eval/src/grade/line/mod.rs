@@ -184,8 +184,17 @@ pub fn plausible_logp(logp: f64) -> Option<f64> {
     Some(logp).filter(|logp| logp.abs() <= MAX_LOGP)
 }
 
+/// The keys of a record that the user names.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Keys<'a> {
+    /// That of the gold answer.
+    pub(super) gold: Option<&'a str>,
+    /// That of another judge's verdict.
+    pub(super) verdict: Option<&'a str>,
+}
+
 /// The lines of a record: one, or those of a whole document; none of an empty record.
-pub(super) fn parse(content: Content, gold_key: Option<&str>) -> Result<Vec<Line>> {
+pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
     let (value, key) = match content {
         Content::Row(row) => (Value::Object(row), None),
         Content::Json(bytes, key) => {
@@ -197,9 +206,9 @@ pub(super) fn parse(content: Content, gold_key: Option<&str>) -> Result<Vec<Line
         }
     };
     match &value {
-        Value::Object(map) => match document(map, gold_key)? {
+        Value::Object(map) => match document(map, keys)? {
             Some(lines) => Ok(lines),
-            None => Ok(vec![line(&value, key.as_deref(), gold_key)?]),
+            None => Ok(vec![line(&value, key.as_deref(), keys)?]),
         },
         Value::Array(messages) => Ok(vec![harnesses::conversation(messages)?]),
         _ => bail!("a record is a JSON object, not {}", short(&value.to_string())),
@@ -218,14 +227,14 @@ fn not_json(text: &str, error: serde_json::Error) -> anyhow::Error {
 }
 
 /// The records of a whole document that stands on one line; none where the object is a record itself.
-fn document(map: &Map<String, Value>, gold_key: Option<&str>) -> Result<Option<Vec<Line>>> {
+fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>>> {
     let is_header = |key: &str| map.get(key).is_some_and(Value::is_object);
     let list = LISTS.iter().find_map(|name| map.get(*name)?.as_array());
     if let Some(list) = list.filter(|_| is_header("eval") || map.contains_key("convos")) {
         let one = |(number, item): (usize, &Value)| {
             let read = match item {
                 Value::Array(messages) => harnesses::conversation(messages),
-                item => line(item, None, gold_key),
+                item => line(item, None, keys),
             };
             read.with_context(|| format!("record {}", number + 1))
         };
@@ -234,7 +243,7 @@ fn document(map: &Map<String, Value>, gold_key: Option<&str>) -> Result<Option<V
     let is_number = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
     if !map.is_empty() && map.iter().all(|(key, value)| is_number(key) && value.is_object()) {
         let one = |(key, item): (&String, &Value)| {
-            line(item, Some(key), gold_key).with_context(|| format!("record `{key}`"))
+            line(item, Some(key), keys).with_context(|| format!("record `{key}`"))
         };
         return map.iter().map(one).collect::<Result<_>>().map(Some);
     }
@@ -260,8 +269,8 @@ fn document(map: &Map<String, Value>, gold_key: Option<&str>) -> Result<Option<V
     Ok(None)
 }
 
-/// Reads a record; `gold_key` names the key of its gold answer, where the user does.
-fn line(value: &Value, key: Option<&str>, gold_key: Option<&str>) -> Result<Line> {
+/// Reads a record; `key` is its own where it stands in an object.
+fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
     let format = Format::detect(value);
     let read = match format {
         Format::Tealight => own::tealight(value),
@@ -280,8 +289,14 @@ fn line(value: &Value, key: Option<&str>, gold_key: Option<&str>) -> Result<Line
         Format::Own | Format::Trl => own::own(value, key),
     };
     let mut line = Line { format, ..read? };
-    if let Some(gold_key) = gold_key {
+    if let Some(gold_key) = keys.gold {
         line.golds = fields::first_golds(value, &[gold_key]);
+    }
+    if let Some(found) = keys.verdict.and_then(|key| fields::nested(value, key)) {
+        let count = line.answers.len();
+        let at = |index: usize| fields::verdict(found, index, count);
+        let answers = line.answers.iter_mut().enumerate();
+        answers.for_each(|(index, answer)| answer.other_verdict = at(index));
     }
     if line.answers.len() > MAX_ANSWERS {
         bail!(

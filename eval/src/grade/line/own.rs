@@ -67,6 +67,7 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
         failure: sample.failure,
         is_missing: sample.is_missing,
         class: None,
+        other_verdict: sample.other_verdict,
         starts_inside: thinking.is_some_and(|thinking| thinking.starts_inside),
         thought_tokens: thinking.map_or(0, |thinking| thinking.tokens),
         is_stripped: thinking.is_some_and(|thinking| thinking.is_finished),

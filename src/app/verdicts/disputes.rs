@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tealight_datasets::lines::Lines;
 use tealight_datasets::verify::math;
 use tealight_datasets::{fnv, json, output, regular};
-use tealight_eval::audit::{Rates, Stratum, columns, rates};
+use tealight_eval::error_rates::{Rates, Stratum, columns, rates};
 
 use super::judge::{Judge, Kind, Pair, Text};
 

@@ -1,0 +1,307 @@
+//! The audit of a base and a tuned model from files of completions: what got better, what was lost, whether answers are
+//! narrower or only cleaner, by which strategies, by templates or not, and whether the verifier is to be trusted.
+//!
+//! Numbers that tallies have are those of `compare` ([`crate::transition`]); the others need texts, which are read
+//! once, problem by problem, into [`rows`]. Every interval is one of [`crate::inference`].
+
+mod diversity;
+mod lost;
+mod pairing;
+mod rows;
+mod second_rule;
+mod strategies;
+mod templates;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use rayon::prelude::*;
+use serde::Serialize;
+use tealight_datasets::{Problem, Prompt};
+
+pub use diversity::DiversityChange;
+pub use lost::{Lost, LostProblem, Moved};
+pub use pairing::{Pairing, SameGold, pair};
+pub use rows::{SecondJudge, Way};
+pub use second_rule::{Disagreement, RuleChange, SecondRule};
+pub use strategies::{Strategies, Strategy};
+pub use templates::{CANDIDATES, Templates};
+
+use crate::crossing::CrossingPoint;
+use crate::inference::{Family, Tested, TestedFamily};
+use crate::planner::{LEAST_OBSERVED, PassRates, Plan, plans};
+use crate::store::Index;
+use crate::transition::{Aligned, Change};
+use crate::{Sample, Tally};
+use rows::{Reader, Row};
+use templates::Prompts;
+
+/// Lost problems whose texts are shown.
+pub(crate) const SHOWN_LOST: usize = 12;
+/// Disagreements of the rules that are shown of each model.
+const SHOWN_DISPUTED: usize = 4;
+/// Longest text that is shown, in characters.
+const MAX_TEXT: usize = 600;
+
+/// What an audit is made from.
+pub struct AuditInput<'a> {
+    /// The models, the base first.
+    pub names: &'a [String],
+    /// Their counts on the same problems.
+    pub set: &'a Aligned<'a>,
+    /// The samples of each, under the names of the problems in `set`.
+    pub samples: &'a [Arc<Index>],
+    /// How two correct answers are told apart, the one that solutions are by first.
+    pub ways: &'a [Way],
+    /// The first rule's name, and the second rule.
+    pub second: Option<(&'a str, SecondJudge<'a>)>,
+}
+
+/// An audit: `audit.json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Audit {
+    /// The models, the base first.
+    pub models: Vec<String>,
+    /// Problems that all models have.
+    pub problems: usize,
+    /// Each model's completions of these: all, correct, truncated, without an answer, failed, not judged.
+    pub counts: Vec<Counted>,
+    /// The answers to the six questions for each tuned model.
+    pub tuned: Vec<TunedAudit>,
+}
+
+/// The completions of a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Those that were judged.
+    pub judged: usize,
+    /// The correct ones.
+    pub correct: usize,
+    /// Those cut off.
+    pub truncated: usize,
+    /// Those of which nobody knows whether they were cut off.
+    pub unknown_ends: usize,
+    /// Those without a readable answer.
+    pub no_answer: usize,
+    /// Those of requests that failed, were refused or filtered.
+    pub failed: usize,
+    /// Those that could not be judged.
+    pub unjudged: usize,
+}
+
+impl Counted {
+    fn new(tallies: &[Tally]) -> Self {
+        tallies.iter().fold(Self::default(), |sum, tally| Self {
+            judged: sum.judged + tally.samples,
+            correct: sum.correct + tally.correct,
+            truncated: sum.truncated + tally.truncated,
+            unknown_ends: sum.unknown_ends + tally.unknown_ends,
+            no_answer: sum.no_answer + tally.no_answer,
+            failed: sum.failed + tally.failed,
+            unjudged: sum.unjudged + tally.unjudged,
+        })
+    }
+}
+
+/// The six answers about one tuned model.
+#[derive(Debug, Clone, Serialize)]
+pub struct TunedAudit {
+    /// The model.
+    pub model: String,
+    /// 1: Pass@k, the crossing, and everything else that `compare` says.
+    pub change: Change,
+    /// 1: what would settle Pass@1, and who is ahead at the largest k, where the data do not.
+    pub plans: Vec<Plan>,
+    /// 2: what was lost and gained.
+    pub lost: Option<Lost>,
+    /// 3: narrower, or only cleaner.
+    pub diversity: Option<DiversityChange>,
+    /// 4: distinct correct answers by every way of telling them apart.
+    pub strategies: Strategies,
+    /// 5: how much completions say about their prompts.
+    pub templates: Option<Templates>,
+    /// 6: a second rule.
+    pub second_rule: Option<SecondRule>,
+    /// The headline of each question, tested together (Holm).
+    pub findings: Vec<(String, Tested)>,
+}
+
+/// Names of the findings.
+pub mod finding {
+    /// Problems lost beyond chance, a problem.
+    pub const LOST: &str = "share of problems lost beyond chance";
+    /// The part of diversity of correct answers.
+    pub const ALIKE: &str = "diversity of correct answers";
+    /// The part of diversity of incorrect answers.
+    pub const CLEANER: &str = "diversity through incorrect answers";
+    /// Retrieval of the prompt.
+    pub const TEMPLATES: &str = "share of completions that point to their prompt";
+}
+
+/// Audits tuned models against a base.
+///
+/// # Errors
+/// Samples that cannot be read.
+pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
+    let set = input.set;
+    let prompts = Prompts::new(set.questions.iter().map(|question| question.prompt.as_str()));
+    let reader =
+        Reader { ways: input.ways, prompts: &prompts, second: input.second.map(|(_, rule)| rule) };
+    let problems: Vec<&str> = set.runs[0].iter().map(|tally| tally.problem.as_str()).collect();
+    let row = |(place, id): (usize, &&str), samples: &Index| -> Result<Row> {
+        Ok(reader.row(place, &problem(set, place), &samples.samples(id)?))
+    };
+    let rows: Vec<Vec<Row>> = input
+        .samples
+        .iter()
+        .map(|samples| problems.par_iter().enumerate().map(|at| row(at, samples)).collect())
+        .collect::<Result<_>>()?;
+    let tuned = (1..set.runs.len()).map(|run| one(input, &rows, run)).collect::<Result<_>>()?;
+    Ok(Audit {
+        models: input.names.to_vec(),
+        problems: problems.len(),
+        counts: set.runs.iter().map(|run| Counted::new(run)).collect(),
+        tuned,
+    })
+}
+
+/// The problem at a place of a set, as verifiers are given it.
+fn problem(set: &Aligned<'_>, place: usize) -> Problem {
+    let (id, question) = (&set.runs[0][place].problem, set.questions.get(place));
+    let (prompt, answer) = question.map_or(("", ""), |q| (q.prompt.as_str(), q.answer.as_str()));
+    Problem::new(id.as_str(), Prompt::Text(prompt.to_owned()), answer)
+}
+
+fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAudit> {
+    let set = input.set;
+    let change = set.change(run);
+    let (base, tuned) = (rows[0].as_slice(), rows[run].as_slice());
+    let mut lost = Lost::new(set, run);
+    for one in lost.iter_mut().flat_map(|lost| &mut lost.listed).take(SHOWN_LOST) {
+        one.texts = [
+            text(&input.samples[0], &one.problem, &|sample| sample.is_correct())?,
+            text(&input.samples[run], &one.problem, &|_| true)?,
+        ];
+    }
+    let way = input.ways.first().map_or("", Way::name);
+    let rules = |(first, second): (&str, SecondJudge<'_>)| [first.to_owned(), second.name()];
+    let mut second_rule = input
+        .second
+        .and_then(|second| SecondRule::new(set, (base, tuned), &change.contrast, rules(second)));
+    if let (Some(found), Some((_, rule))) = (&mut second_rule, input.second) {
+        found.examples = disputed(input, rule, [(0, base), (run, tuned)])?;
+    }
+    let mut audit = TunedAudit {
+        model: input.names[run].clone(),
+        plans: unsettled(set, run, &change),
+        change,
+        lost,
+        diversity: DiversityChange::new(base, tuned, (0, way)),
+        strategies: Strategies::new(base, tuned, input.ways),
+        templates: Templates::new(base, tuned),
+        second_rule,
+        findings: Vec::new(),
+    };
+    audit.findings = audit.tested(set.most());
+    Ok(audit)
+}
+
+impl TunedAudit {
+    /// The headline of each question, tested together.
+    fn tested(&self, most: usize) -> Vec<(String, Tested)> {
+        let mut all = vec![];
+        let pass = |k: usize| self.change.contrast.pass.iter().find(|(at, _)| *at == k);
+        for k in if most > 1 { vec![1, most] } else { vec![1] } {
+            all.push((format!("pass@{k}"), pass(k).map(|(_, effect)| *effect)));
+        }
+        let named = |name: &str, effect| (name.to_owned(), effect);
+        all.push(named(finding::LOST, self.lost.as_ref().map(|lost| lost.lost.beyond)));
+        let diversity = self.diversity.as_ref();
+        all.push(named(finding::CLEANER, diversity.map(|change| change.incorrect)));
+        all.push(named(finding::ALIKE, diversity.map(|change| change.correct_alike)));
+        all.push(named(finding::TEMPLATES, self.templates.as_ref().map(|found| found.change)));
+        let mut family = Family::new(true);
+        all.iter().for_each(|(name, effect)| family.add((1, 0), name, *effect));
+        let tested: TestedFamily = family.tested();
+        let names = all.into_iter().map(|(name, _)| name);
+        names.filter_map(|name| Some((name.clone(), tested.get((1, 0), &name)?))).collect()
+    }
+
+    /// A finding by its name.
+    pub fn finding(&self, name: &str) -> Option<&Tested> {
+        self.findings.iter().find(|(known, _)| known == name).map(|(_, tested)| tested)
+    }
+}
+
+/// What would settle Pass@1 and who is ahead at the largest k, as far as the data do not.
+fn unsettled(set: &Aligned<'_>, run: usize, change: &Change) -> Vec<Plan> {
+    let contrast = &change.contrast;
+    let (most, first) = (set.most(), contrast.pass.first().map(|(_, effect)| effect));
+    let is_open = first.is_none_or(|effect| !effect.excludes_zero());
+    let crossing = contrast.crossing;
+    let never = CrossingPoint::Never;
+    let is_unsure = crossing.at != CrossingPoint::Equal
+        && ((crossing.at == never) != (crossing.low == never)
+            || (crossing.at == never) != (crossing.high == never));
+    if (!is_open && !is_unsure) || set.runs[0].len() < LEAST_OBSERVED {
+        return Vec::new();
+    }
+    let rates = PassRates::fit(&set.runs[0], &set.runs[run]);
+    let n = set.summaries.iter().map(|summary| summary.n).min().unwrap_or(1).max(1);
+    let mut all = Vec::new();
+    if is_open {
+        let mut samples = vec![n.div_ceil(4), n, 4 * n];
+        samples.dedup();
+        all.extend(plans(&rates, 1, &samples));
+    }
+    if is_unsure && most > 1 {
+        all.extend(plans(&rates, most, &[n, 4 * n]));
+    }
+    all
+}
+
+/// The first text of a problem that is asked for.
+fn text(samples: &Index, id: &str, wants: &dyn Fn(&Sample) -> bool) -> Result<String> {
+    let all = samples.samples(id)?;
+    Ok(all.iter().find(|one| wants(one)).map(|one| shown(&one.completion)).unwrap_or_default())
+}
+
+/// The end of a long text, where its answer is.
+fn shown(text: &str) -> String {
+    let text = text.trim();
+    let count = text.chars().count();
+    match text.char_indices().nth(count.saturating_sub(MAX_TEXT)) {
+        Some((at, _)) if at > 0 => format!("... {}", &text[at..]),
+        _ => text.to_owned(),
+    }
+}
+
+/// Some completions of each of two models that the rules disagree on.
+fn disputed(
+    input: &AuditInput<'_>,
+    judge: SecondJudge<'_>,
+    runs: [(usize, &[Row]); 2],
+) -> Result<Vec<Disagreement>> {
+    let mut examples = Vec::new();
+    for (run, rows) in runs {
+        let is_disputed =
+            |row: &Row| row.second.is_some_and(|second| second.only_first + second.only_second > 0);
+        let places = (0..rows.len()).filter(|place| is_disputed(&rows[*place]));
+        for place in places.take(SHOWN_DISPUTED) {
+            let problem = problem(input.set, place);
+            let samples = input.samples[run].samples(&problem.id)?;
+            let found = samples.iter().find_map(|sample| {
+                let other = judge.accepts(sample, &problem)?;
+                (other != sample.is_correct()).then(|| Disagreement {
+                    model: input.names[run].clone(),
+                    problem: problem.id.clone(),
+                    gold: problem.answer.clone(),
+                    text: shown(&sample.completion),
+                    is_first: sample.is_correct(),
+                })
+            });
+            examples.extend(found);
+        }
+    }
+    Ok(examples)
+}

@@ -1,0 +1,232 @@
+//! The problems of several files, brought under one name each: by id where the files share ids, else by prompt. Files
+//! of two harnesses name the same problem otherwise.
+
+use std::collections::{HashMap, HashSet};
+
+use anyhow::{Result, bail};
+use tealight_datasets::fnv;
+
+use crate::number::counted;
+use crate::results::SetResult;
+
+/// How the problems of a file became those of the base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pairing {
+    /// They have the same ids.
+    ById,
+    /// They have the same prompts: the base's id of each, by the file's own.
+    ByPrompt(HashMap<String, String>),
+}
+
+/// Whether the second gold answer says the same as the first, of the problem with this place in the first set.
+pub type SameGold<'a> = dyn Fn(usize, &str) -> bool + 'a;
+
+/// Pairs the problems of a set with the base's.
+///
+/// # Errors
+/// Nothing to pair by, and what differs; the same problem with another gold answer.
+pub fn pair(
+    (base_name, base): (&str, &SetResult),
+    (name, set): (&str, &SetResult),
+    same_gold: &SameGold<'_>,
+) -> Result<Pairing> {
+    let ids: HashMap<&str, usize> =
+        base.problems.iter().zip(0..).map(|(t, i)| (t.problem.as_str(), i)).collect();
+    let shared: Vec<(usize, usize)> = set
+        .problems
+        .iter()
+        .enumerate()
+        .filter_map(|(i, tally)| Some((*ids.get(tally.problem.as_str())?, i)))
+        .collect();
+    let conflict = |pairs: &[(usize, usize)]| {
+        let gold = |set: &'_ SetResult, i: usize| set.questions.get(i).map(|q| q.answer.clone());
+        pairs.iter().find_map(|(first, second)| {
+            let (a, b) = (gold(base, *first)?, gold(set, *second)?);
+            let differs = a.trim() != b.trim() && !same_gold(*first, &b);
+            differs.then(|| (base.problems[*first].problem.clone(), a, b))
+        })
+    };
+    let by_id = conflict(&shared);
+    if !shared.is_empty() && by_id.is_none() {
+        return Ok(Pairing::ById);
+    }
+    let pairs = by_prompt(base, set);
+    match (pairs.is_empty(), conflict(&pairs)) {
+        (false, None) => {
+            let named = |(first, second): (usize, usize)| {
+                (set.problems[second].problem.clone(), base.problems[first].problem.clone())
+            };
+            Ok(Pairing::ByPrompt(pairs.into_iter().map(named).collect()))
+        }
+        (false, Some((id, a, b))) => bail!(
+            "problem `{id}` of {base_name} has the gold answer `{}`, and the same prompt in {name} has `{}`: name the \
+             right ones with --dataset",
+            short(&a),
+            short(&b)
+        ),
+        (true, _) => match by_id {
+            Some((id, a, b)) => bail!(
+                "problem `{id}` has the gold answer `{}` in {base_name} and `{}` in {name}, and no prompts are the same: \
+                 these are other problems, or name the right gold answers with --dataset",
+                short(&a),
+                short(&b)
+            ),
+            None => bail!(
+                "{base_name} and {name} share no id and no prompt: {base_name} has {} such as `{}`, {name} has {} such \
+                 as `{}`; --dataset FILE pairs both by the prompts or ids of a dataset",
+                counted(base.problems.len(), "problem"),
+                example(base),
+                counted(set.problems.len(), "problem"),
+                example(set)
+            ),
+        },
+    }
+}
+
+/// Places of problems with the same prompt, of prompts that stand once in each file: as they are, or else without what
+/// all prompts of a file begin and end with, such as the roles of a chat or an instruction.
+fn by_prompt(base: &SetResult, set: &SetResult) -> Vec<(usize, usize)> {
+    let (first, second) = (words(base), words(set));
+    let pairs = alike(&first, &second);
+    if pairs.is_empty() { alike(&without_frame(first), &without_frame(second)) } else { pairs }
+}
+
+/// The words of each prompt.
+fn words(set: &SetResult) -> Vec<Vec<&str>> {
+    set.questions.iter().map(|question| question.prompt.split_whitespace().collect()).collect()
+}
+
+/// The prompts without the words that all of them begin with, and those that all end with.
+fn without_frame(prompts: Vec<Vec<&str>>) -> Vec<Vec<&str>> {
+    let shared = |first: &Vec<&str>, other: &Vec<&str>| {
+        let begin = first.iter().zip(other).take_while(|(a, b)| a == b).count();
+        let end = first.iter().rev().zip(other.iter().rev()).take_while(|(a, b)| a == b).count();
+        (begin, end)
+    };
+    let least = |(a, b): (usize, usize), (c, d): (usize, usize)| (a.min(c), b.min(d));
+    let frames = prompts.windows(2).map(|two| shared(&two[0], &two[1]));
+    let Some((begin, end)) = frames.reduce(least) else { return prompts };
+    let mut cores = prompts;
+    for words in &mut cores {
+        words.truncate(words.len().saturating_sub(end));
+        words.drain(..begin.min(words.len()));
+    }
+    cores
+}
+
+fn alike(first: &[Vec<&str>], second: &[Vec<&str>]) -> Vec<(usize, usize)> {
+    let unique = |prompts: &[Vec<&str>]| -> HashMap<u64, usize> {
+        let (mut known, mut repeated) = (HashMap::new(), HashSet::new());
+        for (i, words) in prompts.iter().enumerate().filter(|(_, words)| !words.is_empty()) {
+            let hash = fnv(words.iter().flat_map(|word| word.bytes().chain([b' '])));
+            if known.insert(hash, i).is_some() {
+                repeated.insert(hash);
+            }
+        }
+        known.retain(|hash, _| !repeated.contains(hash));
+        known
+    };
+    let (first, second) = (unique(first), unique(second));
+    let mut pairs: Vec<(usize, usize)> =
+        first.iter().filter_map(|(hash, i)| Some((*i, *second.get(hash)?))).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+fn example(set: &SetResult) -> String {
+    set.problems.first().map(|tally| short(&tally.problem)).unwrap_or_default()
+}
+
+fn short(text: &str) -> String {
+    let start: String = text.trim().chars().take(40).collect();
+    if start.len() < text.trim().len() { start + "..." } else { start }
+}
+
+impl Pairing {
+    /// Gives the problems of a set the base's names; those that are not the base's keep their own.
+    pub fn apply(&self, set: &mut SetResult) {
+        let Pairing::ByPrompt(names) = self else { return };
+        let taken: HashSet<&String> = names.values().collect();
+        for tally in &mut set.problems {
+            match names.get(&tally.problem) {
+                Some(name) => tally.problem.clone_from(name),
+                // An id of the file's own that is another problem's in the base.
+                None if taken.contains(&tally.problem) => tally.problem.push_str(" (unpaired)"),
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Question;
+    use crate::{Summary, Tally};
+
+    fn set(problems: &[(&str, &str, &str)]) -> SetResult {
+        let tally = |id: &str| Tally { problem: id.into(), samples: 1, ..Tally::default() };
+        let tallies: Vec<Tally> = problems.iter().map(|(id, ..)| tally(id)).collect();
+        let question = |(_, prompt, gold): &(&str, &str, &str)| Question {
+            prompt: (*prompt).into(),
+            answer: (*gold).into(),
+            turns: Vec::new(),
+        };
+        SetResult {
+            name: "s".into(),
+            dataset: "s".into(),
+            domain: None,
+            verifier: "math".into(),
+            temperature: None,
+            summary: Summary::new(&tallies, &[1]).unwrap(),
+            questions: problems.iter().map(question).collect(),
+            problems: tallies,
+            unusable: vec![],
+            samples: None,
+        }
+    }
+
+    fn paired(base: &SetResult, other: &SetResult) -> Result<Pairing> {
+        pair(("a", base), ("b", other), &|_, gold| gold == "1/2")
+    }
+
+    #[test]
+    fn problems_are_paired_by_id_or_else_by_prompt() {
+        let base = set(&[("0", "How many?", "7"), ("1", "What  half?", "0.5")]);
+        let same = set(&[("1", "x", "1/2"), ("0", "y", "7")]);
+        assert_eq!(paired(&base, &same).unwrap(), Pairing::ById);
+        // Another harness: other ids, or the same ids for other problems.
+        for ids in [["q8", "q9"], ["1", "0"]] {
+            let mut other = set(&[(ids[0], "How many?\n", "7"), (ids[1], "What half?", "1/2")]);
+            let pairing = paired(&base, &other).unwrap();
+            pairing.apply(&mut other);
+            let names: Vec<&str> = other.problems.iter().map(|t| t.problem.as_str()).collect();
+            assert_eq!(names, ["0", "1"]);
+        }
+    }
+
+    #[test]
+    fn roles_and_instructions_around_all_prompts_are_no_difference() {
+        let base = set(&[("0", "How many?", "7"), ("1", "How  tall?", "9")]);
+        let framed = |question: &str| format!("user\n{question}\nBox it.\nassistant\n");
+        let (many, tall) = (framed("How many?"), framed("How tall?"));
+        let other = set(&[("a", &tall, "9"), ("b", &many, "7")]);
+        let Pairing::ByPrompt(names) = paired(&base, &other).unwrap() else { panic!("by prompt") };
+        assert_eq!((names["a"].as_str(), names["b"].as_str()), ("1", "0"));
+    }
+
+    #[test]
+    fn files_that_cannot_be_paired_say_what_differs() {
+        let base = set(&[("0", "How many?", "7"), ("1", "What half?", "0.5")]);
+        let refusal = |other: &SetResult| paired(&base, other).unwrap_err().to_string();
+        let message = refusal(&set(&[("x1", "Other?", "7")]));
+        assert!(message.contains("such as `0`") && message.contains("such as `x1`"), "{message}");
+        let message = refusal(&set(&[("0", "Other?", "8")]));
+        assert!(message.contains("`7` in a and `8` in b"), "{message}");
+        let message = refusal(&set(&[("x", "How many?", "9")]));
+        assert!(message.contains("the same prompt in b has `9`"), "{message}");
+        // A prompt that stands twice says nothing.
+        let message = refusal(&set(&[("x", "How many?", "7"), ("y", "How many?", "7")]));
+        assert!(message.contains("share no id and no prompt"), "{message}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The six answers of an audit, in a sentence or two each.
+
+use crate::audit::{Moved, TunedAudit};
+use crate::inference::in_words;
+use crate::number::{counted, signed};
+use crate::planner::{MOST_PROBLEMS, POWER, Plan};
+
+/// The answers to the six questions, in a sentence or two each.
+pub fn verdict(tuned: &TunedAudit) -> [String; 6] {
+    [
+        better(tuned),
+        lost(tuned),
+        narrower(tuned),
+        strategies(tuned),
+        templates(tuned),
+        trusted(tuned),
+    ]
+}
+
+pub(super) fn better(tuned: &TunedAudit) -> String {
+    let one = tuned.finding("pass@1").map(|found| found.sentence("pass@1")).unwrap_or_default();
+    let crossing = tuned.change.contrast.crossing;
+    let text = format!("On one try, {one}; {crossing}.");
+    match tuned.plans.is_empty() {
+        true => text,
+        false => format!("{text} {}", planned(&tuned.plans)),
+    }
+}
+
+/// What would settle what the data leave open.
+fn planned(plans: &[Plan]) -> String {
+    let mut ks: Vec<usize> = plans.iter().map(|plan| plan.k).collect();
+    ks.dedup();
+    let of_k = |k: &usize| {
+        let some: Vec<&Plan> = plans.iter().filter(|plan| plan.k == *k).collect();
+        let settles = |plan: &&&Plan| plan.problems.is_some();
+        let phrase = |plan: &&Plan| {
+            let problems = counted(plan.problems.unwrap_or_default(), "problem");
+            format!("{} of {problems}", counted(plan.samples, "sample"))
+        };
+        let phrases: Vec<String> = some.iter().filter(settles).map(phrase).collect();
+        let difference = some.first().map_or(0.0, |plan| plan.difference);
+        let seen = signed(difference, 3);
+        match phrases.is_empty() {
+            true => format!(
+                "a difference of {seen} at pass@{k} is too small to settle with {} problems",
+                MOST_PROBLEMS
+            ),
+            false => format!("{} would settle pass@{k} (seen: {seen})", phrases.join(", or ")),
+        }
+    };
+    let parts: Vec<String> = ks.iter().map(of_k).collect();
+    format!(
+        "The data leave this open: {}, with a chance of {:.0} % if the pass rates are as observed.",
+        parts.join("; "),
+        100.0 * POWER
+    )
+}
+
+pub(super) fn lost(tuned: &TunedAudit) -> String {
+    let Some(lost) = &tuned.lost else {
+        return "Lost problems need two samples a problem.".into();
+    };
+    let count = |moved: &Moved| {
+        let beyond = moved.beyond;
+        let all = |share: f64| signed(share * lost.problems as f64, 1);
+        format!(
+            "{:.1} of {} ({:.1} by chance alone; beyond it {}, 95 %: {} to {})",
+            moved.all,
+            lost.problems,
+            moved.by_chance,
+            all(beyond.value),
+            all(beyond.low),
+            all(beyond.high)
+        )
+    };
+    let word = match &lost.lost.beyond {
+        beyond if beyond.low > 0.0 => "Problems were lost",
+        beyond if beyond.high < 0.0 => "Fewer problems were lost than chance alone loses",
+        _ => "No loss beyond chance is certain",
+    };
+    format!(
+        "{word}: within {}, the base alone solves {}, the tuned model alone {}.",
+        counted(lost.tries, "try").replace("trys", "tries"),
+        count(&lost.lost),
+        count(&lost.gained)
+    )
+}
+
+pub(super) fn narrower(tuned: &TunedAudit) -> String {
+    let Some(change) = &tuned.diversity else {
+        return "Diversity needs two samples a problem.".into();
+    };
+    let (is_narrower, is_cleaner) = (change.correct_alike.high < 0.0, change.incorrect.high < 0.0);
+    let word = match (is_narrower, is_cleaner) {
+        (true, true) => "Both narrower and cleaner",
+        (true, false) => "Narrower",
+        (false, true) => "Only cleaner, as far as the data show",
+        (false, false) => "Neither narrower nor cleaner, as far as the data show",
+    };
+    format!(
+        "{word}: the chance that two answers differ goes from {:.3} to {:.3}, by {} through incorrect answers and {} \
+         through correct ones.",
+        change.diversity[0],
+        change.diversity[1],
+        in_words(&change.incorrect),
+        in_words(&change.correct_alike)
+    )
+}
+
+pub(super) fn strategies(tuned: &TunedAudit) -> String {
+    let found = &tuned.strategies;
+    let Some(first) = found.ways.first() else {
+        return "Too few problems have two correct answers of each model to compare strategies."
+            .into();
+    };
+    let text = format!(
+        "Distinct among {} by {}: {:.2} to {:.2}, {}.",
+        counted(found.correct, "correct answer"),
+        first.by,
+        first.distinct[0],
+        first.distinct[1],
+        in_words(&first.change)
+    );
+    match found.disagreement() {
+        Some(differing) => format!("{text} The measures disagree: {differing}."),
+        None => text,
+    }
+}
+
+pub(super) fn templates(tuned: &TunedAudit) -> String {
+    let Some(found) = &tuned.templates else {
+        return "Templates cannot be seen: the files have no prompts, or fewer than 16.".into();
+    };
+    let word = match &found.change {
+        change if change.high < 0.0 => "Completions say less about their prompts",
+        change if change.low > 0.0 => "Completions say more about their prompts",
+        _ => "No change in how much completions say about their prompts is certain",
+    };
+    format!(
+        "{word}: {:.1} % of the base's and {:.1} % of the tuned model's repeat the words of their own prompt most, among \
+         {} prompts ({}; a proxy of mutual information).",
+        100.0 * found.base.value,
+        100.0 * found.tuned.value,
+        found.candidates,
+        in_words(&found.change)
+    )
+}
+
+pub(super) fn trusted(tuned: &TunedAudit) -> String {
+    let Some(second) = &tuned.second_rule else {
+        return "The verdicts are of one rule: name a second verifier with --against, or a column with --verdict-key.".into();
+    };
+    let others: Vec<&str> = second
+        .changes
+        .iter()
+        .filter(|change| change.is_other)
+        .map(|change| change.measure.as_str())
+        .collect();
+    let share =
+        |counts: &[usize; 3]| 100.0 * (counts[1] + counts[2]) as f64 / counts[0].max(1) as f64;
+    let conclusion = match others.is_empty() {
+        true => "no conclusion changes".to_owned(),
+        false => format!("the conclusion on {} changes", others.join(" and ")),
+    };
+    format!(
+        "By {} in place of {} {conclusion}: they disagree on {:.1} % of the base's completions and {:.1} % of the \
+         tuned model's.",
+        second.rules[1],
+        second.rules[0],
+        share(&second.counts[0]),
+        share(&second.counts[1])
+    )
+}

@@ -1,0 +1,369 @@
+//! An audit as a page: the answers in a sentence each, then what they rest on, then every sample.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::audit_answers::{better, lost, narrower, strategies, templates, trusted, verdict};
+use super::contrast::shown_ks;
+use super::evaluation::curve;
+use super::page;
+use super::samples::{Sampled, Source, place};
+use super::view::{Cell, Chart, Document, Recipe, Section, Table};
+use crate::audit::{Audit, LostProblem, SHOWN_LOST, SecondRule, TunedAudit};
+use crate::inference::{Effect, Tested, in_words};
+use crate::number::{counted, signed};
+use crate::planner::{POWER, Plan};
+use crate::results::Results;
+use crate::store::{self, Index};
+use crate::transition::Aligned;
+
+/// What a page shows beside the audit.
+pub struct AuditPage<'a> {
+    /// The audit.
+    pub audit: &'a Audit,
+    /// The counts that it is of.
+    pub set: &'a Aligned<'a>,
+    /// The results of each file.
+    pub results: &'a [&'a Results],
+    /// The samples of each file.
+    pub samples: &'a [Arc<Index>],
+    /// What was left out, repeated or paired, one sentence each.
+    pub notes: &'a [String],
+    /// The command that makes the page again.
+    pub command: String,
+}
+
+/// Writes `report.html` into `output`.
+///
+/// # Errors
+/// Samples that cannot be read, a directory that cannot be written.
+pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
+    let AuditPage { audit, set, results, samples, .. } = page;
+    let sources = samples.iter().map(|index| Source::indexed(index.clone(), output, None));
+    let sampled = Sampled {
+        name: set.name.clone(),
+        split: "",
+        questions: &set.questions,
+        counts: set.runs.iter().map(AsRef::as_ref).collect(),
+        sources: sources.collect::<Result<_>>()?,
+    };
+    let placed = place(&audit.models, &[sampled], output)?;
+    let several = audit.tuned.len() > 1;
+    let mut sections = Vec::new();
+    for tuned in &audit.tuned {
+        let of_model = if several { format!(", {}", tuned.model) } else { String::new() };
+        for (number, mut section) in questions(tuned, &audit.models[0]).into_iter().enumerate() {
+            section.heading = format!("{}. {}{of_model}", number + 1, section.heading);
+            sections.push(section);
+        }
+    }
+    sections.push(counts(page));
+    let document = Document {
+        title: match &audit.models[..] {
+            [base, tuned] => format!("Audit: {tuned} against {base}"),
+            _ => format!("Audit against {}", audit.models[0]),
+        },
+        lead: vec![format!(
+            "{} is the base. {} that all files have; {} each at most.",
+            audit.models[0],
+            counted(audit.problems, "problem"),
+            counted(set.most(), "sample"),
+        )],
+        verdict: audit.tuned.iter().flat_map(|tuned| named(tuned, several)).collect(),
+        warnings: warnings(results),
+        models: audit.models.clone(),
+        top: top(set, &audit.models),
+        sections,
+        reproduce: vec![Recipe {
+            command: page.command.clone(),
+            version: results[0].tealight.clone(),
+            ..Recipe::default()
+        }],
+        footer: vec![
+            "Intervals are 95 %, over problems, of these samples of these models: the spread of training runs is not in \
+             them. docs/how-to/audit.md says what each number is."
+                .into(),
+            placed.note.clone(),
+        ],
+        samples: placed.placement.clone(),
+        steps: Vec::new(),
+    };
+    let page = page::html(&document, &placed)?;
+    store::write_whole(&output.join("report.html"), page.as_bytes())
+}
+
+/// The same with the name of the model, where there are several.
+fn named(tuned: &TunedAudit, several: bool) -> Vec<String> {
+    let prefix = if several { format!("{}: ", tuned.model) } else { String::new() };
+    verdict(tuned).into_iter().map(|text| format!("{prefix}{text}")).collect()
+}
+
+fn chance(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+/// A section a question.
+fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
+    let tested = Table::new(
+        std::iter::once(vec!["measure".to_owned(), "change".into(), "p (Holm)".into()])
+            .chain(tuned.findings.iter().map(|(name, found)| finding_row(name, found)))
+            .collect(),
+    )
+    .titled(
+        "Findings",
+        format!("* p < .05 after Holm's adjustment for {}.", counted(tuned.findings.len(), "test")),
+    );
+    vec![
+        Section::new("Better on one try, and overtaken at many?")
+            .text(better(tuned))
+            .table(pass_table(tuned))
+            .table(plan_table(&tuned.plans))
+            .table(tested),
+        Section::new("What was lost?")
+            .text(lost(tuned))
+            .text(lost_method(tuned))
+            .table(lost_table(tuned, base)),
+        Section::new("Narrower, or only cleaner?").text(narrower(tuned)).table(parts_table(tuned)),
+        Section::new("How many strategies?").text(strategies(tuned)).table(ways_table(tuned)),
+        Section::new("Answers to the prompt, or a template?").text(templates(tuned)).text(
+            "Each completion is compared with its own prompt and 15 others by the words that both have, rare ones \
+             counting most. A model that answers from a template retrieves its prompt less often, while the entropy of \
+             its words may stay. Files have no log-probabilities of completions under other prompts, so that this \
+             stands in for mutual information.",
+        ),
+        trust_section(tuned),
+    ]
+}
+
+fn finding_row(name: &str, found: &Tested) -> Vec<String> {
+    vec![name.to_owned(), found.cell_with_interval(), chance(found.p_holm)]
+}
+
+fn pass_table(tuned: &TunedAudit) -> Table {
+    let pass = &tuned.change.contrast.pass;
+    let ks: Vec<usize> = pass.iter().map(|(k, _)| *k).collect();
+    let shown = shown_ks(&ks);
+    let mut rows = vec![vec!["k".to_owned(), "change of pass@k".into()]];
+    let some = pass.iter().filter(|(k, _)| shown.contains(k));
+    rows.extend(some.map(|(k, effect)| vec![k.to_string(), in_words(effect)]));
+    Table::new(rows)
+}
+
+fn plan_table(plans: &[Plan]) -> Table {
+    let header = ["settles", "difference seen", "samples each", "problems"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(plans.iter().map(|plan| {
+        let problems = plan.problems.map_or("more than 100000".to_owned(), |all| all.to_string());
+        let seen = signed(plan.difference, 3);
+        vec![format!("pass@{}", plan.k), seen, plan.samples.to_string(), problems]
+    }));
+    Table::new(rows).titled(
+        "What would settle it",
+        format!(
+            "Further problems are drawn from the pass rates that the data suggest, and tested as here, until {:.0} % of \
+             the simulated evaluations find the difference. A difference that is seen with error plans with error.",
+            100.0 * POWER
+        ),
+    )
+}
+
+fn lost_method(tuned: &TunedAudit) -> String {
+    match tuned.lost.as_ref().map(|lost| lost.has_second_draw) {
+        Some(true) => "Chance is the base's own second draw.".into(),
+        Some(false) => "Chance is the base against itself, over all halves of its samples, with as many tries for the \
+                        tuned model; a second draw of the base (--second-draw FILE) needs no assumption."
+            .into(),
+        None => String::new(),
+    }
+}
+
+fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
+    let Some(lost) = &tuned.lost else { return Table::default() };
+    let header = [
+        "problem",
+        "chance if equal",
+        "a correct answer of the base",
+        "an answer of the tuned model",
+    ];
+    let row = |one: &LostProblem| -> Vec<Cell> {
+        let [correct, samples, others] = one.counts;
+        let text = |count: String, text: &String| {
+            // A cell that begins with a number is shown as a number.
+            Cell::Hinted(format!("{} ({count} correct)", brief(text)), text.clone())
+        };
+        vec![
+            Cell::Plain(one.problem.clone()),
+            Cell::Plain(chance(one.chance)),
+            text(format!("{correct} of {samples}"), &one.texts[0]),
+            text(format!("0 of {others}"), &one.texts[1]),
+        ]
+    };
+    let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
+    rows.extend(lost.listed.iter().take(SHOWN_LOST).map(row));
+    Table { rows, ..Table::default() }.titled(
+        format!("Problems that {base} solved and {} never did", tuned.model),
+        format!(
+            "{}, the least likely by chance first, each with an answer of both models; all answers are in the list of \
+             problems.",
+            counted(lost.listed.len(), "problem")
+        ),
+    )
+}
+
+fn brief(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let count = line.chars().count();
+    match line.char_indices().nth(count.saturating_sub(120)) {
+        Some((at, _)) if at > 0 => format!("... {}", &line[at..]),
+        _ => line,
+    }
+}
+
+fn parts_table(tuned: &TunedAudit) -> Table {
+    let Some(change) = &tuned.diversity else { return Table::default() };
+    let row = |name: &str, effect: &Effect| vec![name.to_owned(), in_words(effect)];
+    let rows = vec![
+        vec!["part".into(), "change".into()],
+        row("incorrect answers", &change.incorrect),
+        row("- that went away", &change.incorrect_gone),
+        row("- that became alike", &change.incorrect_alike),
+        row("correct answers that became alike", &change.correct_alike),
+        row("sum: the chance that two answers differ", &change.change),
+    ];
+    Table::new(rows).titled(
+        "The change of diversity in its parts",
+        format!(
+            "Correct answers are told apart by {}; {} problems have two correct answers of both models, which alone say \
+             whether these became alike. The parts add up exactly.",
+            change.by, change.comparable
+        ),
+    )
+}
+
+fn ways_table(tuned: &TunedAudit) -> Table {
+    let found = &tuned.strategies;
+    let mut rows = vec![["told apart by", "base", "tuned", "change"].map(str::to_owned).to_vec()];
+    rows.extend(found.ways.iter().map(|way| {
+        let [base, tuned] = way.distinct.map(|value| format!("{value:.2}"));
+        let name = format!("{}{}", way.by, if way.is_surface { " (surface)" } else { "" });
+        vec![name, base, tuned, in_words(&way.change)]
+    }));
+    rows.extend(found.word_entropy.iter().map(|(base, tuned, change)| {
+        let name = "entropy of words, in nats (surface)".to_owned();
+        vec![name, format!("{base:.2}"), format!("{tuned:.2}"), in_words(change)]
+    }));
+    Table::new(rows).titled(
+        "Distinct correct answers at equal numbers of them",
+        format!(
+            "Among {} on {} where both models have as many. Entropy is of the first completions, correct or not.",
+            counted(found.correct, "correct answer"),
+            counted(found.problems, "problem")
+        ),
+    )
+}
+
+fn trust_section(tuned: &TunedAudit) -> Section {
+    let section = Section::new("Is the verifier to be trusted?").text(trusted(tuned));
+    let Some(second) = &tuned.second_rule else { return section };
+    section.table(rules_table(second)).table(disputed_table(second))
+}
+
+fn rules_table(second: &SecondRule) -> Table {
+    let mut rows = vec![vec![
+        "change of".to_owned(),
+        format!("by {}", second.rules[0]),
+        format!("by {}", second.rules[1]),
+        "conclusion".into(),
+    ]];
+    rows.extend(second.changes.iter().map(|change| {
+        let [first, other] = change.effects.map(|effect| in_words(&effect));
+        let same = if change.is_other { "another" } else { "the same" };
+        vec![change.measure.clone(), first, other, same.into()]
+    }));
+    let [base, tuned] = second.counts.map(|[all, first, other]| {
+        format!("of {all}, the first alone accepts {first}, the second alone {other}")
+    });
+    rows.push(vec![
+        "disagreements".into(),
+        format!("base: {base}"),
+        format!("tuned: {tuned}"),
+        in_words(&second.disagreement),
+    ]);
+    Table::new(rows).titled(
+        "The same answers by two rules",
+        "The last row has how much more often the rules disagree on the tuned model: errors that both models share \
+         cancel in a difference.",
+    )
+}
+
+fn disputed_table(second: &SecondRule) -> Table {
+    let header = ["model", "problem", "end of the completion"];
+    let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
+    rows.extend(second.examples.iter().map(|one| {
+        let by = &second.rules[usize::from(!one.is_first)];
+        let problem =
+            format!("{} (gold {}), accepted by {by} alone", one.problem, brief(&one.gold));
+        let text = Cell::Hinted(brief(&one.text), one.text.clone());
+        vec![Cell::Plain(one.model.clone()), Cell::Plain(problem), text]
+    }));
+    Table { rows, ..Table::default() }.titled("Completions that the rules disagree on", "")
+}
+
+/// What was read, and what is missing.
+fn counts(page: &AuditPage<'_>) -> Section {
+    let header = [
+        "model",
+        "judged",
+        "correct",
+        "truncated",
+        "end unknown",
+        "no answer",
+        "failed",
+        "not judged",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for (name, count) in page.audit.models.iter().zip(&page.audit.counts) {
+        let numbers = [
+            count.judged,
+            count.correct,
+            count.truncated,
+            count.unknown_ends,
+            count.no_answer,
+            count.failed,
+            count.unjudged,
+        ];
+        rows.push(std::iter::once(name.clone()).chain(numbers.map(|n| n.to_string())).collect());
+    }
+    let section = Section::new("What was read")
+        .table(Table::new(rows).titled("Completions of the problems that all files have", ""));
+    page.notes.iter().fold(section, |section, note| section.text(note.clone()))
+}
+
+fn warnings(results: &[&Results]) -> Vec<String> {
+    let labelled = |results: &Results| -> Vec<String> {
+        let cautions = results.sets.iter().flat_map(|set| set.cautions(results.truncated()));
+        cautions.map(|caution| format!("{}: {caution}", results.model)).collect()
+    };
+    results.iter().copied().flat_map(labelled).collect()
+}
+
+fn top(set: &Aligned<'_>, names: &[String]) -> Vec<Chart> {
+    let lines = |by: fn(&crate::Summary) -> &crate::interval::ByK| {
+        names.iter().zip(&set.summaries).map(|(name, s)| curve(name, by(s))).collect()
+    };
+    vec![
+        Chart::new("Pass@k", ("k", "pass@k"), lines(|summary| &summary.pass_at_k))
+            .caption("Bands: 95 % intervals over problems.")
+            .log()
+            .from_to(0.0, 1.0),
+        Chart::new(
+            "Distinct correct answers",
+            ("k", "distinct correct"),
+            lines(|s| &s.unique_correct),
+        )
+        .caption("Expected number of distinct correct answers among k samples of a problem.")
+        .log(),
+    ]
+}

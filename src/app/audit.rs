@@ -1,0 +1,353 @@
+//! Two or more files of completions to one page: `grade` and `compare` in one stroke, and what only texts can say.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tealight_datasets::{Problem, Prompt, Verifier, judge, names, verify};
+use tealight_eval::audit::{self, Audit, AuditInput, Pairing, SecondJudge, Way};
+use tealight_eval::comparable;
+use tealight_eval::report::audit_page::{self, AuditPage};
+use tealight_eval::results::Results;
+use tealight_eval::store::Index;
+use tealight_eval::transition::{Aligned, align};
+use tempfile::TempDir;
+
+use crate::app::compare::short_names;
+use crate::app::directory::{self, Destination, Existing, as_argument};
+use crate::app::evaluate::Doubtful;
+use crate::app::evaluate::outcome;
+use crate::app::grading::{self, DRAFT, FileToGrade, GradedFile, GradingOptions};
+use crate::system::files::{readable_folder, writable_subfolder, write_atomic};
+use crate::system::process::Process;
+
+/// Options of `tealight audit`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct AuditOptions {
+    /// Files of completions, the base's first: every file that `tealight grade` reads, also of different harnesses.
+    #[arg(value_name = "FILE")]
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// Names of the models, in the order of the files. Default: the files' names.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Further completions of the base, of another seed: they show what chance alone loses and gains. Default: the
+    /// base's own samples are split.
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_draw: Option<String>,
+    /// Audit only the problems that all files have; without --intersect, files on different problems are refused.
+    #[arg(long, help_heading = "Data")]
+    #[serde(default)]
+    pub intersect: bool,
+    /// How completions are judged.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub grading: GradingOptions,
+    /// Second verifier that judges the same completions: where the two disagree, and whether a conclusion changes.
+    /// Default: math:strict where the verifier is math, else none.
+    #[arg(long, value_name = "VERIFIER", help_heading = "Data")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
+    /// Key of another judge's verdict in the records (exact_match, score, Math-Verify's output), as the second
+    /// verdict in place of --against. A number counts as correct from one half on.
+    #[arg(long, value_name = "KEY", help_heading = "Data")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict_key: Option<String>,
+    /// Directory for report.html, audit.json and the judged samples. Without --output the answers are printed and
+    /// nothing is saved.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Replace an earlier result in --output: only files that Tealight wrote are removed.
+    #[arg(long)]
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Print audit.json instead of sentences.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An audit, and why it is not to be relied on, where that is so.
+pub struct Audited {
+    /// The audit.
+    pub audit: Audit,
+    /// Too much could not be judged.
+    pub doubt: Option<Doubtful>,
+}
+
+/// A file that was judged: its samples are in a folder of their own until all files have been accepted.
+struct JudgedFile {
+    name: String,
+    results: Results,
+    index: Arc<Index>,
+    unjudged: Vec<String>,
+    folder: TempDir,
+}
+
+/// Audits files of completions, the first as the base.
+pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
+    let existing = Existing::from_flag(options.overwrite);
+    Destination::check(options.output.as_deref(), existing)?;
+    if options.files.len() < 2 {
+        bail!(
+            "name at least two files of completions, the base's first: tealight audit BASE TUNED"
+        );
+    }
+    let names = options.names()?;
+    let dataset = options.grading.dataset()?;
+    let verifier = options.grading.verifier(dataset.as_ref())?;
+    let second = options.second_verifier(&*verifier)?;
+    let files: Vec<&String> = options.files.iter().chain(&options.second_draw).collect();
+    let sources: Vec<_> = files.iter().map(|file| grading::source(file)).collect::<Result<_>>()?;
+    let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
+    let output = destination.path();
+    directory::refuse_run(output, existing)?;
+    directory::refuse_inside(output, existing, files.iter().map(|file| Path::new(file.as_str())))?;
+    let claim = directory::fresh(output, existing)?;
+    let mut notes = Vec::new();
+    let mut judged = Vec::new();
+    let set = grading::set_name(&options.files[0]);
+    let all_names = names.iter().map(String::as_str).chain(["second draw"]);
+    for ((file, source), name) in files.iter().zip(sources).zip(all_names) {
+        let folder = readable_folder().tempdir_in(output);
+        let folder = folder.with_context(|| format!("{}: cannot be written", output.display()))?;
+        let to_grade = FileToGrade {
+            file: file.as_str(),
+            set: set.clone(),
+            model: name,
+            dataset: dataset.as_ref(),
+            verifier: &*verifier,
+            samples: Some(format!("samples/{}.jsonl", names::file_name(name))),
+            verdict_key: options.verdict_key.as_deref(),
+            extrapolate: &[],
+            config: serde_json::to_value(options)?,
+        };
+        let graded = options.grading.grade(source, to_grade, folder.path(), process)?;
+        notes.extend(graded.notes.iter().map(|note| format!("{name}: {note}")));
+        judged.push(JudgedFile::new(name, graded, folder)?);
+    }
+    pair(&mut judged, &*verifier, &mut notes)?;
+    let (draws, models) = match options.second_draw {
+        Some(_) => judged.split_last().map(|(last, rest)| (Some(last), rest)),
+        None => Some((None, judged.as_slice())),
+    }
+    .context("a file was judged")?;
+    let (set, more) = aligned(models, draws, options.intersect)?;
+    notes.extend(more);
+    let results: Vec<&Results> = models.iter().map(|file| &file.results).collect();
+    let ways = options.ways(&*verifier, &results);
+    let samples: Vec<Arc<Index>> = models.iter().map(|file| file.index.clone()).collect();
+    let input = AuditInput {
+        names: &names,
+        set: &set,
+        samples: &samples,
+        ways: &ways,
+        second: options.second_judge(second.as_deref()).map(|judge| (verifier.name(), judge)),
+    };
+    let audit = audit::audit(&input)?;
+    let doubt = judged.iter().find_map(|file| {
+        let verifiers = std::iter::once(&*verifier);
+        outcome::doubt(&file.results, verifiers, &file.unjudged, options.grading.max_unjudged)
+    });
+    if destination.is_saved() {
+        directory::begin(Some(&claim), output, existing)?;
+        judged.iter().try_for_each(|file| file.save(output))?;
+        let (audit, set, samples, notes) = (&audit, &set, &samples, &notes);
+        let results = &results;
+        let command = options.command();
+        let page = AuditPage { audit, set, results, samples, notes, command };
+        audit_page::write(&page, output).context("the report cannot be written")?;
+        let json = serde_json::to_string_pretty(audit)?;
+        write_atomic(&output.join("audit.json"), json.as_bytes())?;
+        tracing::info!("report.html, audit.json and samples in {}", output.display());
+    } else {
+        tracing::info!("nothing was saved; --output DIR saves a page with all numbers and texts");
+    }
+    Ok(Audited { audit, doubt })
+}
+
+impl JudgedFile {
+    fn new(name: &str, graded: GradedFile, folder: TempDir) -> Result<Self> {
+        let GradedFile { results, index, unjudged, .. } = graded;
+        let index = index.context("samples were written")?;
+        Ok(Self { name: name.to_owned(), results, index, unjudged, folder })
+    }
+
+    /// Gives its problems the base's names.
+    fn rename(&mut self, pairing: &Pairing) {
+        self.results.sets.iter_mut().for_each(|set| pairing.apply(set));
+        if let Pairing::ByPrompt(names) = pairing
+            && let Some(index) = Arc::get_mut(&mut self.index)
+        {
+            index.rename(names);
+        }
+    }
+
+    /// Moves its samples to where the results name them.
+    fn save(&self, output: &Path) -> Result<()> {
+        writable_subfolder(&output.join("samples"))?;
+        for set in &self.results.sets {
+            let Some(samples) = &set.samples else { continue };
+            let path = output.join(samples);
+            std::fs::rename(self.folder.path().join(DRAFT), &path)
+                .with_context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives the problems of all files the names that they have in the first.
+fn pair(judged: &mut [JudgedFile], verifier: &dyn Verifier, notes: &mut Vec<String>) -> Result<()> {
+    let Some((base, others)) = judged.split_first_mut() else { return Ok(()) };
+    let set = &base.results.sets[0];
+    let same_gold = |place: usize, gold: &str| {
+        let question = &set.questions[place];
+        let prompt = Prompt::Text(question.prompt.clone());
+        let problem = Problem::new(&*set.problems[place].problem, prompt, &*question.answer);
+        judge::verify(verifier, &problem, gold).is_correct()
+    };
+    for file in others {
+        let pairing =
+            audit::pair((&base.name, set), (&file.name, &file.results.sets[0]), &same_gold)?;
+        if let Pairing::ByPrompt(names) = &pairing {
+            let note = format!(
+                "{}: problems are paired with {}'s by their prompts ({}), since ids differ",
+                file.name,
+                base.name,
+                names.len()
+            );
+            tracing::info!("{note}");
+            notes.push(note);
+        }
+        file.rename(&pairing);
+    }
+    Ok(())
+}
+
+/// The counts of all files on the same problems, and what is to be said of them.
+fn aligned<'a>(
+    models: &'a [JudgedFile],
+    second: Option<&'a JudgedFile>,
+    intersects: bool,
+) -> Result<(Aligned<'a>, Vec<String>)> {
+    let named = |file: &'a JudgedFile| (file.name.clone(), &file.results);
+    let runs: Vec<(String, &Results)> = models.iter().map(named).collect();
+    let (sets, mut notes) = align(&runs, second.map(named).as_ref(), intersects)?;
+    let (base, others) = models.split_first().context("a base")?;
+    if let Some(second) = second
+        && base.results.sets[0].problems.len() > 1
+        && comparable::are_identical(&base.results.sets[0], &second.results.sets[0])
+    {
+        bail!(
+            "--second-draw has the completions of {}: sample the base again, with another seed",
+            base.name
+        );
+    }
+    for other in others.iter().chain(second) {
+        let sets = [&base.results.sets[0], &other.results.sets[0]];
+        for difference in
+            comparable::differences((&base.results, sets[0]), (&other.results, sets[1]))
+        {
+            let [a, b] = &difference.values;
+            notes.push(format!(
+                "{} differs: {a} in {}, {b} in {}",
+                difference.key, base.name, other.name
+            ));
+        }
+    }
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
+    Ok((sets.into_iter().next().context("one set")?, notes))
+}
+
+impl AuditOptions {
+    /// The names of the models.
+    fn names(&self) -> Result<Vec<String>> {
+        let is_unique =
+            |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
+        if !self.names.is_empty() {
+            if self.names.len() != self.files.len() || !is_unique(&self.names) {
+                bail!(
+                    "--names: one name for each of the {} files, all different",
+                    self.files.len()
+                );
+            }
+            return Ok(self.names.clone());
+        }
+        let names: Vec<String> = self.files.iter().map(|file| grading::set_name(file)).collect();
+        if is_unique(&names) {
+            return Ok(names);
+        }
+        let names = short_names(&self.files.iter().map(PathBuf::from).collect::<Vec<_>>());
+        match is_unique(&names) {
+            true => Ok(names),
+            false => bail!(
+                "the same file stands twice: an audit compares the completions of different models"
+            ),
+        }
+    }
+
+    /// The second verifier.
+    fn second_verifier(&self, first: &dyn Verifier) -> Result<Option<Arc<dyn Verifier>>> {
+        if self.verdict_key.is_some() && self.against.is_some() {
+            bail!("--against and --verdict-key each name the second judge: leave one of them out");
+        }
+        match &self.against {
+            _ if self.verdict_key.is_some() => Ok(None),
+            Some(spec) => Ok(Some(verify::open(spec)?)),
+            None if first.name() == "math" => Ok(Some(verify::open("math:strict")?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The second judge, where there is one.
+    fn second_judge<'a>(&'a self, verifier: Option<&'a dyn Verifier>) -> Option<SecondJudge<'a>> {
+        let column = self.verdict_key.as_deref().map(SecondJudge::Column);
+        column.or(verifier.map(SecondJudge::Verifier))
+    }
+
+    /// How correct answers are told apart, the way that strategies are counted by first.
+    fn ways(&self, verifier: &dyn Verifier, results: &[&Results]) -> Vec<Way> {
+        let has_classes = |results: &&Results| results.config.get("file_classes").is_some();
+        let mut ways = Vec::new();
+        if results.iter().all(has_classes) {
+            ways.push(Way::Class("class of the file".into()));
+        } else if let Some(function) = &self.grading.rewards.classes {
+            ways.push(Way::Class(format!("class by {function}")));
+        } else if !verifier.name().starts_with("math") {
+            ways.push(Way::Class(format!("solution, by the verifier {}", verifier.name())));
+        }
+        if verifier.name().starts_with("math") {
+            ways.push(Way::Equations);
+        }
+        ways.extend([Way::Value, Way::Text]);
+        ways
+    }
+
+    /// The command line that makes the same audit.
+    fn command(&self) -> String {
+        let argument = |text: &str| as_argument(Path::new(text));
+        let mut words = vec!["tealight audit".to_owned()];
+        words.extend(self.files.iter().map(|file| argument(file)));
+        let mut option = |name: &str, value: Option<&str>| {
+            words.extend(value.map(|value| format!("--{name} {}", argument(value))));
+        };
+        let names = self.names.join(",");
+        option("names", Some(names.as_str()).filter(|names| !names.is_empty()));
+        option("second-draw", self.second_draw.as_deref());
+        option("dataset", self.grading.dataset.as_deref());
+        option("gold-key", self.grading.gold_key.as_deref());
+        option("filter", self.grading.filter.as_deref());
+        option("against", self.against.as_deref());
+        option("verdict-key", self.verdict_key.as_deref());
+        option("classes", self.grading.rewards.classes.as_deref());
+        for verifier in &self.grading.rewards.verifier {
+            option("verifier", Some(verifier));
+        }
+        words.push("--output again".to_owned());
+        words.join(" ")
+    }
+}

@@ -1,0 +1,113 @@
+//! `tealight verify --audit`: disagreements by kind, rates from labels, labels asked for.
+
+use crate::support::binary::{Folder, refusal, stderr_of, succeeded};
+
+fn pairs(labelled: bool) -> String {
+    let mut text = String::new();
+    for index in 0..40 {
+        // Spelled otherwise, so that `exact` refuses it; every tenth answer is wrong.
+        let (gold, answer) = (index, if index % 10 == 0 { index + 1 } else { index });
+        let answer = if index % 2 == 0 { format!("{answer}.0") } else { answer.to_string() };
+        let label =
+            if labelled { format!(", \"label\": {}", index % 10 != 0) } else { String::new() };
+        text += &format!("{{\"gold\": {gold}, \"answer\": \"{answer}\"{label}}}\n\n");
+    }
+    text
+}
+
+fn out(arguments: &[&str]) -> String {
+    let done = succeeded(arguments);
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[test]
+fn disagreements_are_listed_and_rates_estimated() {
+    let folder = Folder::new();
+    let file = folder.write("pairs.jsonl", pairs(true));
+    let found = out(&["verify", "--audit", &file, "--against", "exact"]);
+    assert!(found.contains("40 pairs; math accepts 36"), "{found}");
+    assert!(found.contains("16 disagreements with exact"), "{found}");
+    assert!(
+        found.contains("16 of gold answers that are a number: math says correct, exact wrong"),
+        "{found}"
+    );
+    assert!(found.contains("by 40 labels"), "{found}");
+    assert!(
+        found.contains("(accepted among incorrect)  0.0000, 95 % interval 0.0000 to "),
+        "{found}"
+    );
+    // The other way round: 16 of 36 correct answers are rejected.
+    let other = out(&["verify", "--audit", &file, "--verifier", "exact"]);
+    assert!(other.contains("(rejected among correct)    0.4444"), "{other}");
+    assert!(other.contains("policy gradient to 0.5556"), "{other}");
+}
+
+#[test]
+fn another_programs_verdicts_come_as_csv() {
+    let folder = Folder::new();
+    let file = folder.write("pairs.jsonl", pairs(false));
+    let lines: Vec<String> =
+        (0..40).map(|index| format!("{},{}", 2 * index + 1, index != 7)).collect();
+    let csv = folder.write("other.csv", format!("line,correct\n{}\n", lines.join("\n")));
+    let found = out(&["verify", "--audit", &file, "--against", &csv]);
+    assert!(
+        found.contains("5 disagreements") && found.contains("line 15: gold `7`, answer `7`"),
+        "{found}"
+    );
+    assert!(found.contains("0 labels. Rates need a label in every group"), "{found}");
+    for (rows, why) in [
+        ("1,true\n3,false\n1,false\n", "line 1 is there twice"),
+        ("1,true\n2,true\n", "line 2 is no pair"),
+        ("99,true\n", "line 99 is no pair"),
+    ] {
+        let csv = folder.write("wrong.csv", format!("line,correct\n{rows}"));
+        let refused = refusal(&["verify", "--audit", &file, "--against", &csv]);
+        assert!(refused.contains("wrong.csv") && refused.contains(why), "{refused}");
+    }
+    let labels = folder.write("pairs.jsonl.labels.csv", "line,label\n98,true\n");
+    assert!(refusal(&["verify", "--audit", &file]).contains("labels.csv: line 98 is no pair"));
+    std::fs::remove_file(labels).expect("removed");
+    let short = folder.write("short.csv", "correct\ntrue\n");
+    let refused = refusal(&["verify", "--audit", &file, "--against", &short]);
+    assert!(refused.contains("1 rows for 40 pairs"), "{refused}");
+    let refused = refusal(&["verify", "--audit", &file, "--against", "nothing.csv"]);
+    assert!(refused.contains("neither a file nor a verifier"), "{refused}");
+    let bad = folder.write("bad.jsonl", "{\"gold\": 1, \"answer\": 1}\n{\"gold\": 1}\n");
+    assert!(refusal(&["verify", "--audit", &bad]).contains("bad.jsonl:2: not an object"));
+    assert!(refusal(&["verify", "--label", "--jsonl", &file]).contains("for --audit FILE"));
+    assert!(refusal(&["verify", "--audit", &file, "--explain"]).contains("leave out --gold"));
+}
+
+#[test]
+fn labels_are_requested_where_most_informative_and_saved() {
+    let folder = Folder::new();
+    let file = folder.write("pairs.jsonl", pairs(false));
+    let ask = |answers: &str| {
+        let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
+        let arguments = ["verify", "--audit", &file, "--against", "exact", "--label"];
+        let done = command.args(arguments).write_stdin(answers.to_owned()).output().expect("runs");
+        assert!(done.status.success(), "{}", stderr_of(&done));
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let found = ask("y\nwhat\nn\ny\ns\nq\n");
+    // Pairs in dispute come first, then one of each group.
+    let first = found.find("answer  ").map(|at| found[at..].lines().next().unwrap_or_default());
+    assert!(first.is_some_and(|line| line.ends_with(".0")), "{found}");
+    assert!(found.contains("1 of 40") && found.contains("5 of 40"), "{found}");
+    let labels = std::fs::read_to_string(folder.path("pairs.jsonl.labels.csv")).expect("kept");
+    assert_eq!(labels.lines().count(), 4, "{labels}");
+    let again = ask("");
+    assert!(again.contains("1 of 37") && again.contains("by 3 labels"), "{again}");
+}
+
+#[cfg(unix)]
+#[test]
+fn labels_are_not_written_through_a_link() {
+    let folder = Folder::new();
+    let file = folder.write("pairs.jsonl", pairs(false));
+    let victim = folder.write("victim.csv", "line,label\n");
+    std::os::unix::fs::symlink(&victim, folder.path("pairs.jsonl.labels.csv")).expect("a link");
+    let refused = refusal(&["verify", "--audit", &file, "--label"]);
+    assert!(refused.contains("labels.csv: a link"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&victim).expect("there"), "line,label\n");
+}
