@@ -45,7 +45,11 @@ pub(super) const IGNORED: [&str; 41] = [
     "measuredangle",
 ];
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) const STYLES: [&str; 13] = [
+pub(super) const STYLES: [&str; 17] = [
+    "mathbin",
+    "mathrel",
+    "mathpunct",
+    "framebox",
     "ul",
     "mathbf",
     "mathit",

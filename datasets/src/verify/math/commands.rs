@@ -115,6 +115,9 @@ impl Lexer<'_> {
                 self.between_brackets();
             }
             "thinspace" | "mathord" => self.join_thousands(),
+            "Omega" if matches!(self.out.last(), Some(Token::Number { .. })) => {
+                self.out.push(Token::Text("ohm".into()));
+            }
             _ => match symbol(&name) {
                 // `\Rightarrow 5`
                 Some('→') if self.out.is_empty() => {}
@@ -257,7 +260,9 @@ impl Lexer<'_> {
             self.out.push(Token::Text(format!("μ{trimmed}")));
             return Some(());
         }
-        let is_unit = trimmed.contains('\\') || (is_upright && trimmed.contains('^'));
+        let is_unit = trimmed.contains('\\')
+            || trimmed.contains("^{")
+            || (is_upright && trimmed.contains('^'));
         self.out.push(Token::Text(if is_unit { unit_words(trimmed) } else { trimmed.to_owned() }));
         Some(())
     }

@@ -5,6 +5,7 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
+use super::printed::as_latex;
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -39,16 +40,23 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     if text.len() > MAX_BYTES {
         return None;
     }
-    let mut text = fold(text);
+    let mut text = fold(&as_latex(text));
     // Escaped once too often: `\\\\frac` outside of a matrix, where `\\\\` ends a row.
     if text.contains("\\\\") && !text.contains("\\begin") {
         text = text.replace("\\\\ ", ", ").replace("\\\\", "\\");
     }
     // Braces that only take the space from around a mark: `14{:}30`.
-    for (braced, plain) in [("{:}", ":"), ("{.}", "."), ("{=}", "="), ("{-}", "-"), ("{/}", "/")] {
-        if text.contains(braced) {
+    if let Some(mark) = text.bytes().zip(text.bytes().skip(2)).position(|ends| ends == (b'{', b'}'))
+        && ":.=-/".contains(&text[mark + 1..=mark + 1])
+    {
+        for (braced, plain) in
+            [("{:}", ":"), ("{.}", "."), ("{=}", "="), ("{-}", "-"), ("{/}", "/")]
+        {
             text = text.replace(braced, plain);
         }
+    }
+    if text.contains("{\\,}") {
+        text = text.replace("{\\,}", "\\,");
     }
     let mut lexer = Lexer { text: &text, at: 0, out: Vec::new(), lines: Vec::new() };
     lexer.run()?;
@@ -248,8 +256,9 @@ impl<'a> Lexer<'a> {
     /// A currency's code, or a country's before its dollar: `US$29`. Whether it was one.
     fn money(&mut self, run: &str) -> bool {
         let next = self.rest().trim_start();
-        let money = self.rest().strip_prefix('\\').unwrap_or(self.rest());
-        let is_country = matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ");
+        let rest = if run == "US" { next } else { self.rest() };
+        let money = rest.strip_prefix('\\').unwrap_or(rest);
+        let is_country = matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ" | "C" | "A" | "S");
         let code = match run {
             "USD" => Some("dollar"),
             "EUR" => Some("€"),
@@ -260,7 +269,10 @@ impl<'a> Lexer<'a> {
             self.out.push(Token::Currency(code));
             return true;
         }
-        if is_country && let Some(amount) = money.strip_prefix('$') {
+        if is_country
+            && let Some(amount) = money.strip_prefix('$')
+            && amount.starts_with(|c: char| c.is_ascii_digit())
+        {
             self.at = self.text.len() - amount.len();
             self.out.push(Token::Currency("dollar"));
             return true;

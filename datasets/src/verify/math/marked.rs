@@ -2,9 +2,11 @@
 
 use dashu_ratio::RBig;
 
+use super::hedges;
 use super::lex::Token;
 use super::numerals::is_written;
 use super::parse::Parser;
+use super::spelled::denominator;
 use super::text::{number_word, scale};
 use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
@@ -12,29 +14,6 @@ use super::units::{conversion, is_known, is_unit};
 /// Words behind a value that begin a condition or a modulus.
 const NO_UNITS: [&str; 9] =
     ["to", "if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
-
-/// Words that no unit has.
-const SAYING: [&str; 19] = [
-    "fails",
-    "is",
-    "are",
-    "was",
-    "were",
-    "not",
-    "isn't",
-    "never",
-    "cannot",
-    "can't",
-    "wrong",
-    "incorrect",
-    "false",
-    "impossible",
-    "unknown",
-    "unclear",
-    "maybe",
-    "perhaps",
-    "or",
-];
 
 /// Most parts of a compound quantity: `2 hours 45 minutes 10 seconds`.
 const MAX_PARTS: usize = 4;
@@ -75,6 +54,20 @@ impl Parser {
             return None;
         }
         let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
+        // `5 thousandths`
+        let part = denominator(first).filter(|_| first.ends_with("ths"));
+        let (value, rest, words) = match (value, part) {
+            (Answer::Value(value), Some(below)) => {
+                let below = Expr::Number(RBig::from(below), None);
+                (
+                    Answer::Value(Expr::Quotient(Box::new(value), Box::new(below))),
+                    "",
+                    rest.to_owned(),
+                )
+            }
+            (value, _) => (value, rest, words.clone()),
+        };
+        let first = words.split(' ').next().unwrap_or_default();
         let (value, words) = match (value, scale(&first.to_lowercase())) {
             (Answer::Value(value), Some(scale)) => {
                 (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
@@ -321,8 +314,7 @@ fn is_sentence(value: &Answer, words: &str) -> bool {
         Answer::Value(Expr::Variable(name)) => name.starts_with(|c: char| c.is_ascii_uppercase()),
         _ => false,
     };
-    let says = |word: &str| SAYING.iter().any(|verb| word.eq_ignore_ascii_case(verb));
-    (is_letter && !is_unit(words)) || words.split([' ', ',']).any(says)
+    (is_letter && !is_unit(words)) || hedges::has(words, hedges::UNIT)
 }
 
 /// Digits in a base that has them.

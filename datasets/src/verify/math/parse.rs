@@ -1,11 +1,13 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
+use dashu_ratio::RBig;
+
 use super::calendar::time;
 use super::lex::{Token, tokens};
 use super::spelled::spelled;
 use super::structures::cases_of;
 use super::tidy::{qualifier, tidy};
-use super::tree::{Answer, Relation};
+use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
@@ -18,8 +20,8 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     if let Some(time) = time(text) {
         return Some(time);
     }
-    if is_spelled(text) {
-        return Some(Answer::Words(text.trim().to_lowercase()));
+    if let Some(number) = spelled_sum(text) {
+        return Some(Answer::Value(Expr::Number(number, None)));
     }
     let mut tokens = tidy(tokens(text)?);
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
@@ -223,8 +225,16 @@ impl Parser {
     fn item(&mut self) -> Option<Answer> {
         let start = self.at;
         if self.has_matrix {
-            if let Some(matrix) = self.nested(Self::matrices) {
-                return Some(matrix);
+            match self.nested(Self::matrices) {
+                // Equations under each other all hold.
+                Some(Answer::Matrix(rows))
+                    if rows.len() > 1
+                        && rows.iter().all(|row| matches!(row.as_slice(), [Answer::Chain(..)])) =>
+                {
+                    return Some(Answer::List(rows.into_iter().flatten().collect()));
+                }
+                Some(matrix) => return Some(matrix),
+                None => {}
             }
             self.at = start;
         }
@@ -277,7 +287,7 @@ impl Parser {
                 Token::Text(word) => word.clone(),
                 Token::Name(name) => name.clone(),
                 Token::Number { digits, .. } => digits.clone(),
-                Token::Symbol(symbol @ ('-' | '\'' | '(' | ')' | '.' | '?' | '!' | ':')) => {
+                Token::Symbol(symbol @ ('-' | '\'' | '(' | ')' | '.' | '?' | '!' | ':' | '±')) => {
                     symbol.to_string()
                 }
                 _ => break,
@@ -328,12 +338,11 @@ fn alternatives(items: &[Answer], starts: &[usize]) -> Option<Answer> {
     Some(Answer::Set(lists.collect()))
 }
 
-/// Whether a text is one number in words around "and", which elsewhere separates two answers: `two and a half`.
-fn is_spelled(text: &str) -> bool {
-    text.contains(" and ")
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b' ' || byte == b'-')
-        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && spelled(text).is_some()
+/// The number that words around "and" are, which elsewhere separates two answers: `two and a half`.
+fn spelled_sum(text: &str) -> Option<RBig> {
+    let are_words = text.contains(" and ")
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b' ' || byte == b'-');
+    if are_words { spelled(text) } else { None }
 }
 
 /// Whether a name stands before the coordinates of a point.

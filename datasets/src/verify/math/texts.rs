@@ -1,7 +1,8 @@
 //! Two texts, a gold answer and an answer: equal as they stand, as values, or as words.
 
 use super::fuel::Fuel;
-use super::{FUEL, Outcome, answer, calendar, compare, parse, text, tree};
+use super::spelled::spelled;
+use super::{FUEL, Outcome, answer, calendar, compare, hedges, parse, text, tree};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -141,7 +142,8 @@ fn sentence_value(answer: &str) -> Option<tree::Answer> {
     }
     let words = answer.replace("\\text{", " ").replace('}', " ");
     let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
-    let is_denied = words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "false"));
+    let is_denied = hedges::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
+        || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));
     if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
         return None;
     }
@@ -180,12 +182,28 @@ fn readings(text: &str) -> Vec<tree::Answer> {
     if text.contains(") (") {
         others.push(text.replace(") (", "), ("));
     }
-    let bare = text.trim_start_matches(['-', '$']);
+    if let Some(named) = assignments(text) {
+        others.push(named);
+    }
+    // `54k`, and the imaginary unit of electrical engineering.
+    if let Some(thousands) = text.strip_suffix(['k', 'K'])
+        && !thousands.is_empty()
+        && thousands.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        others.push(format!("{thousands}000"));
+    }
+    if text.contains('j') && text.bytes().all(|byte| b"0123456789.+-*j() ".contains(&byte)) {
+        others.push(text.replace('j', "i"));
+    }
+    let text = text.replace("{,}", ",");
+    let text = text.as_str();
+    let bare = text.trim_start_matches(['-', '$', '€', '£', '¥', '₹', ' ']);
     for (mark, decimal) in [('.', ','), (',', '.'), (' ', ','), (' ', '.')] {
         let (whole, part) = bare.split_once(decimal).unwrap_or((bare, ""));
         let sign = if text.starts_with('-') { "-" } else { "" };
         let is_part = part.bytes().all(|byte| byte.is_ascii_digit());
-        if is_part && are_thousands(whole, mark) {
+        let has_cents = mark != ' ' && !part.is_empty() && is_group(whole, mark);
+        if is_part && (are_thousands(whole, mark) || has_cents) {
             let point = if part.is_empty() { "" } else { "." };
             others.push(format!("{sign}{}{point}{part}", whole.replace(mark, "")));
         }
@@ -193,7 +211,48 @@ fn readings(text: &str) -> Vec<tree::Answer> {
     if let Some(value) = text.strip_prefix('=') {
         others.push(value.to_owned());
     }
-    others.iter().filter_map(|text| parse::parse(text)).collect()
+    if text.contains("\\text{ and a") {
+        others.push(text.replace("\\text{", "").replace('}', ""));
+    }
+    let in_words = text.starts_with("a ").then(|| spelled(text)).flatten();
+    let in_words = in_words.map(|number| tree::Answer::Value(tree::Expr::Number(number, None)));
+    others.iter().filter_map(|text| parse::parse(text)).chain(in_words).collect()
+}
+
+/// Whether a mark parts one group of thousands: `1.200`.
+fn is_group(text: &str, mark: char) -> bool {
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    text.split_once(mark).is_some_and(|(first, last)| {
+        (1..=3).contains(&first.len()) && last.len() == 3 && are_digits(first) && are_digits(last)
+    })
+}
+
+/// Values with names that are not written as equations: `x: 4, y: 7`, `x is 3 and y is 8`, `x → 2, y → 3`.
+pub(super) fn assignments(text: &str) -> Option<String> {
+    const MAX_BYTES: usize = 200;
+    if text.len() > MAX_BYTES || !text.contains(['=', ':', '→', 's', 't', '>']) {
+        return None;
+    }
+    // A name is one letter.
+    let bare = text.trim_start_matches(['$', '*', ' ']).as_bytes();
+    let is_name = bare.first().is_some_and(u8::is_ascii_alphabetic)
+        && bare.get(1).is_some_and(|byte| !byte.is_ascii_alphanumeric());
+    is_name.then_some(())?;
+    let text = text.replace(" and ", ",");
+    let mut names = Vec::new();
+    let parts = text.split([',', ';', '\n']).map(|part| part.trim_matches(['$', '*', ' ', '.']));
+    let mut equations = Vec::new();
+    for part in parts.filter(|part| !part.is_empty()) {
+        let name = part.chars().next().filter(char::is_ascii_alphabetic)?;
+        let rest = part[1..].trim_start();
+        let signs = ["=", ":", "→", "->", "\\to ", "\\rightarrow ", "is "];
+        let value = signs.iter().find_map(|sign| rest.strip_prefix(sign))?.trim();
+        let is_value = !value.is_empty() && !value.contains(['=', ':', '<', '>']);
+        (is_value && !names.contains(&name)).then_some(())?;
+        names.push(name);
+        equations.push(format!("{name}={value}"));
+    }
+    (names.len() > 1).then(|| equations.join(", "))
 }
 
 /// Whether marks part groups of thousands, at least two of them, or those of India: `12,34,567`.

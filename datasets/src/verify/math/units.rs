@@ -68,7 +68,7 @@ const DERIVED: &[(&[&str], u64, &str)] = &[
     (&["Ω", "Omega", "ohm"], 1, "kg m^2/s^3 A^2"),
     (&["F", "farad"], 1, "s^4 A^2/kg m^2"),
     (&["T", "tesla"], 1, "kg/s^2 A"),
-    (&["H", "henry"], 1, "kg m^2/s^2 A^2"),
+    (&["H", "henry", "henries"], 1, "kg m^2/s^2 A^2"),
     (&["Wh"], 3600, "kg m^2/s^2"),
     (&["t", "tonne"], 1000, "kg"),
 ];

@@ -5,8 +5,11 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
+use super::super::hedges::is_denied;
+use super::super::spelled::denominator;
+use super::super::text::scale;
 use super::super::units::is_unit;
-use super::scan::{Needle, is_denied};
+use super::scan::Needle;
 use super::sentences::is_open;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_placeholder, is_value, lenient, offset_in};
 
@@ -67,7 +70,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     if line.trim_start().starts_with('=') {
         return None;
     }
-    let (start, end) = match enclosing(before, after) {
+    let (start, end) = match enclosing(before, after).or_else(|| operation(before)) {
         Some((start, end)) => (start, boxed.end + end),
         None => {
             let factor = |c: char| c.is_ascii_digit() || "-−+*/".contains(c);
@@ -94,15 +97,25 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 
 /// How much of what follows a box at once goes on as its formula.
 fn suffix(line: &str) -> usize {
-    const SCALES: [&str; 6] = ["hundred", "thousand", "million", "billion", "trillion", "dozen"];
+    if line.is_empty() {
+        return 0;
+    }
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
     let word =
         word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
-    if let Some(scale) = SCALES.iter().find(|scale| word.starts_with(**scale)) {
-        let end = offset_in(line, word) + scale.len();
+    let length = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
+    let is_part = word[..length].ends_with("ths") && denominator(&word[..length]).is_some();
+    if scale(&word[..length]).is_some() || is_part {
+        let end = offset_in(line, word) + length;
         let is_braced = line[..end].contains('{');
         let close = usize::from(is_braced && line[end..].starts_with('}'));
         return if line[..end].contains('$') { 0 } else { end + close };
+    }
+    // `\boxed{8}x` is no 8.
+    let is_letter = line.starts_with(['x', 'y', 'z', 'n', 'k', 'i'])
+        && !line[1..].starts_with(|c: char| c.is_alphanumeric());
+    if is_letter || line.starts_with("\\pi") || line.starts_with("\\sqrt{") {
+        return line.find([' ', '$', '.', ',', ')']).unwrap_or(line.len());
     }
     if let Some(power) = line.strip_prefix('^') {
         if power.trim_start_matches(['{', ' ']).starts_with(['\\', '°']) {
@@ -120,6 +133,48 @@ fn suffix(line: &str) -> usize {
     let is_operand = operator
         .is_some_and(|op| line[op.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '\\'));
     if is_operand && !line[..end].contains(['=', 'b']) { end } else { 0 }
+}
+
+/// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.
+fn operation(before: &str) -> Option<(usize, usize)> {
+    const OPERATORS: [&str; 18] = [
+        "\\cdot",
+        "\\times",
+        "\\le",
+        "\\ge",
+        "\\leq",
+        "\\geq",
+        "\\lt",
+        "\\gt",
+        "\\leqslant",
+        "\\geqslant",
+        "<",
+        ">",
+        "≤",
+        "≥",
+        "^{",
+        "^",
+        "- ",
+        "+ ",
+    ];
+    let last = before.trim_end_matches(' ').chars().next_back()?;
+    if !last.is_ascii_lowercase() && !"<>≤≥{^-+".contains(last) {
+        return None;
+    }
+    let (head, sign) = OPERATORS.iter().find_map(|sign| {
+        let text = if sign.ends_with(' ') { before } else { before.trim_end_matches(' ') };
+        Some((text.strip_suffix(sign)?, *sign))
+    })?;
+    let is_operand = |c: char| c.is_alphanumeric() || "\\.{}()^_".contains(c);
+    let operand = head.trim_end_matches(' ');
+    let start = operand.trim_end_matches(is_operand).len();
+    let is_line = operand[..start].trim_end_matches(' ').ends_with(['\n', '$', '=', '(', '['])
+        || operand[..start].trim().is_empty();
+    // A dash behind words, or before a box at the start of a line, is none of a formula.
+    let is_formula = start < operand.len() && is_line;
+    let is_relation = "<>≤≥".contains(sign) || sign.starts_with("\\l") || sign.starts_with("\\g");
+    let is_tag = head.ends_with(|c: char| c.is_alphabetic() || c == '/') && sign == ">";
+    (is_formula || is_relation && !is_tag).then_some((start, usize::from(sign == "^{")))
 }
 
 /// The command whose argument the box is, `\sqrt{\boxed{25}}`: where it begins, and how much behind the box it takes.
@@ -211,7 +266,9 @@ impl Iterator for Boxes<'_> {
     fn next(&mut self) -> Option<Boxed> {
         while let Some(at) = self.places.pop() {
             let before = &self.text[..at];
-            let Some(start) = before.strip_suffix("\\f").or(before.strip_suffix('\\')) else {
+            let Some(start) =
+                ["\\frame", "\\f", "\\"].iter().find_map(|begin| before.strip_suffix(begin))
+            else {
                 continue;
             };
             if at >= self.limit {

@@ -4,7 +4,12 @@ use super::MAX_WHOLE;
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: [&str; 14] = [
+    const COURTESIES: [&str; 19] = [
+        "was this",
+        "please tell",
+        "rate ",
+        "have a ",
+        "cheers",
         "don't hesitate",
         "do not hesitate",
         "let me know",
@@ -37,7 +42,12 @@ pub(super) fn without_courtesy(text: &str) -> &str {
 
 /// Whether a text refuses to answer.
 pub(super) fn is_refusal(text: &str) -> bool {
-    const REFUSALS: [&str; 13] = [
+    const REFUSALS: [&str; 18] = [
+        "i will not answer",
+        "i have no idea",
+        "i have 0 idea",
+        "i give up",
+        "i refuse",
         "i can't do that",
         "i am not able to",
         "no comment",
@@ -56,5 +66,9 @@ pub(super) fn is_refusal(text: &str) -> bool {
         return false;
     }
     let lower = text.to_lowercase().replace('’', "'");
-    REFUSALS.iter().any(|words| lower.contains(words))
+    let is_blank = matches!(
+        lower.trim_matches(|c: char| !c.is_alphanumeric()),
+        "no idea" | "no answer" | "no clue"
+    );
+    is_blank || REFUSALS.iter().any(|words| lower.contains(words))
 }

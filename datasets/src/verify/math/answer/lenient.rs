@@ -1,16 +1,18 @@
 //! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
 
+use super::super::alphabet::is_function;
 use super::super::calendar::date;
+use super::super::hedges::{is_bound, is_denied, is_doubted, without_reason};
 use super::super::parse::parse;
 use super::super::text;
+use super::super::texts::assignments;
 use super::super::tree::Answer;
-use super::clause::{remaining, stated, without_reason};
+use super::clause::{remaining, stated};
 use super::courtesy::{is_refusal, without_courtesy};
-use super::scan::{is_bound, is_denied};
 use super::sentences::{
     ABOUT, affirmed, choice, is_open, last_sentence, number_word, words, yes_or_no,
 };
-use super::values::{displayed, last_value};
+use super::values::{displayed, first_number, last_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -48,7 +50,9 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
     let is_sentence = [" is ", " are "].iter().any(|verb| text.contains(verb));
-    let is_whole = || is_name() || (is_value(text) && is_answer(text) && !is_calculation(text));
+    let is_whole = || {
+        is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
+    };
     if text.len() <= MAX_WHOLE && !is_sentence && is_whole() {
         return Some((text, Rule::Whole));
     }
@@ -60,11 +64,32 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     if let Some(found) = stated_value(text) {
         return Some(found);
     }
-    (text.len() <= MAX_WORDS).then_some((text, Rule::Words))
+    (text.len() <= MAX_WORDS && !is_doubted(last_sentence(text))).then_some((text, Rule::Words))
+}
+
+/// Whether a text is a sentence whose short words could be read as products of letters: `Au total, il y en a 42`.
+fn is_prose(text: &str) -> bool {
+    let is_word =
+        |word: &&str| word.len() > 1 && word.chars().all(char::is_alphabetic) && !is_function(word);
+    text.contains(',')
+        && text.split([' ', ',']).filter(is_word).count() > 3
+        && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
+}
+
+/// The values with names that a line ends with: `Therefore $s = 9$ and $r = 3$.`
+fn assigned(line: &str) -> Option<&str> {
+    const MAX_WORDS_BEFORE: usize = 8;
+    let starts = line.match_indices(' ').map(|(at, _)| at + 1).take(MAX_WORDS_BEFORE);
+    let is_sentence = line.len() <= MAX_WHOLE && line.contains([',', ';', ' ']);
+    let mut rests = [0].into_iter().chain(starts).map(|at| line[at..].trim_end_matches(['.', '*']));
+    rests.find(|rest| is_sentence && assignments(rest).is_some())
 }
 
 /// The answer of a text's last line, and the rule.
 fn in_last_line<'a>(text: &'a str, line: &'a str) -> Option<(&'a str, Rule)> {
+    if let Some(values) = assigned(last_sentence(line)) {
+        return Some((values, Rule::Conclusion));
+    }
     let letter =
         line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
     if matches!(letter.as_bytes(), [b'A'..=b'J']) {
@@ -89,6 +114,10 @@ fn in_last_line<'a>(text: &'a str, line: &'a str) -> Option<(&'a str, Rule)> {
     let tail = last
         .rfind(" is ")
         .map_or(last, |at| without_reason(last[at + 4..].trim_start_matches("the ")));
+    if is_doubted(&last[..last.len() - tail.len()]) || is_doubted(last) && tail.len() == last.len()
+    {
+        return None;
+    }
     if date(tail).is_some() || tail.len() < last.len() && text::is_choice(tail) {
         return Some((tail, Rule::Conclusion));
     }
@@ -137,7 +166,9 @@ fn labelled(line: &str) -> Option<&str> {
             && !is_open(value)
             && !value.is_empty()
     };
-    let is_text = || text::is_choice(value) || date(value).is_some() || is_name();
+    let is_text = || {
+        text::is_choice(value) || date(value).is_some() || is_name() || assignments(value).is_some()
+    };
     (is_label && !is_equation && value.len() <= MAX_WHOLE && (is_value(value) || is_text()))
         .then_some(value)
 }
@@ -169,6 +200,9 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if line.len() > MAX_WHOLE {
         return None;
     }
+    if let Some(total) = total(line) {
+        return Some(total);
+    }
     let line = before_remark(line);
     let marks = [" is ", " are ", "= ", ": "];
     let starts = marks.iter().filter_map(|mark| Some(line.rfind(mark)? + mark.len()));
@@ -191,7 +225,24 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
-    (is_formula(tail) && is_value(tail)).then_some(tail)
+    let is_denied = is_denied("", &line[offset_in(line, tail) + tail.len()..]);
+    (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
+}
+
+/// The number that a remark gives for several before it: 42 of "6 bags of 7, which is 42 apples".
+fn total(line: &str) -> Option<&str> {
+    let (working, rest) = line.rsplit_once(", which ")?;
+    let verbs = ["is ", "makes ", "gives ", "equals ", "comes to ", "means "];
+    let rest = verbs.iter().find_map(|verb| rest.strip_prefix(verb))?;
+    let number = first_number(rest).filter(|number| rest.starts_with(*number))?;
+    let is_several = |text: &str| {
+        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+        numbers.nth(1).is_some()
+    };
+    let others = &rest[number.len()..];
+    let is_plain = !others.contains(|c: char| c.is_ascii_digit())
+        && !["more", "less", "fewer", "times", "%"].iter().any(|word| others.contains(word));
+    (is_several(working) && is_plain).then_some(number)
 }
 
 /// Whether a text is equations, and no calculation.
@@ -209,28 +260,9 @@ fn is_equation(text: &str) -> bool {
 
 /// A sentence up to a remark that may hold another value.
 fn before_remark(line: &str) -> &str {
-    const MARKS: [&str; 10] = [
-        " since ",
-        ", which ",
-        ", not ",
-        " and not ",
-        ", because ",
-        " because ",
-        ", since ",
-        ", whereas ",
-        ", rather than ",
-        " instead of ",
-    ];
-    let cut = MARKS.iter().filter_map(|mark| line.find(mark)).min();
-    match cut {
-        Some(at)
-            if line[..at].bytes().any(|byte| byte.is_ascii_digit())
-                || line[..at].contains(" is ") =>
-        {
-            &line[..at]
-        }
-        _ => line,
-    }
+    let before = without_reason(line);
+    let has_value = before.bytes().any(|byte| byte.is_ascii_digit()) || before.contains(" is ");
+    if has_value { before } else { line }
 }
 
 /// The last bold text of a line: a value that no other number follows but in a remark, or words in a line without

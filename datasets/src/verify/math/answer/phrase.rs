@@ -2,9 +2,10 @@
 
 use memchr::memmem::Finder;
 
+use super::super::hedges::{ends_with, is_denied, is_doubted};
 use super::super::text::is_choice;
 use super::clause::stated;
-use super::scan::{Needle, ends_with, head};
+use super::scan::{Needle, head};
 use super::{MAX_LINE, is_value};
 
 /// The middle of "answer", in both cases.
@@ -85,6 +86,11 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
         Some(end + verb.len())
     });
     let western = western.max();
+    let stated = |rest: &'a str| {
+        let denied = ["not ", "nicht ", "no ", "non ", "nie "];
+        let is_denied = denied.iter().any(|no| rest.trim_start().starts_with(no));
+        if is_denied { None } else { stated(rest) }
+    };
     if text.is_ascii() {
         return stated(paragraph(&text[western?..]));
     }
@@ -143,13 +149,32 @@ pub(super) fn places(text: &str) -> Vec<usize> {
     places
 }
 
-/// The answer behind the word "answer" at `at`, where a verb or a colon says that it is one.
+/// The answer behind the word "answer" at `at`, where a verb or a colon says that it is one and no word denies it.
 fn behind(text: &str, at: usize) -> Option<&str> {
+    let answer = named(text, at)?;
+    let end = super::offset_in(text, answer) + answer.len();
+    // Words before `Answer:` on their line are the end of another sentence.
+    let before = &text[..at];
+    let is_denied = is_doubted(before) || is_denied("", head(&text[end..], 80));
+    (!is_denied).then_some(answer)
+}
+
+fn named(text: &str, at: usize) -> Option<&str> {
     let tail = head(&text[at + 6..], MAX_LINE);
     let line = tail.lines().next().unwrap_or_default();
     // `answer is:`, `answer to the question is`, `**Answer:**`
-    let verbs = [" is ", " is:", " is\u{a0}", " = ", " would be ", " should be ", " equals "];
-    let lower = line.to_ascii_lowercase();
+    let verbs = [
+        " is ",
+        " is:",
+        " is\u{a0}",
+        " = ",
+        " would be ",
+        " should be ",
+        " must be ",
+        " has to be ",
+        " equals ",
+    ];
+    let lower = head(line, 72).to_ascii_lowercase();
     let verb = verbs.iter().filter_map(|verb| Some((lower.find(verb)?, verb.len())));
     let verb = verb.filter(|(at, _)| *at < 60).min();
     let colons = [(line.find(':'), 1), (line.find('：'), 3)];
@@ -164,7 +189,8 @@ fn behind(text: &str, at: usize) -> Option<&str> {
         None => return None,
     };
     // "The answer is not 7" says what it is not.
-    let is_negated = rest.trim_start().starts_with("not ");
+    let is_negated =
+        ["not ", "nicht ", "no es "].iter().any(|no| rest.trim_start().starts_with(no));
     if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
         return stated(paragraph(rest));
     }

@@ -1,9 +1,9 @@
 //! Where a remark behind an answer begins: "42, which is 6 times 7".
 
 use super::super::alphabet::is_function;
+use super::super::hedges::{RESTATED, offers};
 use super::clause::trimmed;
 use super::is_value;
-use super::offers::{RESTATED, offers};
 
 /// Words that begin a remark about an answer.
 const REMARKS: [&str; 23] = [

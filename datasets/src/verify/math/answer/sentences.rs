@@ -1,13 +1,8 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
+use super::super::hedges::{self, without_reason};
 use super::super::spelled::spelled;
 use super::{Rule, offset_in};
-
-/// Words that say that a sentence leaves open what it says.
-const OPEN: [&str; 17] = [
-    "whether", "if", "not", "might", "may", "could", "perhaps", "maybe", "either", "unless",
-    "unknown", "unclear", "cannot", "neither", "nor", "or", "isn't",
-];
 
 /// Words behind "is" that are no answer.
 pub(super) const ABOUT: [&str; 10] = [
@@ -16,6 +11,9 @@ pub(super) const ABOUT: [&str; 10] = [
 
 /// The letter of a clause that calls it right: B of "A is wrong; B is correct".
 pub(super) fn affirmed(sentence: &str) -> Option<&str> {
+    if ["none of", "None of", "either ", "nor "].iter().any(|words| sentence.contains(words)) {
+        return None;
+    }
     sentence.split([';', ',']).rev().find_map(|clause| {
         let clause = clause.trim().trim_start_matches("and ").trim_start_matches("but ");
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
@@ -67,12 +65,21 @@ pub(super) fn last_sentence(line: &str) -> &str {
 
 /// Whether a word of a sentence leaves open what it says.
 pub(super) fn is_open(sentence: &str) -> bool {
-    let mut words = sentence.split(|c: char| !c.is_alphanumeric() && c != '\'');
-    words.any(|word| OPEN.iter().any(|open| word.eq_ignore_ascii_case(open)))
+    hedges::has(sentence, hedges::SENTENCE)
 }
 
 /// The letter of "option C is correct", "the correct choice is (C)".
 pub(super) fn choice(sentence: &str) -> Option<&str> {
+    let named = ["orrect option is ", "orrect choice is ", "ight option is ", "y choice: "]
+        .iter()
+        .find_map(|words| sentence.split_once(words))
+        .map(|(_, rest)| rest.trim_start_matches(['(', '*', ' ']));
+    if let Some(rest) = named.filter(|rest| {
+        rest.starts_with(|c: char| ('A'..='J').contains(&c))
+            && !rest[1..].starts_with(|c: char| c.is_alphanumeric())
+    }) {
+        return Some(&rest[..1]);
+    }
     // "Option D is wrong, so option B is correct."
     let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
     let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
@@ -99,19 +106,8 @@ pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
             return Some((&sentence[start..start + word.len()], Rule::Words));
         }
     }
-    let reasons = [
-        ", since ",
-        ", because ",
-        " because ",
-        " since ",
-        ", as ",
-        ", although ",
-        ", not ",
-        " (",
-        ", the ",
-        ", given ",
-    ];
-    let cut = reasons.iter().filter_map(|reason| sentence.find(reason)).min();
+    let sentence = without_reason(sentence);
+    let cut = [" (", ", the "].iter().filter_map(|mark| sentence.find(mark)).min();
     let sentence = &sentence[..cut.unwrap_or(sentence.len())];
     if is_open(sentence) {
         return None;
