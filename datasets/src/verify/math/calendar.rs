@@ -147,6 +147,10 @@ fn time_in_words(text: &str) -> Option<Answer> {
         "midnight" | "Midnight" => return Some(Answer::Time(12, 0, Some(false))),
         _ => {}
     }
+    if let Some(hour) = text.strip_suffix(" o'clock") {
+        let hour = hour.parse().ok().filter(|hour| (1..=12).contains(hour))?;
+        return Some(Answer::Time(hour, 0, None));
+    }
     let mut words = text.split(' ').take(4);
     let is_time = words.any(|word| matches!(word, "past" | "quarter" | "Quarter" | "minutes"));
     is_time.then_some(())?;

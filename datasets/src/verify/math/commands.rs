@@ -204,6 +204,7 @@ impl Lexer<'_> {
 
     /// The inside of a `\text`: a number or letter stays mathematics, words become text.
     fn words(&mut self, words: &str, is_upright: bool) -> Option<()> {
+        let words = words.replace("\\Omega ", "Ω");
         let trimmed = words.trim_matches(|c: char| c.is_whitespace() || c == '~');
         // `\frac{\mathrm{gb}}{f}`: letters inside of a formula.
         let is_product = is_upright
@@ -225,6 +226,12 @@ impl Lexer<'_> {
             || trimmed.starts_with(|c: char| c.is_ascii_digit() || "-$€£".contains(c))
             || trimmed.starts_with("\\$");
         if trimmed.is_empty() {
+            return Some(());
+        }
+        // `5\ \mu\text{m}`
+        if self.out.last() == Some(&Token::Name("mu".into())) && is_known(trimmed) {
+            self.out.pop();
+            self.out.push(Token::Text(format!("μ{trimmed}")));
             return Some(());
         }
         // `5\ \text{(since }n>0)`
@@ -252,12 +259,6 @@ impl Lexer<'_> {
                 self.out.pop();
             }
             self.at = self.text.len();
-            return Some(());
-        }
-        // `5\ \mu\text{m}`
-        if self.out.last() == Some(&Token::Name("mu".into())) && is_known(trimmed) {
-            self.out.pop();
-            self.out.push(Token::Text(format!("μ{trimmed}")));
             return Some(());
         }
         let is_unit = trimmed.contains('\\')
@@ -317,6 +318,18 @@ impl Lexer<'_> {
             Some("i" | "\\imath" | "\\hat{i}" | "\\mathbf{i}") => "i",
             Some("j" | "\\jmath" | "\\hat{j}" | "\\mathbf{j}") => "j",
             Some("k" | "\\hat{k}" | "\\mathbf{k}") => "k",
+            // `\vec i`
+            None => {
+                let rest = self.rest().trim_start();
+                let letter = ["i", "j", "k"].into_iter().find(|letter| rest.starts_with(letter));
+                let is_alone = !rest[rest.len().min(1)..].starts_with(char::is_alphabetic);
+                let Some(letter) = letter.filter(|_| is_alone && style == "vec") else {
+                    self.at = start;
+                    return None;
+                };
+                self.at = self.text.len() - rest.len() + 1;
+                letter
+            }
             _ => {
                 self.at = start;
                 return None;

@@ -49,7 +49,8 @@ pub(super) fn has(text: &str, effects: u8) -> bool {
 }
 
 /// Right before a value: it is not the answer.
-const DENIALS: [&str; 28] = [
+const DENIALS: [&str; 29] = [
+    "except",
     "not",
     "isn't",
     "isnt",
@@ -81,7 +82,9 @@ const DENIALS: [&str; 28] = [
 ];
 
 /// Anywhere before a value in its clause: whoever says so does not state it.
-const DOUBTS: [&str; 23] = [
+const DOUBTS: [&str; 25] = [
+    "(?:rule out|ruled out|reject)",
+    "can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)",
     "do(?:n['’]?t| not) (?:think|believe)",
     "doubt",
     "unlikely",
@@ -171,7 +174,8 @@ pub(super) fn denies(rest: &str) -> bool {
         "is", "was", "are", "has", "can", "must", "cannot", "does", "would", "should", "could",
         "were",
     ];
-    const FALSE: [&str; 10] = [
+    const FALSE: [&str; 11] = [
+        "extraneous",
         "not",
         "wrong",
         "incorrect",

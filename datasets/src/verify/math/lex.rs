@@ -43,7 +43,7 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut text = fold(&as_latex(text));
     // Escaped once too often: `\\\\frac` outside of a matrix, where `\\\\` ends a row.
     if text.contains("\\\\") && !text.contains("\\begin") {
-        text = text.replace("\\\\ ", ", ").replace("\\\\", "\\");
+        text = rows_as_list(&text.replace("\\\\ ", ", ")).replace("\\\\", "\\");
     }
     // Braces that only take the space from around a mark: `14{:}30`.
     if let Some(mark) = text.bytes().zip(text.bytes().skip(2)).position(|ends| ends == (b'{', b'}'))
@@ -61,6 +61,21 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut lexer = Lexer { text: &text, at: 0, out: Vec::new(), lines: Vec::new() };
     lexer.run()?;
     Some(lexer.out)
+}
+
+/// Breaks between equations as commas: `x=1\\y=2`.
+fn rows_as_list(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (number, part) in text.split("\\\\").enumerate() {
+        let bytes = part.as_bytes();
+        let is_equation = bytes.first().is_some_and(u8::is_ascii_alphabetic)
+            && bytes.get(1).is_some_and(|byte| b"= &<>_".contains(byte));
+        if number > 0 {
+            out.push_str(if is_equation { ", " } else { "\\\\" });
+        }
+        out.push_str(part);
+    }
+    out
 }
 
 /// A cursor over a text: plain characters here, commands in `commands`.
@@ -258,7 +273,8 @@ impl<'a> Lexer<'a> {
         let next = self.rest().trim_start();
         let rest = if run == "US" { next } else { self.rest() };
         let money = rest.strip_prefix('\\').unwrap_or(rest);
-        let is_country = matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ" | "C" | "A" | "S");
+        let is_country =
+            matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ" | "C" | "A" | "S" | "R");
         let code = match run {
             "USD" => Some("dollar"),
             "EUR" => Some("€"),

@@ -53,6 +53,23 @@ impl Parser {
         if is_sentence(&value, &words) {
             return None;
         }
+        // "8 centimeters long"
+        const EXTENTS: [&str; 12] = [
+            " long",
+            " tall",
+            " wide",
+            " high",
+            " deep",
+            " old",
+            " away",
+            " each",
+            " left",
+            " apart",
+            " in total",
+            " altogether",
+        ];
+        let words = EXTENTS.iter().find_map(|end| words.strip_suffix(end)).unwrap_or(&words);
+        let words = words.to_owned();
         let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
         // `5 thousandths`
         let part = denominator(first).filter(|_| first.ends_with("ths"));

@@ -40,7 +40,8 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
             _ => break,
         }
     }
-    match bracketed(&out).or_else(|| digits(&out)).or_else(|| roots(&out)) {
+    let other = || digits(&out).or_else(|| roots(&out)).or_else(|| unit_fraction(&out));
+    match bracketed(&out).or_else(other) {
         Some(next) => Cow::Owned(next),
         None => out,
     }
@@ -98,15 +99,19 @@ fn bracketed(text: &str) -> Option<String> {
     if text.ends_with(")'") || text.ends_with("]'") {
         return text.starts_with(['(', '[']).then(|| format!("{}^T", &text[..text.len() - 1]));
     }
+    if text == "{}" {
+        return Some("\\{\\}".into());
+    }
     if text.starts_with("{{") && text.ends_with("}}") && text.contains("},") {
         return Some(text.replace('{', "[").replace('}', "]"));
     }
     let (inner, rest) = text.strip_prefix('[')?.split_once(']')?;
-    let is_part = |c: char| c.is_ascii_digit() || " .-/;\\".contains(c);
-    if !inner.contains(' ') || !inner.chars().all(is_part) {
+    let is_part = |c: char| c.is_ascii_digit() || " .-/;\\,".contains(c);
+    let is_list = inner.contains(',') && !inner.contains(';');
+    if !inner.contains(' ') || is_list || !inner.chars().all(is_part) {
         return None;
     }
-    let inner = inner.replace('\\', " ");
+    let inner = inner.replace(['\\', ','], " ");
     let rows: Vec<Vec<&str>> =
         inner.split(';').map(|row| row.split_whitespace().collect()).collect();
     let joined: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
@@ -131,6 +136,27 @@ fn digits(text: &str) -> Option<String> {
     let are_groups = rest.split('_').all(|group| group.len() == 3 && are_digits(group));
     (are_groups && (1..=3).contains(&first.len()) && are_digits(first))
         .then(|| text.replace('_', ""))
+}
+
+/// `64\,\frac{\text{ft}}{\text{s}}` as `64\,\text{ft/s}`.
+fn unit_fraction(text: &str) -> Option<String> {
+    let at = text.find("frac{\\text{").or_else(|| text.find("frac{\\mathrm{"))?;
+    let begin = text[..at].rfind('\\')?;
+    let unit = |text: &str| -> Option<(String, usize)> {
+        let inner = text.strip_prefix("{\\text{").or(text.strip_prefix("{\\mathrm{"))?;
+        let (name, rest) = inner.split_once('}')?;
+        let (power, _) = rest.split_once('}')?;
+        let is_power = power.is_empty() || matches!(power, "^2" | "^3" | "^{2" | "^{3");
+        let braces = if power.contains('{') { 2 } else { 1 };
+        let length = text.len() - rest.len() + power.len() + braces;
+        let power = power.replace('{', "");
+        is_power.then(|| (format!("{}{power}", name.trim()), length))
+    };
+    let (above, first) = unit(&text[at + 4..])?;
+    let (below, second) = unit(text.get(at + 4 + first..)?)?;
+    let rest = text.get(at + 4 + first + second..)?;
+    (!above.is_empty() && !below.is_empty())
+        .then(|| format!("{}\\text{{{above}/{below}}}{rest}", &text[..begin]))
 }
 
 /// `3 root 2`, `3 times the square root of 2`.
@@ -165,6 +191,8 @@ mod tests {
             ("[4\\ 5\\ 6]^T", "[4,5,6]^T"),
             ("{{1,2},{3,4}}", "[[1,2],[3,4]]"),
             ("0xFF", "FF_{16}"),
+            ("6\\,\\frac{\\text{m}}{\\text{s}^2}", "6\\,\\text{m/s^2}"),
+            ("[2, 0; 1, 3]", "[[2,0],[1,3]]"),
             ("1_234_567", "1234567"),
             ("3 times the square root of 2", "3 \\sqrt{2}"),
         ] {

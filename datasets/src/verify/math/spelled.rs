@@ -142,7 +142,12 @@ fn chinese(text: &str) -> Option<RBig> {
 fn with_part(words: &[&str]) -> Option<RBig> {
     if let Some(and) = words.iter().rposition(|word| *word == "and") {
         let (before, after) = (&words[..and], &words[and + 1..]);
-        if let (Some(whole), Some(part)) = (integer(before), part(after)) {
+        // "one and a half hours"
+        let parts = part(after).or_else(|| match after {
+            [part @ .., unit] if unit.chars().all(char::is_alphabetic) => self::part(part),
+            _ => None,
+        });
+        if let (Some(whole), Some(part)) = (integer(before), parts) {
             return Some(RBig::from(whole) + part);
         }
     }

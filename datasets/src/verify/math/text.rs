@@ -134,14 +134,13 @@ pub(super) fn is_choice(text: &str) -> bool {
 fn choice(text: &str) -> Option<char> {
     let mut text = text.trim();
     // `The correct option is B.`
-    let words: &[&str] =
-        if text.len() < 7 { &[] } else { &["ption", "hoice", "nswer:", "nswer is"] };
+    let words: &[&str] = if text.len() < 7 { &[] } else { &["ption", "hoice", "nswer"] };
     for word in words {
         if let Some((before, rest)) = text.rsplit_once(word)
             && before.len() < 40
             && !hedges::is_doubted(before)
         {
-            text = rest.trim().trim_start_matches("is ").trim();
+            text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
         }
     }
     let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
@@ -275,7 +274,7 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
 pub(super) fn polarity(text: &str) -> Option<bool> {
     let end = text.trim_end_matches(|c: char| c.is_whitespace() || ".!*。".contains(c));
     let end = super::super::tail(end, 400);
-    let last = end.rsplit(['\n', '.', '!']).find(|part| part.contains(char::is_alphabetic))?;
+    let last = end.rsplit(['\n', '.', '!', '?']).find(|part| part.contains(char::is_alphabetic))?;
     let words: Vec<String> = [end, last]
         .iter()
         .flat_map(|part| [part.split_whitespace().next(), part.split_whitespace().next_back()])

@@ -187,10 +187,10 @@ fn readings(text: &str) -> Vec<tree::Answer> {
     }
     // `54k`, and the imaginary unit of electrical engineering.
     if let Some(thousands) = text.strip_suffix(['k', 'K'])
-        && !thousands.is_empty()
-        && thousands.bytes().all(|byte| byte.is_ascii_digit())
+        && thousands.starts_with(|c: char| c.is_ascii_digit())
+        && thousands.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
     {
-        others.push(format!("{thousands}000"));
+        others.push(format!("{thousands}*1000"));
     }
     if text.contains('j') && text.bytes().all(|byte| b"0123456789.+-*j() ".contains(&byte)) {
         others.push(text.replace('j', "i"));
@@ -234,6 +234,7 @@ pub(super) fn assignments(text: &str) -> Option<String> {
         return None;
     }
     // A name is one letter.
+    let text = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     let bare = text.trim_start_matches(['$', '*', ' ']).as_bytes();
     let is_name = bare.first().is_some_and(u8::is_ascii_alphabetic)
         && bare.get(1).is_some_and(|byte| !byte.is_ascii_alphanumeric());
@@ -358,6 +359,7 @@ fn approximation(gold: &str) -> Option<tree::Answer> {
 /// between thousands. One digit behind the comma may as well be a list, `1,2`, unless `of_decimal` says that the
 /// other side is a decimal.
 fn with_point(text: &str, of_decimal: bool) -> Option<String> {
+    let text = text.trim_matches(['€', '£', '¥', '₹', ' ']);
     let (whole, part) = text.split_once(',')?;
     let are_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

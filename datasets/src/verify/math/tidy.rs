@@ -6,7 +6,8 @@ use super::hedges::is_doubted;
 use super::lex::Token;
 
 /// Words before a value that say what it is, without a colon.
-const LABELS: [&str; 23] = [
+const LABELS: [&str; 24] = [
+    "i think",
     "number",
     "the number",
     "value",

@@ -30,7 +30,7 @@ const UNITS: &[Unit] = &[
     ("months", 1, (12, 1), &["year", "yr"]),
     ("mass", 1, (1, 1_000_000), &["mg", "milligram"]),
     ("mass", 1, (1, 1000), &["g", "gram"]),
-    ("mass", 1, (1, 1), &["kg", "kilogram"]),
+    ("mass", 1, (1, 1), &["kg", "kilogram", "kilo"]),
     ("mass", 1, (45_359_237, 100_000_000), &["lb", "pound"]),
     ("mass", 1, (45_359_237, 1_600_000_000), &["oz", "ounce"]),
     ("length", 3, (1, 1_000_000), &["ml", "milliliter", "millilitre"]),

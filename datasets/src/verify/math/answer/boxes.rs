@@ -75,11 +75,15 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
         None => {
             let factor = |c: char| c.is_ascii_digit() || "-−+*/".contains(c);
             let prefix = before.trim_end_matches(factor);
-            let is_sign = before[prefix.len()..].starts_with(['-', '−', '+', '*', '/']);
+            // Bold text is no product.
+            let sign = &before[prefix.len()..];
+            let is_sign = sign.starts_with(['-', '−', '+', '*', '/']) && !sign.contains("**");
             // `x-\boxed{3}` and `1.\boxed{3}` are no signs or factors.
             let is_apart =
                 !prefix.ends_with(|c: char| c.is_alphanumeric() || ".}])*/#".contains(c));
-            let start = if is_apart || !is_sign && prefix.ends_with(' ') {
+            let start = if sign.contains("**") {
+                before.len()
+            } else if is_apart || !is_sign && prefix.ends_with(' ') {
                 prefix.len()
             } else {
                 before.len()
@@ -103,6 +107,14 @@ fn suffix(line: &str) -> usize {
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
     let word =
         word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
+    // `\boxed{14} or 15`
+    if let Some(other) = word.strip_prefix("or") {
+        let other = other.trim_start_matches(['}', ' ', '$', '-']);
+        let digits = other.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 {
+            return offset_in(line, other) + digits;
+        }
+    }
     let length = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
     let is_part = word[..length].ends_with("ths") && denominator(&word[..length]).is_some();
     if scale(&word[..length]).is_some() || is_part {
@@ -127,12 +139,16 @@ fn suffix(line: &str) -> usize {
     if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
-    let operator =
-        ["\\cdot", "\\times", "\\div", "+", "*", "/"].iter().find(|op| line.starts_with(**op));
-    let end = line.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(line.len());
-    let is_operand = operator
-        .is_some_and(|op| line[op.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '\\'));
-    if is_operand && !line[..end].contains(['=', 'b']) { end } else { 0 }
+    let operators = ["\\cdot", "\\times", "\\div", "+", "*", "/", "-"];
+    let Some(operator) = operators.iter().find(|op| line.starts_with(**op)) else { return 0 };
+    let operand = line[operator.len()..].trim_start_matches(' ');
+    let start = line.len() - operand.len();
+    let end = operand.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(operand.len());
+    let is_operand = operand.starts_with(|c: char| match *operator {
+        "-" => c.is_ascii_digit(),
+        _ => c.is_alphanumeric() || c == '\\',
+    });
+    if is_operand && !operand[..end].contains(['=', 'b']) { start + end } else { 0 }
 }
 
 /// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.

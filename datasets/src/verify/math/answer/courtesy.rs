@@ -4,7 +4,9 @@ use super::MAX_WHOLE;
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: [&str; 19] = [
+    const COURTESIES: [&str; 21] = [
+        "explanation:",
+        "reason:",
         "was this",
         "please tell",
         "rate ",
@@ -70,5 +72,7 @@ pub(super) fn is_refusal(text: &str) -> bool {
         lower.trim_matches(|c: char| !c.is_alphanumeric()),
         "no idea" | "no answer" | "no clue"
     );
-    is_blank || REFUSALS.iter().any(|words| lower.contains(words))
+    let asks = ["is ", "are ", "could ", "would ", "can "];
+    let is_question = lower.ends_with('?') && asks.iter().any(|begin| lower.starts_with(begin));
+    is_blank || is_question || REFUSALS.iter().any(|words| lower.contains(words))
 }

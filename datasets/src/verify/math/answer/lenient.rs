@@ -37,6 +37,9 @@ pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
     if let Some(inner) = remaining(last_sentence(line)) {
         return Some((inner, Rule::Choice));
     }
+    if let Some(values) = assigned(last_sentence(line)) {
+        return Some((values, Rule::Conclusion));
+    }
     let bare = without_reason(text);
     if bare.len() < text.len() && bare.split_whitespace().count() <= MAX_NAME && is_answer(bare) {
         return Some((bare, Rule::Words));
@@ -87,9 +90,6 @@ fn assigned(line: &str) -> Option<&str> {
 
 /// The answer of a text's last line, and the rule.
 fn in_last_line<'a>(text: &'a str, line: &'a str) -> Option<(&'a str, Rule)> {
-    if let Some(values) = assigned(last_sentence(line)) {
-        return Some((values, Rule::Conclusion));
-    }
     let letter =
         line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
     if matches!(letter.as_bytes(), [b'A'..=b'J']) {

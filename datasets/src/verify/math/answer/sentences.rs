@@ -15,13 +15,22 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         return None;
     }
     sentence.split([';', ',']).rev().find_map(|clause| {
-        let clause = clause.trim().trim_start_matches("and ").trim_start_matches("but ");
+        let links = ["and ", "but ", "Thus ", "So ", "Hence ", "Therefore "];
+        let clause = clause.trim();
+        let clause = links.iter().find_map(|link| clause.strip_prefix(link)).unwrap_or(clause);
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = matches!(letter.as_bytes(), [b'A'..=b'J']);
-        let is_right = ["is correct", "is right", "is the answer", "is the correct"]
-            .iter()
-            .any(|words| rest.starts_with(words));
+        let is_right = [
+            "is correct",
+            "is right",
+            "is the answer",
+            "is the correct",
+            "is the right",
+            "is the best",
+        ]
+        .iter()
+        .any(|words| rest.starts_with(words));
         (is_letter && is_right).then_some(letter)
     })
 }
@@ -80,6 +89,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
     }) {
         return Some(&rest[..1]);
     }
+    let sentence = without_reason(sentence);
     // "Option D is wrong, so option B is correct."
     let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
     let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
@@ -90,7 +100,9 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());
-    let at = ["ption ", "hoice ", "ption is ", "hoice is "].iter().filter_map(|word| after(word));
+    let words =
+        ["ption ", "hoice ", "ption is ", "hoice is ", "choose ", "pick ", "select ", "go with "];
+    let at = words.iter().filter_map(|word| after(word));
     let rest = sentence[at.max()?..].trim_start_matches(['(', '*', ' ']);
     let is_letter = rest.starts_with(|c: char| ('A'..='J').contains(&c))
         && !rest[1..].starts_with(|c: char| c.is_alphanumeric());
@@ -105,6 +117,12 @@ pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
             let start = offset_in(sentence, sentence.trim_start_matches('*'));
             return Some((&sentence[start..start + word.len()], Rule::Words));
         }
+    }
+    // "It is not red but blue."
+    if let Some((_, tail)) = sentence.split_once(" but ").filter(|(no, _)| no.contains(" not "))
+        && tail.split(' ').count() == 1
+    {
+        return Some((tail, Rule::Conclusion));
     }
     let sentence = without_reason(sentence);
     let cut = [" (", ", the "].iter().filter_map(|mark| sentence.find(mark)).min();
