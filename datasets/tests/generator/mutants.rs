@@ -1,4 +1,4 @@
-//! Pairs with parts deleted, repeated and exchanged, and soups of the grammar's pieces: no panic, the same verdict twice.
+//! Pairs with parts deleted, repeated and exchanged, and soups of the grammar's pieces: no panic, one verdict.
 //! `TEALIGHT_MUTANTS=10000000` makes so many, `TEALIGHT_PAIRS_SEED` others; those over 20 ms are printed.
 
 use std::time::{Duration, Instant};
@@ -9,12 +9,14 @@ use crate::item::Random;
 use crate::{pair, variable};
 
 const PIECES: &str = "1|2|10|0.5|.5|x|y|n|\\pi|e|i|+|-|*|/|^|_|!|!!|(|)|[|]|{|}|\\{|\\}|\\frac|\\sqrt|\\sqrt[3]|,|;|=|<|\\le|\
-    \\pm|\\cup|\\in|\\infty|%|^\\circ|\\text{cm}|\\begin{pmatrix}|\\end{pmatrix}|\\begin{cases}|\\end{cases}|&|\\\\|\\sin|\
-    \\log_2|||\\overline{3}|\\boxed{|\\fbox{|<answer>|</answer>|#### |The answer is |Answer: | or | and | not |, wait, no: |\
-    \\binom{|\\SI{|}{|\\num{12e9|\\left|\\right|\\mathbb{Z}|\\pmod{7}|9999999999999999999|1e99999|0.(3)|5:30|p.m.|June |½|²|∞|\
-    ٢|二十五|１|\u{202e}|\u{0}|é|故选|<think>|</think>|\\text{ million}|\\$|$|$$|\\[|\\]|\n|\n\n|**|\\,|\\ |:|.|...|\\ldots|\
-    \\to|\\ne|\\int_0^1|\\sum_{k=1}^{9}|dx|\\operatorname{|^{-1}|^T|^{99999}|\\lfloor|\\rfloor|\\gcd|mod |seven |twenty-|half|\
-    dozen|million|base |_{16}|A|B)|(C)|yes|no solution|\\emptyset|\\mathbb R|km/h|m/s^2|°|'|\"|I don't think |\\neg";
+    \\pm|\\cup|\\in|\\infty|%|^\\circ|\\text{cm}|\\begin{pmatrix}|\\end{pmatrix}|\\begin{cases}|\\end{cases}|\
+    &|\\\\|\\sin|\\log_2|||\\overline{3}|\\boxed{|\\fbox{|<answer>|</answer>|#### |The answer is |Answer: |\
+     or | and | not |, wait, no: |\\binom{|\\SI{|}{|\\num{12e9|\\left|\\right|\\mathbb{Z}|\\pmod{7}|\
+    9999999999999999999|1e99999|0.(3)|5:30|p.m.|June |½|²|∞|٢|二十五|１|\u{202e}|\u{0}|é|故选|\
+    <think>|</think>|\\text{ million}|\\$|$|$$|\\[|\\]|\n|\n\n|**|\\,|\\ |:|.|...|\\ldots|\\to|\\ne|\
+    \\int_0^1|\\sum_{k=1}^{9}|dx|\\operatorname{|^{-1}|^T|^{99999}|\\lfloor|\\rfloor|\\gcd|mod |seven |\
+    twenty-|half|dozen|million|base |_{16}|A|B)|(C)|yes|no solution|\\emptyset|\\mathbb R|km/h|m/s^2|°|'|\"|\
+    I don't think |\\neg";
 
 fn soup(r: &mut Random, pieces: &[&str], most: i64) -> String {
     (0..r.int(1, most)).map(|_| *r.pick(pieces)).collect()

@@ -49,75 +49,27 @@ pub(super) fn has(text: &str, effects: u8) -> bool {
 }
 
 /// Right before a value: it is not the answer.
-const DENIALS: [&str; 29] = [
-    "except",
-    "not",
-    "isn't",
-    "isnt",
-    "never",
-    "cannot be",
-    "can't be",
-    "couldn't be",
-    "not be",
-    "not equal to",
-    "not equal",
-    "neither",
-    "rather than",
-    "instead of",
-    "other than",
-    "\\neq",
-    "\\ne",
-    "\\not=",
-    "≠",
-    "no es",
-    "não é",
-    "non è",
-    "nicht",
-    "n'est pas",
-    "не",
-    "不是",
-    "并非",
-    "不等于",
-    "不选",
-];
+const DENIALS: &str = "not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
+    rather than|instead of|other than|\\\\neq?|\\\\not=|≠|no es|não é|non è|nicht|n['’]est pas|не|不是|并非|不等于|不选";
 
 /// Anywhere before a value in its clause: whoever says so does not state it.
-const DOUBTS: [&str; 25] = [
-    "(?:rule out|ruled out|reject)",
-    "can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)",
-    "do(?:n['’]?t| not) (?:think|believe)",
-    "doubt",
-    "unlikely",
-    "hardly",
-    "(?:false|not true|untrue) (?:that|to)",
-    "(?:incorrect|wrong) (?:that|to)",
-    "mistake",
-    "not the case",
-    "no longer",
-    "any(?:thing|one) but",
-    "every(?:thing|one) (?:except|but)",
-    "differ(?:s|ent) from",
-    "(?:might|may|could|would) (?:think|guess|say|believe|assume)",
-    "would(?:n['’]?t| not) say",
-    "some say",
-    "nobody",
-    "no one",
-    "refuse",
-    "none of",
-    "not sure",
-    "unsure",
-    "impossible that",
-    "not convinced",
-];
-
-/// All doubts at once.
-static DOUBT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!("(?i)(?:{})", DOUBTS.join("|"))).expect("the table is of expressions")
-});
+const DOUBTS: &str = "rul(?:e|ed) out|reject|can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)|\
+    do(?:n['’]?t| not) (?:think|believe)|doubt|unlikely|hardly|(?:false|untrue|incorrect|wrong|not true) (?:that|to)|\
+    mistake|not the case|no longer|any(?:thing|one) but|every(?:thing|one) (?:except|but)|differ(?:s|ent) from|\
+    (?:might|may|could|would) (?:think|guess|say|believe|assume)|would(?:n['’]?t| not) say|some say|nobody|no one|\
+    refuse|none of|not sure|unsure|impossible that|not convinced";
 
 /// Behind a value, in other languages.
-const DENIED: [&str; 9] =
-    ["是错", "是錯", "错误", "錯誤", "不正确", "不正確", "不对", "不對", "es incorrect"];
+const DENIED: &str = "是错|是錯|错误|錯誤|不正确|不正確|不对|不對";
+
+static DENIAL: LazyLock<Regex> =
+    LazyLock::new(|| expression(&format!("(?:^|[^a-z0-9])(?:{DENIALS})$")));
+static DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(DOUBTS));
+
+/// A table as one expression, whatever the case of its letters.
+fn expression(table: &str) -> Regex {
+    Regex::new(&format!("(?i:{table})")).expect("the table is of expressions")
+}
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(super) fn is_denied(before: &str, after: &str) -> bool {
@@ -126,15 +78,11 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     }
     let before = before.trim_end_matches("\\boxed{");
     let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
-    let is_behind = |denial: &&str| {
-        ends_with(before, denial)
-            && !before[..before.len() - denial.len()].ends_with(|c: char| c.is_ascii_alphanumeric())
-    };
     let near = super::super::tail(before, 80);
     // The last letters of all denials.
     const ENDS: &str = "ntreolfqsNTREOS=≠éèе是非于选";
     let may_deny = near.ends_with(|c| ENDS.contains(c));
-    may_deny && DENIALS.iter().any(is_behind) || is_doubted(near) || is_taken_back(after)
+    may_deny && DENIAL.is_match(near) || is_doubted(near) || is_taken_back(after)
 }
 
 /// Whether the clause that a text ends with doubts what follows: "I don't think it is".
@@ -158,7 +106,7 @@ fn is_taken_back(after: &str) -> bool {
                 .iter()
                 .any(|begin| next.starts_with(begin))
         }
-        Some(byte) if !byte.is_ascii() => DENIED.iter().any(|word| after.starts_with(word)),
+        Some(byte) if !byte.is_ascii() => DENIED.split('|').any(|word| after.starts_with(word)),
         _ => false,
     }
 }

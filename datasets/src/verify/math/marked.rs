@@ -53,43 +53,13 @@ impl Parser {
         if is_sentence(&value, &words) {
             return None;
         }
-        // "8 centimeters long"
-        const EXTENTS: [&str; 12] = [
-            " long",
-            " tall",
-            " wide",
-            " high",
-            " deep",
-            " old",
-            " away",
-            " each",
-            " left",
-            " apart",
-            " in total",
-            " altogether",
-        ];
-        let words = EXTENTS.iter().find_map(|end| words.strip_suffix(end)).unwrap_or(&words);
-        let words = words.to_owned();
-        let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
-        // `5 thousandths`
-        let part = denominator(first).filter(|_| first.ends_with("ths"));
-        let (value, rest, words) = match (value, part) {
-            (Answer::Value(value), Some(below)) => {
-                let below = Expr::Number(RBig::from(below), None);
-                (
-                    Answer::Value(Expr::Quotient(Box::new(value), Box::new(below))),
-                    "",
-                    rest.to_owned(),
-                )
-            }
-            (value, _) => (value, rest, words.clone()),
-        };
-        let first = words.split(' ').next().unwrap_or_default();
+        let (value, words) = thousandths(value, without_extent(&words));
+        let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
         let (value, words) = match (value, scale(&first.to_lowercase())) {
             (Answer::Value(value), Some(scale)) => {
                 (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
             }
-            (value, _) => (value, words),
+            (value, _) => (value, words.to_owned()),
         };
         Some(match words.to_lowercase().as_str() {
             "" => value,
@@ -322,6 +292,26 @@ impl Parser {
         self.at = start;
         let Expr::Number(base, None) = self.argument()? else { return None };
         base.numerator().try_into().ok()
+    }
+}
+
+/// The words of a unit without what it measures: "8 centimeters long".
+fn without_extent(words: &str) -> &str {
+    let mut extents =
+        "long tall wide high deep old away each left apart altogether total".split(' ');
+    let found = extents.find_map(|end| words.strip_suffix(end)?.strip_suffix(' '));
+    found.map_or(words, |words| words.trim_end_matches(" in"))
+}
+
+/// A value with the words for a part of one taken into it: `5 thousandths`.
+fn thousandths(value: Answer, words: &str) -> (Answer, &str) {
+    let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
+    match (value, denominator(first).filter(|_| first.ends_with("ths"))) {
+        (Answer::Value(value), Some(below)) => {
+            let below = Expr::Number(RBig::from(below), None);
+            (Answer::Value(Expr::Quotient(Box::new(value), Box::new(below))), rest)
+        }
+        (value, _) => (value, words),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Answers as programs print them, rewritten as LaTeX: `Rational(1, 2)`, `Matrix([[1, 2], [3, 4]])`, `[1 2; 3 4]`, `0xff`.
+//! Answers as programs print them, rewritten as LaTeX: `Rational(1, 2)`, `[1 2; 3 4]`, `0xff`.
 
 use std::borrow::Cow;
 

@@ -101,6 +101,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 
 /// How much of what follows a box at once goes on as its formula.
 fn suffix(line: &str) -> usize {
+    let whole = line.len();
     if line.is_empty() {
         return 0;
     }
@@ -140,7 +141,12 @@ fn suffix(line: &str) -> usize {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
     let operators = ["\\cdot", "\\times", "\\div", "+", "*", "/", "-"];
-    let Some(operator) = operators.iter().find(|op| line.starts_with(**op)) else { return 0 };
+    // With spaces an operator is one of the formula only where the formula ends with it: `$\boxed{40} - 8$`.
+    let spaced = line.trim_start_matches(' ');
+    let is_spaced = spaced.len() < line.len();
+    let Some(operator) = operators.iter().find(|op| spaced.starts_with(**op)) else { return 0 };
+    let line = spaced;
+    let before = whole - line.len();
     let operand = line[operator.len()..].trim_start_matches(' ');
     let start = line.len() - operand.len();
     let end = operand.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(operand.len());
@@ -148,7 +154,9 @@ fn suffix(line: &str) -> usize {
         "-" => c.is_ascii_digit(),
         _ => c.is_alphanumeric() || c == '\\',
     });
-    if is_operand && !operand[..end].contains(['=', 'b']) { start + end } else { 0 }
+    let is_last = || ["$", "\\)", "\\]"].iter().any(|close| operand[end..].starts_with(close));
+    let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
+    if is_part { before + start + end } else { 0 }
 }
 
 /// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.

@@ -24,50 +24,113 @@ const MAX_NAME: usize = 3;
 /// Most values in a row that a text may deny.
 const MAX_DENIALS: usize = 4;
 
+/// The end of a completion, as the rules look at it.
+struct Ending<'a> {
+    /// All of it, without courtesies.
+    text: &'a str,
+    /// The last line.
+    line: &'a str,
+    /// The last sentence of that.
+    last: &'a str,
+}
+
+/// What a rule finds, and the name of its kind.
+type Finding<'a> = Option<(&'a str, Rule)>;
+
+/// The rules in order: the first that finds an answer decides.
+const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
+    |e| Some((labelled(e.line)?, Rule::Phrase)),
+    |e| Some((remaining(e.last)?, Rule::Choice)),
+    |e| Some((assigned(e.last)?, Rule::Conclusion)),
+    |e| Some((name_with_reason(e.text)?, Rule::Words)),
+    |e| date(e.line).map(|_| (e.line, Rule::Whole)),
+    |e| Some((displayed(e.text)?, Rule::Formula)),
+    |e| Some((whole(e.text)?, Rule::Whole)),
+    |e| LINE_RULES.iter().find_map(|rule| (e.line.len() <= MAX_WHOLE).then(|| rule(e))?),
+    |e| stated_value(e.text),
+];
+
+/// The rules for a last line that is short.
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
+    |e| Some((letter(e.line)?, Rule::Choice)),
+    |e| Some((yes_or_no(e.last)?, Rule::Words)),
+    |e| Some((affirmed(e.last)?, Rule::Choice)),
+    |e| {
+        let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
+        (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
+    },
+    |e| Some((bold(e.line)?, Rule::Bold)),
+    |e| Some((conclusion(e.text)?, Rule::Conclusion)),
+    |e| Some((named(e.last)?, Rule::Conclusion)),
+    |e| Some((number_word(worded(e)?)?, Rule::Number)),
+    |e| Some((choice(worded(e)?)?, Rule::Choice)),
+    |e| words(worded(e)?),
+    // "So 42, not 18.": a remark supplies no value.
+    |e| {
+        let before = before_remark(e.last);
+        let is_cut = before.len() < e.last.len() && !is_doubted(e.last);
+        if is_cut { last_value(before) } else { None }
+    },
+];
+
 /// The answer of a text without a mark, and the rule.
-pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
+pub(super) fn answer(text: &str) -> Finding<'_> {
     let text = without_courtesy(text);
     if text.is_empty() || is_refusal(text) {
         return None;
     }
     let line = text.lines().next_back().unwrap_or(text).trim();
-    if let Some(value) = labelled(line) {
-        return Some((value, Rule::Phrase));
-    }
-    if let Some(inner) = remaining(last_sentence(line)) {
-        return Some((inner, Rule::Choice));
-    }
-    if let Some(values) = assigned(last_sentence(line)) {
-        return Some((values, Rule::Conclusion));
-    }
+    let ending = Ending { text, line, last: last_sentence(line) };
+    let found = RULES.iter().find_map(|rule| rule(&ending));
+    let is_short = || text.len() <= MAX_WORDS && !is_doubted(ending.last);
+    found.or_else(|| is_short().then_some((text, Rule::Words)))
+}
+
+/// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
+fn name_with_reason(text: &str) -> Option<&str> {
     let bare = without_reason(text);
-    if bare.len() < text.len() && bare.split_whitespace().count() <= MAX_NAME && is_answer(bare) {
-        return Some((bare, Rule::Words));
-    }
-    if date(line).is_some() {
-        return Some((line, Rule::Whole));
-    }
-    if let Some(formula) = displayed(text) {
-        return Some((formula, Rule::Formula));
-    }
+    let is_name = bare.len() < text.len() && bare.split_whitespace().count() <= MAX_NAME;
+    (is_name && is_answer(bare)).then_some(bare)
+}
+
+/// A text that is nothing but an answer.
+fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
     let is_sentence = [" is ", " are "].iter().any(|verb| text.contains(verb));
     let is_whole = || {
         is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
     };
-    if text.len() <= MAX_WHOLE && !is_sentence && is_whole() {
-        return Some((text, Rule::Whole));
+    (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
+}
+
+/// The letter that a line is.
+fn letter(line: &str) -> Option<&str> {
+    let letter =
+        line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
+    matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
+}
+
+/// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
+fn named(last: &str) -> Option<&str> {
+    let start = last.rfind(" is ").map(|at| at + 4)?;
+    let tail = without_reason(last[start..].trim_start_matches("the "));
+    if is_doubted(&last[..start]) {
+        return None;
     }
-    if line.len() <= MAX_WHOLE
-        && let Some(found) = in_last_line(text, line)
-    {
-        return Some(found);
-    }
-    if let Some(found) = stated_value(text) {
-        return Some(found);
-    }
-    (text.len() <= MAX_WORDS && !is_doubted(last_sentence(text))).then_some((text, Rule::Words))
+    let is_word = || {
+        tail.starts_with(char::is_uppercase)
+            && tail.chars().all(char::is_alphabetic)
+            && !is_open(last)
+            && !ABOUT.contains(&tail.to_lowercase().as_str())
+    };
+    (date(tail).is_some() || text::is_choice(tail) || is_word()).then_some(tail)
+}
+
+/// The last sentence, where it is words alone.
+fn worded<'a>(ending: &Ending<'a>) -> Option<&'a str> {
+    let has_value = ending.last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
+    (!has_value && !is_doubted(ending.last)).then_some(ending.last)
 }
 
 /// Whether a text is a sentence whose short words could be read as products of letters: `Au total, il y en a 42`.
@@ -85,69 +148,9 @@ fn assigned(line: &str) -> Option<&str> {
     let starts = line.match_indices(' ').map(|(at, _)| at + 1).take(MAX_WORDS_BEFORE);
     let is_sentence = line.len() <= MAX_WHOLE && line.contains([',', ';', ' ']);
     let mut rests = [0].into_iter().chain(starts).map(|at| line[at..].trim_end_matches(['.', '*']));
-    rests.find(|rest| is_sentence && assignments(rest).is_some())
-}
-
-/// The answer of a text's last line, and the rule.
-fn in_last_line<'a>(text: &'a str, line: &'a str) -> Option<(&'a str, Rule)> {
-    let letter =
-        line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
-    if matches!(letter.as_bytes(), [b'A'..=b'J']) {
-        return Some((letter, Rule::Choice));
-    }
-    if let Some(found) = yes_or_no(last_sentence(line)) {
-        return Some((found, Rule::Words));
-    }
-    if let Some(letter) = affirmed(last_sentence(line)) {
-        return Some((letter, Rule::Choice));
-    }
-    if text::statements(line).is_some() && !line.bytes().any(|byte| byte.is_ascii_digit()) {
-        return Some((line, Rule::Words));
-    }
-    if let Some(inner) = bold(line) {
-        return Some((inner, Rule::Bold));
-    }
-    if let Some(inner) = conclusion(text) {
-        return Some((inner, Rule::Conclusion));
-    }
-    let last = last_sentence(line);
-    let tail = last
-        .rfind(" is ")
-        .map_or(last, |at| without_reason(last[at + 4..].trim_start_matches("the ")));
-    if is_doubted(&last[..last.len() - tail.len()]) || is_doubted(last) && tail.len() == last.len()
-    {
-        return None;
-    }
-    if date(tail).is_some() || tail.len() < last.len() && text::is_choice(tail) {
-        return Some((tail, Rule::Conclusion));
-    }
-    let is_word = tail.len() < last.len()
-        && tail.starts_with(char::is_uppercase)
-        && tail.chars().all(char::is_alphabetic)
-        && !is_open(last)
-        && !ABOUT.contains(&tail.to_lowercase().as_str());
-    if is_word {
-        return Some((tail, Rule::Conclusion));
-    }
-    if !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\') {
-        if let Some(word) = number_word(last) {
-            return Some((word, Rule::Number));
-        }
-        if let Some(inner) = choice(last) {
-            return Some((inner, Rule::Choice));
-        }
-        if let Some(found) = words(last) {
-            return Some(found);
-        }
-    }
-    // "So 42, not 18.": a remark supplies no value.
-    let before = before_remark(last);
-    if before.len() < last.len()
-        && let Some(found) = last_value(before)
-    {
-        return Some(found);
-    }
-    None
+    // `x=2, y=1 or x=1, y=2` is a list.
+    let is_list = |rest: &str| line[..offset_in(line, rest)].contains('=');
+    rests.find(|rest| is_sentence && !is_list(rest) && assignments(rest).is_some())
 }
 
 /// The value of a line such as `A: 7`, `ans = 7`.
