@@ -116,6 +116,10 @@ impl<'a> Lexer<'a> {
                     let (value, digits) = (RBig::ZERO, "0.".into());
                     self.out.push(Token::Number { value, decimals: Some(0), digits });
                 }
+                // `\frac{4}{5}\ (=80\%)`
+                '(' if self.rest().starts_with("(=") && !self.out.is_empty() => {
+                    self.at = self.text.len();
+                }
                 '\\' => self.command()?,
                 'a'..='z' | 'A'..='Z' => self.letters(),
                 ',' => self.comma(),

@@ -50,7 +50,7 @@ pub(super) fn is_refusal(text: &str) -> bool {
         "i have 0 idea",
         "i give up",
         "i refuse",
-        "i can't do that",
+        "i can't do",
         "i am not able to",
         "no comment",
         "i can't help",

@@ -4,6 +4,7 @@ use super::super::alphabet::is_function;
 use super::super::calendar::date;
 use super::super::hedges::{is_bound, is_denied, is_doubted, without_reason};
 use super::super::parse::parse;
+use super::super::spelled::spelled;
 use super::super::text;
 use super::super::texts::assignments;
 use super::super::tree::Answer;
@@ -52,7 +53,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
 
 /// The rules for a last line that is short.
 const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
-    |e| Some((letter(e.line)?, Rule::Choice)),
+    |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((yes_or_no(e.last)?, Rule::Words)),
     |e| Some((affirmed(e.last)?, Rule::Choice)),
     |e| {
@@ -104,10 +105,16 @@ fn whole(text: &str) -> Option<&str> {
     (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
 }
 
-/// The letter that a line is.
-fn letter(line: &str) -> Option<&str> {
+/// The letter that the last line is, where the line before is none: a list of all options chooses none.
+fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
+    let before = ending.text[..offset_in(ending.text, ending.line)].trim_end();
+    let other =
+        before.lines().next_back().unwrap_or_default().trim_matches(['*', '(', ')', '.', ' ']);
+    if matches!(other.as_bytes(), [b'A'..=b'J']) {
+        return None;
+    }
     let letter =
-        line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
+        ending.line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
     matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
 }
 
@@ -124,7 +131,8 @@ fn named(last: &str) -> Option<&str> {
             && !is_open(last)
             && !ABOUT.contains(&tail.to_lowercase().as_str())
     };
-    (date(tail).is_some() || text::is_choice(tail) || is_word()).then_some(tail)
+    let is_number = || tail != "one" && spelled(tail).is_some();
+    (date(tail).is_some() || text::is_choice(tail) || is_word() || is_number()).then_some(tail)
 }
 
 /// The last sentence, where it is words alone.
@@ -157,6 +165,9 @@ fn assigned(line: &str) -> Option<&str> {
 fn labelled(line: &str) -> Option<&str> {
     let (name, value) = line.split_once([':', '='])?;
     let name = name.trim_matches(['*', ' ', '.']).to_lowercase();
+    // "The result: x is 6"
+    let value = value.trim_start();
+    let value = value.get(1..).and_then(|rest| rest.strip_prefix(" is ")).unwrap_or(value);
     let value = value.trim_matches([' ', '*']);
     let value = if value.ends_with("..") { value } else { value.trim_end_matches('.') };
     let name = name.strip_prefix("the ").unwrap_or(&name);

@@ -106,9 +106,20 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
 
 /// The letters of `故选：C`, `所以选B`, `选项A正确`.
 fn chinese_choice(text: &str) -> Option<&str> {
-    let places = CHINESE.iter().filter_map(|word| Some((text.rfind(word)?, word.len())));
-    let (at, length) = places.max_by_key(|(at, length)| (at + length, *length))?;
-    let rest = text[at + length..].trim_start_matches(|c: char| " ：:（(项項择擇为".contains(c));
+    const MAX_PLACES: usize = 8;
+    let mut places: Vec<(usize, usize)> = CHINESE
+        .iter()
+        .flat_map(|word| text.rmatch_indices(word).take(MAX_PLACES))
+        .map(|(at, word)| (at + word.len(), word.len()))
+        .collect();
+    places.sort_unstable_by(|a, b| b.cmp(a));
+    places.into_iter().find_map(|(end, length)| chosen(text, end - length, length))
+}
+
+/// The letters behind the word for a choice at `at`, where none denies them.
+fn chosen(text: &str, at: usize, length: usize) -> Option<&str> {
+    let is_mark = |c: char| " ：:（(項项择擇为為是".contains(c);
+    let rest = text[at + length..].trim_start_matches(is_mark);
     let end = rest.find(|c: char| !('A'..='J').contains(&c)).unwrap_or(rest.len());
     let behind = rest[end..].trim_start_matches([')', '）', ' ']);
     let is_refused = behind.starts_with(['错', '錯', '不', '有', '误'])
