@@ -322,7 +322,8 @@ impl Lexer<'_> {
             None => {
                 let rest = self.rest().trim_start();
                 let letter = ["i", "j", "k"].into_iter().find(|letter| rest.starts_with(letter));
-                let is_alone = !rest[rest.len().min(1)..].starts_with(char::is_alphabetic);
+                let is_alone =
+                    rest.get(1..).is_some_and(|rest| !rest.starts_with(char::is_alphabetic));
                 let Some(letter) = letter.filter(|_| is_alone && style == "vec") else {
                     self.at = start;
                     return None;

@@ -70,7 +70,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     if line.trim_start().starts_with('=') {
         return None;
     }
-    let (start, end) = match enclosing(before, after).or_else(|| operation(before)) {
+    let (start, end) = match enclosing(before, after).or_else(|| operation(before, after)) {
         Some((start, end)) => (start, boxed.end + end),
         None => {
             let factor = |c: char| c.is_ascii_digit() || "-−+*/".contains(c);
@@ -160,7 +160,7 @@ fn suffix(line: &str) -> usize {
 }
 
 /// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.
-fn operation(before: &str) -> Option<(usize, usize)> {
+fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
     const OPERATORS: [&str; 18] = [
         "\\cdot",
         "\\times",
@@ -198,7 +198,9 @@ fn operation(before: &str) -> Option<(usize, usize)> {
     let is_formula = start < operand.len() && is_line;
     let is_relation = "<>≤≥".contains(sign) || sign.starts_with("\\l") || sign.starts_with("\\g");
     let is_tag = head.ends_with(|c: char| c.is_alphabetic() || c == '/') && sign == ">";
-    (is_formula || is_relation && !is_tag).then_some((start, usize::from(sign == "^{")))
+    let is_open = sign == "^{" && !after.starts_with('}');
+    let is_part = !is_open && (is_formula || is_relation && !is_tag);
+    is_part.then_some((start, usize::from(sign == "^{")))
 }
 
 /// The command whose argument the box is, `\sqrt{\boxed{25}}`: where it begins, and how much behind the box it takes.
