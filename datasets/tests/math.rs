@@ -68,6 +68,11 @@ fn hostile_text_gets_a_verdict() {
         "(".repeat(4000),
         "\\frac{".repeat(600),
         "-".repeat(4000),
+        // Brackets that fit several readings, one in another.
+        format!("\\begin{{pmatrix}}1\\end{{pmatrix}}{}1", "(".repeat(40)),
+        format!("{}1{}x", "((".repeat(20), ")".repeat(30)),
+        format!("|{}1", "[(".repeat(20)),
+        format!("{}1", "\\left(\\{".repeat(20)),
         "2^".repeat(2000),
         "\\sqrt".repeat(600),
         "answer is ".repeat(million / 10),

@@ -12,6 +12,9 @@ use super::tree::{Answer, Expr, Relation};
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
 
+/// Groups that may be begun for each token: plain answers begin two or three.
+const STEPS: usize = 40;
+
 /// Most tokens that are read.
 const MAX_TOKENS: usize = 1024;
 
@@ -31,11 +34,13 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
         tokens.truncate(end);
         domain
     });
+    let steps = STEPS * (tokens.len() + 2);
     let has_matrix = tokens.iter().any(|token| matches!(token, Token::Matrix(true)));
     let mut parser = Parser {
         tokens,
         at: 0,
         depth: 0,
+        steps,
         in_bars: false,
         has_matrix,
         in_function: false,
@@ -58,6 +63,8 @@ pub(super) struct Parser {
     pub(super) tokens: Vec<Token>,
     pub(super) at: usize,
     depth: usize,
+    /// Groups that may still be begun: text that fits several readings, group in group, is else read exponentially often.
+    steps: usize,
     /// Between bars, a bar ends the absolute value.
     pub(super) in_bars: bool,
     /// Matrices are still to come: an item may be a sum or a product of them.
@@ -88,6 +95,7 @@ impl Parser {
     }
 
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.steps = self.steps.checked_sub(1)?;
         if self.depth == MAX_DEPTH {
             return None;
         }
