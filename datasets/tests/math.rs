@@ -68,11 +68,13 @@ fn hostile_text_gets_a_verdict() {
         "(".repeat(4000),
         "\\frac{".repeat(600),
         "-".repeat(4000),
-        // Brackets that fit several readings, one in another.
-        format!("\\begin{{pmatrix}}1\\end{{pmatrix}}{}1", "(".repeat(40)),
-        format!("{}1{}x", "((".repeat(20), ")".repeat(30)),
-        format!("|{}1", "[(".repeat(20)),
-        format!("{}1", "\\left(\\{".repeat(20)),
+        // Brackets that fit several readings, one in another: counts, products, points.
+        format!("{}8", "C(".repeat(45)),
+        format!("\\boxed{{{}8}}", "P(".repeat(45)),
+        format!("\\begin{{pmatrix}}1\\end{{pmatrix}}{}8", "(".repeat(40)),
+        format!("{}8{}x", "((".repeat(20), ")".repeat(30)),
+        format!("|{}8", "[(".repeat(20)),
+        format!("{}8", "\\left(\\{".repeat(20)),
         "2^".repeat(2000),
         "\\sqrt".repeat(600),
         "answer is ".repeat(million / 10),

@@ -161,6 +161,9 @@ fn clause(text: &str) -> (&str, bool) {
     let mut rest = text.trim_start_matches(is_edge);
     let is_bold = text[..text.len() - rest.len()].contains("**");
     for _ in 0..4 {
+        if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            break;
+        }
         let Some(next) = FILLERS.iter().find_map(|filler| {
             let next = strip_prefix(rest, filler)?;
             next.starts_with([' ', ',', ':']).then_some(next)

@@ -173,6 +173,28 @@ fn behind(text: &str, at: usize) -> Option<&str> {
 fn named(text: &str, at: usize) -> Option<&str> {
     let tail = head(&text[at + 6..], MAX_LINE);
     let line = tail.lines().next().unwrap_or_default();
+    let mark = mark(line);
+    // The answer may stand on the next line: `Answer:` and then 12, or a heading and then 12.
+    let rest = match mark {
+        Some((at, length)) => &tail[at + length..],
+        None if is_heading(text, at, line) => &tail[line.len()..],
+        None if line.ends_with(" is") => &tail[line.len()..],
+        None => return None,
+    };
+    // "The answer is not 7" says what it is not.
+    let is_negated =
+        ["not ", "nicht ", "no es "].iter().any(|no| rest.trim_start().starts_with(no));
+    if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
+        return stated(paragraph(rest));
+    }
+    if is_negated { None } else { stated(paragraph(rest)) }
+}
+
+/// The verb or colon behind the word "answer" that an answer follows: where it begins, and its length.
+fn mark(line: &str) -> Option<(usize, usize)> {
+    if line.starts_with(" is ") {
+        return Some((0, 4));
+    }
     // `answer is:`, `answer to the question is`, `**Answer:**`
     let verbs = [
         " is ",
@@ -191,21 +213,7 @@ fn named(text: &str, at: usize) -> Option<&str> {
     let colons = [(line.find(':'), 1), (line.find('：'), 3)];
     let colon = colons.iter().filter_map(|(at, length)| Some(((*at)?, *length)));
     let colon = colon.filter(|(at, _)| *at < 40).min();
-    let mark = [verb, colon].into_iter().flatten().min();
-    // The answer may stand on the next line: `Answer:` and then 12, or a heading and then 12.
-    let rest = match mark {
-        Some((at, length)) => &tail[at + length..],
-        None if is_heading(text, at, line) => &tail[line.len()..],
-        None if line.ends_with(" is") => &tail[line.len()..],
-        None => return None,
-    };
-    // "The answer is not 7" says what it is not.
-    let is_negated =
-        ["not ", "nicht ", "no es "].iter().any(|no| rest.trim_start().starts_with(no));
-    if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
-        return stated(paragraph(rest));
-    }
-    if is_negated { None } else { stated(paragraph(rest)) }
+    [verb, colon].into_iter().flatten().min()
 }
 
 /// The first line with letters or digits.
