@@ -3,10 +3,10 @@
 use super::super::alphabet::is_function;
 use super::super::calendar::date;
 use super::super::hedges::{is_bound, is_denied, is_doubted, without_reason};
+use super::super::names::assignments;
 use super::super::parse::parse;
 use super::super::spelled::spelled;
 use super::super::text;
-use super::super::texts::assignments;
 use super::super::tree::Answer;
 use super::clause::{remaining, stated};
 use super::courtesy::{is_refusal, without_courtesy};
