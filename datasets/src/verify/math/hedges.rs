@@ -56,8 +56,8 @@ const DENIALS: &str = "not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn
 const DOUBTS: &str = "rul(?:e|ed) out|reject|can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)|\
     do(?:n['’]?t| not) (?:think|believe)|doubt|unlikely|hardly|(?:false|untrue|incorrect|wrong|not true) (?:that|to)|\
     mistake|not the case|no longer|any(?:thing|one) but|every(?:thing|one) (?:except|but)|differ(?:s|ent) from|\
-    (?:might|may|could|would) (?:think|guess|say|believe|assume)|would(?:n['’]?t| not) say|some say|nobody|no one|\
-    refuse|none of|not sure|unsure|impossible that|not convinced";
+    (?:might|may|could|(?:one|you|they|many|some|people|he|she) would) (?:think|guess|say|believe|assume)|\
+    would(?:n['’]?t| not) say|some say|nobody|no one|refuse|none of|not sure|unsure|impossible that|not convinced";
 
 /// Behind a value, in other languages.
 const DENIED: &str = "是错|是錯|错误|錯誤|不正确|不正確|不对|不對";

@@ -197,9 +197,14 @@ fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
     // A dash behind words, or before a box at the start of a line, is none of a formula.
     let is_formula = start < operand.len() && is_line;
     let is_relation = "<>≤≥".contains(sign) || sign.starts_with("\\l") || sign.starts_with("\\g");
-    let is_tag = head.ends_with(|c: char| c.is_alphabetic() || c == '/') && sign == ">";
+    // `<b>`, arrows, and the mark of a quotation at the start of a line.
+    let tag = head.rfind('<').map(|at| &head[at + 1..]);
+    let is_mark = sign == ">"
+        && (tag.is_some_and(|tag| tag.chars().all(|c| c.is_alphanumeric() || c == '/'))
+            || head.ends_with(['=', '-'])
+            || start == operand.len() && !operand.ends_with(['$', '(', '[']));
     let is_open = sign == "^{" && !after.starts_with('}');
-    let is_part = !is_open && (is_formula || is_relation && !is_tag);
+    let is_part = !is_open && (is_formula || is_relation && !is_mark);
     is_part.then_some((start, usize::from(sign == "^{")))
 }
 

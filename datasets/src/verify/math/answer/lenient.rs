@@ -146,7 +146,7 @@ fn is_prose(text: &str) -> bool {
     let is_word =
         |word: &&str| word.len() > 1 && word.chars().all(char::is_alphabetic) && !is_function(word);
     text.contains(',')
-        && text.split([' ', ',']).filter(is_word).count() > 3
+        && text.split([' ', ',']).filter(is_word).count() > 2
         && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
 }
 
