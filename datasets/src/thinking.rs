@@ -49,6 +49,9 @@ fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
     // The first bytes of all tags.
     memchr3_iter(b'<', b'[', "◁".as_bytes()[0], text.as_bytes()).filter_map(|start| {
         let rest = text.get(start..)?;
+        // `<<48/2=24>>`, `a < b`: most signs begin no tag.
+        let is_tag = |byte: &u8| byte.is_ascii_alphabetic() || b"/|".contains(byte) || *byte > 127;
+        rest.as_bytes().get(1).filter(|byte| is_tag(byte))?;
         let tag = |length: usize, is_closing| Tag { start, end: start + length, is_closing };
         for (open, close) in TAGS {
             if rest.starts_with(close) {

@@ -6,6 +6,7 @@ mod collections;
 mod exact;
 mod item;
 mod measures;
+mod mutants;
 mod numbers;
 mod relations;
 mod words;

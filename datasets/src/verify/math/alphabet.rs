@@ -45,7 +45,11 @@ pub(super) const IGNORED: [&str; 41] = [
     "measuredangle",
 ];
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) const STYLES: [&str; 13] = [
+pub(super) const STYLES: [&str; 17] = [
+    "mathbin",
+    "mathrel",
+    "mathpunct",
+    "framebox",
     "ul",
     "mathbf",
     "mathit",
@@ -211,6 +215,7 @@ fn folded(c: char) -> Option<&'static str> {
 fn shifted(c: char) -> Option<(char, char)> {
     const RAISED: &str = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ";
     const LOWERED: &str = "₀₁₂₃₄₅₆₇₈₉₊₋ₙ";
+    matches!(c, '²' | '³' | '¹' | '\u{2070}'..='\u{209f}').then_some(())?;
     let plain = |table: &str| {
         table.chars().zip("0123456789+-n".chars()).find(|(shifted, _)| *shifted == c).map(|p| p.1)
     };
@@ -227,6 +232,11 @@ pub(super) fn fold(text: &str) -> String {
     // The mark of a run of raised or lowered characters, which is one group: `x¹⁰`.
     let mut run = None;
     for c in text.chars() {
+        if c.is_ascii() {
+            out.push(c);
+            run = None;
+            continue;
+        }
         if let Some((mark, plain)) = shifted(c) {
             if run == Some(mark) {
                 out.pop();

@@ -1,5 +1,6 @@
 //! Dates and times of day.
 
+use super::spelled::{ordinal, spelled};
 use super::text::folded;
 use super::tree::Answer;
 
@@ -19,12 +20,26 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
+/// Names of days.
+const DAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
 /// A date with the name of its month: month, day, and year where it has one. `June 20`, `the 20th of June 2024`.
 pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
-    const DAYS: [&str; 7] =
-        ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-    if text.len() > 80 || !text.bytes().any(|byte| byte.is_ascii_digit()) {
+    let may_be =
+        |text: &str| text.bytes().any(|byte| byte.is_ascii_digit()) || text.contains(" of ");
+    if text.len() > 80 || !may_be(text) {
         return None;
+    }
+    if let Some((month, day)) =
+        text.trim().strip_suffix('日').and_then(|text| text.split_once('月'))
+    {
+        let (month, day): (usize, u32) = (month.trim().parse().ok()?, day.trim().parse().ok()?);
+        return ((1..=12).contains(&month) && (1..=31).contains(&day)).then_some((
+            month - 1,
+            day,
+            None,
+        ));
     }
     if let Some((year, rest)) = text.trim().split_once('-')
         && year.len() == 4
@@ -38,6 +53,12 @@ pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
             Some(year),
         ));
     }
+    // Most texts have no month.
+    let has_month = text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| {
+        let begins = |name: &&str| word.len() >= 3 && word[..3].eq_ignore_ascii_case(&name[..3]);
+        MONTHS.iter().any(begins)
+    });
+    has_month.then_some(())?;
     let text = folded(text);
     let (mut month, mut day, mut year) = (None, None, None);
     for word in text.split(' ').filter(|word| !DAYS.contains(word) && !matches!(*word, "of" | "on"))
@@ -47,7 +68,8 @@ pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
         if let Some(at) = MONTHS.iter().position(is_month) {
             month.replace(at).is_none().then_some(())?;
         } else {
-            let number: u32 = digits.unwrap_or(word).parse().ok()?;
+            let number: Option<u32> = digits.unwrap_or(word).parse().ok();
+            let number = number.or_else(|| u32::try_from(ordinal(word)?).ok())?;
             let slot = if number > 31 { &mut year } else { &mut day };
             slot.replace(number).is_none().then_some(())?;
         }
@@ -55,8 +77,25 @@ pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
     Some((month?, day?, year))
 }
 
+/// The day of the week that a text is: `Wednesday`, `on Wed.`
+fn weekday(text: &str) -> Option<usize> {
+    (text.len() <= 20).then_some(())?;
+    let lower = text.to_ascii_lowercase();
+    let day = lower.strip_prefix("on ").unwrap_or(&lower).trim_end_matches('.');
+    let is_short = matches!(
+        day,
+        "mon" | "tue" | "tues" | "wed" | "thu" | "thur" | "thurs" | "fri" | "sat" | "sun"
+    );
+    DAYS.iter().position(|name| *name == day || is_short && name.starts_with(day))
+}
+
 /// Whether two texts are one date, where both are dates.
 pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
+    if gold.starts_with(|c: char| c.is_alphabetic())
+        && let (Some(day), Some(other)) = (weekday(gold), weekday(answer))
+    {
+        return Some(day == other);
+    }
     let ((month, day, year), (others, its_day, its_year)) = (date(gold)?, date(answer)?);
     let is_year = year.is_none() || its_year.is_none() || year == its_year;
     Some((month, day) == (others, its_day) && is_year)
@@ -65,7 +104,12 @@ pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
 /// A time of day, `6:30 p.m.`; without its half of the day it is a ratio until it meets one.
 pub(super) fn time(text: &str) -> Option<Answer> {
     let text = text.trim().trim_start_matches("\\text{").trim_end_matches(['}', '.']);
-    let Some((hours, rest)) = text.split_once(':') else { return whole_hour(text) };
+    if text.len() > 60 {
+        return None;
+    }
+    let Some((hours, rest)) = text.split_once(':') else {
+        return whole_hour(text).or_else(|| time_in_words(text));
+    };
     let minutes = rest.get(..2)?;
     let half: String = rest[2..].chars().filter(|c| c.is_alphabetic()).collect();
     let is_after_noon = match half.to_ascii_lowercase().trim_start_matches("text") {
@@ -88,4 +132,55 @@ fn whole_hour(text: &str) -> Option<Answer> {
     };
     let hours = text[..end].parse().ok().filter(|hours| *hours <= 12)?;
     Some(Answer::Time(hours, 0, Some(is_after_noon)))
+}
+
+/// `noon`, `19h30`, `half past seven`, `quarter to four in the afternoon`, `20 past 8`.
+fn time_in_words(text: &str) -> Option<Answer> {
+    if let Some((hours, minutes)) = text.split_once('h')
+        && minutes.len() == 2
+    {
+        let (hours, minutes) = (hours.trim().parse().ok()?, minutes.parse().ok()?);
+        return (hours < 24 && minutes < 60).then_some(Answer::Time(hours, minutes, None));
+    }
+    match text {
+        "noon" | "Noon" => return Some(Answer::Time(12, 0, Some(true))),
+        "midnight" | "Midnight" => return Some(Answer::Time(12, 0, Some(false))),
+        _ => {}
+    }
+    if let Some(hour) = text.strip_suffix(" o'clock") {
+        let hour = hour.parse().ok().filter(|hour| (1..=12).contains(hour))?;
+        return Some(Answer::Time(hour, 0, None));
+    }
+    let mut words = text.split(' ').take(4);
+    let is_time = words.any(|word| matches!(word, "past" | "quarter" | "Quarter" | "minutes"));
+    is_time.then_some(())?;
+    let lower = text.to_lowercase();
+    let halves = [
+        (" in the morning", false),
+        (" a.m", false),
+        (" am", false),
+        (" in the afternoon", true),
+        (" in the evening", true),
+        (" at night", true),
+        (" p.m", true),
+        (" pm", true),
+    ];
+    let half = halves.iter().find_map(|(end, half)| Some((lower.strip_suffix(end)?, Some(*half))));
+    let (words, half) = half.unwrap_or((&lower, None));
+    let (minutes, hour, is_to) = match (words.split_once(" past "), words.split_once(" to ")) {
+        (Some((minutes, hour)), _) => (minutes, hour, false),
+        (None, Some((minutes, hour))) => (minutes, hour, true),
+        _ => return None,
+    };
+    let number = |words: &str| u32::try_from(spelled(words)?.numerator().clone()).ok();
+    let minutes = match minutes.trim_end_matches(" minutes").trim_start_matches("a ") {
+        "half" => 30,
+        "quarter" => 15,
+        words => number(words).filter(|minutes| (1..60).contains(minutes))?,
+    };
+    let hour = number(hour.trim_end_matches(" o'clock")).filter(|hour| (1..=12).contains(hour))?;
+    Some(match is_to {
+        true => Answer::Time(if hour == 1 { 12 } else { hour - 1 }, 60 - minutes, half),
+        false => Answer::Time(hour, minutes, half),
+    })
 }

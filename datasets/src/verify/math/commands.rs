@@ -115,6 +115,9 @@ impl Lexer<'_> {
                 self.between_brackets();
             }
             "thinspace" | "mathord" => self.join_thousands(),
+            "Omega" if matches!(self.out.last(), Some(Token::Number { .. })) => {
+                self.out.push(Token::Text("ohm".into()));
+            }
             _ => match symbol(&name) {
                 // `\Rightarrow 5`
                 Some('→') if self.out.is_empty() => {}
@@ -201,6 +204,7 @@ impl Lexer<'_> {
 
     /// The inside of a `\text`: a number or letter stays mathematics, words become text.
     fn words(&mut self, words: &str, is_upright: bool) -> Option<()> {
+        let words = words.replace("\\Omega ", "Ω");
         let trimmed = words.trim_matches(|c: char| c.is_whitespace() || c == '~');
         // `\frac{\mathrm{gb}}{f}`: letters inside of a formula.
         let is_product = is_upright
@@ -222,6 +226,12 @@ impl Lexer<'_> {
             || trimmed.starts_with(|c: char| c.is_ascii_digit() || "-$€£".contains(c))
             || trimmed.starts_with("\\$");
         if trimmed.is_empty() {
+            return Some(());
+        }
+        // `5\ \mu\text{m}`
+        if self.out.last() == Some(&Token::Name("mu".into())) && is_known(trimmed) {
+            self.out.pop();
+            self.out.push(Token::Text(format!("μ{trimmed}")));
             return Some(());
         }
         // `5\ \text{(since }n>0)`
@@ -251,13 +261,9 @@ impl Lexer<'_> {
             self.at = self.text.len();
             return Some(());
         }
-        // `5\ \mu\text{m}`
-        if self.out.last() == Some(&Token::Name("mu".into())) && is_known(trimmed) {
-            self.out.pop();
-            self.out.push(Token::Text(format!("μ{trimmed}")));
-            return Some(());
-        }
-        let is_unit = trimmed.contains('\\') || (is_upright && trimmed.contains('^'));
+        let is_unit = trimmed.contains('\\')
+            || trimmed.contains("^{")
+            || (is_upright && trimmed.contains('^'));
         self.out.push(Token::Text(if is_unit { unit_words(trimmed) } else { trimmed.to_owned() }));
         Some(())
     }
@@ -312,6 +318,19 @@ impl Lexer<'_> {
             Some("i" | "\\imath" | "\\hat{i}" | "\\mathbf{i}") => "i",
             Some("j" | "\\jmath" | "\\hat{j}" | "\\mathbf{j}") => "j",
             Some("k" | "\\hat{k}" | "\\mathbf{k}") => "k",
+            // `\vec i`
+            None => {
+                let rest = self.rest().trim_start();
+                let letter = ["i", "j", "k"].into_iter().find(|letter| rest.starts_with(letter));
+                let is_alone =
+                    rest.get(1..).is_some_and(|rest| !rest.starts_with(char::is_alphabetic));
+                let Some(letter) = letter.filter(|_| is_alone && style == "vec") else {
+                    self.at = start;
+                    return None;
+                };
+                self.at = self.text.len() - rest.len() + 1;
+                letter
+            }
             _ => {
                 self.at = start;
                 return None;

@@ -28,10 +28,10 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Value(a), Answer::Value(b)) => same_value(a, b, fuel),
         // Letters from other sets are other answers; without a set, they are from the gold's.
         (Answer::Qualified(a, of_gold), Answer::Qualified(b, of_answer)) => {
-            of_gold == of_answer && equal(a, b, fuel)
+            of_gold == of_answer && equal_family(a, b, fuel)
         }
-        (Answer::Qualified(a, _), b) => equal(a, b, fuel),
-        (a, Answer::Qualified(b, _)) => equal(a, b, fuel),
+        (Answer::Qualified(a, _), b) => equal_family(a, b, fuel),
+        (a, Answer::Qualified(b, _)) => equal_family(a, b, fuel),
         (Answer::Chain(..), Answer::Marked(..)) | (Answer::Marked(..), Answer::Chain(..)) => {
             chains(gold, answer, equal, fuel)
         }
@@ -68,6 +68,34 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::Chain(..), _) | (_, Answer::Chain(..)) => chains(gold, answer, equal, fuel),
         _ => collections(gold, answer, fuel),
+    }
+}
+
+/// Whether two families are the same, whatever letter runs over their set: `k\pi` and `n\pi`.
+fn equal_family(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    if equal(gold, answer, fuel) {
+        return true;
+    }
+    let form = |answer: &Answer| match answer {
+        Answer::Value(form) => Some((None, form.clone())),
+        Answer::Chain(sides, relations) => match (sides.as_slice(), relations.as_slice()) {
+            ([name, Answer::Value(form)], [Relation::Equal]) => {
+                Some((Some(name.clone()), form.clone()))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
+    let is_same_name = name.is_none() || other.is_none() || name == other;
+    let index = |one: &Expr, of: &Expr| {
+        let others = variables(of);
+        let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
+        names.next().filter(|name| matches!(name.as_str(), "k" | "l" | "m" | "n" | "j"))
+    };
+    match (index(&a, &b), index(&b, &a)) {
+        (Some(k), Some(n)) if is_same_name => same_value(&a, &b.with(&n, &Expr::Variable(k)), fuel),
+        _ => false,
     }
 }
 
@@ -333,8 +361,9 @@ fn is_clock(parts: &[Expr]) -> bool {
     };
     let [hours, minutes] = parts else { return false };
     let (Some(hours), Some(minutes)) = (number(hours), number(minutes)) else { return false };
-    let has_common = (2..=hours).any(|d| hours.is_multiple_of(d) && minutes.is_multiple_of(d));
-    hours < 24 && (10..60).contains(&minutes) && has_common
+    hours < 24
+        && (10..60).contains(&minutes)
+        && (2..=hours).any(|d| hours.is_multiple_of(d) && minutes.is_multiple_of(d))
 }
 
 /// `a : b` and `c : d` are the same when proportional.

@@ -5,6 +5,7 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
+use super::printed::as_latex;
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -39,20 +40,42 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     if text.len() > MAX_BYTES {
         return None;
     }
-    let mut text = fold(text);
+    let mut text = fold(&as_latex(text));
     // Escaped once too often: `\\\\frac` outside of a matrix, where `\\\\` ends a row.
     if text.contains("\\\\") && !text.contains("\\begin") {
-        text = text.replace("\\\\ ", ", ").replace("\\\\", "\\");
+        text = rows_as_list(&text.replace("\\\\ ", ", ")).replace("\\\\", "\\");
     }
     // Braces that only take the space from around a mark: `14{:}30`.
-    for (braced, plain) in [("{:}", ":"), ("{.}", "."), ("{=}", "="), ("{-}", "-"), ("{/}", "/")] {
-        if text.contains(braced) {
+    if let Some(mark) = text.bytes().zip(text.bytes().skip(2)).position(|ends| ends == (b'{', b'}'))
+        && ":.=-/".contains(&text[mark + 1..=mark + 1])
+    {
+        for (braced, plain) in
+            [("{:}", ":"), ("{.}", "."), ("{=}", "="), ("{-}", "-"), ("{/}", "/")]
+        {
             text = text.replace(braced, plain);
         }
+    }
+    if text.contains("{\\,}") {
+        text = text.replace("{\\,}", "\\,");
     }
     let mut lexer = Lexer { text: &text, at: 0, out: Vec::new(), lines: Vec::new() };
     lexer.run()?;
     Some(lexer.out)
+}
+
+/// Breaks between equations as commas: `x=1\\y=2`.
+fn rows_as_list(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (number, part) in text.split("\\\\").enumerate() {
+        let bytes = part.as_bytes();
+        let is_equation = bytes.first().is_some_and(u8::is_ascii_alphabetic)
+            && bytes.get(1).is_some_and(|byte| b"= &<>_".contains(byte));
+        if number > 0 {
+            out.push_str(if is_equation { ", " } else { "\\\\" });
+        }
+        out.push_str(part);
+    }
+    out
 }
 
 /// A cursor over a text: plain characters here, commands in `commands`.
@@ -92,6 +115,10 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     let (value, digits) = (RBig::ZERO, "0.".into());
                     self.out.push(Token::Number { value, decimals: Some(0), digits });
+                }
+                // `\frac{4}{5}\ (=80\%)`
+                '(' if self.rest().starts_with("(=") && !self.out.is_empty() => {
+                    self.at = self.text.len();
                 }
                 '\\' => self.command()?,
                 'a'..='z' | 'A'..='Z' => self.letters(),
@@ -248,8 +275,10 @@ impl<'a> Lexer<'a> {
     /// A currency's code, or a country's before its dollar: `US$29`. Whether it was one.
     fn money(&mut self, run: &str) -> bool {
         let next = self.rest().trim_start();
-        let money = self.rest().strip_prefix('\\').unwrap_or(self.rest());
-        let is_country = matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ");
+        let rest = if run == "US" { next } else { self.rest() };
+        let money = rest.strip_prefix('\\').unwrap_or(rest);
+        let is_country =
+            matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ" | "C" | "A" | "S" | "R");
         let code = match run {
             "USD" => Some("dollar"),
             "EUR" => Some("€"),
@@ -260,7 +289,10 @@ impl<'a> Lexer<'a> {
             self.out.push(Token::Currency(code));
             return true;
         }
-        if is_country && let Some(amount) = money.strip_prefix('$') {
+        if is_country
+            && let Some(amount) = money.strip_prefix('$')
+            && amount.starts_with(|c: char| c.is_ascii_digit())
+        {
             self.at = self.text.len() - amount.len();
             self.out.push(Token::Currency("dollar"));
             return true;

@@ -2,9 +2,11 @@
 
 use dashu_ratio::RBig;
 
+use super::hedges;
 use super::lex::Token;
 use super::numerals::is_written;
 use super::parse::Parser;
+use super::spelled::denominator;
 use super::text::{number_word, scale};
 use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
@@ -12,29 +14,6 @@ use super::units::{conversion, is_known, is_unit};
 /// Words behind a value that begin a condition or a modulus.
 const NO_UNITS: [&str; 9] =
     ["to", "if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
-
-/// Words that no unit has.
-const SAYING: [&str; 19] = [
-    "fails",
-    "is",
-    "are",
-    "was",
-    "were",
-    "not",
-    "isn't",
-    "never",
-    "cannot",
-    "can't",
-    "wrong",
-    "incorrect",
-    "false",
-    "impossible",
-    "unknown",
-    "unclear",
-    "maybe",
-    "perhaps",
-    "or",
-];
 
 /// Most parts of a compound quantity: `2 hours 45 minutes 10 seconds`.
 const MAX_PARTS: usize = 4;
@@ -74,12 +53,13 @@ impl Parser {
         if is_sentence(&value, &words) {
             return None;
         }
-        let (first, rest) = words.split_once(' ').unwrap_or((&words, ""));
+        let (value, words) = thousandths(value, without_extent(&words));
+        let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
         let (value, words) = match (value, scale(&first.to_lowercase())) {
             (Answer::Value(value), Some(scale)) => {
                 (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
             }
-            (value, _) => (value, words),
+            (value, _) => (value, words.to_owned()),
         };
         Some(match words.to_lowercase().as_str() {
             "" => value,
@@ -315,14 +295,33 @@ impl Parser {
     }
 }
 
+/// The words of a unit without what it measures: "8 centimeters long".
+fn without_extent(words: &str) -> &str {
+    let mut extents =
+        "long tall wide high deep old away each left apart altogether total".split(' ');
+    let found = extents.find_map(|end| words.strip_suffix(end)?.strip_suffix(' '));
+    found.map_or(words, |words| words.trim_end_matches(" in"))
+}
+
+/// A value with the words for a part of one taken into it: `5 thousandths`.
+fn thousandths(value: Answer, words: &str) -> (Answer, &str) {
+    let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
+    match (value, denominator(first).filter(|_| first.ends_with("ths"))) {
+        (Answer::Value(value), Some(below)) => {
+            let below = Expr::Number(RBig::from(below), None);
+            (Answer::Value(Expr::Quotient(Box::new(value), Box::new(below))), rest)
+        }
+        (value, _) => (value, words),
+    }
+}
+
 /// Words behind a value that are no unit but say something of it: `7 is wrong`, `A triangle`, `I do not know`.
 fn is_sentence(value: &Answer, words: &str) -> bool {
     let is_letter = match value {
         Answer::Value(Expr::Variable(name)) => name.starts_with(|c: char| c.is_ascii_uppercase()),
         _ => false,
     };
-    let says = |word: &str| SAYING.iter().any(|verb| word.eq_ignore_ascii_case(verb));
-    (is_letter && !is_unit(words)) || words.split([' ', ',']).any(says)
+    (is_letter && !is_unit(words)) || hedges::has(words, hedges::UNIT)
 }
 
 /// Digits in a base that has them.

@@ -19,6 +19,7 @@ mod counts;
 mod exact;
 mod expression;
 mod fuel;
+mod hedges;
 mod lex;
 mod marked;
 mod matrix;
@@ -28,6 +29,7 @@ mod numerals;
 mod numeric;
 mod pairing;
 mod parse;
+mod printed;
 mod quantities;
 mod reading;
 mod real;
@@ -180,13 +182,14 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
 
 /// Several boxes of a gold answer, as one list.
 fn joined(gold: &str) -> Option<Found<'_>> {
-    let is_marked = gold.contains("####");
-    let is_worked = gold.contains("box") || gold.contains("nswer") || gold.trim().contains('\n');
-    if is_worked && !is_marked && (gold.contains("nswer") || !gold.contains("\\begin")) {
-        answer::find(gold, Mode::Flexible)
-    } else {
-        None
+    const MIN_WORKED: usize = 6;
+    if gold.len() < MIN_WORKED || gold.contains("####") {
+        return None;
     }
+    let has_answer = gold.contains("nswer");
+    let is_worked = has_answer || gold.contains("box") || gold.trim().contains('\n');
+    let is_structure = !has_answer && gold.contains("\\begin");
+    if is_worked && !is_structure { answer::find(gold, Mode::Flexible) } else { None }
 }
 
 /// Whether a gold answer is words.
@@ -261,7 +264,9 @@ pub fn gold(text: &str) -> Cow<'_, str> {
 
 /// The members of a list of texts as Python or JSON print it: 7 of `['7']`.
 fn printed_list(text: &str) -> Option<String> {
-    let inner = text.strip_prefix('[')?.strip_suffix(']')?.trim();
+    let list = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let tuple = || text.strip_prefix('(')?.strip_suffix(')');
+    let inner = list.or_else(tuple)?.trim().trim_end_matches(',');
     let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let separator = format!("{quote}, {quote}");
     let inner = inner.strip_prefix(quote)?.strip_suffix(quote)?;

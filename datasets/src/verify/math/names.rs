@@ -49,3 +49,32 @@ fn is_segment(expr: &Expr) -> bool {
         other => is_point(other),
     }
 }
+
+/// Values with names that are not written as equations: `x: 4, y: 7`, `x is 3 and y is 8`, `x → 2, y → 3`.
+pub(super) fn assignments(text: &str) -> Option<String> {
+    const MAX_BYTES: usize = 200;
+    if text.len() > MAX_BYTES || !text.contains(['=', ':', '→', 's', 't', '>']) {
+        return None;
+    }
+    // A name is one letter.
+    let text = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+    let bare = text.trim_start_matches(['$', '*', ' ']).as_bytes();
+    let is_name = bare.first().is_some_and(u8::is_ascii_alphabetic)
+        && bare.get(1).is_some_and(|byte| !byte.is_ascii_alphanumeric());
+    is_name.then_some(())?;
+    let text = text.replace(" and ", ",");
+    let mut names = Vec::new();
+    let parts = text.split([',', ';', '\n']).map(|part| part.trim_matches(['$', '*', ' ', '.']));
+    let mut equations = Vec::new();
+    for part in parts.filter(|part| !part.is_empty()) {
+        let name = part.chars().next().filter(char::is_ascii_alphabetic)?;
+        let rest = part[1..].trim_start();
+        let signs = ["=", ":", "→", "->", "\\to ", "\\rightarrow ", "is "];
+        let value = signs.iter().find_map(|sign| rest.strip_prefix(sign))?.trim();
+        let is_value = !value.is_empty() && !value.contains(['=', ':', '<', '>']);
+        (is_value && !names.contains(&name)).then_some(())?;
+        names.push(name);
+        equations.push(format!("{name}={value}"));
+    }
+    (names.len() > 1).then(|| equations.join(", "))
+}

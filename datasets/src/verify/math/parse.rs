@@ -1,14 +1,19 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
+use dashu_ratio::RBig;
+
 use super::calendar::time;
 use super::lex::{Token, tokens};
 use super::spelled::spelled;
 use super::structures::cases_of;
 use super::tidy::{qualifier, tidy};
-use super::tree::{Answer, Relation};
+use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
+
+/// Groups that may be begun for each token: plain answers begin two or three.
+const STEPS: usize = 40;
 
 /// Most tokens that are read.
 const MAX_TOKENS: usize = 1024;
@@ -18,8 +23,8 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     if let Some(time) = time(text) {
         return Some(time);
     }
-    if is_spelled(text) {
-        return Some(Answer::Words(text.trim().to_lowercase()));
+    if let Some(number) = spelled_sum(text) {
+        return Some(Answer::Value(Expr::Number(number, None)));
     }
     let mut tokens = tidy(tokens(text)?);
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
@@ -29,11 +34,13 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
         tokens.truncate(end);
         domain
     });
+    let steps = STEPS * (tokens.len() + 2);
     let has_matrix = tokens.iter().any(|token| matches!(token, Token::Matrix(true)));
     let mut parser = Parser {
         tokens,
         at: 0,
         depth: 0,
+        steps,
         in_bars: false,
         has_matrix,
         in_function: false,
@@ -56,6 +63,8 @@ pub(super) struct Parser {
     pub(super) tokens: Vec<Token>,
     pub(super) at: usize,
     depth: usize,
+    /// Groups that may still be begun: text that fits several readings, group in group, is else read exponentially often.
+    steps: usize,
     /// Between bars, a bar ends the absolute value.
     pub(super) in_bars: bool,
     /// Matrices are still to come: an item may be a sum or a product of them.
@@ -86,6 +95,7 @@ impl Parser {
     }
 
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.steps = self.steps.checked_sub(1)?;
         if self.depth == MAX_DEPTH {
             return None;
         }
@@ -223,8 +233,16 @@ impl Parser {
     fn item(&mut self) -> Option<Answer> {
         let start = self.at;
         if self.has_matrix {
-            if let Some(matrix) = self.nested(Self::matrices) {
-                return Some(matrix);
+            match self.nested(Self::matrices) {
+                // Equations under each other all hold.
+                Some(Answer::Matrix(rows))
+                    if rows.len() > 1
+                        && rows.iter().all(|row| matches!(row.as_slice(), [Answer::Chain(..)])) =>
+                {
+                    return Some(Answer::List(rows.into_iter().flatten().collect()));
+                }
+                Some(matrix) => return Some(matrix),
+                None => {}
             }
             self.at = start;
         }
@@ -277,7 +295,7 @@ impl Parser {
                 Token::Text(word) => word.clone(),
                 Token::Name(name) => name.clone(),
                 Token::Number { digits, .. } => digits.clone(),
-                Token::Symbol(symbol @ ('-' | '\'' | '(' | ')' | '.' | '?' | '!' | ':')) => {
+                Token::Symbol(symbol @ ('-' | '\'' | '(' | ')' | '.' | '?' | '!' | ':' | '±')) => {
                     symbol.to_string()
                 }
                 _ => break,
@@ -328,12 +346,11 @@ fn alternatives(items: &[Answer], starts: &[usize]) -> Option<Answer> {
     Some(Answer::Set(lists.collect()))
 }
 
-/// Whether a text is one number in words around "and", which elsewhere separates two answers: `two and a half`.
-fn is_spelled(text: &str) -> bool {
-    text.contains(" and ")
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b' ' || byte == b'-')
-        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && spelled(text).is_some()
+/// The number that words around "and" are, which elsewhere separates two answers: `two and a half`.
+fn spelled_sum(text: &str) -> Option<RBig> {
+    let are_words = text.contains(" and ")
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b' ' || byte == b'-');
+    if are_words { spelled(text) } else { None }
 }
 
 /// Whether a name stands before the coordinates of a point.

@@ -4,10 +4,11 @@
 use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
-use super::relations::is_absolute;
+use super::relations::{center, is_absolute};
+use super::spelled::spelled;
 use super::text::folded;
 use super::tree::{Answer, Expr, Relation};
-use super::values::values;
+use super::values::{signs, values};
 
 /// Most pieces of a set.
 const MAX_PIECES: usize = 64;
@@ -31,7 +32,8 @@ struct Piece {
 /// Whether both are the same set of real numbers. An inequality is a set only as the gold or against
 /// another inequality: as an answer to an interval it may be the question itself.
 pub(super) fn same_region(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
-    if is_relation(answer) && !is_relation(gold) {
+    // `|x - 1| < 3` may be the question of `-2 < x < 4`.
+    if is_relation(answer) && !is_relation(gold) || is_shifted(answer) && !is_shifted(gold) {
         return false;
     }
     let (Some(a), Some(b)) = (region(gold, fuel), region(answer, fuel)) else { return false };
@@ -60,6 +62,12 @@ pub(super) fn is_rest(rest: &Answer, others: &[Answer], fuel: &mut Fuel) -> bool
         _ => false,
     };
     is_apart && is_whole(&line) && all.len() <= MAX_PIECES && is_whole(&merged(all))
+}
+
+/// Whether a relation has the absolute value of a sum.
+fn is_shifted(answer: &Answer) -> bool {
+    let is_sum = |side: &Answer| center(side).is_some() && !is_absolute(side);
+    matches!(answer, Answer::Chain(sides, _) if sides.iter().any(is_sum))
 }
 
 fn is_relation(answer: &Answer) -> bool {
@@ -127,7 +135,8 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     let words = folded(words).replace("non negative", "nonnegative").replace("non-", "non");
     let words = words.replace("non positive", "nonpositive").replace("nonzero", "non zero");
     let words = words.strip_prefix("set of ").unwrap_or(&words);
-    let words = words.strip_prefix("all ").or(words.strip_prefix("any ")).unwrap_or(words);
+    let words =
+        ["all ", "any ", "every "].iter().find_map(|all| words.strip_prefix(all)).unwrap_or(words);
     let value = |number: Expr| Answer::Value(number);
     let half = |open, low, high, close| Answer::Tuple(open, vec![value(low), value(high)], close);
     let minus = || Expr::Negative(Box::new(Expr::Infinity));
@@ -157,6 +166,8 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     if relation == '∖' {
         let points = match bound {
             Answer::List(items) | Answer::Set(items) => items,
+            Answer::Words(words) => vec![value(Expr::Number(spelled(&words)?, None))],
+            Answer::Value(one) => signs(&one).into_iter().map(value).collect(),
             one => vec![one],
         };
         return Some(Answer::Without(Box::new(whole), Box::new(Answer::Set(points))));
@@ -171,7 +182,7 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
 }
 
 /// Names of sets of numbers.
-const NUMBERS: [(&str, &str); 21] = [
+const NUMBERS: [(&str, &str); 22] = [
     ("nonnegative real numbers", "R0+"),
     ("nonnegative reals", "R0+"),
     ("nonpositive real numbers", "R0-"),
@@ -184,6 +195,7 @@ const NUMBERS: [(&str, &str); 21] = [
     ("negative reals", "R-"),
     ("real numbers", "R"),
     ("real values", "R"),
+    ("real number", "R"),
     ("reals", "R"),
     ("real", "R"),
     ("integers", "Z"),
@@ -261,13 +273,16 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
     let mut seen_name = false;
     for (pair, relation) in sides.windows(2).zip(relations) {
         let absolute = match (&pair[0], &pair[1]) {
-            (side, Answer::Value(value)) if is_absolute(side) => Some((value, *relation)),
-            (Answer::Value(value), side) if is_absolute(side) => Some((value, flipped(*relation))),
+            (side, Answer::Value(value)) => center(side).map(|at| (value, *relation, at)),
             _ => None,
         };
-        if let Some((value, relation)) = absolute {
+        let absolute = absolute.or_else(|| match (&pair[0], &pair[1]) {
+            (Answer::Value(value), side) => center(side).map(|at| (value, flipped(*relation), at)),
+            _ => None,
+        });
+        if let Some((value, relation, at)) = absolute {
             seen_name = true;
-            let half = within(value, relation, fuel)?;
+            let half = within(value, relation, &at, fuel)?;
             pieces = pieces.iter().flat_map(|a| half.iter().filter_map(|b| common(a, b))).collect();
             continue;
         }
@@ -298,11 +313,17 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
 }
 
 /// Where the absolute value of a number is less or more than `bound`, which is positive.
-fn within(bound: &Expr, relation: Relation, fuel: &mut Fuel) -> Option<Vec<Piece>> {
+fn within(bound: &Expr, relation: Relation, of: &Expr, fuel: &mut Fuel) -> Option<Vec<Piece>> {
     let is_in = matches!(relation, Relation::AtMost | Relation::AtLeast);
     let high = end(bound, is_in, fuel).filter(|end| end.at > 0.0 && end.at.is_finite())?;
-    let negative = Expr::Negative(Box::new(bound.clone()));
-    let low = End { value: negative, at: -high.at, ..high.clone() };
+    let by = end(of, is_in, fuel).filter(|end| end.at.is_finite())?;
+    let moved = |value: Expr, at: f64| End {
+        value: Expr::Sum(vec![of.clone(), value]),
+        at: by.at + at,
+        is_in,
+    };
+    let low = moved(Expr::Negative(Box::new(bound.clone())), -high.at);
+    let high = moved(bound.clone(), high.at);
     let whole = region(&Answer::line(), fuel)?.pop()?;
     match relation {
         Relation::Less | Relation::AtMost => Some(vec![Piece { low, high }]),

@@ -69,6 +69,24 @@ fn is_interval(sides: &[Answer], relations: &[Relation]) -> bool {
     relations.len() == 2 || sides.iter().any(is_absolute)
 }
 
+/// Where the absolute value of a variable, or of it and a number, is zero: 1 for `|x - 1|`.
+pub(super) fn center(side: &Answer) -> Option<Expr> {
+    let Answer::Value(Expr::Call(name, arguments)) = side else { return None };
+    match arguments.as_slice() {
+        [Expr::Variable(_)] if name == "abs" => Some(Expr::integer(0)),
+        [Expr::Sum(terms)] if name == "abs" => match terms.as_slice() {
+            [Expr::Variable(_), Expr::Negative(by)] if variables(by).is_empty() => {
+                Some((**by).clone())
+            }
+            [Expr::Variable(_), by] if variables(by).is_empty() => {
+                Some(Expr::Negative(Box::new(by.clone())))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// The absolute value of a variable.
 pub(super) fn is_absolute(side: &Answer) -> bool {
     matches!(side, Answer::Value(Expr::Call(name, arguments))

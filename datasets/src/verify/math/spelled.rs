@@ -142,7 +142,12 @@ fn chinese(text: &str) -> Option<RBig> {
 fn with_part(words: &[&str]) -> Option<RBig> {
     if let Some(and) = words.iter().rposition(|word| *word == "and") {
         let (before, after) = (&words[..and], &words[and + 1..]);
-        if let (Some(whole), Some(part)) = (integer(before), part(after)) {
+        // "one and a half hours"
+        let parts = part(after).or_else(|| match after {
+            [part @ .., unit] if unit.chars().all(char::is_alphabetic) => self::part(part),
+            _ => None,
+        });
+        if let (Some(whole), Some(part)) = (integer(before), parts) {
             return Some(RBig::from(whole) + part);
         }
     }
@@ -171,7 +176,20 @@ fn part(words: &[&str]) -> Option<RBig> {
     is_part.then(|| RBig::from_parts(above.into(), below.into()))
 }
 
-fn denominator(word: &str) -> Option<u64> {
+/// The rank that a word is: 21 of "twenty-first".
+pub(super) fn ordinal(word: &str) -> Option<u64> {
+    let (tens, last) = word.rsplit_once('-').unwrap_or(("", word));
+    let more = if tens.is_empty() { 0 } else { u64::try_from(integer(&[tens])?).ok()? };
+    Some(match last {
+        "first" => more + 1,
+        "second" => more + 2,
+        "thirtieth" => more + 30,
+        last => more + PARTS.iter().position(|part| *part == last && last != "half")? as u64 + 2,
+    })
+}
+
+/// What parts of one have below them: 1000 of "thousandths".
+pub(super) fn denominator(word: &str) -> Option<u64> {
     let parts = |word: &str| PARTS.iter().position(|part| *part == word).map(|at| at as u64 + 2);
     match word {
         "halves" => Some(2),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use dashu_ratio::RBig;
 
+use super::hedges::{self, denies};
 use super::spelled::spelled;
 
 /// Commands around the letter of a choice.
@@ -19,17 +20,15 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let b = links.iter().find_map(|link| b.strip_prefix(link)).unwrap_or(&b).to_owned();
     // `The graph is a circle`
     let is_said = || {
-        let open = ["unclear", "whether", "if", "not", "may", "might", "never", "unknown", "or"];
-        b.rsplit_once(" is ").is_some_and(|(before, tail)| {
-            tail == a && !before.split(' ').any(|word| open.contains(&word))
-        })
+        b.rsplit_once(" is ")
+            .is_some_and(|(before, tail)| tail == a && !hedges::has(before, hedges::SENTENCE))
     };
     let is_same = !a.is_empty() && (a == b || is_said());
     is_same
         || same_choice(gold, answer)
         || same_members(gold, answer)
         || is_subject(&a, &b)
-        || is_none(&a) && is_none(&b)
+        || is_none(&a) && is_none(&b) && is_undefined(&a) == is_undefined(&b)
 }
 
 /// Whether both are the same words with commas between them, in any order: `red, blue` and `blue, red`.
@@ -49,7 +48,6 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     let rest =
         answer.strip_prefix(gold).and_then(|rest| rest.strip_prefix(' ')).unwrap_or_default();
     let verb = rest.split(' ').next().unwrap_or_default();
-    let mut words = rest.split(' ');
     matches!(
         verb,
         "wins"
@@ -65,16 +63,23 @@ fn is_subject(gold: &str, answer: &str) -> bool {
             | "was"
             | "is"
     ) && gold.len() >= 3
-        && !words.any(|word| {
-            matches!(word, "not" | "never" | "no" | "isnt" | "wrong" | "incorrect" | "or")
-        })
+        && !hedges::has(rest, hedges::SENTENCE)
+        && !rest.split(' ').any(|word| matches!(word, "no" | "isnt" | "wrong" | "incorrect"))
         && rest.split(' ').count() <= 6
 }
 
 /// Whether folded words say that nothing is a solution.
 pub(super) fn is_none(words: &str) -> bool {
-    let words =
-        words.strip_prefix("there is ").or(words.strip_prefix("there are ")).unwrap_or(words);
+    if is_undefined(words) {
+        return true;
+    }
+    // "The equation has no solution"
+    let words = [" has ", "there is ", "there are ", "there exist ", "there exists "]
+        .iter()
+        .find_map(|begin| words.split_once(begin))
+        .filter(|(before, _)| before.len() < 40 && !hedges::has(before, hedges::SENTENCE))
+        .map_or(words, |(_, rest)| rest);
+    let words = words.strip_suffix(" exist").or(words.strip_suffix(" exists")).unwrap_or(words);
     matches!(
         words,
         "no solution"
@@ -82,6 +87,8 @@ pub(super) fn is_none(words: &str) -> bool {
             | "no real solution"
             | "no real solutions"
             | "empty set"
+            | "emptyset"
+            | "varnothing"
             | "none"
             | "no such number"
             | "no such numbers"
@@ -95,15 +102,27 @@ pub(super) fn is_none(words: &str) -> bool {
             | "no such value"
             | "无解"
             | "空集"
+            | "keine lösung"
+            | "aucune solution"
+            | "pas de solution"
+            | "sin solución"
+            | "no hay solución"
+            | "no tiene solución"
+            | "sem solução"
+            | "nessuna soluzione"
+            | "нет решений"
     )
+}
+
+/// Whether folded words say that a value is not defined.
+fn is_undefined(words: &str) -> bool {
+    let words = words.strip_prefix("limit ").unwrap_or(words);
+    matches!(words, "dne" | "does not exist" | "undefined" | "not defined" | "doesn't exist")
 }
 
 /// Whether a choice letter of the gold is the answer's: `C`, `(C)`, `C) 12`.
 pub(super) fn same_choice(gold: &str, answer: &str) -> bool {
-    match (choice(gold), choice(answer)) {
-        (Some(a), Some(b)) => a == b.to_ascii_uppercase(),
-        _ => false,
-    }
+    choice(gold).is_some_and(|a| choice(answer).is_some_and(|b| a == b.to_ascii_uppercase()))
 }
 
 /// Whether a text is the letter of a choice, alone or before its text.
@@ -115,11 +134,13 @@ pub(super) fn is_choice(text: &str) -> bool {
 fn choice(text: &str) -> Option<char> {
     let mut text = text.trim();
     // `The correct option is B.`
-    for word in ["ption", "hoice", "nswer:", "nswer is"] {
+    let words: &[&str] = if text.len() < 7 { &[] } else { &["ption", "hoice", "nswer"] };
+    for word in words {
         if let Some((before, rest)) = text.rsplit_once(word)
             && before.len() < 40
+            && !hedges::is_doubted(before)
         {
-            text = rest.trim().trim_start_matches("is ").trim();
+            text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
         }
     }
     let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
@@ -136,49 +157,7 @@ fn choice(text: &str) -> Option<char> {
         || rest.starts_with([')', '.', ':'])
         || (wrapped.is_some() && rest.starts_with('}'));
     let is_letter = |c: char| ('A'..='J').contains(&c.to_ascii_uppercase());
-    (is_letter(letter) && ends && !names_choice(letter, rest) && !is_denied(rest)).then_some(letter)
-}
-
-/// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
-pub(super) fn is_denied(rest: &str) -> bool {
-    let end = rest.char_indices().nth(60).map_or(rest.len(), |(at, _)| at);
-    let rest = &rest[..end];
-    let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
-    let verb = words.next().unwrap_or_default();
-    let next = words.next().unwrap_or_default();
-    let next =
-        if matches!(next, "the" | "a" | "an" | "be") { words.next().unwrap_or("") } else { next };
-    let is_verb = matches!(
-        verb,
-        "is" | "was"
-            | "are"
-            | "has"
-            | "can"
-            | "must"
-            | "cannot"
-            | "does"
-            | "would"
-            | "should"
-            | "could"
-    );
-    matches!(
-        verb,
-        "isn't" | "cannot" | "can't" | "wasn't" | "doesn't" | "eliminated" | "wrong" | "fails"
-    ) || is_verb
-        && matches!(
-            next,
-            "not"
-                | "wrong"
-                | "incorrect"
-                | "false"
-                | "eliminated"
-                | "excluded"
-                | "ruled"
-                | "impossible"
-                | "too"
-                | "my"
-        )
+    (is_letter(letter) && ends && !names_choice(letter, rest) && !denies(rest)).then_some(letter)
 }
 
 /// Whether a text behind a choice's letter goes on to name another choice: `(B)`, `or B`, a list of all of them.
@@ -226,6 +205,8 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
     let is_circled = |c: char| ('①'..='⑳').contains(&c);
     let is_between = |c: char| c.is_whitespace() || "、，,和与及$".contains(c);
     let end = text.rfind(is_circled)?;
+    let text = text[..end + '①'.len_utf8()].replace(" and ", " , ");
+    let end = text.rfind(is_circled)?;
     let run = text[..end].rfind(|c: char| !is_circled(c) && !is_between(c));
     let run = &text[run.map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))..];
     Some(run.chars().filter(|c| is_circled(*c)).collect())
@@ -240,6 +221,8 @@ pub(super) fn scale(word: &str) -> Option<i64> {
         "billion" => 1_000_000_000,
         "trillion" => 1_000_000_000_000,
         "dozen" => 12,
+        "millionen" | "millones" | "millions" | "milioni" | "milhões" => 1_000_000,
+        "tausend" | "mil" | "mille" => 1000,
         "万" | "萬" => 10_000,
         "亿" | "億" => 100_000_000,
         _ => return None,
@@ -254,10 +237,7 @@ pub(super) fn number_word(words: &str) -> Option<i64> {
 
 /// Whether the letters of several choices are the answer's, in any order: `AC`, `A, C`, `A and C`.
 pub(super) fn same_choices(gold: &str, answer: &str) -> bool {
-    match (choices(gold), choices(answer)) {
-        (Some(a), Some(b)) => a == b,
-        _ => false,
-    }
+    choices(gold).is_some_and(|a| choices(answer).is_some_and(|b| a == b))
 }
 
 /// The different letters of several choices.
@@ -292,9 +272,9 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
 pub(super) fn polarity(text: &str) -> Option<bool> {
-    let end = text.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
+    let end = text.trim_end_matches(|c: char| c.is_whitespace() || ".!*。".contains(c));
     let end = super::super::tail(end, 400);
-    let last = end.rsplit(['\n', '.', '!']).find(|part| part.contains(char::is_alphabetic))?;
+    let last = end.rsplit(['\n', '.', '!', '?']).find(|part| part.contains(char::is_alphabetic))?;
     let words: Vec<String> = [end, last]
         .iter()
         .flat_map(|part| [part.split_whitespace().next(), part.split_whitespace().next_back()])
@@ -306,11 +286,26 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         "no" | "false" => Some(false),
         _ => None,
     };
+    match folded(end).as_str() {
+        "correct" | "right" | "sí" | "oui" | "ja" | "да" | "是" | "是的" | "对" | "正确" =>
+        {
+            return Some(true);
+        }
+        "incorrect" | "non" | "nein" | "нет" | "不是" | "不" | "不对" | "否" | "错误"
+        | "not really" | "not at all" | "certainly not" | "definitely not" | "not true"
+        | "it is not true" | "untrue" | "wrong" => return Some(false),
+        _ => {}
+    }
     // The last sentence first, and the end of it before its beginning.
     let whole = folded(end);
+    let clause = last.rsplit(',').next().unwrap_or(last);
     let is_both = ["yes and no", "yes or no", "no doubt", "not true", "not false"]
         .iter()
-        .any(|words| whole.contains(words));
+        .any(|words| whole.contains(words))
+        || clause.contains(' ')
+            && hedges::has(clause, hedges::SENTENCE)
+            && says(&folded(clause.split(' ').find(|word| !word.is_empty()).unwrap_or_default()))
+                .is_none();
     let begin =
         says(words.get(2)?).or_else(|| says(words.get(3)?)).or_else(|| says(words.first()?));
     begin.filter(|_| !is_both)

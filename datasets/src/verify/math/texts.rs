@@ -1,7 +1,9 @@
 //! Two texts, a gold answer and an answer: equal as they stand, as values, or as words.
 
 use super::fuel::Fuel;
-use super::{FUEL, Outcome, answer, calendar, compare, parse, text, tree};
+use super::names::assignments;
+use super::spelled::spelled;
+use super::{FUEL, Outcome, answer, calendar, compare, hedges, parse, text, tree};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -141,7 +143,8 @@ fn sentence_value(answer: &str) -> Option<tree::Answer> {
     }
     let words = answer.replace("\\text{", " ").replace('}', " ");
     let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
-    let is_denied = words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "false"));
+    let is_denied = hedges::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
+        || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));
     if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
         return None;
     }
@@ -180,12 +183,28 @@ fn readings(text: &str) -> Vec<tree::Answer> {
     if text.contains(") (") {
         others.push(text.replace(") (", "), ("));
     }
-    let bare = text.trim_start_matches(['-', '$']);
+    if let Some(named) = assignments(text) {
+        others.push(named);
+    }
+    // `54k`, and the imaginary unit of electrical engineering.
+    if let Some(thousands) = text.strip_suffix(['k', 'K'])
+        && thousands.starts_with(|c: char| c.is_ascii_digit())
+        && thousands.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        others.push(format!("{thousands}*1000"));
+    }
+    if text.contains('j') && text.bytes().all(|byte| b"0123456789.+-*j() ".contains(&byte)) {
+        others.push(text.replace('j', "i"));
+    }
+    let text = text.replace("{,}", ",");
+    let text = text.as_str();
+    let bare = text.trim_start_matches(['-', '$', '€', '£', '¥', '₹', ' ']);
     for (mark, decimal) in [('.', ','), (',', '.'), (' ', ','), (' ', '.')] {
         let (whole, part) = bare.split_once(decimal).unwrap_or((bare, ""));
         let sign = if text.starts_with('-') { "-" } else { "" };
         let is_part = part.bytes().all(|byte| byte.is_ascii_digit());
-        if is_part && are_thousands(whole, mark) {
+        let has_cents = mark != ' ' && !part.is_empty() && is_group(whole, mark);
+        if is_part && (are_thousands(whole, mark) || has_cents) {
             let point = if part.is_empty() { "" } else { "." };
             others.push(format!("{sign}{}{point}{part}", whole.replace(mark, "")));
         }
@@ -193,7 +212,20 @@ fn readings(text: &str) -> Vec<tree::Answer> {
     if let Some(value) = text.strip_prefix('=') {
         others.push(value.to_owned());
     }
-    others.iter().filter_map(|text| parse::parse(text)).collect()
+    if text.contains("\\text{ and a") {
+        others.push(text.replace("\\text{", "").replace('}', ""));
+    }
+    let in_words = text.starts_with("a ").then(|| spelled(text)).flatten();
+    let in_words = in_words.map(|number| tree::Answer::Value(tree::Expr::Number(number, None)));
+    others.iter().filter_map(|text| parse::parse(text)).chain(in_words).collect()
+}
+
+/// Whether a mark parts one group of thousands: `1.200`.
+fn is_group(text: &str, mark: char) -> bool {
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    text.split_once(mark).is_some_and(|(first, last)| {
+        (1..=3).contains(&first.len()) && last.len() == 3 && are_digits(first) && are_digits(last)
+    })
 }
 
 /// Whether marks part groups of thousands, at least two of them, or those of India: `12,34,567`.
@@ -299,6 +331,7 @@ fn approximation(gold: &str) -> Option<tree::Answer> {
 /// between thousands. One digit behind the comma may as well be a list, `1,2`, unless `of_decimal` says that the
 /// other side is a decimal.
 fn with_point(text: &str, of_decimal: bool) -> Option<String> {
+    let text = text.trim_matches(['€', '£', '¥', '₹', ' ']);
     let (whole, part) = text.split_once(',')?;
     let are_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

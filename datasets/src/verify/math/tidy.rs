@@ -2,10 +2,16 @@
 
 use dashu_ratio::RBig;
 
+use super::hedges::is_doubted;
 use super::lex::Token;
 
 /// Words before a value that say what it is, without a colon.
-const LABELS: [&str; 19] = [
+const LABELS: [&str; 24] = [
+    "i think",
+    "number",
+    "the number",
+    "value",
+    "the value",
     "at",
     "about",
     "approximately",
@@ -29,7 +35,13 @@ const LABELS: [&str; 19] = [
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
 pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
-    let needs_none = |token: &Token| !matches!(token, Token::Text(_) | Token::Symbol('°' | '\''));
+    let is_small_o = |token: &Token| match token {
+        Token::Name(name) | Token::Text(name) => name == "o",
+        _ => false,
+    };
+    let needs_none = |token: &Token| {
+        !matches!(token, Token::Text(_) | Token::Symbol('°' | '\'')) && !is_small_o(token)
+    };
     if tokens.iter().all(needs_none) {
         return tokens;
     }
@@ -52,6 +64,16 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
         match mark {
             // `90^\circ`, `90^{\circ}`
             Some(Token::Symbol('°')) if is_raised && ends => {
+                out.push(Token::Symbol('°'));
+                at = skipped;
+            }
+            // `90^{o}`
+            Some(mark)
+                if is_raised
+                    && ends
+                    && is_small_o(mark)
+                    && matches!(out.last(), Some(Token::Number { .. })) =>
+            {
                 out.push(Token::Symbol('°'));
                 at = skipped;
             }
@@ -117,11 +139,12 @@ fn label(tokens: &[Token]) -> usize {
     };
     let has_colon = tokens.get(words) == Some(&Token::Symbol(':'));
     let lower = last.trim().to_lowercase();
-    let is_label = has_colon
-        || lower.ends_with(':')
-        || lower.ends_with(" is")
-        || lower.ends_with(" are")
-        || LABELS.contains(&lower.trim_end_matches(','));
+    let is_label = !is_doubted(&format!("{lower} "))
+        && (has_colon
+            || lower.ends_with(':')
+            || lower.ends_with(" is")
+            || lower.ends_with(" are")
+            || LABELS.contains(&lower.trim_end_matches(',')));
     let length = words + usize::from(has_colon);
     if is_label && is_value(tokens.get(length)) { length } else { 0 }
 }

@@ -30,7 +30,7 @@ const UNITS: &[Unit] = &[
     ("months", 1, (12, 1), &["year", "yr"]),
     ("mass", 1, (1, 1_000_000), &["mg", "milligram"]),
     ("mass", 1, (1, 1000), &["g", "gram"]),
-    ("mass", 1, (1, 1), &["kg", "kilogram"]),
+    ("mass", 1, (1, 1), &["kg", "kilogram", "kilo"]),
     ("mass", 1, (45_359_237, 100_000_000), &["lb", "pound"]),
     ("mass", 1, (45_359_237, 1_600_000_000), &["oz", "ounce"]),
     ("length", 3, (1, 1_000_000), &["ml", "milliliter", "millilitre"]),
@@ -68,7 +68,7 @@ const DERIVED: &[(&[&str], u64, &str)] = &[
     (&["Ω", "Omega", "ohm"], 1, "kg m^2/s^3 A^2"),
     (&["F", "farad"], 1, "s^4 A^2/kg m^2"),
     (&["T", "tesla"], 1, "kg/s^2 A"),
-    (&["H", "henry"], 1, "kg m^2/s^2 A^2"),
+    (&["H", "henry", "henries"], 1, "kg m^2/s^2 A^2"),
     (&["Wh"], 3600, "kg m^2/s^2"),
     (&["t", "tonne"], 1000, "kg"),
 ];

@@ -5,8 +5,11 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
+use super::super::hedges::is_denied;
+use super::super::spelled::denominator;
+use super::super::text::scale;
 use super::super::units::is_unit;
-use super::scan::{Needle, is_denied};
+use super::scan::Needle;
 use super::sentences::is_open;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_placeholder, is_value, lenient, offset_in};
 
@@ -67,16 +70,20 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     if line.trim_start().starts_with('=') {
         return None;
     }
-    let (start, end) = match enclosing(before, after) {
+    let (start, end) = match enclosing(before, after).or_else(|| operation(before, after)) {
         Some((start, end)) => (start, boxed.end + end),
         None => {
             let factor = |c: char| c.is_ascii_digit() || "-−+*/".contains(c);
             let prefix = before.trim_end_matches(factor);
-            let is_sign = before[prefix.len()..].starts_with(['-', '−', '+', '*', '/']);
+            // Bold text is no product.
+            let sign = &before[prefix.len()..];
+            let is_sign = sign.starts_with(['-', '−', '+', '*', '/']) && !sign.contains("**");
             // `x-\boxed{3}` and `1.\boxed{3}` are no signs or factors.
             let is_apart =
                 !prefix.ends_with(|c: char| c.is_alphanumeric() || ".}])*/#".contains(c));
-            let start = if is_apart || !is_sign && prefix.ends_with(' ') {
+            let start = if sign.contains("**") {
+                before.len()
+            } else if is_apart || !is_sign && prefix.ends_with(' ') {
                 prefix.len()
             } else {
                 before.len()
@@ -94,15 +101,34 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 
 /// How much of what follows a box at once goes on as its formula.
 fn suffix(line: &str) -> usize {
-    const SCALES: [&str; 6] = ["hundred", "thousand", "million", "billion", "trillion", "dozen"];
+    let whole = line.len();
+    if line.is_empty() {
+        return 0;
+    }
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
     let word =
         word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
-    if let Some(scale) = SCALES.iter().find(|scale| word.starts_with(**scale)) {
-        let end = offset_in(line, word) + scale.len();
+    // `\boxed{14} or 15`
+    if let Some(other) = word.strip_prefix("or") {
+        let other = other.trim_start_matches(['}', ' ', '$', '-']);
+        let digits = other.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 {
+            return offset_in(line, other) + digits;
+        }
+    }
+    let length = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
+    let is_part = word[..length].ends_with("ths") && denominator(&word[..length]).is_some();
+    if scale(&word[..length]).is_some() || is_part {
+        let end = offset_in(line, word) + length;
         let is_braced = line[..end].contains('{');
         let close = usize::from(is_braced && line[end..].starts_with('}'));
         return if line[..end].contains('$') { 0 } else { end + close };
+    }
+    // `\boxed{8}x` is no 8.
+    let is_letter = line.starts_with(['x', 'y', 'z', 'n', 'k', 'i'])
+        && !line[1..].starts_with(|c: char| c.is_alphanumeric());
+    if is_letter || line.starts_with("\\pi") || line.starts_with("\\sqrt{") {
+        return line.find([' ', '$', '.', ',', ')']).unwrap_or(line.len());
     }
     if let Some(power) = line.strip_prefix('^') {
         if power.trim_start_matches(['{', ' ']).starts_with(['\\', '°']) {
@@ -114,12 +140,72 @@ fn suffix(line: &str) -> usize {
     if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
-    let operator =
-        ["\\cdot", "\\times", "\\div", "+", "*", "/"].iter().find(|op| line.starts_with(**op));
-    let end = line.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(line.len());
-    let is_operand = operator
-        .is_some_and(|op| line[op.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '\\'));
-    if is_operand && !line[..end].contains(['=', 'b']) { end } else { 0 }
+    let operators = ["\\cdot", "\\times", "\\div", "+", "*", "/", "-"];
+    // With spaces an operator is one of the formula only where the formula ends with it: `$\boxed{40} - 8$`.
+    let spaced = line.trim_start_matches(' ');
+    let is_spaced = spaced.len() < line.len();
+    let Some(operator) = operators.iter().find(|op| spaced.starts_with(**op)) else { return 0 };
+    let line = spaced;
+    let before = whole - line.len();
+    let operand = line[operator.len()..].trim_start_matches(' ');
+    let start = line.len() - operand.len();
+    let end = operand.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(operand.len());
+    let is_operand = operand.starts_with(|c: char| match *operator {
+        "-" => c.is_ascii_digit(),
+        _ => c.is_alphanumeric() || c == '\\',
+    });
+    let is_last = || ["$", "\\)", "\\]"].iter().any(|close| operand[end..].starts_with(close));
+    let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
+    if is_part { before + start + end } else { 0 }
+}
+
+/// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.
+fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
+    const OPERATORS: [&str; 18] = [
+        "\\cdot",
+        "\\times",
+        "\\le",
+        "\\ge",
+        "\\leq",
+        "\\geq",
+        "\\lt",
+        "\\gt",
+        "\\leqslant",
+        "\\geqslant",
+        "<",
+        ">",
+        "≤",
+        "≥",
+        "^{",
+        "^",
+        "- ",
+        "+ ",
+    ];
+    let last = before.trim_end_matches(' ').chars().next_back()?;
+    if !last.is_ascii_lowercase() && !"<>≤≥{^-+".contains(last) {
+        return None;
+    }
+    let (head, sign) = OPERATORS.iter().find_map(|sign| {
+        let text = if sign.ends_with(' ') { before } else { before.trim_end_matches(' ') };
+        Some((text.strip_suffix(sign)?, *sign))
+    })?;
+    let is_operand = |c: char| c.is_alphanumeric() || "\\.{}()^_".contains(c);
+    let operand = head.trim_end_matches(' ');
+    let start = operand.trim_end_matches(is_operand).len();
+    let is_line = operand[..start].trim_end_matches(' ').ends_with(['\n', '$', '=', '(', '['])
+        || operand[..start].trim().is_empty();
+    // A dash behind words, or before a box at the start of a line, is none of a formula.
+    let is_formula = start < operand.len() && is_line;
+    let is_relation = "<>≤≥".contains(sign) || sign.starts_with("\\l") || sign.starts_with("\\g");
+    // `<b>`, arrows, and the mark of a quotation at the start of a line.
+    let tag = head.rfind('<').map(|at| &head[at + 1..]);
+    let is_mark = sign == ">"
+        && (tag.is_some_and(|tag| tag.chars().all(|c| c.is_alphanumeric() || c == '/'))
+            || head.ends_with(['=', '-'])
+            || start == operand.len() && !operand.ends_with(['$', '(', '[']));
+    let is_open = sign == "^{" && !after.starts_with('}');
+    let is_part = !is_open && (is_formula || is_relation && !is_mark);
+    is_part.then_some((start, usize::from(sign == "^{")))
 }
 
 /// The command whose argument the box is, `\sqrt{\boxed{25}}`: where it begins, and how much behind the box it takes.
@@ -211,7 +297,9 @@ impl Iterator for Boxes<'_> {
     fn next(&mut self) -> Option<Boxed> {
         while let Some(at) = self.places.pop() {
             let before = &self.text[..at];
-            let Some(start) = before.strip_suffix("\\f").or(before.strip_suffix('\\')) else {
+            let Some(start) =
+                ["\\frame", "\\f", "\\"].iter().find_map(|begin| before.strip_suffix(begin))
+            else {
                 continue;
             };
             if at >= self.limit {

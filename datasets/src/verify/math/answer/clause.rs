@@ -4,10 +4,10 @@
 //! two guesses has given neither.
 
 use super::super::calendar::date;
+use super::super::hedges::{self, offers};
 use super::super::parse::parse;
 use super::super::text::is_choice;
 use super::super::tree::Answer;
-use super::offers::offers;
 use super::remarks::{goes_on, goes_on_after, remarks};
 use super::scan::strip_prefix;
 use super::values::{first_number, formula_at};
@@ -43,20 +43,13 @@ const FILLERS: [&str; 26] = [
     "the value",
 ];
 
-/// Words before a value that make it none: "more than 7".
-const HEDGES: [&str; 23] = [
-    "never", "hardly", "unlikely", "false", "but", "except", "anything", "not", "than", "between",
-    "least", "most", "either", "neither", "maybe", "perhaps", "possibly", "cannot", "isn't",
-    "unclear", "unknown", "whether", "or",
-];
-
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
     let (clause, is_bold) = clause(text);
     if clause.is_empty() || is_placeholder(clause) {
         return None;
     }
-    if date(clause).is_some() {
+    if is_integer(clause) || date(clause).is_some() {
         return Some(clause);
     }
     // "k is -3"
@@ -115,10 +108,21 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
         let letter = before.rsplit(' ').next().unwrap_or(before).trim_matches(['(', ')', '*']);
         return matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter);
     }
-    let words = ["leaving ", "leaves ", "only remaining option is "];
+    let words = [
+        "leaving ",
+        "leaves ",
+        "only remaining option is ",
+        ", so ",
+        "hence ",
+        "therefore ",
+        ", thus ",
+        ", but ",
+    ];
     let start = words.iter().filter_map(|word| Some(clause.rfind(word)? + word.len())).max()?;
     let mut rest = trimmed(&clause[start..]);
-    for filler in ["us with ", "only ", "just ", "option ", "choice ", "answer "] {
+    for filler in
+        ["us with ", "only ", "just ", "it must be ", "it is ", "option ", "choice ", "answer "]
+    {
         rest = rest.strip_prefix(filler).unwrap_or(rest);
     }
     let letter = rest.trim_matches(['(', ')', '*', '$']);
@@ -131,8 +135,7 @@ fn result(clause: &str) -> Option<&str> {
     // `28 days / 7 = <<28/7=4>>4 weeks`
     let result = trimmed(result.rsplit(">>").next().unwrap_or(result));
     let is_relation = working.ends_with(['!', '<', '>', ':', '\\']);
-    let mut words = working.split(|c: char| !c.is_alphanumeric() && c != '\'');
-    let is_hedged = words.any(|word| HEDGES.iter().any(|hedge| word.eq_ignore_ascii_case(hedge)));
+    let is_hedged = hedges::has(working, hedges::VALUE);
     let is_list = working.contains([',', ';']);
     (!is_relation && !is_hedged && !is_list && is_value(result) && is_answer(result))
         .then_some(result)
@@ -141,6 +144,9 @@ fn result(clause: &str) -> Option<&str> {
 /// The answer that a line begins with; none where it begins with words.
 pub(super) fn leading(text: &str) -> Option<&str> {
     let (clause, is_bold) = clause(text);
+    if is_integer(clause) {
+        return Some(clause);
+    }
     let begins_as_math = clause.starts_with(|c: char| !c.is_alphabetic())
         || is_value(clause.split_whitespace().next().unwrap_or_default());
     if !begins_as_math || clause.len() > MAX_LINE || is_placeholder(clause) {
@@ -155,6 +161,9 @@ fn clause(text: &str) -> (&str, bool) {
     let mut rest = text.trim_start_matches(is_edge);
     let is_bold = text[..text.len() - rest.len()].contains("**");
     for _ in 0..4 {
+        if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            break;
+        }
         let Some(next) = FILLERS.iter().find_map(|filler| {
             let next = strip_prefix(rest, filler)?;
             next.starts_with([' ', ',', ':']).then_some(next)
@@ -179,13 +188,6 @@ fn closed(text: &str) -> &str {
         depth < 0
     });
     end.map_or(text, |(at, _)| &text[..at])
-}
-
-/// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
-pub(super) fn without_reason(text: &str) -> &str {
-    let reasons = [", because ", ", since ", " because ", ", as ", ", which ", ", not "];
-    let cut = reasons.iter().filter_map(|reason| text.find(reason)).min();
-    cut.map_or(text, |at| trimmed(&text[..at]))
 }
 
 /// Up to the end of the first sentence; a formula ends none.
@@ -233,9 +235,6 @@ pub(super) fn trimmed(text: &str) -> &str {
 
 /// The first complete expression of a clause; none where the clause goes on with another value.
 fn expression(clause: &str, is_bold: bool) -> Option<&str> {
-    if is_integer(clause) {
-        return Some(clause);
-    }
     let end = clause
         .match_indices("**")
         .map(|(at, _)| at)
@@ -313,9 +312,7 @@ fn before_bracket(clause: &str) -> Option<&str> {
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
 pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
-    let words = clause.split(|c: char| !c.is_alphanumeric() && c != '\'');
-    let mut words = words.map(str::to_lowercase);
-    if words.any(|word| HEDGES.contains(&word.as_str())) {
+    if hedges::has(clause, hedges::VALUE) {
         return None;
     }
     let start = clause.find(['$', '\\']);

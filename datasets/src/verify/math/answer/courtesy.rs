@@ -4,7 +4,14 @@ use super::MAX_WHOLE;
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: [&str; 14] = [
+    const COURTESIES: [&str; 21] = [
+        "explanation:",
+        "reason:",
+        "was this",
+        "please tell",
+        "rate ",
+        "have a ",
+        "cheers",
         "don't hesitate",
         "do not hesitate",
         "let me know",
@@ -37,8 +44,13 @@ pub(super) fn without_courtesy(text: &str) -> &str {
 
 /// Whether a text refuses to answer.
 pub(super) fn is_refusal(text: &str) -> bool {
-    const REFUSALS: [&str; 13] = [
-        "i can't do that",
+    const REFUSALS: [&str; 18] = [
+        "i will not answer",
+        "i have no idea",
+        "i have 0 idea",
+        "i give up",
+        "i refuse",
+        "i can't do",
         "i am not able to",
         "no comment",
         "i can't help",
@@ -56,5 +68,11 @@ pub(super) fn is_refusal(text: &str) -> bool {
         return false;
     }
     let lower = text.to_lowercase().replace('’', "'");
-    REFUSALS.iter().any(|words| lower.contains(words))
+    let is_blank = matches!(
+        lower.trim_matches(|c: char| !c.is_alphanumeric()),
+        "no idea" | "no answer" | "no clue"
+    );
+    let asks = ["is ", "are ", "could ", "would ", "can "];
+    let is_question = lower.ends_with('?') && asks.iter().any(|begin| lower.starts_with(begin));
+    is_blank || is_question || REFUSALS.iter().any(|words| lower.contains(words))
 }

@@ -1,16 +1,19 @@
 //! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
 
+use super::super::alphabet::is_function;
 use super::super::calendar::date;
+use super::super::hedges::{is_bound, is_denied, is_doubted, without_reason};
+use super::super::names::assignments;
 use super::super::parse::parse;
+use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
-use super::clause::{remaining, stated, without_reason};
+use super::clause::{remaining, stated};
 use super::courtesy::{is_refusal, without_courtesy};
-use super::scan::{is_bound, is_denied};
 use super::sentences::{
     ABOUT, affirmed, choice, is_open, last_sentence, number_word, words, yes_or_no,
 };
-use super::values::{displayed, last_value};
+use super::values::{displayed, first_number, last_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -22,109 +25,149 @@ const MAX_NAME: usize = 3;
 /// Most values in a row that a text may deny.
 const MAX_DENIALS: usize = 4;
 
+/// The end of a completion, as the rules look at it.
+struct Ending<'a> {
+    /// All of it, without courtesies.
+    text: &'a str,
+    /// The last line.
+    line: &'a str,
+    /// The last sentence of that.
+    last: &'a str,
+}
+
+/// What a rule finds, and the name of its kind.
+type Finding<'a> = Option<(&'a str, Rule)>;
+
+/// The rules in order: the first that finds an answer decides.
+const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
+    |e| Some((labelled(e.line)?, Rule::Phrase)),
+    |e| Some((remaining(e.last)?, Rule::Choice)),
+    |e| Some((assigned(e.last)?, Rule::Conclusion)),
+    |e| Some((name_with_reason(e.text)?, Rule::Words)),
+    |e| date(e.line).map(|_| (e.line, Rule::Whole)),
+    |e| Some((displayed(e.text)?, Rule::Formula)),
+    |e| Some((whole(e.text)?, Rule::Whole)),
+    |e| LINE_RULES.iter().find_map(|rule| (e.line.len() <= MAX_WHOLE).then(|| rule(e))?),
+    |e| stated_value(e.text),
+];
+
+/// The rules for a last line that is short.
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
+    |e| Some((letter(e)?, Rule::Choice)),
+    |e| Some((yes_or_no(e.last)?, Rule::Words)),
+    |e| Some((affirmed(e.last)?, Rule::Choice)),
+    |e| {
+        let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
+        (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
+    },
+    |e| Some((bold(e.line)?, Rule::Bold)),
+    |e| Some((conclusion(e.text)?, Rule::Conclusion)),
+    |e| Some((named(e.last)?, Rule::Conclusion)),
+    |e| Some((number_word(worded(e)?)?, Rule::Number)),
+    |e| Some((choice(worded(e)?)?, Rule::Choice)),
+    |e| words(worded(e)?),
+    // "So 42, not 18.": a remark supplies no value.
+    |e| {
+        let before = before_remark(e.last);
+        let is_cut = before.len() < e.last.len() && !is_doubted(e.last);
+        if is_cut { last_value(before) } else { None }
+    },
+];
+
 /// The answer of a text without a mark, and the rule.
-pub(super) fn answer(text: &str) -> Option<(&str, Rule)> {
+pub(super) fn answer(text: &str) -> Finding<'_> {
     let text = without_courtesy(text);
     if text.is_empty() || is_refusal(text) {
         return None;
     }
     let line = text.lines().next_back().unwrap_or(text).trim();
-    if let Some(value) = labelled(line) {
-        return Some((value, Rule::Phrase));
-    }
-    if let Some(inner) = remaining(last_sentence(line)) {
-        return Some((inner, Rule::Choice));
-    }
+    let ending = Ending { text, line, last: last_sentence(line) };
+    let found = RULES.iter().find_map(|rule| rule(&ending));
+    let is_short = || text.len() <= MAX_WORDS && !is_doubted(ending.last);
+    found.or_else(|| is_short().then_some((text, Rule::Words)))
+}
+
+/// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
+fn name_with_reason(text: &str) -> Option<&str> {
     let bare = without_reason(text);
-    if bare.len() < text.len() && bare.split_whitespace().count() <= MAX_NAME && is_answer(bare) {
-        return Some((bare, Rule::Words));
-    }
-    if date(line).is_some() {
-        return Some((line, Rule::Whole));
-    }
-    if let Some(formula) = displayed(text) {
-        return Some((formula, Rule::Formula));
-    }
+    let is_name = bare.len() < text.len() && bare.split_whitespace().count() <= MAX_NAME;
+    (is_name && is_answer(bare)).then_some(bare)
+}
+
+/// A text that is nothing but an answer.
+fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
     let is_sentence = [" is ", " are "].iter().any(|verb| text.contains(verb));
-    let is_whole = || is_name() || (is_value(text) && is_answer(text) && !is_calculation(text));
-    if text.len() <= MAX_WHOLE && !is_sentence && is_whole() {
-        return Some((text, Rule::Whole));
-    }
-    if line.len() <= MAX_WHOLE
-        && let Some(found) = in_last_line(text, line)
-    {
-        return Some(found);
-    }
-    if let Some(found) = stated_value(text) {
-        return Some(found);
-    }
-    (text.len() <= MAX_WORDS).then_some((text, Rule::Words))
+    let is_whole = || {
+        is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
+    };
+    (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
 }
 
-/// The answer of a text's last line, and the rule.
-fn in_last_line<'a>(text: &'a str, line: &'a str) -> Option<(&'a str, Rule)> {
+/// The letter that the last line is, where the line before is none: a list of all options chooses none.
+fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
+    let before = ending.text[..offset_in(ending.text, ending.line)].trim_end();
+    let other =
+        before.lines().next_back().unwrap_or_default().trim_matches(['*', '(', ')', '.', ' ']);
+    if matches!(other.as_bytes(), [b'A'..=b'J']) {
+        return None;
+    }
     let letter =
-        line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
-    if matches!(letter.as_bytes(), [b'A'..=b'J']) {
-        return Some((letter, Rule::Choice));
+        ending.line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
+    matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
+}
+
+/// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
+fn named(last: &str) -> Option<&str> {
+    let start = last.rfind(" is ").map(|at| at + 4)?;
+    let tail = without_reason(last[start..].trim_start_matches("the "));
+    if is_doubted(&last[..start]) {
+        return None;
     }
-    if let Some(found) = yes_or_no(last_sentence(line)) {
-        return Some((found, Rule::Words));
-    }
-    if let Some(letter) = affirmed(last_sentence(line)) {
-        return Some((letter, Rule::Choice));
-    }
-    if text::statements(line).is_some() && !line.bytes().any(|byte| byte.is_ascii_digit()) {
-        return Some((line, Rule::Words));
-    }
-    if let Some(inner) = bold(line) {
-        return Some((inner, Rule::Bold));
-    }
-    if let Some(inner) = conclusion(text) {
-        return Some((inner, Rule::Conclusion));
-    }
-    let last = last_sentence(line);
-    let tail = last
-        .rfind(" is ")
-        .map_or(last, |at| without_reason(last[at + 4..].trim_start_matches("the ")));
-    if date(tail).is_some() || tail.len() < last.len() && text::is_choice(tail) {
-        return Some((tail, Rule::Conclusion));
-    }
-    let is_word = tail.len() < last.len()
-        && tail.starts_with(char::is_uppercase)
-        && tail.chars().all(char::is_alphabetic)
-        && !is_open(last)
-        && !ABOUT.contains(&tail.to_lowercase().as_str());
-    if is_word {
-        return Some((tail, Rule::Conclusion));
-    }
-    if !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\') {
-        if let Some(word) = number_word(last) {
-            return Some((word, Rule::Number));
-        }
-        if let Some(inner) = choice(last) {
-            return Some((inner, Rule::Choice));
-        }
-        if let Some(found) = words(last) {
-            return Some(found);
-        }
-    }
-    // "So 42, not 18.": a remark supplies no value.
-    let before = before_remark(last);
-    if before.len() < last.len()
-        && let Some(found) = last_value(before)
-    {
-        return Some(found);
-    }
-    None
+    let is_word = || {
+        tail.starts_with(char::is_uppercase)
+            && tail.chars().all(char::is_alphabetic)
+            && !is_open(last)
+            && !ABOUT.contains(&tail.to_lowercase().as_str())
+    };
+    let is_number = || tail != "one" && spelled(tail).is_some();
+    (date(tail).is_some() || text::is_choice(tail) || is_word() || is_number()).then_some(tail)
+}
+
+/// The last sentence, where it is words alone.
+fn worded<'a>(ending: &Ending<'a>) -> Option<&'a str> {
+    let has_value = ending.last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
+    (!has_value && !is_doubted(ending.last)).then_some(ending.last)
+}
+
+/// Whether a text is a sentence whose short words could be read as products of letters: `Au total, il y en a 42`.
+fn is_prose(text: &str) -> bool {
+    let is_word =
+        |word: &&str| word.len() > 1 && word.chars().all(char::is_alphabetic) && !is_function(word);
+    text.contains(',')
+        && text.split([' ', ',']).filter(is_word).count() > 2
+        && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
+}
+
+/// The values with names that a line ends with: `Therefore $s = 9$ and $r = 3$.`
+fn assigned(line: &str) -> Option<&str> {
+    const MAX_WORDS_BEFORE: usize = 8;
+    let starts = line.match_indices(' ').map(|(at, _)| at + 1).take(MAX_WORDS_BEFORE);
+    let is_sentence = line.len() <= MAX_WHOLE && line.contains([',', ';', ' ']);
+    let mut rests = [0].into_iter().chain(starts).map(|at| line[at..].trim_end_matches(['.', '*']));
+    // `x=2, y=1 or x=1, y=2` is a list.
+    let is_list = |rest: &str| line[..offset_in(line, rest)].contains('=');
+    rests.find(|rest| is_sentence && !is_list(rest) && assignments(rest).is_some())
 }
 
 /// The value of a line such as `A: 7`, `ans = 7`.
 fn labelled(line: &str) -> Option<&str> {
     let (name, value) = line.split_once([':', '='])?;
     let name = name.trim_matches(['*', ' ', '.']).to_lowercase();
+    // "The result: x is 6"
+    let value = value.trim_start();
+    let value = value.get(1..).and_then(|rest| rest.strip_prefix(" is ")).unwrap_or(value);
     let value = value.trim_matches([' ', '*']);
     let value = if value.ends_with("..") { value } else { value.trim_end_matches('.') };
     let name = name.strip_prefix("the ").unwrap_or(&name);
@@ -137,7 +180,9 @@ fn labelled(line: &str) -> Option<&str> {
             && !is_open(value)
             && !value.is_empty()
     };
-    let is_text = || text::is_choice(value) || date(value).is_some() || is_name();
+    let is_text = || {
+        text::is_choice(value) || date(value).is_some() || is_name() || assignments(value).is_some()
+    };
     (is_label && !is_equation && value.len() <= MAX_WHOLE && (is_value(value) || is_text()))
         .then_some(value)
 }
@@ -169,6 +214,9 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if line.len() > MAX_WHOLE {
         return None;
     }
+    if let Some(total) = total(line) {
+        return Some(total);
+    }
     let line = before_remark(line);
     let marks = [" is ", " are ", "= ", ": "];
     let starts = marks.iter().filter_map(|mark| Some(line.rfind(mark)? + mark.len()));
@@ -191,7 +239,24 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
-    (is_formula(tail) && is_value(tail)).then_some(tail)
+    let is_denied = is_denied("", &line[offset_in(line, tail) + tail.len()..]);
+    (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
+}
+
+/// The number that a remark gives for several before it: 42 of "6 bags of 7, which is 42 apples".
+fn total(line: &str) -> Option<&str> {
+    let (working, rest) = line.rsplit_once(", which ")?;
+    let verbs = ["is ", "makes ", "gives ", "equals ", "comes to ", "means "];
+    let rest = verbs.iter().find_map(|verb| rest.strip_prefix(verb))?;
+    let number = first_number(rest).filter(|number| rest.starts_with(*number))?;
+    let is_several = |text: &str| {
+        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+        numbers.nth(1).is_some()
+    };
+    let others = &rest[number.len()..];
+    let is_plain = !others.contains(|c: char| c.is_ascii_digit())
+        && !["more", "less", "fewer", "times", "%"].iter().any(|word| others.contains(word));
+    (is_several(working) && is_plain).then_some(number)
 }
 
 /// Whether a text is equations, and no calculation.
@@ -209,28 +274,9 @@ fn is_equation(text: &str) -> bool {
 
 /// A sentence up to a remark that may hold another value.
 fn before_remark(line: &str) -> &str {
-    const MARKS: [&str; 10] = [
-        " since ",
-        ", which ",
-        ", not ",
-        " and not ",
-        ", because ",
-        " because ",
-        ", since ",
-        ", whereas ",
-        ", rather than ",
-        " instead of ",
-    ];
-    let cut = MARKS.iter().filter_map(|mark| line.find(mark)).min();
-    match cut {
-        Some(at)
-            if line[..at].bytes().any(|byte| byte.is_ascii_digit())
-                || line[..at].contains(" is ") =>
-        {
-            &line[..at]
-        }
-        _ => line,
-    }
+    let before = without_reason(line);
+    let has_value = before.bytes().any(|byte| byte.is_ascii_digit()) || before.contains(" is ");
+    if has_value { before } else { line }
 }
 
 /// The last bold text of a line: a value that no other number follows but in a remark, or words in a line without

@@ -3,7 +3,8 @@
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use super::clause::{leading, stated, without_reason};
+use super::super::hedges::without_reason;
+use super::clause::{leading, stated};
 use super::scan::{Needle, head, strip_prefix};
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value};
@@ -25,7 +26,8 @@ const TAGS: [(&str, &str); 3] = [
 
 /// The last tag that holds an answer, and where it begins.
 pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
-    let opened = memrchr_iter(b'<', text.as_bytes()).filter_map(|at| {
+    let is_open = |at: &usize| text[at + 1..].starts_with(['a', 'A', 'f', 'F', '|']);
+    let opened = memrchr_iter(b'<', text.as_bytes()).filter(is_open).filter_map(|at| {
         let opened = |(open, close)| Some((at, strip_prefix(&text[at..], open)?, close));
         TAGS.into_iter().find_map(opened)
     });
@@ -59,7 +61,7 @@ fn tagged(inner: &str) -> &str {
 /// The first `####` before an answer: it ends a solution, so what follows is another one. The marks of headings such as
 /// `#### Step 2` and `#### 1. The sum` are none.
 pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
-    lines(text).find_map(|(at, line)| {
+    let mut all = lines(text).filter_map(|(at, line)| {
         let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
         let is_numbered = digits.len() < line.len()
             && digits.strip_prefix(['.', ')']).is_some_and(|rest| {
@@ -68,7 +70,16 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
         let is_assignment = matches!(line.as_bytes(), [b'a'..=b'z', b' ', b'i', b's', b' ', ..]);
         let line = if is_assignment { &line[5..] } else { line };
         if is_numbered { None } else { Some((at, leading(line)?)) }
-    })
+    });
+    let first = all.next()?;
+    // "#### 18, wait: #### 20"
+    let is_corrected = |at: usize| {
+        let between = text[first.0..at].to_lowercase();
+        ["correct", "wrong", "mistake", "wait", "actually", "scratch that"]
+            .iter()
+            .any(|word| between.contains(word))
+    };
+    Some(all.find(|(at, _)| is_corrected(*at)).unwrap_or(first))
 }
 
 /// Words behind the last `####`: an answer where no other rule finds one.

@@ -12,7 +12,6 @@ mod clause;
 mod courtesy;
 mod lenient;
 mod marks;
-mod offers;
 mod phrase;
 mod remarks;
 mod scan;
@@ -21,6 +20,8 @@ mod sentences;
 mod values;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -240,7 +241,29 @@ fn is_answer(text: &str) -> bool {
         return is_value(text) && text.starts_with('$');
     }
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
-    parse(text).is_some_and(|answer| !(has_digit && has_words(&answer)))
+    worded(text).is_some_and(|has_words| !(has_digit && has_words))
+}
+
+/// Whether what a text is read as has words in it; none where it is not read.
+fn worded(text: &str) -> Option<bool> {
+    // Several rules ask about the same few texts.
+    const MAX_KNOWN: usize = 8;
+    thread_local! {
+        static KNOWN: RefCell<VecDeque<(String, Option<bool>)>> = const { RefCell::new(VecDeque::new()) };
+    }
+    let known = KNOWN.with_borrow(|known| {
+        known.iter().find(|(other, _)| other == text).map(|(_, worded)| *worded)
+    });
+    known.unwrap_or_else(|| {
+        let worded = parse(text).map(|answer| has_words(&answer));
+        if text.len() <= MAX_WHOLE {
+            KNOWN.with_borrow_mut(|known| {
+                known.truncate(MAX_KNOWN - 1);
+                known.push_front((text.to_owned(), worded));
+            });
+        }
+        worded
+    })
 }
 
 /// Whether a text is digits alone, as most answers are: what needs no parser.
@@ -251,7 +274,7 @@ fn is_integer(text: &str) -> bool {
 
 /// Whether a text is mathematics without words.
 fn is_value(text: &str) -> bool {
-    is_integer(text) || parse(text).is_some_and(|answer| !has_words(&answer))
+    is_integer(text) || worded(text) == Some(false)
 }
 
 fn has_words(answer: &Answer) -> bool {

@@ -2,9 +2,10 @@
 
 use memchr::memmem::Finder;
 
+use super::super::hedges::{ends_with, is_denied, is_doubted};
 use super::super::text::is_choice;
 use super::clause::stated;
-use super::scan::{Needle, ends_with, head};
+use super::scan::{Needle, head};
 use super::{MAX_LINE, is_value};
 
 /// The middle of "answer", in both cases.
@@ -85,6 +86,11 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
         Some(end + verb.len())
     });
     let western = western.max();
+    let stated = |rest: &'a str| {
+        let denied = ["not ", "nicht ", "no ", "non ", "nie "];
+        let is_denied = denied.iter().any(|no| rest.trim_start().starts_with(no));
+        if is_denied { None } else { stated(rest) }
+    };
     if text.is_ascii() {
         return stated(paragraph(&text[western?..]));
     }
@@ -100,9 +106,20 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
 
 /// The letters of `故选：C`, `所以选B`, `选项A正确`.
 fn chinese_choice(text: &str) -> Option<&str> {
-    let places = CHINESE.iter().filter_map(|word| Some((text.rfind(word)?, word.len())));
-    let (at, length) = places.max_by_key(|(at, length)| (at + length, *length))?;
-    let rest = text[at + length..].trim_start_matches(|c: char| " ：:（(项項择擇为".contains(c));
+    const MAX_PLACES: usize = 8;
+    let mut places: Vec<(usize, usize)> = CHINESE
+        .iter()
+        .flat_map(|word| text.rmatch_indices(word).take(MAX_PLACES))
+        .map(|(at, word)| (at + word.len(), word.len()))
+        .collect();
+    places.sort_unstable_by(|a, b| b.cmp(a));
+    places.into_iter().find_map(|(end, length)| chosen(text, end - length, length))
+}
+
+/// The letters behind the word for a choice at `at`, where none denies them.
+fn chosen(text: &str, at: usize, length: usize) -> Option<&str> {
+    let is_mark = |c: char| " ：:（(項项择擇为為是".contains(c);
+    let rest = text[at + length..].trim_start_matches(is_mark);
     let end = rest.find(|c: char| !('A'..='J').contains(&c)).unwrap_or(rest.len());
     let behind = rest[end..].trim_start_matches([')', '）', ' ']);
     let is_refused = behind.starts_with(['错', '錯', '不', '有', '误'])
@@ -143,19 +160,20 @@ pub(super) fn places(text: &str) -> Vec<usize> {
     places
 }
 
-/// The answer behind the word "answer" at `at`, where a verb or a colon says that it is one.
+/// The answer behind the word "answer" at `at`, where a verb or a colon says that it is one and no word denies it.
 fn behind(text: &str, at: usize) -> Option<&str> {
+    let answer = named(text, at)?;
+    let end = super::offset_in(text, answer) + answer.len();
+    // Words before `Answer:` on their line are the end of another sentence.
+    let before = &text[..at];
+    let is_denied = is_doubted(before) || is_denied("", head(&text[end..], 80));
+    (!is_denied).then_some(answer)
+}
+
+fn named(text: &str, at: usize) -> Option<&str> {
     let tail = head(&text[at + 6..], MAX_LINE);
     let line = tail.lines().next().unwrap_or_default();
-    // `answer is:`, `answer to the question is`, `**Answer:**`
-    let verbs = [" is ", " is:", " is\u{a0}", " = ", " would be ", " should be ", " equals "];
-    let lower = line.to_ascii_lowercase();
-    let verb = verbs.iter().filter_map(|verb| Some((lower.find(verb)?, verb.len())));
-    let verb = verb.filter(|(at, _)| *at < 60).min();
-    let colons = [(line.find(':'), 1), (line.find('：'), 3)];
-    let colon = colons.iter().filter_map(|(at, length)| Some(((*at)?, *length)));
-    let colon = colon.filter(|(at, _)| *at < 40).min();
-    let mark = [verb, colon].into_iter().flatten().min();
+    let mark = mark(line);
     // The answer may stand on the next line: `Answer:` and then 12, or a heading and then 12.
     let rest = match mark {
         Some((at, length)) => &tail[at + length..],
@@ -164,11 +182,38 @@ fn behind(text: &str, at: usize) -> Option<&str> {
         None => return None,
     };
     // "The answer is not 7" says what it is not.
-    let is_negated = rest.trim_start().starts_with("not ");
+    let is_negated =
+        ["not ", "nicht ", "no es "].iter().any(|no| rest.trim_start().starts_with(no));
     if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
         return stated(paragraph(rest));
     }
     if is_negated { None } else { stated(paragraph(rest)) }
+}
+
+/// The verb or colon behind the word "answer" that an answer follows: where it begins, and its length.
+fn mark(line: &str) -> Option<(usize, usize)> {
+    if line.starts_with(" is ") {
+        return Some((0, 4));
+    }
+    // `answer is:`, `answer to the question is`, `**Answer:**`
+    let verbs = [
+        " is ",
+        " is:",
+        " is\u{a0}",
+        " = ",
+        " would be ",
+        " should be ",
+        " must be ",
+        " has to be ",
+        " equals ",
+    ];
+    let lower = head(line, 72).to_ascii_lowercase();
+    let verb = verbs.iter().filter_map(|verb| Some((lower.find(verb)?, verb.len())));
+    let verb = verb.filter(|(at, _)| *at < 60).min();
+    let colons = [(line.find(':'), 1), (line.find('：'), 3)];
+    let colon = colons.iter().filter_map(|(at, length)| Some(((*at)?, *length)));
+    let colon = colon.filter(|(at, _)| *at < 40).min();
+    [verb, colon].into_iter().flatten().min()
 }
 
 /// The first line with letters or digits.

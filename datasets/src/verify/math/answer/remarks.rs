@@ -1,9 +1,9 @@
 //! Where a remark behind an answer begins: "42, which is 6 times 7".
 
 use super::super::alphabet::is_function;
+use super::super::hedges::{RESTATED, offers};
 use super::clause::trimmed;
-use super::is_value;
-use super::offers::{RESTATED, offers};
+use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.
 const REMARKS: [&str; 23] = [
@@ -116,7 +116,7 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
     if REMARKS.contains(&bare) {
         return true;
     }
-    let is_after_value = || is_value(trimmed(&clause[..start]));
+    let is_after_value = || start <= MAX_WHOLE && is_value(trimmed(&clause[..start]));
     match bare {
         "and" => (is_word(next_word) || next_word == "I") && is_after_value(),
         "or" => RESTATED.contains(&next_word),

@@ -4,7 +4,7 @@
 use memchr::{memchr_iter, memchr2_iter};
 
 use super::super::super::tail;
-use super::scan::ends_with;
+use super::super::hedges::ends_with;
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
@@ -85,6 +85,7 @@ pub(super) fn searched(completion: &str) -> &str {
 /// The text behind the last note, or before it where nothing follows: a reflection is no answer.
 fn without_notes(text: &str) -> &str {
     let has_note = memchr_iter(b'<', text.as_bytes())
+        .filter(|at| begins_tag(text, *at))
         .any(|at| NOTES.iter().any(|(open, _)| text[at..].starts_with(open)));
     if !has_note {
         return text;
@@ -101,12 +102,18 @@ fn without_notes(text: &str) -> &str {
     text
 }
 
+/// Whether a letter or mark of tags follows the sign at `at`: most signs begin none.
+fn begins_tag(text: &str, at: usize) -> bool {
+    let next = text.as_bytes().get(at + 1);
+    next.is_some_and(|byte| byte.is_ascii_alphabetic() || b"/|".contains(byte) || *byte > 127)
+}
+
 /// The text of the first turn that has any.
 fn turn(text: &str) -> &str {
     let begins = |at: usize| TURNS.iter().any(|token| text[at..].starts_with(token));
     let mut start = 0;
     for at in memchr2_iter(b'<', b'[', text.as_bytes()) {
-        if at < start || !begins(at) {
+        if at < start || !begins_tag(text, at) || !begins(at) {
             continue;
         }
         let before = text[start..at].trim();

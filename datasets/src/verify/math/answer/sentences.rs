@@ -1,13 +1,8 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
+use super::super::hedges::{self, without_reason};
 use super::super::spelled::spelled;
 use super::{Rule, offset_in};
-
-/// Words that say that a sentence leaves open what it says.
-const OPEN: [&str; 17] = [
-    "whether", "if", "not", "might", "may", "could", "perhaps", "maybe", "either", "unless",
-    "unknown", "unclear", "cannot", "neither", "nor", "or", "isn't",
-];
 
 /// Words behind "is" that are no answer.
 pub(super) const ABOUT: [&str; 10] = [
@@ -16,14 +11,26 @@ pub(super) const ABOUT: [&str; 10] = [
 
 /// The letter of a clause that calls it right: B of "A is wrong; B is correct".
 pub(super) fn affirmed(sentence: &str) -> Option<&str> {
+    if ["none of", "None of", "either ", "nor "].iter().any(|words| sentence.contains(words)) {
+        return None;
+    }
     sentence.split([';', ',']).rev().find_map(|clause| {
-        let clause = clause.trim().trim_start_matches("and ").trim_start_matches("but ");
+        let links = ["and ", "but ", "Thus ", "So ", "Hence ", "Therefore "];
+        let clause = clause.trim();
+        let clause = links.iter().find_map(|link| clause.strip_prefix(link)).unwrap_or(clause);
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = matches!(letter.as_bytes(), [b'A'..=b'J']);
-        let is_right = ["is correct", "is right", "is the answer", "is the correct"]
-            .iter()
-            .any(|words| rest.starts_with(words));
+        let is_right = [
+            "is correct",
+            "is right",
+            "is the answer",
+            "is the correct",
+            "is the right",
+            "is the best",
+        ]
+        .iter()
+        .any(|words| rest.starts_with(words));
         (is_letter && is_right).then_some(letter)
     })
 }
@@ -67,12 +74,22 @@ pub(super) fn last_sentence(line: &str) -> &str {
 
 /// Whether a word of a sentence leaves open what it says.
 pub(super) fn is_open(sentence: &str) -> bool {
-    let mut words = sentence.split(|c: char| !c.is_alphanumeric() && c != '\'');
-    words.any(|word| OPEN.iter().any(|open| word.eq_ignore_ascii_case(open)))
+    hedges::has(sentence, hedges::SENTENCE)
 }
 
 /// The letter of "option C is correct", "the correct choice is (C)".
 pub(super) fn choice(sentence: &str) -> Option<&str> {
+    let named = ["orrect option is ", "orrect choice is ", "ight option is ", "y choice: "]
+        .iter()
+        .find_map(|words| sentence.split_once(words))
+        .map(|(_, rest)| rest.trim_start_matches(['(', '*', ' ']));
+    if let Some(rest) = named.filter(|rest| {
+        rest.starts_with(|c: char| ('A'..='J').contains(&c))
+            && !rest[1..].starts_with(|c: char| c.is_alphanumeric())
+    }) {
+        return Some(&rest[..1]);
+    }
+    let sentence = without_reason(sentence);
     // "Option D is wrong, so option B is correct."
     let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
     let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
@@ -83,7 +100,9 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());
-    let at = ["ption ", "hoice ", "ption is ", "hoice is "].iter().filter_map(|word| after(word));
+    let words =
+        ["ption ", "hoice ", "ption is ", "hoice is ", "choose ", "pick ", "select ", "go with "];
+    let at = words.iter().filter_map(|word| after(word));
     let rest = sentence[at.max()?..].trim_start_matches(['(', '*', ' ']);
     let is_letter = rest.starts_with(|c: char| ('A'..='J').contains(&c))
         && !rest[1..].starts_with(|c: char| c.is_alphanumeric());
@@ -99,19 +118,14 @@ pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
             return Some((&sentence[start..start + word.len()], Rule::Words));
         }
     }
-    let reasons = [
-        ", since ",
-        ", because ",
-        " because ",
-        " since ",
-        ", as ",
-        ", although ",
-        ", not ",
-        " (",
-        ", the ",
-        ", given ",
-    ];
-    let cut = reasons.iter().filter_map(|reason| sentence.find(reason)).min();
+    // "It is not red but blue."
+    if let Some((_, tail)) = sentence.split_once(" but ").filter(|(no, _)| no.contains(" not "))
+        && tail.split(' ').count() == 1
+    {
+        return Some((tail, Rule::Conclusion));
+    }
+    let sentence = without_reason(sentence);
+    let cut = [" (", ", the "].iter().filter_map(|mark| sentence.find(mark)).min();
     let sentence = &sentence[..cut.unwrap_or(sentence.len())];
     if is_open(sentence) {
         return None;

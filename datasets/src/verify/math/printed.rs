@@ -1,0 +1,205 @@
+//! Answers as programs print them, rewritten as LaTeX: `Rational(1, 2)`, `[1 2; 3 4]`, `0xff`.
+
+use std::borrow::Cow;
+
+/// Calls by name, and what they stand for: `@1` and `@2` are arguments, `@@` is all of them.
+const CALLS: [(&str, &str); 16] = [
+    ("Rational", "\\frac{@1}{@2}"),
+    ("Fraction", "\\frac{@1}{@2}"),
+    ("Matrix", "@@"),
+    ("array", "@@"),
+    ("FiniteSet", "\\{@@\\}"),
+    ("Interval", "[@1,@2]"),
+    ("Interval.open", "(@1,@2)"),
+    ("Interval.Lopen", "(@1,@2]"),
+    ("Interval.Ropen", "[@1,@2)"),
+    ("Union", "@1\\cup @2"),
+    ("binomial", "\\binom{@1}{@2}"),
+    ("comb", "\\binom{@1}{@2}"),
+    ("nCr", "\\binom{@1}{@2}"),
+    ("nPr", "P(@1,@2)"),
+    ("factorial", "(@1)!"),
+    ("Abs", "abs(@1)"),
+];
+
+/// Most calls of one answer.
+const MAX_CALLS: usize = 16;
+
+/// Longest answer that a program printed, in bytes.
+const MAX_BYTES: usize = 400;
+
+/// The text with what programs print as LaTeX.
+pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
+    if text.len() > MAX_BYTES {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Cow::Borrowed(text);
+    for _ in 0..MAX_CALLS {
+        match without_call(&out) {
+            Some(next) if next.len() <= MAX_BYTES => out = Cow::Owned(next),
+            _ => break,
+        }
+    }
+    let other = || digits(&out).or_else(|| roots(&out)).or_else(|| unit_fraction(&out));
+    match bracketed(&out).or_else(other) {
+        Some(next) => Cow::Owned(next),
+        None => out,
+    }
+}
+
+/// The text without its last known call.
+fn without_call(text: &str) -> Option<String> {
+    let is_name = |c: char| c.is_ascii_alphabetic() || c == '.';
+    let mut end = text.len();
+    while let Some(open) = text[..end].rfind('(') {
+        end = open;
+        let start = text[..open].trim_end_matches(is_name).len();
+        let run = &text[start..open];
+        if run.len() < 3 || text[..start].ends_with('\\') {
+            continue;
+        }
+        let modules = ["np.", "numpy.", "sp.", "sympy.", "math.", "S."];
+        let name = modules.iter().find_map(|module| run.strip_prefix(module)).unwrap_or(run);
+        let Some((_, form)) = CALLS.iter().find(|(known, _)| *known == name) else { continue };
+        let (inner, rest) = closed(&text[open + 1..])?;
+        let parts = arguments(inner);
+        let count = 1 + usize::from(form.contains("@2"));
+        (form.contains("@@") || parts.len() == count).then_some(())?;
+        let second = parts.get(1).copied().unwrap_or_default();
+        let form = form.replace("@@", inner).replace("@1", parts[0]).replace("@2", second);
+        return Some(format!("{}{form}{rest}", &text[..start]));
+    }
+    None
+}
+
+/// What stands before the bracket that closes, and behind it.
+fn closed(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 1;
+    let end = text.bytes().position(|byte| {
+        depth += i32::from(byte == b'(') - i32::from(byte == b')');
+        depth == 0
+    })?;
+    Some((&text[..end], &text[end + 1..]))
+}
+
+/// The parts between the commas outside brackets.
+fn arguments(text: &str) -> Vec<&str> {
+    let mut depth = 0;
+    text.split(|c: char| {
+        depth += i32::from("([{".contains(c)) - i32::from(")]}".contains(c));
+        c == ',' && depth == 0
+    })
+    .map(str::trim)
+    .collect()
+}
+
+/// `[1 2; 3 4]`, `[4\ 5\ 6]^T`, `{{1,2},{3,4}}`, `(4,5,6)'`.
+fn bracketed(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.ends_with(")'") || text.ends_with("]'") {
+        return text.starts_with(['(', '[']).then(|| format!("{}^T", &text[..text.len() - 1]));
+    }
+    if text == "{}" {
+        return Some("\\{\\}".into());
+    }
+    if text.starts_with("{{") && text.ends_with("}}") && text.contains("},") {
+        return Some(text.replace('{', "[").replace('}', "]"));
+    }
+    let (inner, rest) = text.strip_prefix('[')?.split_once(']')?;
+    let is_part = |c: char| c.is_ascii_digit() || " .-/;\\,".contains(c);
+    let is_list = inner.contains(',') && !inner.contains(';');
+    if !inner.contains(' ') || is_list || !inner.chars().all(is_part) {
+        return None;
+    }
+    let inner = inner.replace(['\\', ','], " ");
+    let rows: Vec<Vec<&str>> =
+        inner.split(';').map(|row| row.split_whitespace().collect()).collect();
+    let joined: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
+    match rows.as_slice() {
+        [row] => (row.len() > 2).then(|| format!("[{}]{rest}", joined[0])),
+        _ => Some(format!("[[{}]]{rest}", joined.join("],["))),
+    }
+}
+
+/// `0b1011`, `0xFF`, `1_234_567`.
+fn digits(text: &str) -> Option<String> {
+    let text = text.trim();
+    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    for (mark, base) in [("0b", 2), ("0x", 16), ("0o", 8)] {
+        if let Some(digits) = text.strip_prefix(mark) {
+            let are_digits = !digits.is_empty() && digits.chars().all(|c| c.is_digit(base));
+            return are_digits.then(|| format!("{digits}_{{{base}}}"));
+        }
+    }
+    let (first, rest) = text.split_once('_')?;
+    let are_digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let are_groups = rest.split('_').all(|group| group.len() == 3 && are_digits(group));
+    (are_groups && (1..=3).contains(&first.len()) && are_digits(first))
+        .then(|| text.replace('_', ""))
+}
+
+/// `64\,\frac{\text{ft}}{\text{s}}` as `64\,\text{ft/s}`.
+fn unit_fraction(text: &str) -> Option<String> {
+    let at = text.find("frac{\\text{").or_else(|| text.find("frac{\\mathrm{"))?;
+    let begin = text[..at].rfind('\\')?;
+    let unit = |text: &str| -> Option<(String, usize)> {
+        let inner = text.strip_prefix("{\\text{").or(text.strip_prefix("{\\mathrm{"))?;
+        let (name, rest) = inner.split_once('}')?;
+        let (power, _) = rest.split_once('}')?;
+        let is_power = power.is_empty() || matches!(power, "^2" | "^3" | "^{2" | "^{3");
+        let braces = if power.contains('{') { 2 } else { 1 };
+        let length = text.len() - rest.len() + power.len() + braces;
+        let power = power.replace('{', "");
+        is_power.then(|| (format!("{}{power}", name.trim()), length))
+    };
+    let (above, first) = unit(&text[at + 4..])?;
+    let (below, second) = unit(text.get(at + 4 + first..)?)?;
+    let rest = text.get(at + 4 + first + second..)?;
+    (!above.is_empty() && !below.is_empty())
+        .then(|| format!("{}\\text{{{above}/{below}}}{rest}", &text[..begin]))
+}
+
+/// `3 root 2`, `3 times the square root of 2`.
+fn roots(text: &str) -> Option<String> {
+    let at = text.find("root ").filter(|_| !text.contains('\\'))?;
+    let rest = text[at + 5..].trim_start_matches("of ");
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let before = text[..at].trim_end();
+    let (before, degree) = match (before.strip_suffix("square"), before.strip_suffix("cube")) {
+        (_, Some(before)) => (before, "[3]"),
+        (Some(before), _) => (before, ""),
+        _ => (before, ""),
+    };
+    let before = before.trim_end().trim_end_matches("the").trim_end().trim_end_matches("times");
+    let is_factor = before.trim().chars().all(|c| c.is_ascii_digit() || "-+/. ".contains(c));
+    (end > 0 && is_factor)
+        .then(|| format!("{before}\\sqrt{degree}{{{}}}{}", &rest[..end], &rest[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_answers_become_latex() {
+        for (text, expected) in [
+            ("Rational(1, 2)", "\\frac{1}{2}"),
+            ("np.array([[1,2],[3,4]])", "[[1,2],[3,4]]"),
+            ("Union(Interval(0, 1), Interval.open(2, 3))", "[0,1]\\cup (2,3)"),
+            ("3 + nCr(5,2)", "3 + \\binom{5}{2}"),
+            ("[1 2; 3 4]", "[[1,2],[3,4]]"),
+            ("[4\\ 5\\ 6]^T", "[4,5,6]^T"),
+            ("{{1,2},{3,4}}", "[[1,2],[3,4]]"),
+            ("0xFF", "FF_{16}"),
+            ("6\\,\\frac{\\text{m}}{\\text{s}^2}", "6\\,\\text{m/s^2}"),
+            ("[2, 0; 1, 3]", "[[2,0],[1,3]]"),
+            ("1_234_567", "1234567"),
+            ("3 times the square root of 2", "3 \\sqrt{2}"),
+        ] {
+            assert_eq!(as_latex(text), expected);
+        }
+        for text in ["\\left(1, 2)", "f(1)", "[1 000]", "0xyz", "x_1", "Rational(1)", "\\sqrt{2}"] {
+            assert_eq!(as_latex(text), text);
+        }
+    }
+}
