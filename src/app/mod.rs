@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod evaluate;
 pub mod export;
 pub(crate) mod folder_settings;
+pub mod gap;
 pub mod grade;
 pub mod lab;
 pub mod launch;
