@@ -52,7 +52,7 @@ fn gradients_of_a_policy_are_those_of_finite_differences_and_climbs_raise_j() {
         .values()
         .map(|g| f64::from(g.sqr().and_then(|g| g.sum_all()).and_then(|g| g.to_scalar::<f32>()).expect("a sum")))
         .sum();
-    let step = 2e-3 / squares.sqrt();
+    let step = 5e-4 / squares.sqrt();
     shift(&policy, &gradients, -step);
     let ahead = measured(&policy, &problems);
     shift(&policy, &gradients, 2.0 * step);
