@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::support::binary::{Folder, command, ok, refusal, succeeded};
 use crate::support::runs::{json, trained};
 
-/// A run of a few steps on two problems with 16 outputs each.
-const SAT: &str = "--model tasks --dataset sat/train-n4 --max-samples 2 --prompts-per-step 2 --max-steps 4 \
+/// A run of a few steps on two problems with 32 outputs each.
+const SAT: &str = "--model tasks --dataset sat/train --max-samples 2 --prompts-per-step 2 --max-steps 4 \
                    --save-steps 2 --learning-rate 1e-4";
 
 fn number(row: &Value, name: &str) -> f64 {
@@ -46,11 +46,14 @@ fn gaps_add_up_and_agree_with_an_exact_evaluation() {
     let limit = number(&found["p_beta"], "kl_pstar") + number(&found["p_beta"], "kl_base");
     assert!((number(row("base"), "kl_pstar") - limit).abs() < 0.02, "{found}");
     // With 60 exact steps the projection is nearer to p* than the base, and an ascent from there loses nothing.
-    assert!(number(row("projection"), "kl_pstar") < 0.5 * number(row("base"), "kl_pstar"), "{found}");
+    assert!(
+        number(row("projection"), "kl_pstar") < 0.5 * number(row("base"), "kl_pstar"),
+        "{found}"
+    );
     assert!(number(row("ascent from projection"), "objective") > number(row("base"), "objective"));
     let eval = folder.path("eval");
     ok(command!(
-        "eval --model {model} --dataset sat/train-n4 --max-samples 2 --exact -n 2 -k 1 --no-greedy --quiet --output {eval}"
+        "eval --model {model} --dataset sat/train --max-samples 2 --exact -n 2 -k 1 --no-greedy --quiet --output {eval}"
     ));
     let exact = json(format!("{eval}/results.json"))["sets"][0]["summary"]["exact"].clone();
     let of_eval = exact["pass@k"]["1"]["value"].as_f64().expect("Pass@1");
@@ -89,8 +92,9 @@ fn an_initial_policy_leaves_the_base_where_it_is() {
     assert!((kl - number(&run, "kl_base")).abs() < 0.5 && kl > 0.1, "{kl} {run}");
     let missing = format!("--initial-policy {}", path("nowhere"));
     let output = path("third");
-    let error =
-        refusal(command!("train {SAT} --max-completion-length 20 --quiet --device cpu --output {output} {missing}"));
+    let error = refusal(command!(
+        "train {SAT} --max-completion-length 20 --quiet --device cpu --output {output} {missing}"
+    ));
     assert!(error.contains("--initial-policy") && error.contains("nowhere"), "{error}");
 }
 
@@ -108,19 +112,22 @@ fn gap_refuses_what_it_cannot_compute() {
     let done = succeeded(command!("gap {run} --beta 0 {few}"));
     let found: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!(number(&found["p_beta"], "objective"), 1.0);
-    for (dataset, message) in [
-        ("countdown/train", "cannot be listed"),
-        ("paths/train", "too many to list"),
-    ] {
+    for (dataset, message) in
+        [("countdown/train", "cannot be listed"), ("paths/train", "too many to list")]
+    {
         let run = folder.path(&dataset.replace('/', "-"));
-        let line = "--model tasks --max-samples 2 --prompts-per-step 2 --max-steps 1 --objective rloo";
+        let line =
+            "--model tasks --max-samples 2 --prompts-per-step 2 --max-steps 1 --objective rloo";
         trained(&run, command!("{line} --dataset {dataset}"));
         let error = refusal(command!("gap {run} --quiet"));
         assert!(error.contains(message) && error.contains("colouring"), "{error}");
     }
     // A folder may not bring a model of this machine.
     let other = folder.path("other");
-    trained(&other, command!("--model {run}/final --dataset sat/train-n4 --max-samples 2 --max-steps 1"));
+    trained(
+        &other,
+        command!("--model {run}/final --dataset sat/train --max-samples 2 --max-steps 1"),
+    );
     let error = refusal(command!("gap {other} --beta 0.1 --quiet"));
     assert!(error.contains("repeat it: --model"), "{error}");
 }

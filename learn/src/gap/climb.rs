@@ -108,10 +108,13 @@ impl Climb {
         let mut rows: Vec<usize> = (0..weight.len()).collect();
         rows.sort_by(|a, b| weight[*a].total_cmp(&weight[*b]));
         let mut sum = 0.0;
-        rows.retain(|row| {
-            sum += weight[*row];
-            sum > left_out
-        });
+        let mut is_left_out = |row: &&usize| {
+            sum += weight[**row];
+            sum <= left_out
+        };
+        // The likeliest stays where even all together are unlikely.
+        let first = rows.iter().take_while(|row| is_left_out(row)).count().min(rows.len() - 1);
+        rows.drain(..first);
         rows.sort_unstable();
         Ok(Active {
             rows: rows.iter().map(|row| outputs.rows[*row].clone()).collect(),

@@ -177,7 +177,9 @@ pub(super) mod tests {
     fn measures_equal_hand_computed_values() {
         let (a, q) = ([0.2, 0.1, 0.6], [0.5, 0.2, 0.25]);
         let measures = Beta(0.5).measure(&outputs(&a, 2), &logs(&q));
-        let kl = 0.5 * f64::ln(2.5) + 0.2 * f64::ln(2.0) + 0.25 * f64::ln(0.25 / 0.6)
+        let kl = 0.5 * f64::ln(2.5)
+            + 0.2 * f64::ln(2.0)
+            + 0.25 * f64::ln(0.25 / 0.6)
             + 0.05 * f64::ln(0.05 / 0.1);
         assert!((measures.validity - 0.7).abs() < 1e-12);
         assert!((measures.unlisted - 0.05).abs() < 1e-12);
@@ -209,7 +211,8 @@ pub(super) mod tests {
             ] {
                 assert!((a - b).abs() < 1e-5, "{name} at {beta:?}: {a} {b}");
             }
-            for other in [[0.2, 0.1, 0.3, 0.399], [0.9, 0.05, 0.03, 0.01], [0.05, 0.9, 0.03, 0.01]] {
+            for other in [[0.2, 0.1, 0.3, 0.399], [0.9, 0.05, 0.03, 0.01], [0.05, 0.9, 0.03, 0.01]]
+            {
                 let other = beta.measure(&outputs, &logs(&other)).objective;
                 assert!(other <= known.objective + 1e-6, "{beta:?}: {other}");
             }
@@ -234,7 +237,10 @@ pub(super) mod tests {
                     beta.measure(&outputs, &moved).objective
                 };
                 let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
-                assert!((difference - expected).abs() < 1e-7, "{beta:?} {row}: {difference} {expected}");
+                assert!(
+                    (difference - expected).abs() < 1e-7,
+                    "{beta:?} {row}: {difference} {expected}"
+                );
             }
         }
     }

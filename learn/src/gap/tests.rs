@@ -33,24 +33,32 @@ fn shift(policy: &Policy, gradients: &GradAccumulator, scale: f64) {
 #[test]
 fn gradients_of_a_policy_are_those_of_finite_differences_and_climbs_raise_j() {
     let base = Pretrained::load("tasks", Precision::default(), &Device::Cpu).expect("embedded");
-    let dataset = open("sat/train-n4", &Columns::default(), Some(2)).expect("a task");
+    let dataset = open("sat/train", &Columns::default(), Some(2)).expect("a task");
     let decoder = base.decoder().expect("a decoder");
     let tokenizer = (&base.tokenizer as _, 16);
     let problems =
         Outputs::all(&dataset, tokenizer, (&decoder, 1.0), &mut || Ok(())).expect("few outputs");
-    assert!(problems.iter().all(|outputs| outputs.rows.len() == 16), "2^4 outputs each");
+    assert!(problems.iter().all(|outputs| outputs.rows.len() == 32), "2^5 outputs each");
     let policy = base.policy(None).expect("a policy");
     let climb =
         |aim, steps| Climb { aim, beta: BETA, temperature: 1.0, steps, learning_rate: 1e-4 };
     // At the base itself the gradient of the KL is 0: move away first.
     climb(Aim::Projection, 3).run(&policy, &problems, &mut || Ok(())).expect("a projection");
     let start = measured(&policy, &problems);
-    let gradients = climb(Aim::Objective, 1).gradient_of_all(&policy, &problems).expect("gradients");
+    let gradients =
+        climb(Aim::Objective, 1).gradient_of_all(&policy, &problems).expect("gradients");
     let squares: f64 = policy
         .gradients(&gradients)
         .expect("gradients")
         .values()
-        .map(|g| f64::from(g.sqr().and_then(|g| g.sum_all()).and_then(|g| g.to_scalar::<f32>()).expect("a sum")))
+        .map(|g| {
+            f64::from(
+                g.sqr()
+                    .and_then(|g| g.sum_all())
+                    .and_then(|g| g.to_scalar::<f32>())
+                    .expect("a sum"),
+            )
+        })
         .sum();
     let step = 5e-4 / squares.sqrt();
     shift(&policy, &gradients, -step);

@@ -48,7 +48,13 @@ pub struct GapOptions {
     #[arg(long, default_value_t = 1e-4, add = above(0.0).at_most(1e30), help_heading = "Optimizer")]
     pub ascent_learning_rate: f64,
     /// Policies that ascents start from.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "projection", help_heading = "Optimizer")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "projection",
+        help_heading = "Optimizer"
+    )]
     pub ascent_from: Vec<AscentFrom>,
     /// Directory for gap.json and for the projection, a model that `train --initial-policy` can start from.
     #[arg(long, help_heading = "Output")]
@@ -136,7 +142,8 @@ pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
         stop.check()
     })?;
     drop(progress);
-    let (policies, rows) = (Policies { options, settings: &settings, base: &base, device }, Vec::new());
+    let (policies, rows) =
+        (Policies { options, settings: &settings, base: &base, device }, Vec::new());
     let mut work = Work { policies, reference, problems, beta: Beta(beta), stop, rows };
     work.measure_all()?;
     let gap = work.into_gap();

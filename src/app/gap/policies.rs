@@ -54,7 +54,11 @@ impl Policies<'_> {
         let adapter = new_adapter(&rlvr.settings.lora, self.base, rlvr.seed, &self.device)?;
         let policy = self.base.policy(adapter.as_ref())?;
         if let Some(folder) = folder {
-            policy.restore(&self.base.trained_weights(adapter.is_some(), folder, &self.device)?)?;
+            policy.restore(&self.base.trained_weights(
+                adapter.is_some(),
+                folder,
+                &self.device,
+            )?)?;
         }
         Ok(Movable { policy, adapter })
     }

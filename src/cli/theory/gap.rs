@@ -17,11 +17,20 @@ pub(in crate::cli) fn run(options: &GapOptions, stop: &Stop) -> Result<()> {
 }
 
 fn rows(gap: &Gap) -> String {
-    let header =
-        ["policy", "J", "gap to best", "validity", "answers", "KL(pi||a)", "KL(p*||pi)", "unlisted"];
+    let header = [
+        "policy",
+        "J",
+        "gap to best",
+        "validity",
+        "answers",
+        "KL(pi||a)",
+        "KL(p*||pi)",
+        "unlisted",
+    ];
     let mut cells = vec![header.map(str::to_owned).to_vec()];
     let mut row = |name: &str, of_best: Option<f64>, measures: &Measures| {
-        let Measures { objective, validity, kl_base, effective_answers, kl_pstar, unlisted } = measures;
+        let Measures { objective, validity, kl_base, effective_answers, kl_pstar, unlisted } =
+            measures;
         let number = |x: f64| format!("{x:.4}");
         cells.push(vec![
             name.to_owned(),

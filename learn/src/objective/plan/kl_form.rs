@@ -21,8 +21,10 @@ impl Plan {
         match &self.anchor {
             Anchor::None => Some(0.0),
             Anchor::Base(regulariser) => {
-                let is_exact =
-                    matches!(regulariser.estimator, Estimator::Score | Estimator::K2 | Estimator::Full);
+                let is_exact = matches!(
+                    regulariser.estimator,
+                    Estimator::Score | Estimator::K2 | Estimator::Full
+                );
                 let is_kl = regulariser.divergence == Divergence::ReverseKl;
                 let is_of_policy = regulariser.sampler == SampleSource::Policy;
                 (is_exact && is_kl && is_of_policy).then_some(regulariser.beta)
@@ -54,7 +56,8 @@ mod tests {
             ("rloo:entropy=0.01", None),
             ("kl-full:0.1:beta-end=0.01", None),
         ] {
-            let objective: Objective = text.parse().unwrap_or_else(|error| panic!("{text}: {error:#}"));
+            let objective: Objective =
+                text.parse().unwrap_or_else(|error| panic!("{text}: {error:#}"));
             assert_eq!(objective.plan.kl_coefficient(), beta, "{text}");
         }
     }
