@@ -6,8 +6,7 @@ use crate::support::binary::{Folder, command, ok, refusal, succeeded};
 use crate::support::runs::{json, trained};
 
 /// A run of a few steps on two problems with 32 outputs each.
-const SAT: &str = "--model tasks --dataset sat/train --max-samples 2 --prompts-per-step 2 --max-steps 4 \
-                   --save-steps 2 --learning-rate 1e-4";
+const SAT: &str = "--model tasks --dataset sat/train --max-samples 2 --max-steps 4 --save-steps 2";
 
 fn number(row: &Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"))
@@ -71,8 +70,9 @@ fn an_initial_policy_leaves_the_base_where_it_is() {
     trained(&first, command!("{SAT} --objective reverse-kl:0.1"));
     ok(command!("gap {first} --projection-steps 60 --ascent-steps 0 --output {gap} --quiet"));
     // A learning rate of next to nothing: the run stays where it starts.
-    let start = format!("--initial-policy {gap}/projection --learning-rate 1e-12");
-    trained(&second, command!("{SAT} --objective reverse-kl:0.1 {start}"));
+    let start = format!("--initial-policy {gap}/projection --learning-rate 1e-12 --device cpu");
+    let line = format!("train {SAT} --objective reverse-kl:0.1 --max-completion-length 20 {start}");
+    ok(command!("{line} --quiet --output {second}"));
     let again = path("again");
     ok(command!("gap {second} --projection-steps 1 --ascent-steps 0 --output {again} --quiet"));
     let row = |folder: &str, name: &str| -> Value {
@@ -116,8 +116,7 @@ fn gap_refuses_what_it_cannot_compute() {
         [("countdown/train", "cannot be listed"), ("paths/train", "too many to list")]
     {
         let run = folder.path(&dataset.replace('/', "-"));
-        let line =
-            "--model tasks --max-samples 2 --prompts-per-step 2 --max-steps 1 --objective rloo";
+        let line = "--model tasks --max-samples 2 --max-steps 1 --objective rloo";
         trained(&run, command!("{line} --dataset {dataset}"));
         let error = refusal(command!("gap {run} --quiet"));
         assert!(error.contains(message) && error.contains("colouring"), "{error}");
