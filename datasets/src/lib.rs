@@ -114,6 +114,8 @@ pub struct Dataset {
     /// Lists the texts of correct answers that the task's own solutions are written in, where the task can: several may
     /// be of one class. Texts that the verifier accepts besides, such as with other spaces, are not listed.
     pub spellings: Option<List>,
+    /// Lists every text that is written like an answer, correct or not, where the task can and they are few.
+    pub outputs: Option<List>,
     /// The instruction that the math verifier needs after a question, where prompts are bare questions.
     pub instruction: Option<&'static str>,
     /// Whether gold answers are correct answers themselves, and not instances or specifications: known where another
@@ -130,7 +132,7 @@ impl Dataset {
     ) -> Self {
         let verifier = Arc::new(verifier);
         let (notes, unusable) = (Vec::new(), Vec::new());
-        let (answers, spellings, instruction) = (None, None, None);
+        let (answers, spellings, outputs, instruction) = (None, None, None, None);
         Self {
             name,
             problems,
@@ -139,6 +141,7 @@ impl Dataset {
             unusable,
             answers,
             spellings,
+            outputs,
             instruction,
             has_answer_texts: false,
         }

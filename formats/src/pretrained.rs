@@ -13,7 +13,7 @@ use crate::adapter::{self, Adapter};
 use crate::gguf::Gguf;
 use crate::hub;
 pub use tealight_nn::backend::int8;
-use tealight_nn::device::Precision;
+use tealight_nn::device::{Dtype, Precision};
 use tealight_nn::model::weights::{self, Weights};
 use tealight_nn::model::{Architecture, Decoder, stored_head};
 use tealight_nn::policy::{self, Policy};
@@ -300,6 +300,20 @@ impl Pretrained {
         let precision = Precision { base_dtype: None, ..self.precision };
         let weights = weights::load(directory, architecture, precision.placement(device)?)?;
         Ok(policy::frozen_decoder(architecture, &weights)?)
+    }
+
+    /// The trained weights in `directory`, as they were saved: those of an adapter of this model, or all.
+    pub fn trained_weights(
+        &self,
+        is_adapter: bool,
+        directory: &Path,
+        device: &Device,
+    ) -> Result<Weights> {
+        if is_adapter {
+            return Ok(Adapter::load(directory, &self.architecture, device)?.weights);
+        }
+        let precision = Precision { dtype: Dtype::Float32, ..Precision::default() };
+        weights::load(directory, &self.architecture, precision.placement(device)?)
     }
 
     /// Its weights, the adapter's added to them; what is in blocks of 8 bits is widened.

@@ -1,9 +1,10 @@
-//! Reinforcement learning: objectives, judged groups of completions, the base's stored samples, training, and the exact
-//! probabilities of listed answers.
+//! Reinforcement learning: objectives, judged groups of completions, the base's stored samples, training, the exact
+//! probabilities of listed answers and outputs.
 
 #![warn(missing_docs)]
 
 pub mod base_validity;
+pub mod gap;
 pub mod listed;
 pub mod objective;
 pub mod presample;

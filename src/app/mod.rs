@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod evaluate;
 pub mod export;
 pub(crate) mod folder_settings;
+pub mod gap;
 pub mod grade;
 pub mod grading;
 pub mod lab;

@@ -6,7 +6,7 @@ use super::commands::{Entry, command};
 use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{audit, compare, eval, generate, report, show, verify};
 use super::setup::{init, recipes, schema};
-use super::theory::{beta, lab, prove};
+use super::theory::{beta, gap, lab, prove};
 use super::tools::{bench, doctor, launch, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
 use crate::app::audit::AuditOptions;
@@ -14,6 +14,7 @@ use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
 use crate::app::compare::CompareOptions;
 use crate::app::evaluate::EvalOptions;
+use crate::app::gap::GapOptions;
 use crate::app::lab::LabOptions;
 use crate::app::study::StudyOptions;
 
@@ -189,6 +190,19 @@ Example:
   tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
         check: |m| resolve::<push::Settings>(m).map(drop),
         run: |m, _| push::run(m),
+    },
+    Entry {
+        name: "gap",
+        options: GapOptions::augment_args,
+        about: "Split the gap between a run and its objective's optimum: model class, optimisation",
+        more: "\
+Examples:
+  tealight train --model tasks --dataset colouring/train --max-samples 16 \\
+      --objective reverse-kl:0.1 --learning-rate 7e-5 --output runs/kl
+  tealight gap runs/kl
+  tealight gap runs/kl --ascent-from projection,base --output runs/kl-gap",
+        check: |m| resolve::<GapOptions>(m).map(drop),
+        run: |m, process| gap::run(&resolve(m)?, &process.stop),
     },
     Entry {
         name: "lab",

@@ -83,7 +83,7 @@ const HEADINGS: [&str; 12] = [
 /// The groups of commands in `tealight --help`.
 const COMMANDS: [(&str, &str); 6] = [
     ("Commands", "eval train compare grade audit report"),
-    ("Objectives", "study objectives tasks presample beta lab prove"),
+    ("Objectives", "study objectives tasks presample beta gap lab prove"),
     ("Models and samples", "generate sft export push show"),
     ("Verifiers", "verify"),
     ("Settings", "init recipes schema"),

@@ -30,6 +30,7 @@ mod fleet;
 mod formats;
 mod full_vocabulary;
 mod fuzz;
+mod gap;
 mod gguf;
 mod gpu;
 mod graded;

@@ -77,6 +77,7 @@ pub(super) fn dataset(
         unusable: Vec::new(),
         answers: None,
         spellings: None,
+        outputs: None,
         instruction: None,
         has_answer_texts: false,
     })

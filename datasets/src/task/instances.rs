@@ -3,9 +3,11 @@
 //! An instance belongs to a split by a hash of its statement, so splits are disjoint whatever the seed and the
 //! knobs, and each is the task's one distribution, given the hash.
 
+use std::collections::BTreeSet;
+
 use super::judge::Judge;
 use super::knobs::{self, InstanceSpec, Split};
-use super::{Answer, InstanceRng, Kind, classes};
+use super::{Answer, InstanceRng, Kind, MAX_TEXTS, classes};
 use crate::{DataError, Dataset, Problem, Prompt, Result, distinct, fnv};
 
 /// Problems in a split when no limit is given.
@@ -101,7 +103,8 @@ pub fn with_seed(
     }
     let dataset =
         Dataset::generated(format!("{}/{}", kind.name, wanted.name), problems, Judge(kind));
-    Ok(Dataset { answers: Some(kind.texts), spellings: Some(kind.texts), ..dataset })
+    let (answers, spellings, outputs) = (Some(kind.texts), Some(kind.texts), Some(kind.outputs));
+    Ok(Dataset { answers, spellings, outputs, ..dataset })
 }
 
 /// Solved problems of split `sft`, with the default knobs.
@@ -116,6 +119,31 @@ pub(super) fn examples(kind: &'static Kind, seed: u64, step: u64, count: usize) 
 /// Every text that the verifier accepts, but for spaces around it.
 pub(super) fn texts(kind: &Kind, problem: &Problem) -> Option<Vec<String>> {
     Some(kind.list(&problem.answer)?.into_iter().map(|answer| answer.text).collect())
+}
+
+/// Every text over the answers' characters that is as long as an answer, correct or not; `None` where there are more
+/// than [`MAX_TEXTS`].
+pub(super) fn outputs(kind: &Kind, problem: &Problem) -> Option<Vec<String>> {
+    let lengths: BTreeSet<usize> =
+        kind.list(&problem.answer)?.iter().map(|answer| answer.text.len()).collect();
+    let letters = (kind.letters)(&problem.answer)?;
+    let count = |length: &usize| letters.len().checked_pow(u32::try_from(*length).ok()?);
+    let total = lengths.iter().try_fold(0_usize, |sum, length| sum.checked_add(count(length)?))?;
+    if total > MAX_TEXTS {
+        return None;
+    }
+    let mut all = Vec::with_capacity(total);
+    for length in lengths {
+        let mut texts = vec![String::new()];
+        for _ in 0..length {
+            let longer = |text: &String| -> Vec<String> {
+                letters.iter().map(|letter| format!("{text}{}", char::from(*letter))).collect()
+            };
+            texts = texts.iter().flat_map(longer).collect();
+        }
+        all.extend(texts);
+    }
+    Some(all)
 }
 
 /// Least, median and most answers (classes) of problems.

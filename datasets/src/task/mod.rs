@@ -120,6 +120,10 @@ pub struct Kind {
     pub source: Source,
     /// Every text that is an answer to a problem.
     pub texts: List,
+    /// Every text over the characters of a problem's answers that is as long as one.
+    pub outputs: List,
+    /// The characters of answers; `None` where the statement cannot be read.
+    letters: fn(&str) -> Option<Vec<u8>>,
     /// A statement drawn with these values of the knobs.
     draw: fn(&[usize], &mut InstanceRng) -> Option<String>,
     /// Judges a text; `None` where the statement cannot be read.
@@ -191,6 +195,8 @@ const fn kind_of<T: Task>() -> &'static Kind {
                 },
             },
             texts: |problem| instances::texts(kind_of::<T>(), problem),
+            outputs: |problem| instances::outputs(kind_of::<T>(), problem),
+            letters: |statement| read::<T>(statement).map(|instance| instance.letters()),
             draw: |knobs, draw| {
                 T::draw(knobs, draw).map(|instance| format!("{}{}", T::TAG, instance.statement()))
             },

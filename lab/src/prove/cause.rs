@@ -9,10 +9,11 @@ use crate::Table;
 use crate::claim::{generator, position_divergence, rehearsed};
 use crate::exact::gradient_of;
 use tealight_learn::objective::{
-    Divergence, Estimator, Plan, Regulariser, SampleSource, TrustRegion,
+    Anchor, Divergence, Estimator, Plan, Regulariser, SampleSource, TrustRegion,
 };
 
 /// What a cause is looked for in.
+#[derive(Clone, Copy)]
 pub(super) struct Evidence<'a> {
     pub(super) world: &'a World,
     pub(super) table: &'a Table,
@@ -59,14 +60,15 @@ impl Evidence<'_> {
             }
         }
         if causes.is_empty()
-            && let Some(rehearsed) = self.of_correct_samples()?
-            && is_equal(found, &rehearsed)
+            && let Some(reward) = self.beside_correct_samples(found, &ours)?
         {
             causes.push(
                 "rehearsal on correct samples divides pi by the base a and not by p*. The gradient is that of \
                  E_p*[sum_t f(pi_t / a_t)], which is not a divergence: under p*, the mean of pi / a is not 1."
                     .to_owned(),
             );
+            let claim = Claim { terms: vec![(1.0, Term::Reward)] };
+            causes.extend(Evidence { claim: &claim, ..*self }.of_terms(&reward)?);
         }
         if causes.is_empty()
             && let Some(local) = self.of_k3()?
@@ -84,9 +86,13 @@ impl Evidence<'_> {
         Ok(causes)
     }
 
-    /// The gradient of the mean reward less the generator of every token on the base's correct samples, where that is
-    /// what the plan computes.
-    fn of_correct_samples(&self) -> Result<Option<Vec<f64>>> {
+    /// The gradient that the same plan has of its rewards alone, where the rest is that of the generator of every token on
+    /// the base's correct samples, up to the weight of their mean.
+    fn beside_correct_samples(
+        &self,
+        found: &[f64],
+        ours: impl Fn(&Plan) -> Result<Vec<f64>>,
+    ) -> Result<Option<Vec<f64>>> {
         let is_meant = |r: &&Regulariser| {
             r.sampler == SampleSource::Filtered && r.estimator == Estimator::Generator
         };
@@ -94,7 +100,13 @@ impl Evidence<'_> {
         let cost = rehearsed(self.world, self.table, regulariser.sampler, |x| {
             generator(regulariser.divergence, x)
         })?;
-        self.reward_less(&cost, regulariser.beta).map(Some)
+        let cost = gradient_of(&cost, self.table)?;
+        let reward = ours(&Plan { anchor: Anchor::None, ..self.plan.clone() })?;
+        let rest = less(found, &reward);
+        let weight = dot(&rest, &cost) / dot(&cost, &cost);
+        let expected: Vec<f64> = cost.iter().map(|one| weight * one).collect();
+        let is_rehearsal = weight < 0.0 && norm(&less(&rest, &expected)) < ROUNDING * norm(found);
+        Ok(is_rehearsal.then_some(reward))
     }
 
     /// The gradient of the mean reward less forward KL at fixed prefixes, where the plan has k3 in the loss.

@@ -45,6 +45,12 @@ fn rehearsal_of_correct_samples_is_not_the_divergence_to_pstar() {
         let found = proof(&text, None, 2);
         assert!(!found.is_unbiased && found.causes[0].contains("and not by p*"), "{found:?}");
     }
+    // The presets also divide rewards by the group's standard deviation: both causes are named.
+    for preset in ["forward-kl:1", "js:1"] {
+        let causes = proof(preset, None, 4).causes;
+        let has = |text: &str| causes.iter().any(|cause| cause.contains(text));
+        assert!(has("and not by p*") && has("standard deviation"), "{preset}: {causes:?}");
+    }
     // Supervised on the same samples, and the family on all samples of the base, agree here with what each is said to
     // maximise.
     assert!(

@@ -6,6 +6,7 @@
 //! p_beta, whose distribution is matched. [`Plan::check`] refuses what cannot work, with the reason.
 
 mod check;
+mod kl_form;
 mod schedule;
 
 use super::annealing::Annealing;

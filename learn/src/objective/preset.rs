@@ -187,13 +187,13 @@ pub(super) const REHEARSAL: &[Preset] = &[
         "forward-kl",
         &["beta"],
         "divergence=forward-kl sampler=filtered beta=0.3 baseline=group-std trust-region=ppo loss-type=dapo",
-        "forward KL on all stored correct answers of the base, beside rollouts of every prompt",
+        "forward-KL generator f(pi/a) on all stored correct answers of the base, beside rollouts: holds pi at a there, not at p*",
     ),
     row(
         "js",
         &["beta"],
         "divergence=js sampler=filtered beta=2.4 baseline=group-std trust-region=ppo loss-type=dapo",
-        "Jensen-Shannon divergence on all stored correct answers of the base, beside rollouts of every prompt",
+        "forward-kl with the Jensen-Shannon generator on the stored correct answers",
     ),
 ];
 

@@ -19,7 +19,6 @@ use super::inventory::{self, Inventory};
 use super::trials::PromptTrials;
 use tealight_formats::adapter::Adapter;
 use tealight_formats::pretrained::Pretrained;
-use tealight_nn::device::{Dtype, Precision};
 use tealight_nn::model::weights::{self, Weights};
 use tealight_system::files::{
     MAX_LINES, MAX_SMALL, own_file, read_text, sync_directory, write_atomic,
@@ -252,14 +251,7 @@ impl Checkpoints<'_> {
                 }
             }
         })?;
-        let weights = match self.adapter {
-            Some(_) => Adapter::load(path, &self.model.architecture, device)?.weights,
-            None => {
-                // As they were saved: what a decoder rounds are copies of them.
-                let precision = Precision { dtype: Dtype::Float32, ..Precision::default() };
-                weights::load(path, &self.model.architecture, precision.placement(device)?)?
-            }
-        };
+        let weights = self.model.trained_weights(self.adapter.is_some(), path, device)?;
         let moments = path.join(MOMENTS);
         let metrics = path.join(METRICS);
         Ok(Checkpoint { state: saved.state, weights, moments, metrics })
@@ -360,7 +352,7 @@ fn newest(output: &Path) -> Option<PathBuf> {
 }
 
 /// Steps and paths of all checkpoints, the newest first.
-fn all(output: &Path) -> Vec<(usize, PathBuf)> {
+pub fn all(output: &Path) -> Vec<(usize, PathBuf)> {
     let step = |path: &Path| -> Option<usize> {
         path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem};
@@ -184,6 +184,11 @@ impl Session<'_> {
             Some(taken) => taken.clone(),
             None => self.base.policy(adapter)?.sharing_buffers_with(&self.reference),
         };
+        if let Some(start) = &config.settings.initial_policy {
+            let weights = self.base.trained_weights(adapter.is_some(), start, &self.device);
+            let restored = weights.and_then(|weights| Ok(policy.restore(&weights)?));
+            restored.with_context(|| format!("--initial-policy {}", start.display()))?;
+        }
         if config.settings.gradient_checkpointing { Ok(policy.recomputing()) } else { Ok(policy) }
     }
 

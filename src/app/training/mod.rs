@@ -217,7 +217,9 @@ impl RunDirectory {
 
 /// Whether a run holds the base's weights beside the policy's: because something reads them, or for an adapter.
 fn holds_base(config: &RlvrConfig) -> Result<bool> {
-    Ok(config.settings.lora.use_peft || reads_base(config, &config.plan()?))
+    // A policy that starts elsewhere is never the base, whose samples and log-probabilities are asked for at the start.
+    let is_moved = config.settings.initial_policy.is_some();
+    Ok(is_moved || config.settings.lora.use_peft || reads_base(config, &config.plan()?))
 }
 
 /// Whether it does for the log alone.

@@ -150,6 +150,7 @@ mod tests {
             "eval_dataset",
             "few_shot_dataset",
             "from_scratch",
+            "initial_policy",
             "model",
             "ood_dataset",
             "presamples",

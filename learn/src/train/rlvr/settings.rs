@@ -112,6 +112,11 @@ pub struct Settings {
           add = LIMIT_OR_ZERO, help_heading = "Output")]
     #[serde(default)]
     pub log_divergences: usize,
+    /// Start the policy from other weights of the model: a directory in Hub layout, such as RUN/final of an earlier run
+    /// (with --use-peft one with an adapter of the same rank). --model stays the base that divergences compare with.
+    #[arg(long, value_name = "DIR", help_heading = "Model")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_policy: Option<PathBuf>,
     /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
     #[arg(long, default_value_t = 4096, add = at_least(1.0).at_most(1e9), help_heading = "Optimizer")]
     pub micro_batch_tokens: usize,

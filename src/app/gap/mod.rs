@@ -1,0 +1,211 @@
+//! The gap between a run and the best value of its objective, in two parts: what the model class cannot reach, and what
+//! the optimisation did not. [`crate::learn::gap`] has the computation.
+
+mod policies;
+mod work;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use tealight_datasets::{Dataset, task};
+
+use crate::app::directory::FINAL;
+use crate::app::folder_settings;
+use crate::app::settings::defaults;
+use crate::app::training::TrainOptions;
+use crate::learn::gap::{Beta, Measures, Outputs};
+use crate::system::files::{MAX_SETTINGS, own_file, read_text, writable_directory, write_atomic};
+use crate::system::range::{LIMIT_OR_ZERO, above, at_least};
+use crate::system::stop::Stop;
+use crate::system::telemetry::Progress;
+use policies::Policies;
+use work::Work;
+
+/// Options of `tealight gap`.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct GapOptions {
+    /// Directory of the run.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Base of the run. Default: the model that the run records; a model that is a directory must be repeated.
+    #[arg(long, help_heading = "Model")]
+    pub model: Option<String>,
+    /// KL coefficient of J = E[v] - beta KL(pi || a). Default: that of the run's objective, which must have this form.
+    #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
+    pub beta: Option<f64>,
+    /// Number of optimizer steps of the projection of p_beta on the model class.
+    #[arg(long, default_value_t = 600, add = LIMIT_OR_ZERO, help_heading = "Optimizer")]
+    pub projection_steps: usize,
+    /// Learning rate of the first step of the projection; the rate falls to 0.
+    #[arg(long, default_value_t = 1e-3, add = above(0.0).at_most(1e30), help_heading = "Optimizer")]
+    pub projection_learning_rate: f64,
+    /// Number of optimizer steps of each ascent of J with the exact gradient; 0 disables ascents.
+    #[arg(long, default_value_t = 200, add = LIMIT_OR_ZERO, help_heading = "Optimizer")]
+    pub ascent_steps: usize,
+    /// Learning rate of the first step of an ascent; the rate falls to 0.
+    #[arg(long, default_value_t = 1e-4, add = above(0.0).at_most(1e30), help_heading = "Optimizer")]
+    pub ascent_learning_rate: f64,
+    /// Policies that ascents start from.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "projection",
+        help_heading = "Optimizer"
+    )]
+    pub ascent_from: Vec<AscentFrom>,
+    /// Directory for gap.json and for the projection, a model that `train --initial-policy` can start from.
+    #[arg(long, help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Print JSON instead of a table.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// A policy that an ascent of J starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AscentFrom {
+    /// The projection of p_beta on the model class.
+    Projection,
+    /// The base, as the run did: training with exact gradients in place of samples.
+    Base,
+    /// The run's trained policy: whether more steps would close the gap.
+    Run,
+}
+
+/// A policy and its exact measures.
+#[derive(Debug, Clone, Serialize)]
+pub struct GapRow {
+    /// Name: `base`, `checkpoint-N`, `run`, `projection`, `ascent from ...`.
+    pub policy: String,
+    /// Measures, means over problems.
+    #[serde(flatten)]
+    pub measures: Measures,
+    /// J of the best policy found less J of this one.
+    pub optimisation_gap: f64,
+}
+
+/// The gap of a run in two parts: `gap.json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Gap {
+    /// Directory of the run.
+    pub run: String,
+    /// The run's objective.
+    pub objective: String,
+    /// KL coefficient of J.
+    pub beta: f64,
+    /// Number of problems.
+    pub problems: usize,
+    /// Number of listed outputs, all problems together.
+    pub outputs: usize,
+    /// Measures of p_beta in closed form: the best of all distributions.
+    pub p_beta: Measures,
+    /// Name of the best policy found in the model class.
+    pub best: String,
+    /// J of p_beta less J of the best policy found.
+    pub misspecification_gap: f64,
+    /// J of the best policy found less J of the run.
+    pub optimisation_gap: f64,
+    /// Every policy that was measured.
+    pub rows: Vec<GapRow>,
+}
+
+/// Computes the gap of a run, and writes it where a directory is named.
+///
+/// # Errors
+/// A directory that holds no finished run, an objective that is not J without `--beta`, a dataset whose outputs cannot be
+/// listed.
+pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
+    let settings = recorded(options)?;
+    let beta = match options.beta {
+        Some(beta) => beta,
+        None => of_objective(&settings)?,
+    };
+    if !options.run.join(FINAL).is_dir() {
+        bail!("{}: the run has not ended; continue it with --resume", options.run.display());
+    }
+    if let Some(output) = &options.output {
+        writable_directory(output)?;
+    }
+    let dataset = opened(&settings)?;
+    let (base, device) = settings.model.load_to_train()?;
+    let reference = base.decoder()?;
+    let longest = settings.rlvr.settings.length();
+    let temperature = settings.rlvr.settings.temperature;
+    let mut progress = Progress::new("the base on all outputs", dataset.problems.len());
+    let tokenizer = (&base.tokenizer as _, longest);
+    let problems = Outputs::all(&dataset, tokenizer, (&reference, temperature), &mut || {
+        progress.advance(String::new);
+        stop.check()
+    })?;
+    drop(progress);
+    let (policies, rows) =
+        (Policies { options, settings: &settings, base: &base, device }, Vec::new());
+    let mut work = Work { policies, reference, problems, beta: Beta(beta), stop, rows };
+    work.measure_all()?;
+    let gap = work.into_gap();
+    if let Some(output) = &options.output {
+        write_atomic(&output.join("gap.json"), serde_json::to_string_pretty(&gap)?.as_bytes())?;
+    }
+    Ok(gap)
+}
+
+/// The settings that a run recorded, with the model that the user names.
+fn recorded(options: &GapOptions) -> Result<TrainOptions> {
+    let path = options.run.join("config.toml");
+    if !path.is_file() {
+        bail!("{}: no run of `tealight train` (config.toml is missing)", options.run.display());
+    }
+    let text = read_text(&own_file(&options.run, &path)?, MAX_SETTINGS)?;
+    let shown = || format!("{}: not the settings of `tealight train`", path.display());
+    let mut settings: TrainOptions = toml::from_str(&text).with_context(shown)?;
+    let mut own: TrainOptions = defaults();
+    if let Some(model) = &options.model {
+        settings.model.model.clone_from(model);
+        own.model.model.clone_from(model);
+    }
+    // Nothing else of the run is read again.
+    settings.rlvr.settings.presamples = None;
+    settings.rlvr.settings.initial_policy = None;
+    settings.held_out = own.held_out.clone();
+    settings.rlvr.settings.report_to.clone_from(&own.rlvr.settings.report_to);
+    // The folder may be a stranger's: it may not name files, programs or servers.
+    let flags = folder_settings::to_repeat(&own, &settings)?;
+    let shown = options.run.display();
+    match flags.iter().find(|flag| !flag.starts_with("--model ")) {
+        Some(flag) => bail!("{shown}: gap does not support a run with {flag}"),
+        None if !flags.is_empty() => {
+            bail!("{shown}: the run's base is a directory; repeat it: {}", flags.join(" "))
+        }
+        None => {}
+    }
+    Ok(settings)
+}
+
+/// The coefficient of the KL in a run's objective, where that is J.
+fn of_objective(settings: &TrainOptions) -> Result<f64> {
+    let rlvr = &settings.rlvr;
+    let beta = rlvr.plan()?.kl_coefficient();
+    match beta.filter(|_| rlvr.settings.target_validity.is_none()) {
+        Some(beta) => Ok(beta),
+        None => bail!(
+            "objective `{}` is not E[v] - beta KL(pi || a); name the beta of the J to compare with: --beta",
+            rlvr.objective
+        ),
+    }
+}
+
+/// The problems of a run, those of a task.
+fn opened(settings: &TrainOptions) -> Result<Dataset> {
+    let name = &settings.data.dataset;
+    let first = name.split('/').next().unwrap_or_default();
+    if task::find(first).is_none() {
+        bail!(
+            "dataset `{name}`: its outputs cannot be listed; those of some tasks can (tealight tasks), such as colouring"
+        );
+    }
+    settings.data.open(name)
+}

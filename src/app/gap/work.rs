@@ -1,0 +1,119 @@
+//! The policies of a run to rows of measures, and the two gaps between them.
+
+use anyhow::Result;
+
+use super::policies::{Movable, Policies};
+use super::{AscentFrom, Gap, GapRow};
+use crate::learn::gap::{Aim, Beta, Climb, Measures, Outputs, logp};
+use crate::nn::model::Decoder;
+use crate::system::stop::Stop;
+use crate::system::telemetry::Progress;
+
+/// The name of the run's trained policy.
+const RUN: &str = "run";
+
+/// The policies that are measured, on all outputs of the run's problems.
+pub(super) struct Work<'a> {
+    pub(super) policies: Policies<'a>,
+    pub(super) reference: Decoder,
+    pub(super) problems: Vec<Outputs>,
+    pub(super) beta: Beta,
+    pub(super) stop: &'a Stop,
+    pub(super) rows: Vec<(String, Measures)>,
+}
+
+impl Work<'_> {
+    /// The base, the run along its checkpoints, the projection, the ascents.
+    pub(super) fn measure_all(&mut self) -> Result<()> {
+        let reference = self.reference.clone();
+        self.measure("base", &reference)?;
+        for (name, folder) in self.policies.checkpoints() {
+            let decoder = self.policies.decoder(&folder)?;
+            self.measure(&name, &decoder)?;
+        }
+        let trained = self.policies.trained();
+        let decoder = self.policies.decoder(&trained)?;
+        self.measure(RUN, &decoder)?;
+        let options = self.policies.options;
+        let projection = self.policies.movable(None)?;
+        let (steps, rate) = (options.projection_steps, options.projection_learning_rate);
+        self.climb(&projection, Aim::Projection, (steps, rate))?;
+        self.measure("projection", projection.policy.decoder())?;
+        self.policies.save(&projection, "projection")?;
+        if options.ascent_steps == 0 {
+            return Ok(());
+        }
+        let mut from = options.ascent_from.clone();
+        // The ascent of the projection moves it, so that it comes last.
+        from.sort_by_key(|from| *from == AscentFrom::Projection);
+        from.dedup();
+        let mut projection = Some(projection);
+        for from in from {
+            let (name, start) = match from {
+                AscentFrom::Base => ("base", Some(self.policies.movable(None)?)),
+                AscentFrom::Run => ("run", Some(self.policies.movable(Some(&trained))?)),
+                AscentFrom::Projection => ("projection", projection.take()),
+            };
+            let Some(start) = start else { continue };
+            let ascent = (options.ascent_steps, options.ascent_learning_rate);
+            self.climb(&start, Aim::Objective, ascent)?;
+            self.measure(&format!("ascent from {name}"), start.policy.decoder())?;
+            self.policies.save(&start, &format!("ascent-from-{name}"))?;
+        }
+        Ok(())
+    }
+
+    fn climb(&self, movable: &Movable, aim: Aim, (steps, rate): (usize, f64)) -> Result<()> {
+        let temperature = self.policies.settings.rlvr.settings.temperature;
+        let climb = Climb { aim, beta: self.beta, temperature, steps, learning_rate: rate };
+        let label = match aim {
+            Aim::Projection => "projection of p_beta",
+            Aim::Objective => "ascent of J",
+        };
+        let mut progress = Progress::new(label, steps);
+        climb.run(&movable.policy, &self.problems, &mut || {
+            progress.advance(String::new);
+            self.stop.check()
+        })
+    }
+
+    fn measure(&mut self, name: &str, decoder: &Decoder) -> Result<()> {
+        let temperature = self.policies.settings.rlvr.settings.temperature;
+        let of_problem = |outputs: &Outputs| {
+            self.stop.check()?;
+            logp(decoder, &outputs.rows, temperature)
+        };
+        let logp: Vec<Vec<f64>> = self.problems.iter().map(of_problem).collect::<Result<_>>()?;
+        let measures = Measures::new(&self.problems, &logp, self.beta);
+        self.rows.push((name.to_owned(), measures));
+        Ok(())
+    }
+
+    /// The best policy is the one with the largest J of all that were measured, the run's own included: both gaps are
+    /// at least 0.
+    pub(super) fn into_gap(self) -> Gap {
+        let p_beta = Measures::of_optimum(&self.problems, self.beta);
+        let best = self.rows.iter().max_by(|a, b| a.1.objective.total_cmp(&b.1.objective));
+        let (best, top) =
+            best.map(|(name, measures)| (name.clone(), measures.objective)).unwrap_or_default();
+        let row = |(policy, measures): (String, Measures)| GapRow {
+            policy,
+            measures,
+            optimisation_gap: top - measures.objective,
+        };
+        let rows: Vec<GapRow> = self.rows.into_iter().map(row).collect();
+        let of_run = rows.iter().find(|row| row.policy == RUN);
+        Gap {
+            run: self.policies.options.run.display().to_string(),
+            objective: self.policies.settings.rlvr.objective.to_string(),
+            beta: self.beta.0,
+            problems: self.problems.len(),
+            outputs: self.problems.iter().map(|outputs| outputs.rows.len()).sum(),
+            p_beta,
+            best,
+            misspecification_gap: p_beta.objective - top,
+            optimisation_gap: of_run.map_or(f64::NAN, |row| row.optimisation_gap),
+            rows,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `tealight gap`: a run's objective, exactly, beside the best that its model class is known to reach.
+
+use serde_json::Value;
+
+use crate::support::binary::{Folder, command, ok, refusal, succeeded};
+use crate::support::runs::{json, trained};
+
+/// A run of a few steps on two problems with 32 outputs each.
+const SAT: &str = "--model tasks --dataset sat/train --max-samples 2 --max-steps 4 --save-steps 2";
+
+fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"))
+}
+
+/// The gaps are at least 0, add up to the distance from p_beta, and the measures are those of `eval --exact`.
+#[test]
+fn gaps_add_up_and_agree_with_an_exact_evaluation() {
+    let folder = Folder::new();
+    let (run, gap, model) = (folder.path("run"), folder.path("gap"), folder.path("run/final"));
+    trained(&run, command!("{SAT} --objective reverse-kl:0.1"));
+    let line = format!("gap {run} --projection-steps 60 --ascent-steps 10 --output {gap} --quiet");
+    let table = succeeded(command!("{line} --ascent-from projection,base,run"));
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("misspecification gap") && table.contains("checkpoint-2"), "{table}");
+    let found = json(format!("{gap}/gap.json"));
+    let rows = found["rows"].as_array().expect("rows");
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["policy"].as_str()).collect();
+    let ascents = ["ascent from base", "ascent from run", "ascent from projection"];
+    let first = ["base", "checkpoint-2", "checkpoint-4", "run", "projection"];
+    assert_eq!(names, [&first[..], &ascents].concat());
+    let row = |name: &str| rows.iter().find(|row| row["policy"] == name).expect("a row");
+    let top = rows.iter().map(|row| number(row, "objective")).fold(f64::NEG_INFINITY, f64::max);
+    let (p_beta, of_run) = (number(&found["p_beta"], "objective"), number(row("run"), "objective"));
+    assert!((number(&found, "misspecification_gap") - (p_beta - top)).abs() < 1e-12);
+    assert!((number(&found, "optimisation_gap") - (top - of_run)).abs() < 1e-12);
+    assert!(p_beta > top && number(&found, "optimisation_gap") >= 0.0, "{found}");
+    // J is what it says, and the end of the run is its last checkpoint.
+    for row in rows {
+        let value = number(row, "validity") - 0.1 * number(row, "kl_base");
+        assert!((number(row, "objective") - value).abs() < 1e-12, "{row}");
+    }
+    assert_eq!(row("run")["objective"], row("checkpoint-4")["objective"]);
+    // The base is at no distance from itself, and at -log A from p*.
+    assert!(number(row("base"), "kl_base").abs() < 1e-9);
+    let limit = number(&found["p_beta"], "kl_pstar") + number(&found["p_beta"], "kl_base");
+    assert!((number(row("base"), "kl_pstar") - limit).abs() < 0.02, "{found}");
+    // With 60 exact steps the projection is nearer to p* than the base, and an ascent from there loses nothing.
+    assert!(
+        number(row("projection"), "kl_pstar") < 0.5 * number(row("base"), "kl_pstar"),
+        "{found}"
+    );
+    assert!(number(row("ascent from projection"), "objective") > number(row("base"), "objective"));
+    let eval = folder.path("eval");
+    ok(command!(
+        "eval --model {model} --dataset sat/train --max-samples 2 --exact -n 2 -k 1 --no-greedy --quiet --output {eval}"
+    ));
+    let exact = json(format!("{eval}/results.json"))["sets"][0]["summary"]["exact"].clone();
+    let of_eval = exact["pass@k"]["1"]["value"].as_f64().expect("Pass@1");
+    assert!((number(row("run"), "validity") - of_eval).abs() < 1e-5);
+    let answers = exact["hill_1"]["value"].as_f64().expect("answers");
+    assert!((number(row("run"), "effective_answers") - answers).abs() < 1e-3 * answers);
+}
+
+/// A run that starts at the projection is measured against the base all the same.
+#[test]
+fn an_initial_policy_leaves_the_base_where_it_is() {
+    let folder = Folder::new();
+    let path = |name: &str| folder.path(name);
+    let (first, gap, second) = (path("first"), path("gap"), path("second"));
+    trained(&first, command!("{SAT} --objective reverse-kl:0.1"));
+    ok(command!("gap {first} --projection-steps 60 --ascent-steps 0 --output {gap} --quiet"));
+    // A learning rate of next to nothing: the run stays where it starts.
+    let start = format!("--initial-policy {gap}/projection --learning-rate 1e-12 --device cpu");
+    let line = format!("train {SAT} --objective reverse-kl:0.1 --max-completion-length 20 {start}");
+    ok(command!("{line} --quiet --output {second}"));
+    let again = path("again");
+    ok(command!("gap {second} --projection-steps 1 --ascent-steps 0 --output {again} --quiet"));
+    let row = |folder: &str, name: &str| -> Value {
+        let rows = json(format!("{folder}/gap.json"))["rows"].clone();
+        let row = rows.as_array().expect("rows").iter().find(|row| row["policy"] == name).cloned();
+        row.expect("a row")
+    };
+    let (projection, run) = (row(&gap, "projection"), row(&again, "run"));
+    for name in ["objective", "kl_base", "kl_pstar"] {
+        let (a, b) = (number(&projection, name), number(&run, name));
+        assert!((a - b).abs() < 1e-4, "{name}: {a} {b}");
+    }
+    // The run itself logs the KL to the base, which is not 0 at its first step.
+    let metrics = std::fs::read_to_string(format!("{second}/metrics.jsonl")).expect("metrics");
+    let line: Value = serde_json::from_str(metrics.lines().next().expect("a step")).expect("JSON");
+    let kl = number(&line, "kl");
+    assert!((kl - number(&run, "kl_base")).abs() < 0.5 && kl > 0.1, "{kl} {run}");
+    let missing = format!("--initial-policy {}", path("nowhere"));
+    let output = path("third");
+    let error = refusal(command!(
+        "train {SAT} --max-completion-length 20 --quiet --device cpu --output {output} {missing}"
+    ));
+    assert!(error.contains("--initial-policy") && error.contains("nowhere"), "{error}");
+}
+
+#[test]
+fn gap_refuses_what_it_cannot_compute() {
+    let folder = Folder::new();
+    let run = folder.path("run");
+    let error = refusal(command!("gap {run} --quiet"));
+    assert!(error.contains("config.toml is missing"), "{error}");
+    // GRPO divides rewards by a standard deviation: it has no J of its own, but it can be compared with one.
+    trained(&run, command!("{SAT} --objective grpo"));
+    let error = refusal(command!("gap {run} --quiet"));
+    assert!(error.contains("`grpo`") && error.contains("--beta"), "{error}");
+    let few = "--projection-steps 2 --ascent-steps 0 --quiet --json";
+    let done = succeeded(command!("gap {run} --beta 0 {few}"));
+    let found: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(number(&found["p_beta"], "objective"), 1.0);
+    for (dataset, message) in
+        [("countdown/train", "cannot be listed"), ("paths/train", "too many to list")]
+    {
+        let run = folder.path(&dataset.replace('/', "-"));
+        let line = "--model tasks --max-samples 2 --max-steps 1 --objective rloo";
+        trained(&run, command!("{line} --dataset {dataset}"));
+        let error = refusal(command!("gap {run} --quiet"));
+        assert!(error.contains(message) && error.contains("colouring"), "{error}");
+    }
+    // A folder may not bring a model of this machine.
+    let other = folder.path("other");
+    trained(
+        &other,
+        command!("--model {run}/final --dataset sat/train --max-samples 2 --max-steps 1"),
+    );
+    let error = refusal(command!("gap {other} --beta 0.1 --quiet"));
+    assert!(error.contains("repeat it: --model"), "{error}");
+}
