@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tealight_datasets::verify::math::Rule;
 
-use crate::Tally;
+use crate::{Summary, Tally};
 use crate::number::counted;
 
 /// How often each rule found an answer.
@@ -17,8 +17,9 @@ pub(crate) fn counts(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
 }
 
 /// The share of each rule among the completions with an answer, in words: `answers found in 50 of 60 completions, by:
-/// box 80.0 %, last number 20.0 %`; none where no verifier of mathematics judged.
-pub fn describe(rules: &BTreeMap<Rule, usize>, completions: usize) -> Option<String> {
+/// box 80.0 %, last number 20.0 %`, and how many of these could not be read; none where no verifier of mathematics judged.
+pub fn describe(summary: &Summary) -> Option<String> {
+    let (rules, completions) = (&summary.rules, summary.completions);
     let all: usize = rules.values().sum();
     let share = |(rule, count): (&Rule, &usize)| {
         let name = match rule {
@@ -35,7 +36,13 @@ pub fn describe(rules: &BTreeMap<Rule, usize>, completions: usize) -> Option<Str
         true => counted(all, "completion"),
         false => format!("{all} of {}", counted(completions, "completion")),
     };
-    (all > 0).then(|| format!("answers found in {found}, by: {}", shares.join(", ")))
+    // Completions without a readable answer are those without any and those whose answer is no mathematics.
+    let silent = (summary.no_answer * completions as f64).round() as usize;
+    let unreadable = match (silent + all).saturating_sub(completions) {
+        0 => String::new(),
+        count => format!("; {count} of them could not be read"),
+    };
+    (all > 0).then(|| format!("answers found in {found}, by: {}{unreadable}", shares.join(", ")))
 }
 
 #[cfg(test)]

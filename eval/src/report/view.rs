@@ -7,10 +7,14 @@ use serde::Serialize;
 pub struct Document {
     /// Title of the page, in the browser's tab as well.
     pub title: String,
-    /// Sentences under the title.
+    /// When and by which command it was made, under the title.
+    pub made: String,
+    /// How the numbers came about.
     pub lead: Vec<String>,
-    /// The results, in a sentence each; shown first.
+    /// The results, in plain sentences; shown first.
     pub verdict: Vec<String>,
+    /// What the verdict rests on: intervals, tests and power, behind a click.
+    pub statistics: Vec<String>,
     /// Reasons to distrust the numbers.
     pub warnings: Vec<String>,
     /// The models in the order of their colours, the base first.

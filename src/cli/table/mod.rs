@@ -138,7 +138,7 @@ fn lines(summary: &Summary) -> Vec<String> {
         )
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
-    lines.extend(answer_rules::describe(&summary.rules, summary.completions));
+    lines.extend(answer_rules::describe(summary));
     lines.extend(summary.extrapolation.iter().flat_map(extrapolated));
     lines.extend(summary.exact.iter().flat_map(exact));
     lines
