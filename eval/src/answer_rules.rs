@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tealight_datasets::verify::math::Rule;
 
-use crate::{Summary, Tally};
 use crate::number::counted;
+use crate::{Summary, Tally};
 
 /// How often each rule found an answer.
 pub(crate) fn counts(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
@@ -71,10 +71,13 @@ mod tests {
         let expected = BTreeMap::from([(Rule::Box, 2), (Rule::Hashes, 1), (Rule::Number, 1)]);
         assert_eq!(summary.rules, expected);
         assert_eq!(
-            describe(&summary.rules, 5).unwrap(),
+            describe(&summary).unwrap(),
             "answers found in 4 of 5 completions, by: box 50.0 %, #### 25.0 %, last number 25.0 %"
         );
-        assert_eq!(describe(&BTreeMap::new(), 0), None);
+        // One has no answer; if two more were silent, two of those found were no mathematics.
+        let silent = Summary { no_answer: 0.6, ..summary.clone() };
+        assert!(describe(&silent).unwrap().ends_with("25.0 %; 2 of them could not be read"));
+        assert_eq!(describe(&Summary { rules: BTreeMap::new(), ..summary.clone() }), None);
         let json = serde_json::to_value(&summary).unwrap();
         assert_eq!(json["rules"], serde_json::json!({"box": 2, "hashes": 1, "number": 1}));
     }

@@ -21,7 +21,7 @@ export interface Frame {
 }
 
 /** Bands over each other are grey on grey: with more than so many, those of the highest lines are drawn. */
-const BANDS = 4;
+const BANDS = 6;
 const HIGHEST = 2;
 
 function path({ pen, to }: Frame, points: Point[]): void {

@@ -79,7 +79,8 @@ fn best_baseline(curves: &Curves) -> Option<String> {
     let (by, until) = (short(by), short(until));
     Some(format!(
         "Above them all is the {}{untrained}: by {by} or more, up to an accuracy of {until}.",
-        name.trim_start_matches("divergence:").replace("none averaged", "model without penalty averaged")
+        name.trim_start_matches("divergence:")
+            .replace("none averaged", "model without penalty averaged")
     ))
 }
 

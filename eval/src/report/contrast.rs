@@ -109,8 +109,7 @@ pub(super) fn plain(set: &Aligned<'_>, tested: &TestedFamily, names: &[&str]) ->
         Some(format!("{what} {moves} ({base} to {model})"))
     };
     let sentence = |(run, name): (usize, &&str)| {
-        let accuracy =
-            phrase("accuracy".into(), "pass@1", run, [pass(0, 1), pass(run, 1)]);
+        let accuracy = phrase("accuracy".into(), "pass@1", run, [pass(0, 1), pass(run, 1)]);
         let coverage = phrase(
             format!("the share of problems solved within {most} samples"),
             &format!("pass@{most}"),

@@ -14,8 +14,8 @@ use super::study_page::{courses, footer, lead, samples, sections};
 use super::training::Followed;
 use super::view::{Chart, Document, Recipe, Section, Table};
 use super::{Study, curve, greedy_warnings, page, titles};
-use crate::curve::{ONE_SEED, plain};
 use crate::curve::tasks::{AcrossTasks, PAIRS_NOTE, TASKS_NOTE, TaskCurves, pair_rows, task_rows};
+use crate::curve::{ONE_SEED, plain};
 use crate::store;
 
 /// A study on several tasks as data: the contents of its `results.json`. Each task's own results are in a folder of its
@@ -132,8 +132,7 @@ fn document(
         let chart = curve::chart(one.curves.as_ref()?);
         Some(Chart { title: format!("{}: {}", one.task, chart.title), ..chart })
     });
-    let plainly =
-        |one: &TaskCurves| Some(format!("{}: {}", one.task, plain(one.curves.as_ref()?)));
+    let plainly = |one: &TaskCurves| Some(format!("{}: {}", one.task, plain(one.curves.as_ref()?)));
     let verdict: Vec<String> = all.tasks.iter().filter_map(plainly).collect();
     let mut statistics: Vec<String> = all.across.iter().map(|across| across.text.clone()).collect();
     statistics.extend(all.distinct.iter().map(|distinct| distinct.text.clone()));

@@ -40,9 +40,8 @@ pub(super) fn study(study: &Study, tasks: &[&str]) -> String {
 /// `tuned against base on gsm8k`, or `SmolLM2 on gsm8k`.
 pub(super) fn evaluation(named: &[(String, &Results)], sets: &[Aligned<'_>]) -> String {
     let sets: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
-    let (base, others) = named.split_first().map_or(("", [].as_slice()), |(base, others)| {
-        (base.0.as_str(), others)
-    });
+    let (base, others) =
+        named.split_first().map_or(("", [].as_slice()), |(base, others)| (base.0.as_str(), others));
     let others: Vec<&str> = others.iter().map(|(name, _)| name.as_str()).collect();
     match others.is_empty() {
         true => format!("{base} on {}", sets.join(", ")),

@@ -88,6 +88,21 @@ pub enum Block {
     Table(Table),
     /// Charts beside each other.
     Charts(Vec<Chart>),
+    /// A claim and what became of it.
+    Claim(Claim),
+}
+
+/// A claim, with its verdict.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Claim {
+    /// The claim, in a sentence.
+    pub text: String,
+    /// Whether it holds here.
+    pub holds: bool,
+    /// What was found.
+    pub found: String,
+    /// The rule that decides, with its thresholds.
+    pub rule: String,
 }
 
 /// Rows of cells under a header.
@@ -273,6 +288,13 @@ impl Section {
         if !text.is_empty() {
             self.blocks.push(Block::Text(text));
         }
+        self
+    }
+
+    /// With one more claim.
+    #[must_use]
+    pub fn claim(mut self, claim: Claim) -> Self {
+        self.blocks.push(Block::Claim(claim));
         self
     }
 
