@@ -17,7 +17,7 @@ pub(crate) fn counts(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
 }
 
 /// The share of each rule among the completions with an answer, in words: `answers found in 50 of 60 completions, by:
-/// box 80.0 %, last number 20.0 %`, and how many of these could not be read; none where no verifier of mathematics judged.
+/// box 80.0 %, last number 20.0 %`, and how many could not be read; none where no verifier of mathematics judged.
 pub fn describe(summary: &Summary) -> Option<String> {
     let (rules, completions) = (&summary.rules, summary.completions);
     let all: usize = rules.values().sum();
