@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tealight_datasets::verify::math::Rule;
 
-use crate::Tally;
 use crate::number::counted;
+use crate::{Summary, Tally};
 
 /// How often each rule found an answer.
 pub(crate) fn counts(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
@@ -17,8 +17,9 @@ pub(crate) fn counts(tallies: &[Tally]) -> BTreeMap<Rule, usize> {
 }
 
 /// The share of each rule among the completions with an answer, in words: `answers found in 50 of 60 completions, by:
-/// box 80.0 %, last number 20.0 %`; none where no verifier of mathematics judged.
-pub fn describe(rules: &BTreeMap<Rule, usize>, completions: usize) -> Option<String> {
+/// box 80.0 %, last number 20.0 %`, and how many could not be read; none where no verifier of mathematics judged.
+pub fn describe(summary: &Summary) -> Option<String> {
+    let (rules, completions) = (&summary.rules, summary.completions);
     let all: usize = rules.values().sum();
     let share = |(rule, count): (&Rule, &usize)| {
         let name = match rule {
@@ -35,7 +36,13 @@ pub fn describe(rules: &BTreeMap<Rule, usize>, completions: usize) -> Option<Str
         true => counted(all, "completion"),
         false => format!("{all} of {}", counted(completions, "completion")),
     };
-    (all > 0).then(|| format!("answers found in {found}, by: {}", shares.join(", ")))
+    // Completions without a readable answer are those without any and those whose answer is no mathematics.
+    let silent = (summary.no_answer * completions as f64).round() as usize;
+    let unreadable = match (silent + all).saturating_sub(completions) {
+        0 => String::new(),
+        count => format!("; {count} of them could not be read"),
+    };
+    (all > 0).then(|| format!("answers found in {found}, by: {}{unreadable}", shares.join(", ")))
 }
 
 #[cfg(test)]
@@ -64,10 +71,13 @@ mod tests {
         let expected = BTreeMap::from([(Rule::Box, 2), (Rule::Hashes, 1), (Rule::Number, 1)]);
         assert_eq!(summary.rules, expected);
         assert_eq!(
-            describe(&summary.rules, 5).unwrap(),
+            describe(&summary).unwrap(),
             "answers found in 4 of 5 completions, by: box 50.0 %, #### 25.0 %, last number 25.0 %"
         );
-        assert_eq!(describe(&BTreeMap::new(), 0), None);
+        // One has no answer; if two more were silent, two of those found were no mathematics.
+        let silent = Summary { no_answer: 0.6, ..summary.clone() };
+        assert!(describe(&silent).unwrap().ends_with("25.0 %; 2 of them could not be read"));
+        assert_eq!(describe(&Summary { rules: BTreeMap::new(), ..summary.clone() }), None);
         let json = serde_json::to_value(&summary).unwrap();
         assert_eq!(json["rules"], serde_json::json!({"box": 2, "hashes": 1, "number": 1}));
     }

@@ -42,6 +42,16 @@ const HINTS: &[(&str, &str)] = &[
     ),
     ("save-strategy", "use --save-steps N; 0 saves only at the end"),
     ("eval-strategy do-eval", "use --eval-steps N with --eval-dataset; 0 disables evaluations"),
+    ("kl-coef kl-loss-coef init-kl-coef", "use --beta, the coefficient of the divergence"),
+    (
+        "algorithm adv-estimator",
+        "use --objective: grpo, rloo, dr-grpo and others (tealight objectives)",
+    ),
+    ("group-size rollout-n n-samples-per-prompt", "use --num-generations"),
+    (
+        "batch-size train-batch-size",
+        "use --prompts-per-step, each with --num-generations completions",
+    ),
     ("scale-rewards", "use --baseline group-std, batch-std or group-mean"),
     (
         "use-vllm vllm-mode vllm-server-base-url vllm-server-host vllm-server-port",
@@ -61,7 +71,11 @@ const HINTS: &[(&str, &str)] = &[
         "deepspeed fsdp zero-stage",
         "start several processes with tealight launch -n N; each holds the whole model and optimizer",
     ),
-    ("limit num-samples max-train-samples", "use --max-samples"),
+    (
+        "num-samples",
+        "use -n for the samples of a problem, --max-samples for the number of problems",
+    ),
+    ("limit max-train-samples", "use --max-samples"),
     ("num-fewshot", "use --few-shot"),
 ];
 

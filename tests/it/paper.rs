@@ -197,9 +197,12 @@ fn the_page_has_pictures_of_six_claims_and_runs_nothing_of_the_world_s() {
         let blocks = section["blocks"].as_array().expect("blocks");
         let kinds = |kind: &str| blocks.iter().filter(|block| !block[kind].is_null()).count();
         assert!(kinds("charts") == 1 && kinds("table") == 1, "{heading}");
-        for text in blocks.iter().filter_map(|block| block["text"].as_str()) {
-            let stated = text.contains("It holds: ") || text.contains("It does not hold here: ");
-            assert!(stated && text.contains("Rule: ") && shown.contains(text), "{text}");
+        for claim in blocks.iter().map(|block| &block["claim"]).filter(|claim| claim.is_object()) {
+            let text = claim["text"].as_str().expect("a claim");
+            let is_stated = ["found", "rule"]
+                .iter()
+                .all(|key| claim[key].as_str().is_some_and(|t| t.len() > 9));
+            assert!(claim["holds"].is_boolean() && is_stated && shown.contains(text), "{claim}");
             verdicts += 1;
         }
     }

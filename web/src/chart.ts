@@ -3,6 +3,7 @@
 import uPlot from "uplot";
 import { csv, download, format, h, slug } from "./dom";
 import { draw } from "./draw";
+import { powers, svg } from "./svg";
 import { isHidden, onVisible, point, strong } from "./legend";
 import { domain, PLAIN, series, type Look, type Series } from "./series";
 import { colour, onTheme, swatch } from "./theme";
@@ -20,15 +21,6 @@ function variable(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Ticks of a logarithmic axis: powers of two for numbers of samples, of ten elsewhere. */
-function powers(low: number, high: number): number[] {
-  const base = low >= 0.5 ? 2 : 10;
-  const first = Math.ceil(Math.log(low) / Math.log(base) - 1e-9);
-  const last = Math.floor(Math.log(high) / Math.log(base) + 1e-9);
-  const all = Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => base ** (first + index));
-  return all.length > 1 ? all : [low, high];
-}
-
 export function chart(data: Chart): Drawn {
   let look = PLAIN;
   let all: Series[] = [];
@@ -42,6 +34,7 @@ export function chart(data: Chart): Drawn {
     {},
     reset,
     h("button", { type: "button", title: "The values as CSV", onclick: () => save() }, "CSV"),
+    h("button", { type: "button", title: "The picture as SVG, for a paper", onclick: () => vector() }, "SVG"),
     h("button", { type: "button", title: "The picture as PNG", onclick: () => picture() }, "PNG"),
   );
   const element = h(
@@ -73,6 +66,9 @@ export function chart(data: Chart): Drawn {
       return [...one.points.map((at) => row(at, "")), ...singles];
     });
     download(`${slug(data.title)}.csv`, csv([["name", "run", data.x, data.y, "low", "high"], ...rows]), "text/csv");
+  };
+  const vector = (): void => {
+    download(`${slug(data.title)}.svg`, svg(data, shown(), zooms.get(data.title) ?? full()), "image/svg+xml");
   };
   const picture = (): void => {
     const from = plot?.ctx.canvas;
@@ -157,7 +153,12 @@ export function chart(data: Chart): Drawn {
           { ...axis, label: data.y, labelSize: 20, size: 46, values: (_u, splits) => splits.map((split) => String(+split.toPrecision(6))) },
         ],
         hooks: {
-          draw: [(u) => draw(u, data, shown(), strong())],
+          draw: [
+            (u) => {
+              const to = ([x, y]: Point): Point => [u.valToPos(x, "x", true), u.valToPos(y, "y", true)];
+              draw({ pen: u.ctx, box: u.bbox, ratio: devicePixelRatio || 1, to, colour }, data, shown(), strong());
+            },
+          ],
           setCursor: [hover],
           setSelect: [
             (u) => {

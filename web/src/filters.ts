@@ -112,11 +112,20 @@ export function ordered(data: Problems, query: Query, items: Item[]): Item[] {
   return items.sort((a, b) => (key ? key(a) - key(b) : 0) || inOrder(a, b));
 }
 
-/** The problem that a reader sees first: one that the model lost, else the one of which it lost most solutions. */
-export function telling(data: Problems, query: Query, items: Item[]): Item | undefined {
-  const counts = (item: Item): Counts[] => data.sets[item.set]?.problems[item.problem]?.[3] ?? [];
-  const lost = items.find((item) => keeps("lost", counts(item), query.model));
-  return lost ?? ordered(data, { ...query, sort: "solutions" }, [...items])[0];
+/** How far the answers of a model are from the base's: distinct answers lost count most, then the pass rate. */
+function apart(base: Counts | undefined, own: Counts | undefined): number {
+  if (!base || !own) return 0;
+  return Math.max(0, base[5] - own[5]) + Math.abs(rate(own) - rate(base));
+}
+
+/** The problem that a reader sees first, and the model: where the answers of a model collapsed most. */
+export function telling(data: Problems, items: Item[]): { item: Item; model: number } | undefined {
+  const all = items.flatMap((item) => {
+    const counts = data.sets[item.set]?.problems[item.problem]?.[3] ?? [];
+    // Problems that the model still solves show the same answer again and again, which says more than failure.
+    return counts.map((own, model) => ({ item, model, by: apart(counts[0], own) * (own[0] ? 2 : 1) }));
+  });
+  return all.length ? all.reduce((most, one) => (one.by > most.by ? one : most)) : undefined;
 }
 
 export function says(problem: Problem, words: string): boolean {

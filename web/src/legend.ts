@@ -64,5 +64,5 @@ export function legend(all: string[]): HTMLElement {
     onVisible(entry, update);
     return entry;
   });
-  return h("div.legend", { role: "group", "aria-label": "Models" }, ...entries, h("span.hint", {}, "Point at a model for its band; click hides, double-click shows one alone; drag in a chart to zoom"));
+  return h("div.legend", { role: "group", "aria-label": "Models" }, ...entries, h("span.hint", {}, "Click hides a model, double-click shows it alone; drag in a chart to zoom"));
 }

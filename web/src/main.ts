@@ -26,15 +26,15 @@ function results(page: Page): HTMLElement {
   const models = new Set(page.models);
   const made = h("div.results");
   if (page.verdict.length) {
-    // The first sentence is the answer; what it rests on follows, smaller.
-    const [all = "", ...more] = page.verdict;
-    const [, first = all, rest = ""] = /^(.*?[\w)]\.)\s+([A-Z0-9].*)$/s.exec(all) ?? [];
-    const others = rest ? [rest, ...more] : more;
-    made.append(h("div.verdict", {}, h("p", {}, ...explained(first)), ...others.map((one) => h("p.other", {}, ...explained(one)))));
+    // The answer first; what it rests on is a click away.
+    const said = page.verdict.map((one, index) => h(index ? "p.other" : "p", {}, ...explained(one)));
+    const basis = page.statistics.map((one) => h("p", {}, ...explained(one)));
+    const more = basis.length ? h("details.statistics", {}, h("summary", {}, "Intervals and tests"), ...basis) : null;
+    made.append(h("div.verdict", {}, ...said, more));
   }
   made.append(...page.warnings.map((one) => h("p.warning", { role: "alert" }, one)));
   if (page.top.length) made.append(h("section.card.top", {}, charts(page.top).element));
-  made.append(...page.sections.filter((one) => !one.is_training).map((one) => section(one, models)));
+  made.append(...page.sections.filter((one) => !one.is_training).map((one, index) => section(one, models, index > 0)));
   if (page.lead.length) {
     made.append(h("section.card", {}, h("h2", {}, "Setup"), ...page.lead.map((one) => h("p", {}, ...explained(one)))));
   }
@@ -81,7 +81,7 @@ function start(): void {
   const top = h("header.bar", {}, h("span.mark", {}, "tealight"), nav, theme);
   const footer = h("footer", {}, ...page.footer.map((one) => h("p", {}, ...explained(one))));
   const body = h("div.views");
-  main.replaceChildren(h("h1", {}, page.title), body, footer);
+  main.replaceChildren(h("h1", {}, page.title), page.made ? h("p.note.made", {}, page.made) : "", body, footer);
   document.body.prepend(top);
   show(page, body, nav);
 }

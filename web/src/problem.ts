@@ -2,10 +2,13 @@
 
 import { button, copy, csv, download, h, select, slug } from "./dom";
 import type { Item } from "./filters";
+import { drawn, graph } from "./drawing";
 import { chunk, type Chunk } from "./store";
 import { paint, swatch } from "./theme";
 import { completion, prompt, type Reading } from "./text";
 import type { Page, Problem, Problems, Sample } from "./types";
+
+const seed = (name: string): string => / seed (\d+)$/.exec(name)?.[1] ?? "";
 
 /** Solution classes that are shown before "more", samples of a column likewise, models at first. */
 const CLASSES = 12;
@@ -41,15 +44,29 @@ export class Detail {
     private readonly move: (step: number) => void,
   ) {
     // The base, and of each objective the first seed.
-    const seen = new Set<string>();
-    const first = data.models.flatMap((name, index) => {
-      const family = name.replace(/ seed \d+$/, "");
-      return seen.has(family) || !seen.add(family) ? [] : [index];
-    });
-    this.models = new Set(first.slice(0, MODELS));
+    this.models = new Set(this.families().map(([, of]) => of[0] as number).slice(0, MODELS));
     this.element.append(
       h("div.blank", {}, h("p", {}, "Choose a problem to see what each model answered."), h("p.note", {}, "Arrow keys move through the list, / searches.")),
     );
+  }
+
+  /** Models by objective, each with its seeds. */
+  private families(): [string, number[]][] {
+    const all = new Map<string, number[]>();
+    this.data.models.forEach((name, index) => {
+      const family = name.replace(/ seed \d+$/, "");
+      all.set(family, [...(all.get(family) ?? []), index]);
+    });
+    return [...all];
+  }
+
+  /** Shows a seed in the place of the first of its objective. */
+  compare(model: number): void {
+    for (const [, of] of this.families()) {
+      if (!of.includes(model) || this.models.has(model)) continue;
+      for (const other of of) this.models.delete(other);
+      this.models.add(model);
+    }
   }
 
   words(words: string): void {
@@ -81,6 +98,8 @@ export class Detail {
     const set = this.data.sets[item.set];
     const problem = set?.problems[item.problem] as Problem;
     const [id, text, answer, , turns] = problem;
+    const puzzle = graph(text);
+    const picture = puzzle && drawn(puzzle, "");
     const link = (): void => void copy(location.href);
     const tools = h(
       "div.detail-tools",
@@ -98,8 +117,9 @@ export class Detail {
     );
     this.element.replaceChildren(
       h("div.detail-head", {}, h("div", {}, h("h3", {}, id), h("small", {}, [set?.name, set?.split].filter(Boolean).join(", "))), tools),
-      h("div.prompt", {}, h("h4", {}, "Prompt"), prompt(text, turns, this.reading)),
-      answer ? h("p.gold", {}, h("b", {}, "Gold answer "), h("code", {}, answer.slice(0, 2000))) : "",
+      h("div.prompt", {}, h("div", {}, h("h4", {}, "Prompt"), prompt(text, turns, this.reading)), picture),
+      // The gold of a puzzle may be its statement.
+      answer && !text.includes(answer) ? h("p.gold", {}, h("b", {}, "Gold answer "), h("code", {}, answer.slice(0, 2000))) : "",
       state ? h("p.note", {}, state) : "",
     );
     if (this.samples) this.element.append(this.classes(this.samples), this.chooser(problem), this.columns(this.samples, problem));
@@ -133,7 +153,12 @@ export class Detail {
     const row = ([name, counts]: [string, number[]], isClass: boolean): HTMLElement =>
       h(isClass ? "tr.class" : "tr.other", {}, h("th", { scope: "row" }, isClass ? h("code", {}, name.slice(0, 200)) : name), ...counts.map((count, model) => cell(count, model, isClass)));
     const distinct = samples.map((own) => new Set(own.filter((one) => one[1] === "correct" && !one[5]).map((one) => one[2])).size);
-    const head = h("tr", {}, h("th", {}, "solution class"), ...this.data.models.map((name) => h("th.right", { scope: "col", title: name }, h("span", {}, swatch(name), name))));
+    const families = this.families();
+    const hasSeeds = families.some(([, of]) => of.length > 1);
+    const head = [
+      h("tr", {}, h("th", {}, hasSeeds ? "" : "solution"), ...families.map(([name, of]) => h("th.objective", { scope: "colgroup", colspan: of.length }, swatch(name), name))),
+      hasSeeds ? h("tr", {}, h("th", {}, "solution"), ...families.flatMap(([, of]) => of.map((model) => h("th.right", { scope: "col" }, seed(this.data.models[model] ?? "") && `seed ${seed(this.data.models[model] ?? "")}`)))) : null,
+    ];
     const body = h("tbody", {}, ...order.slice(0, CLASSES).map((one) => row(one, true)));
     if (order.length > CLASSES) {
       const more = h("tr", {}, h("td", { colspan: this.data.models.length + 1 }, button(`${order.length - CLASSES} more classes`, () => more.replaceWith(...order.slice(CLASSES).map((one) => row(one, true))))));
@@ -146,17 +171,29 @@ export class Detail {
       download(`solutions-${slug(this.item ? String(this.data.sets[this.item.set]?.problems[this.item.problem]?.[0]) : "")}.csv`, csv([["solution class", ...this.data.models], ...all]), "text/csv");
     };
     const title = h("div.table-head", {}, h("h4", {}, "Solutions, by model"), button("CSV", save, { class: "tool" }));
-    return h("div.classes", {}, title, h("div.wide", { tabindex: 0 }, h(samples.length > 5 ? "table.many" : "table", {}, h("thead", {}, head), body, h("tfoot", {}, total))));
+    return h("div.classes", {}, title, h("div.wide", { tabindex: 0 }, h("table", {}, h("thead", {}, ...head), body, h("tfoot", {}, total))));
   }
 
   private chooser(problem: Problem): HTMLElement {
-    const toggle = (model: number): void => {
-      if (!this.models.delete(model)) this.models.add(model);
-      this.draw("");
-    };
-    const chips = this.data.models.map((name, model) =>
-      h("button.chip", { type: "button", "aria-pressed": String(this.models.has(model)), onclick: () => toggle(model) }, swatch(name), name),
-    );
+    // A chip an objective: a click shows it or hides it; the seeds stand in it.
+    const chips = this.families().map(([name, of]) => {
+      const own = of.filter((model) => this.models.has(model));
+      const toggle = (): void => {
+        if (own.length) for (const model of own) this.models.delete(model);
+        else this.models.add(of[0] as number);
+        this.draw("");
+      };
+      const choose = (value: string): void => {
+        for (const model of of) this.models.delete(model);
+        for (const model of value === "all" ? of : [Number(value)]) this.models.add(model);
+        this.draw("");
+      };
+      const seeds = of.map((model): [string, string] => [String(model), `seed ${seed(this.data.models[model] ?? "")}`]);
+      const chosen = own.length > 1 ? "all" : String(own[0] ?? "");
+      const chip = h("button.chip", { type: "button", "aria-pressed": String(own.length > 0), onclick: toggle }, swatch(name), name);
+      const which = own.length && of.length > 1 ? select("", [...seeds, ["all", "all seeds"]], chosen, choose, { "aria-label": `Seed of ${name}` }) : null;
+      return h("span.model", {}, chip, which);
+    });
     const kind = select("Samples", KINDS, this.kind, (value) => {
       this.kind = value;
       this.draw("");
@@ -177,8 +214,9 @@ export class Detail {
       !this.kind || (this.kind === "truncated" ? cut === 1 : this.kind === "greedy" ? greedy === 1 : this.kind === "no answer" ? verdict === "no answer" || verdict === "unreadable" : verdict === this.kind && !greedy);
     const order = samples.filter(isKind).sort((a, b) => b[5] - a[5] || Number(b[1] === "correct") - Number(a[1] === "correct") || b[6] - a[6]);
     const list = h("div.samples");
+    const puzzle = graph(problem[1]);
     const more = (from: number): void => {
-      list.append(...order.slice(from, from + SAMPLES).map((one) => this.sample(one)));
+      list.append(...order.slice(from, from + SAMPLES).map((one) => this.sample(one, puzzle)));
       if (order.length > from + SAMPLES) {
         const next = button(`${order.length - from - SAMPLES} more`, () => (next.remove(), more(from + SAMPLES)));
         list.append(next);
@@ -190,7 +228,7 @@ export class Detail {
     return h("div.column", {}, h("header", {}, h("h4", {}, swatch(name), name), h("small", {}, `${correct} of ${all} correct${said}`)), list);
   }
 
-  private sample([text, verdict, why, tokens, truncated, greedy, times, found]: Sample): HTMLElement {
+  private sample([text, verdict, why, tokens, truncated, greedy, times, found]: Sample, puzzle: ReturnType<typeof graph>): HTMLElement {
     const badge = h(`span.badge.${verdict.replace(" ", "-")}`, {}, verdict);
     const notes = [times > 1 ? `\u00d7${times}` : "", tokens ? `${tokens} tokens` : ""].filter(Boolean).join(" \u00b7 ");
     return h(
@@ -205,9 +243,10 @@ export class Detail {
         h("small", {}, notes),
         button("copy", () => void copy(text), { class: "tool" }),
       ),
-      completion(text, this.reading),
+      h("div.answer", {}, completion(text, this.reading), puzzle && drawn(puzzle, text.trim())),
       found ? h("div.found", {}, h("b", {}, `found by ${RULES[found[0]] ?? found[0]}: `), `\u2026${found[1]}`, h("u", {}, found[2]), `${found[3]}\u2026`) : null,
-      why ? h("div.why", {}, verdict === "correct" ? "class " : "", h("code", {}, why.slice(0, 400))) : null,
+      // The class of a correct answer is said where it is not the answer itself.
+      why && why !== text.trim() ? h("div.why", {}, verdict === "correct" ? "class " : "", h("code", {}, why.slice(0, 400))) : null,
     );
   }
 }

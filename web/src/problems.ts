@@ -47,8 +47,11 @@ export class ProblemsView {
     const problem = this.data.sets[set]?.problems.findIndex(([id]) => id === of.id) ?? -1;
     if (of.id !== undefined && problem >= 0) this.choose({ set, problem }, true);
     else if (!this.open && this.isWide()) {
-      const item = telling(this.data, this.query, this.shown);
-      if (item) this.choose(item, true);
+      const found = telling(this.data, this.shown);
+      if (found) {
+        this.detail.compare(found.model);
+        this.choose(found.item, true);
+      }
     }
   }
 

@@ -90,7 +90,7 @@ export function domain(all: Series[], chart: Chart): { x: [number, number]; y: [
     x = chart.kind === "bars" ? [x[0] - 0.6, x[1] + 0.6] : pad(x, chart.kind === "runs" ? 0.01 : 0.05);
   }
   const padded = pad(y, 0.06);
-  // What is never negative does not begin below zero for the sake of a margin.
-  if (y[0] >= 0 && padded[0] < 0) padded[0] = 0;
-  return { x, y: chart.y_range ?? padded };
+  // What is never negative begins little below zero, for the width of its line.
+  if (y[0] >= 0 && padded[0] < 0) padded[0] = -0.02 * padded[1];
+  return { x, y: chart.y_range ? pad(chart.y_range, 0.02) : padded };
 }

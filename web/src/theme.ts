@@ -6,7 +6,9 @@ import { Listeners } from "./listeners";
 // and from the background by a contrast of at least 3 : 1.
 const LIGHT = ["#0b6fb8", "#e87500", "#00a058", "#7a1282", "#c081a8", "#d3163c", "#3d22d8", "#701a10"];
 const DARK = ["#5db7f2", "#ffd23f", "#2fe08a", "#e45cc0", "#f23a24", "#8b7bff", "#8f9f62", "#b9607c"];
-const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3], [14, 4]];
+/** Corners of the marks, 0 for a disc and 5 for a square on its corner: with the dashes, models differ in grey too. */
+const SHAPES = [0, 4, 3, 5];
 
 const order: string[] = [];
 let models: string[] = [];
@@ -68,8 +70,17 @@ export function swatch(model: string): HTMLElement {
   return paint(made, model);
 }
 
+/** The colour on white paper. */
+export const onPaper = (model: string): string => colours(model)[0];
+
+const isPlain = (model: string): boolean => model === "base" || model === "p*";
+
 export function dash(model: string): number[] {
-  return model === "base" ? [] : (DASHES[Math.floor(place(model) / LIGHT.length) % DASHES.length] ?? []);
+  return isPlain(model) ? [] : (DASHES[place(model) % DASHES.length] ?? []);
+}
+
+export function shape(model: string): number {
+  return isPlain(model) ? 0 : (SHAPES[(place(model) + 1) % SHAPES.length] ?? 0);
 }
 
 export function onTheme(owner: Element, act: () => void): void {

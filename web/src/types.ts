@@ -30,7 +30,14 @@ export interface Table {
   is_folded?: boolean;
 }
 
-export type Block = { text: string } | { table: Table } | { charts: Chart[] };
+export interface Claim {
+  text: string;
+  holds: boolean;
+  found: string;
+  rule: string;
+}
+
+export type Block = { text: string } | { table: Table } | { charts: Chart[] } | { claim: Claim };
 
 export interface Section {
   heading: string;
@@ -52,8 +59,10 @@ export interface Step {
 
 export interface Page {
   title: string;
+  made: string;
   lead: string[];
   verdict: string[];
+  statistics: string[];
   warnings: string[];
   models: string[];
   top: Chart[];

@@ -24,7 +24,7 @@ export const WORDS: Word[] = [
   { name: "gained@k", at: /gained@(\d+|k)/i, text: "The share of problems that the base does not solve in k samples and the model does, minus the share that the base itself gains when it is evaluated again." },
   { name: "resampling noise", at: /resampling noise/i, text: "The base evaluated twice, with different seeds, does not solve the same problems twice. The difference between the two evaluations is resampling noise, which is subtracted from the difference between base and model." },
   { name: "curve", at: /\bcurves?\b/i, text: "Pass@k, or another measure, of an objective against its Pass@1 along training: the mean of its seeds at each checkpoint, from the base on. Two curves are compared over the range of Pass@1 that both reach." },
-  { name: "band", at: /\bband\b/i, text: "A 95 % interval at each point, for that point alone. Drawn for the two highest models, or for the model under the pointer." },
+  { name: "band", at: /\bband\b/i, text: "A 95 % interval at each point, for that point alone. Of more than six models, the two highest have one; point at a model for its own." },
   { name: "p (Holm)", at: /p \(Holm\)|\bHolm\b/i, text: "The p-value after Holm's adjustment for all comparisons of the table. A star marks p < .05." },
   { name: "base overtakes", at: /base overtakes/i, text: "The number of samples from which the base solves more problems than the fine-tuned model: a sign that training narrowed the model." },
   { name: "hill 1", at: /hill 1/i, text: "Hill number of order 1, the effective number of distinct correct answers: exp of the entropy of the answers sampled. Ten answers of which one is sampled nearly always count as little more than one." },

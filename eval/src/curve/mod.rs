@@ -15,6 +15,7 @@ mod choice;
 mod data;
 mod linear;
 mod path;
+mod plain;
 mod power;
 mod result;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use anyhow::Result;
 pub use crate::inference::Variances;
 pub use choice::{Choice, Choices, choices};
 pub use data::{Answers, Checkpoint, Measure, ProblemCounts, Request, RunPath};
+pub use plain::plain;
 pub use power::{POWER, plan};
 pub use result::{BandPoint, BasePoint, Comparison, Curve, CurvePoint, Curves, Power, Verdict};
 pub use verdict::power_line;

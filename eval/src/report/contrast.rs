@@ -4,8 +4,8 @@ use super::view::{Cell, Section, Table};
 use crate::contrast::{
     Beyond, Contrast, DIFFICULTIES, Matched, NEEDS_SECOND_DRAW, Row, Stratum, Transitions,
 };
-use crate::inference::{Effect, Family, Tested, TestedFamily, in_words};
-use crate::number::{counted, signed};
+use crate::inference::{Effect, Family, Finding, Tested, TestedFamily, in_words};
+use crate::number::{counted, fixed, signed};
 use crate::transition::{Aligned, Change};
 
 /// The note on transitions from the base's first draw.
@@ -91,6 +91,42 @@ pub fn verdicts(ks: &[usize], changes: &[Change], tested: &TestedFamily) -> Vec<
         format!("{}; {}.", phrases.join("; "), change.contrast.crossing)
     };
     changes.iter().enumerate().map(sentence).collect()
+}
+
+/// What became of each model of a set, in words and levels: the tests and intervals are in [`verdicts`].
+pub(super) fn plain(set: &Aligned<'_>, tested: &TestedFamily, names: &[&str]) -> Vec<String> {
+    let most = set.most();
+    let pass = |run: usize, k: usize| set.summaries[run].pass_at_k.get(&k).map(|e| e.value);
+    let distinct = |run: usize| set.summaries[run].unique_correct.get(&most).map(|e| e.value);
+    let phrase = |what: String, measure: &str, run: usize, [base, model]: [Option<f64>; 2]| {
+        let moved = tested.get((run, 0), measure)?;
+        let moves = match (moved.finding, moved.effect.value > 0.0) {
+            (Finding::Change, true) => "rises",
+            (Finding::Change, false) => "falls",
+            _ => "does not change significantly",
+        };
+        let [base, model] = [base?, model?].map(|value| fixed(value, 3));
+        Some(format!("{what} {moves} ({base} to {model})"))
+    };
+    let sentence = |(run, name): (usize, &&str)| {
+        let accuracy = phrase("accuracy".into(), "pass@1", run, [pass(0, 1), pass(run, 1)]);
+        let coverage = phrase(
+            format!("the share of problems solved within {most} samples"),
+            &format!("pass@{most}"),
+            run,
+            [pass(0, most), pass(run, most)],
+        );
+        let answers = phrase(
+            format!("the number of distinct correct answers among {most} samples"),
+            &format!("distinct@{most}"),
+            run,
+            [distinct(0), distinct(run)],
+        );
+        let coverage = coverage.filter(|_| most > 1);
+        let all: Vec<String> = [accuracy, coverage, answers].into_iter().flatten().collect();
+        format!("{name} on {}: {}.", set.name, all.join("; "))
+    };
+    names.iter().enumerate().skip(1).map(sentence).collect()
 }
 
 /// Shares of problems retained and gained beside the base's own, in words; without a second draw of the base, what they

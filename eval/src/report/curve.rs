@@ -86,8 +86,7 @@ pub(super) fn chart(curves: &Curves) -> Chart {
     let measure = curves.measure.to_string();
     Chart::new(&title(curves), ("pass@1", &measure), lines).caption(format!(
         "Each objective along training, from the base: {measure} against pass@1, mean over seeds; higher is more diverse. \
-         Band: {:.0} % interval of each point of a curve for itself, drawn for the two highest models or the one under the \
-         pointer.",
+         Bands: {:.0} % interval of each point of a curve for itself.",
         curves.confidence * 100.0
     ))
 }

@@ -10,9 +10,10 @@ use tealight_datasets::names;
 use super::contrast;
 use super::evaluation_tables::{extrapolated, features, matrix, numbers, totals};
 use super::page;
+use super::recipes::recipes;
 use super::samples::{Sampled, Source, place};
-use super::training;
-use super::view::{Chart, Document, Kind, Line, Recipe, Section};
+use super::view::{Chart, Document, Kind, Line, Section};
+use super::{titles, training};
 use crate::answer_rules;
 use crate::inference::TestedFamily;
 use crate::number::{counted, with_noun};
@@ -87,20 +88,18 @@ fn write_page(
     sections.push(course);
     sections.retain(|section| !section.blocks.is_empty());
     let document = Document {
-        title: match runs.len() {
-            1 => format!("Evaluation of {}", named[0].0),
-            _ => "Run comparison".into(),
-        },
+        title: titles::evaluation(&named, &aligned),
+        made: titles::made(output, if runs.len() > 1 { "compare" } else { "eval" }),
         lead: lead(&named, notes),
-        verdict: verdict(&aligned, &changes, &tested, &names),
+        verdict: verdict(&aligned, &tested, &names),
+        statistics: statistics(&aligned, &changes, &tested, &names),
         warnings: warnings(&named),
         models: owned,
         top: aligned.first().map(|set| top(set, &names)).unwrap_or_default(),
         sections,
         reproduce: recipes(runs, output),
         footer: vec![
-            "Intervals are 95 %, over problems: hold the pointer over a number. docs/measures.md defines every number."
-                .into(),
+            "Intervals are 95 %, over problems: hold the pointer over a number. *Words* explains the terms.".into(),
             placed.note.clone(),
         ],
         samples: placed.placement.clone(),
@@ -183,12 +182,7 @@ fn warnings(named: &[(String, &Results)]) -> Vec<String> {
 }
 
 /// The result, in a sentence a set, and where models are compared in one a model.
-fn verdict(
-    aligned: &[Aligned<'_>],
-    changes: &[Vec<Change>],
-    tested: &[TestedFamily],
-    names: &[&str],
-) -> Vec<String> {
+fn verdict(aligned: &[Aligned<'_>], tested: &[TestedFamily], names: &[&str]) -> Vec<String> {
     let alone = |set: &Aligned<'_>| {
         let summary = &set.summaries[0];
         let most = set.ks.last().copied().unwrap_or(1);
@@ -205,59 +199,25 @@ fn verdict(
     match names.len() {
         1 => aligned.iter().map(alone).collect(),
         _ => {
-            let sentences = |(index, set): (usize, &Aligned<'_>)| -> Vec<String> {
-                let verdicts = contrast::verdicts(&set.ks, &changes[index], &tested[index]);
-                let verdicts = verdicts.into_iter().zip(&names[1..]);
-                verdicts.map(|(verdict, name)| format!("{}, {name}: {verdict}", set.name)).collect()
-            };
-            aligned.iter().enumerate().flat_map(sentences).collect()
+            let all = aligned.iter().zip(tested);
+            all.flat_map(|(set, tested)| contrast::plain(set, tested, names)).collect()
         }
     }
 }
 
-/// The command that graded completions from elsewhere, where one did: `grade` leaves no file of settings.
-fn grading(results: &Results) -> Option<String> {
-    let setting = |key: &str| results.config.get(key);
-    let argument = |text: &str| page::shell_argument(Path::new(text));
-    let one = |key: &str, value: &Value| {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!(" --{} {}", key.replace('_', "-"), argument(&text))
+/// What a comparison rests on.
+fn statistics(
+    aligned: &[Aligned<'_>],
+    changes: &[Vec<Change>],
+    tested: &[TestedFamily],
+    names: &[&str],
+) -> Vec<String> {
+    let sentences = |(index, set): (usize, &Aligned<'_>)| -> Vec<String> {
+        let verdicts = contrast::verdicts(&set.ks, &changes[index], &tested[index]);
+        let verdicts = verdicts.into_iter().zip(&names[1..]);
+        verdicts.map(|(verdict, name)| format!("{}, {name}: {verdict}", set.name)).collect()
     };
-    let option = |key: &str| match setting(key) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::Array(values)) => values.iter().map(|value| one(key, value)).collect(),
-        Some(value) => one(key, value),
-    };
-    let file = argument(setting("file").and_then(Value::as_str)?);
-    let options = [
-        "dataset",
-        "prompt_column",
-        "answer_column",
-        "verifier",
-        "reward_weights",
-        "correct_threshold",
-        "classes",
-        "gold_key",
-    ];
-    let options: String = options.into_iter().map(option).collect();
-    Some(format!("tealight grade {file}{options} --output again"))
-}
-
-/// The commands of an evaluation, or of the comparison with those of its runs.
-fn recipes(runs: &[(&Path, &Results)], output: &Path) -> Vec<Recipe> {
-    let one = |(directory, results): &(&Path, &Results)| match grading(results) {
-        Some(command) => Recipe { command, version: results.tealight.clone(), ..Recipe::default() },
-        None => Recipe::of_folder("eval", directory, &results.tealight),
-    };
-    let mut all: Vec<Recipe> = runs.iter().map(one).collect();
-    if runs.len() > 1 {
-        let folders = runs.iter().map(|(path, _)| page::shell_argument(path));
-        let folders = folders.collect::<Vec<_>>().join(" ");
-        let command =
-            format!("tealight compare {folders} --output {}", page::shell_argument(output));
-        all.push(Recipe { command, ..Recipe::default() });
-    }
-    all
+    aligned.iter().enumerate().flat_map(sentences).collect()
 }
 
 /// Under which conditions a run's numbers were found.
@@ -304,18 +264,11 @@ fn section(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily, is_first: b
         if let Some(thinking) = summary.thinking {
             section = section.text(format!("{name}: {thinking}"));
         }
-        if let Some(rules) = answer_rules::describe(&summary.rules, summary.completions) {
+        if let Some(rules) = answer_rules::describe(summary) {
             section = section.text(format!("{name}: {rules}"));
         }
     }
-    let mut charts = match (names.len(), is_first) {
-        (1, true) => vec![],
-        (1, false) => vec![pass_chart(set, names), distinct_chart(set, names)],
-        (_, true) => vec![distinct_chart(set, names)],
-        (_, false) => {
-            vec![pass_chart(set, names), distinct_chart(set, names), pareto(set, names)]
-        }
-    };
+    let mut charts = if is_first { vec![] } else { top(set, names) };
     if names.len() == 1 {
         charts.push(levels_chart(set));
     }

@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod levels;
 mod listing;
 mod page;
+mod recipes;
 mod samples;
 mod steps;
 mod stored;
@@ -21,6 +22,7 @@ mod study;
 mod study_page;
 pub mod tables;
 mod tasks_page;
+mod titles;
 mod training;
 pub mod view;
 

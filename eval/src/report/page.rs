@@ -66,7 +66,7 @@ pub(super) fn html(document: &Document, placed: &SampleChunks) -> Result<String>
         writeln!(page, "<style>{style}</style>")?;
     }
     writeln!(page, "</head>\n<body>\n<main id=\"page\">\n<h1>{title}</h1>")?;
-    for sentence in document.verdict.iter().chain(&document.lead) {
+    for sentence in document.verdict.iter().chain(&document.statistics).chain(&document.lead) {
         writeln!(page, "<p>{}</p>", escaped(sentence))?;
     }
     writeln!(

@@ -241,11 +241,14 @@ pub(super) fn place(
         return Ok(SampleChunks::default());
     }
     let Chunks { pending, bytes, is_beside, .. } = chunks;
-    let megabytes = bytes as f64 / 1e6;
+    let size = match bytes {
+        0..100_000 => format!("{} kB", bytes.div_ceil(1000)),
+        bytes => format!("{:.1} MB", bytes as f64 / 1e6),
+    };
     let note = match is_beside {
-        false => format!("All samples are in this file ({megabytes:.1} MB, compressed)."),
+        false => format!("All samples are in this file ({size}, compressed)."),
         true => format!(
-            "The samples are beside this file, in report-data ({megabytes:.1} MB, compressed): keep the two together."
+            "The samples are beside this file, in report-data ({size}, compressed): keep the two together."
         ),
     };
     let mut placed = SampleChunks {

@@ -14,6 +14,9 @@ use crate::{Summary, Tally};
 pub struct Study {
     /// The base model's name.
     pub model: String,
+    /// Its parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<u64>,
     /// Samples a problem.
     pub n: usize,
     /// The k of the tables.

@@ -13,8 +13,10 @@ use super::steps::{StepFile, completions};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, with_header};
 use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
-use super::{Evaluated, Measured, Study, Training, contrast, curve, greedy_warnings, ledger, page};
-use crate::curve::{Curves, ONE_SEED};
+use super::{
+    Evaluated, Measured, Study, Training, contrast, curve, greedy_warnings, ledger, page, titles,
+};
+use crate::curve::{Curves, ONE_SEED, plain};
 use crate::interval::ByK;
 use crate::number::counted;
 use crate::{Summary, store};
@@ -29,6 +31,7 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
     let (courses, stored) = courses(study, folder);
     let steps = page::embed_steps(&mut placed, stored)?;
     let mut document = Document { steps, ..document(study, &courses) };
+    document.made = titles::made(folder, "study");
     document.reproduce.push(Recipe::of_folder("study", folder, ""));
     document.footer.push(placed.note.clone());
     document.samples.clone_from(&placed.placement);
@@ -51,6 +54,7 @@ pub fn write_training(folder: &Path) -> Result<()> {
     let last = course.last("reward").or(course.last("loss")).map_or(0.0, |at| at.0);
     let document = Document {
         title: format!("Training of {name}"),
+        made: titles::made(folder, "train"),
         lead: vec![format!("{last:.0} steps.")],
         models: vec![name.to_string()],
         sections: vec![Section::of_training("Training").charts(charts)],
@@ -154,10 +158,12 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
     if study.seeds().len() == 1 {
         warnings.push(ONE_SEED.to_owned());
     }
+    let (verdict, statistics) = verdict(study, tested.as_ref());
     Document {
-        title: format!("Study of {}", study.model),
+        title: titles::study(study, &[]),
         lead: vec![lead(study)],
-        verdict: verdict(study, tested.as_ref()),
+        verdict,
+        statistics,
         warnings,
         models,
         top,
@@ -170,8 +176,8 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
 /// The legend, and how long all took.
 pub(super) fn footer(seconds: f64) -> String {
     format!(
-        "Pass@k is the unbiased estimate over all samples. {LEGEND} docs/measures.md defines every number and says how \
-         the coverage of intervals was tested. Made by Tealight in {seconds:.0} seconds."
+        "Pass@k is the unbiased estimate over all samples. {LEGEND} *Words* explains the terms. \
+         Made by Tealight in {seconds:.0} seconds."
     )
 }
 
@@ -192,14 +198,15 @@ pub(super) fn lead(study: &Study) -> String {
     )
 }
 
-/// The verdict on the first curves; where one objective is alone, what became of the base under it.
-fn verdict(study: &Study, reported: Option<&Differences<'_>>) -> Vec<String> {
+/// The verdict on the first curves in plain words, and its statistics; where one objective is alone, what became of the
+/// base under it.
+fn verdict(study: &Study, reported: Option<&Differences<'_>>) -> (Vec<String>, Vec<String>) {
     let has_others =
         |curves: &&Curves| curves.curves.iter().filter(|one| !one.is_baseline).count() > 1;
     if let Some(curves) = study.curves.first().filter(has_others) {
-        return vec![curves.verdict.text.clone()];
+        return (vec![plain(curves)], vec![curves.verdict.text.clone()]);
     }
-    reported.map(Differences::verdicts).unwrap_or_default()
+    (reported.map(Differences::verdicts).unwrap_or_default(), Vec::new())
 }
 
 pub(super) fn sections(

@@ -13,9 +13,9 @@ use super::steps::StepFile;
 use super::study_page::{courses, footer, lead, samples, sections};
 use super::training::Followed;
 use super::view::{Chart, Document, Recipe, Section, Table};
-use super::{Study, curve, greedy_warnings, page};
-use crate::curve::ONE_SEED;
+use super::{Study, curve, greedy_warnings, page, titles};
 use crate::curve::tasks::{AcrossTasks, PAIRS_NOTE, TASKS_NOTE, TaskCurves, pair_rows, task_rows};
+use crate::curve::{ONE_SEED, plain};
 use crate::store;
 
 /// A study on several tasks as data: the contents of its `results.json`. Each task's own results are in a folder of its
@@ -65,6 +65,7 @@ pub fn write_tasks(all: &TasksStudy, folder: &Path) -> Result<()> {
     let steps = page::embed_steps(&mut placed, stored)?;
     let mut document = Document { steps, ..document(all, &studies, &followed) };
     document.models.extend(labels);
+    document.made = titles::made(folder, "study");
     document.reproduce.push(Recipe::of_folder("study", folder, ""));
     document.footer.push(placed.note.clone());
     document.samples.clone_from(&placed.placement);
@@ -131,13 +132,15 @@ fn document(
         let chart = curve::chart(one.curves.as_ref()?);
         Some(Chart { title: format!("{}: {}", one.task, chart.title), ..chart })
     });
-    let mut verdict: Vec<String> = all.across.iter().map(|across| across.text.clone()).collect();
-    verdict.extend(all.distinct.iter().map(|distinct| distinct.text.clone()));
+    let plainly = |one: &TaskCurves| Some(format!("{}: {}", one.task, plain(one.curves.as_ref()?)));
+    let verdict: Vec<String> = all.tasks.iter().filter_map(plainly).collect();
+    let mut statistics: Vec<String> = all.across.iter().map(|across| across.text.clone()).collect();
+    statistics.extend(all.distinct.iter().map(|distinct| distinct.text.clone()));
     let own = |one: &TaskCurves| {
         let text = &one.curves.as_ref()?.verdict.text;
         Some(format!("{}, with p-values for its own tests: {text}", one.task))
     };
-    verdict.extend(all.tasks.iter().filter_map(own));
+    statistics.extend(all.tasks.iter().filter_map(own));
     let without = |one: &TaskCurves| {
         Some(format!("No curves on {}: {}", one.task, one.without_curves.as_ref()?))
     };
@@ -149,15 +152,15 @@ fn document(
     for (task, study) in studies {
         warnings.extend(greedy_warnings(study).into_iter().map(|text| format!("{task}, {text}")));
     }
-    let names_one_seed = verdict.iter().any(|text| text.contains(ONE_SEED));
+    let names_one_seed = statistics.iter().any(|text| text.contains(ONE_SEED));
     if !names_one_seed && studies.iter().any(|(_, study)| study.seeds().len() == 1) {
         warnings.push(ONE_SEED.to_owned());
     }
-    let model = studies.first().map_or("", |(_, study)| &study.model);
     Document {
-        title: format!("Study of {model} on {}", tasks.join(", ")),
+        title: studies.first().map_or(String::new(), |(_, study)| titles::study(study, &tasks)),
         lead: studies.first().map(|(_, study)| lead(study)).into_iter().collect(),
         verdict,
+        statistics,
         warnings,
         models: vec!["base".to_owned()],
         top: top.collect(),

@@ -7,10 +7,14 @@ use serde::Serialize;
 pub struct Document {
     /// Title of the page, in the browser's tab as well.
     pub title: String,
-    /// Sentences under the title.
+    /// When and by which command it was made, under the title.
+    pub made: String,
+    /// How the numbers came about.
     pub lead: Vec<String>,
-    /// The results, in a sentence each; shown first.
+    /// The results, in plain sentences; shown first.
     pub verdict: Vec<String>,
+    /// What the verdict rests on: intervals, tests and power, behind a click.
+    pub statistics: Vec<String>,
     /// Reasons to distrust the numbers.
     pub warnings: Vec<String>,
     /// The models in the order of their colours, the base first.
@@ -84,6 +88,21 @@ pub enum Block {
     Table(Table),
     /// Charts beside each other.
     Charts(Vec<Chart>),
+    /// A claim and what became of it.
+    Claim(Claim),
+}
+
+/// A claim, with its verdict.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Claim {
+    /// The claim, in a sentence.
+    pub text: String,
+    /// Whether it holds here.
+    pub holds: bool,
+    /// What was found.
+    pub found: String,
+    /// The rule that decides, with its thresholds.
+    pub rule: String,
 }
 
 /// Rows of cells under a header.
@@ -269,6 +288,13 @@ impl Section {
         if !text.is_empty() {
             self.blocks.push(Block::Text(text));
         }
+        self
+    }
+
+    /// With one more claim.
+    #[must_use]
+    pub fn claim(mut self, claim: Claim) -> Self {
+        self.blocks.push(Block::Claim(claim));
         self
     }
 

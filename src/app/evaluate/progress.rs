@@ -42,7 +42,10 @@ impl EvalProgress for EvalBar<'_> {
         self.correct += samples.iter().filter(|sample| sample.is_correct()).count();
         self.samples += samples.len();
         if let Some(bar) = &mut self.bar {
-            bar.advance(|| format!("pass@1 {:.3}", self.correct as f64 / self.samples as f64));
+            let tokens = samples.iter().map(|sample| sample.tokens).sum();
+            bar.advance_with(tokens, || {
+                format!("pass@1 {:.3}", self.correct as f64 / self.samples as f64)
+            });
         }
         self.stop.check()
     }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use tealight_eval::report::document_page;
-use tealight_eval::report::view::{Document, Section, Table};
+use tealight_eval::report::view::{Claim, Document, Section, Table};
 
 use super::collapse::{fixed_mu_cells, search};
-use super::paper_figures::figures;
+use super::paper_figures::{effective_along_beta, figures};
 use super::{LabOptions, check_output, number, world_and_class};
 use crate::app::directory::{self, Existing};
 use crate::lab::World;
@@ -18,7 +18,7 @@ use crate::system::files::write_atomic;
 /// The papers whose claims are checked, with their titles.
 const PAPERS: [(&str, &str); 1] = [(
     "2605.02375",
-    "Binary Rewards and Reinforcement Learning: Fundamental Challenges (Dymetman, 2026)",
+    "Binary Rewards and Reinforcement Learning: Fundamental Challenges (Marc Dymetman, 2026)",
 )];
 
 /// One claim for the terminal and the page.
@@ -246,6 +246,12 @@ fn collapse_cells(claims: &Claims) -> Vec<Vec<String>> {
     cells
 }
 
+/// A sentence from its beginning on.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn document(
     report: &PaperReport,
     claims: &Claims,
@@ -253,25 +259,50 @@ fn document(
     (number, title): (&str, &str),
 ) -> Document {
     let class = &claims.collapse.class;
-    let sections = report.tables.iter().zip(figures(claims, world)).map(|(table, charts)| {
-        let section = Section::new(table.heading);
-        let section = table.sentences.iter().fold(section, |section, text| section.text(text));
-        section.charts(charts).table(Table::new(table.cells.clone()))
+    let cards = verdicts(claims).into_iter().zip(&report.tables).zip(figures(claims, world));
+    let sections = cards.map(|(((heading, verdicts), table), charts)| {
+        let card = |section: Section, verdict: &Verdict| {
+            let found = verdict.sentence.split_once(": ").map_or("", |(_, numbers)| numbers);
+            section.claim(Claim {
+                text: verdict.claim.clone(),
+                holds: verdict.holds,
+                found: capital(found),
+                rule: capital(&format!("{}.", verdict.rule)),
+            })
+        };
+        let section = verdicts.iter().fold(Section::new(heading), card);
+        let numbers = Table::new(table.cells.clone()).titled("Numbers", "").folded();
+        section.charts(charts).table(numbers)
     });
+    let collapse = &claims.collapse;
+    let all = || collapse.along_beta().map(|(_, row)| row.measures.effective_valid);
+    let forward = collapse.along_alpha().next().map(|(_, row)| row.measures.effective_valid);
+    let idea = format!(
+        "As beta falls, the best {class} policy under a KL penalty goes from {:.0} effective correct answers to {:.0}; \
+         aimed at p* by forward KL it keeps {:.0} of {:.0}, and is correct less often.",
+        all().fold(0.0, f64::max),
+        all().fold(f64::INFINITY, f64::min),
+        forward.unwrap_or_default(),
+        collapse.effective_pstar
+    );
     let failed: Vec<String> = verdicts(claims)
         .iter()
         .flat_map(|(_, verdicts)| *verdicts)
         .filter(|verdict| !verdict.holds)
-        .map(|verdict| format!("{} It {}", verdict.claim, verdict.sentence))
+        .map(|verdict| format!("Does not hold here: {}", verdict.claim))
         .collect();
     Document {
-        title: format!("Claims of arXiv {number} on the world {}", world.name),
-        verdict: [vec![report.summary.clone()], failed].concat(),
+        title: title.to_owned(),
+        made: format!("arXiv {number}, its claims on the world {}, tealight lab --paper {number}", world.name),
+        verdict: [vec![idea, report.summary.clone()], failed].concat(),
+        top: vec![effective_along_beta(claims)],
         lead: vec![
             format!(
-                "{title}, arXiv {number}. The world {} has {} outputs, of which {} are correct; the base is correct with \
+                "The world {} has {} outputs, of which {} are correct; the base is correct with \
                  chance {:.4}. The restricted class is {class}. Random policies have seed {}. Every other number is \
-                 exact: outputs are enumerated, and optima are found from the base with exact gradients.",
+                 exact: outputs are enumerated, and optima are sought from the base with exact \
+                 gradients. They are local optima of a search that ends: where a policy hardly gives an output, KL(p* || q) \
+                 is not settled and differs by search and start, while validity and N_eff agree to three digits.",
                 world.name,
                 world.outputs.len(),
                 world.total(0),

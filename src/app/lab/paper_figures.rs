@@ -23,6 +23,31 @@ pub(super) fn figures(claims: &Claims, world: &World) -> [Vec<Chart>; 6] {
     ]
 }
 
+/// The paper's idea in one chart: how many correct outputs are left as beta falls, beside divergences that aim at p*.
+pub(super) fn effective_along_beta(claims: &Claims) -> Chart {
+    let collapse = &claims.collapse;
+    let mut points: Vec<(f64, f64)> =
+        collapse.along_beta().map(|(beta, row)| (beta, row.measures.effective_valid)).collect();
+    points.reverse();
+    let (low, high) = (points[0].0, points[points.len() - 1].0);
+    let level = |name: String, value: f64| Line::new(name, vec![(low, value), (high, value)]);
+    let mut lines = vec![
+        level("p*".into(), collapse.effective_pstar),
+        Line::new("KL penalty with this beta", points),
+    ];
+    lines.extend(
+        collapse
+            .along_alpha()
+            .filter(|(alpha, _)| [0.0, 0.5, 0.9].contains(alpha))
+            .map(|(_, row)| level(row.objective.clone(), row.measures.effective_valid)),
+    );
+    let title = format!("Effective number of correct answers, {} policies", collapse.class);
+    Chart::new(&title, ("beta", "effective correct answers"), lines).log().caption(
+        "Left is less penalty. The KL penalty loses correct answers as beta falls; a divergence to p* has no beta, and keeps \
+         the number of its line. p* is the base given a correct answer.",
+    )
+}
+
 fn degeneracy(claims: &Claims, world: &World) -> Vec<Chart> {
     let maximisers = claims.degeneracy.maximisers.iter();
     let series = maximisers.map(|one| (one.policy.clone(), one.distribution.as_slice())).collect();
@@ -132,10 +157,6 @@ fn collapse(claims: &Claims, world: &World) -> Vec<Chart> {
         points
     };
     let name = format!("{}, reverse KL", collapse.class);
-    let effective = vec![
-        Line::new("p_beta", along_beta(&|_, _| collapse.effective_pstar)),
-        Line::new(&name, along_beta(&|_, row| row.measures.effective_valid)),
-    ];
     let base = world.solve_rate(0);
     let validity = vec![
         Line::new("p_beta", along_beta(&|beta, _| validity_of(base, beta))),
@@ -157,16 +178,15 @@ fn collapse(claims: &Claims, world: &World) -> Vec<Chart> {
         .filter(|row| row.alpha == Some(0.0) || row.beta.is_some_and(|beta| DRAWN.contains(&beta)));
     series.extend(selected.map(|row| (row.objective.clone(), row.distribution.as_slice())));
     vec![
-        Chart::new("Correct outputs against beta", ("beta", "effective correct outputs"), effective)
-            .log()
-            .caption("Effective number of correct outputs of the optimum, beside p_beta, which no beta makes collapse."),
         Chart::new("Validity against beta", ("beta", "validity"), validity)
             .log()
             .from_to(0.0, 1.0)
             .caption("The chance of a correct output of the same optima."),
-        Chart::new("Frontier", ("validity", "effective correct outputs"), frontier)
-            .caption("Correctness against coverage: reverse KL along beta, divergences to p* along alpha."),
-        mass_bars("Where the mass goes", world, series)
-            .caption("The probability of the likeliest correct outputs, p* beside optima of the class."),
+        Chart::new("Frontier", ("validity", "effective correct outputs"), frontier).caption(
+            "Correctness against coverage: reverse KL along beta, divergences to p* along alpha.",
+        ),
+        mass_bars("Where the mass goes", world, series).caption(
+            "The probability of the likeliest correct outputs, p* beside optima of the class.",
+        ),
     ]
 }

@@ -64,6 +64,31 @@ struct Part {
     seconds: f64,
 }
 
+/// What a study would run, in words: the settings, the data and the runs. Nothing is sampled or written.
+///
+/// # Errors
+/// As of a study: settings that do not go together, a model or data that cannot be read.
+pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
+    let (mut options, configurations) = options.checked()?;
+    options.model.template = options.model.template.dated(None, &process.ranks)?;
+    let study = Prepared::open(options, configurations, &process.ranks)?;
+    let mut text = toml::to_string(&study.options)?;
+    let prompts = counted(study.train.problems.len(), "prompt");
+    text.push_str(&format!("\ntrained on {}: {prompts}\n", study.train.name));
+    for set in &study.sets {
+        let problems = counted(set.dataset.problems.len(), "problem");
+        text.push_str(&format!("evaluated on {}: {problems}\n", set.dataset.name));
+    }
+    for one in &study.configurations {
+        let budget =
+            study.options.budget(one, study.seeds[0], study.train.problems.len(), Path::new(""))?;
+        let steps = counted(budget.settings.max_steps, "step");
+        let seeds = counted(study.seeds.len(), "seed");
+        text.push_str(&format!("{}: {seeds} of {steps}\n", one.label()));
+    }
+    Ok(text)
+}
+
 /// Finds out what a study would do, and the least difference that it could find with the variances of `earlier`, a
 /// study's folder or its results.json: a few samples and training steps are timed, and thrown away.
 pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process) -> Result<Plan> {

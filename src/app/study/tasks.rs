@@ -115,6 +115,16 @@ fn unknown(name: &str) -> String {
     }
 }
 
+/// What the study of every task would run.
+///
+/// # Errors
+/// As for [`run`].
+pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
+    let all = options.by_task()?;
+    let texts = all.iter().map(|(_, one)| super::dry_run(one, process));
+    Ok(texts.collect::<Result<Vec<_>>>()?.join("\n"))
+}
+
 /// The plan of every task's study. `earlier` is a study of one task, or of several: then each task has the variances of
 /// its own study there.
 ///

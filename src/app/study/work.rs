@@ -290,6 +290,7 @@ impl StudyOptions {
         let settings = &self.settings;
         let mut study = Study {
             model: study.base.name.clone(),
+            parameters: Some(study.base.architecture.parameters()),
             n: self.n,
             ks: self.k.clone(),
             grid: grid(&self.k, self.n),

@@ -137,6 +137,31 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
 }
 
 impl SftOptions {
+    /// What a run would do, in words: the settings, the first examples and the steps. Nothing is written.
+    ///
+    /// # Errors
+    /// As of a run: settings that do not go together, a model or data that cannot be read.
+    pub fn dry_run(&self) -> Result<String> {
+        self.check()?;
+        let mut options = self.clone();
+        options.model.template = self.model.template.dated(None, &Ranks::alone())?;
+        let mut datasets = options.open_data()?;
+        let (base, _) = options.load_model_for(&mut datasets)?;
+        let mut text = toml::to_string(&options)?;
+        for set in &datasets {
+            let rows = counted(set.problems.len(), "example");
+            text.push_str(&format!("\n{}: {rows}", set.name));
+            for problem in set.problems.iter().take(1) {
+                let example = example(&base, problem)?;
+                let shown = base.tokenizer.decode_all(&example.prompt)?;
+                let end = base.tokenizer.decode_all(&example.completion)?;
+                text.push_str(&format!("\nthe first, prompt and solution:\n{shown}\n{end}\n"));
+            }
+        }
+        let (steps, size) = (counted(options.sft.max_steps, "step"), options.sft.batch_size);
+        Ok(format!("{text}\n{steps} of {}", counted(size, "example")))
+    }
+
     fn announce(&self) {
         tracing::info!(
             "training: {} of {}, learning rate {}, seed {}",

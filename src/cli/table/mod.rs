@@ -12,6 +12,8 @@ use tealight_eval::number::{counted, fixed, signed, with_noun};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
+use crate::system::telemetry;
+
 pub(super) use study::{plan, plans, study, tasks};
 
 /// One set of an evaluation under its name.
@@ -139,7 +141,7 @@ fn lines(summary: &Summary) -> Vec<String> {
         )
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
-    lines.extend(answer_rules::describe(&summary.rules, summary.completions));
+    lines.extend(answer_rules::describe(summary));
     lines.extend(summary.extrapolation.iter().flat_map(extrapolated));
     lines.extend(summary.exact.iter().flat_map(exact));
     lines
@@ -188,25 +190,26 @@ fn extrapolated(extrapolation: &Extrapolation) -> Vec<String> {
     lines
 }
 
-/// Columns of text that a table may take; a wider one goes on below.
-const WIDTH: usize = 100;
-
 /// Spaces that a table puts around a cell.
 const PADDING: usize = 2;
 
 /// Spaces between columns: those around a cell and the separator.
 const GAP: usize = PADDING + 1;
 
-/// Rows under their header, the first row. Columns that do not fit beside the others follow as a further table, with
-/// the first column repeated, as R and pandas print wide frames.
+/// Rows under their header, the first row. On a terminal columns that do not fit beside the others follow as a further
+/// table, with the first column repeated, as R and pandas print wide frames; in a file a table is whole.
 pub(super) fn plain(rows: &[Vec<String>]) -> String {
+    within(rows, telemetry::width().unwrap_or(usize::MAX))
+}
+
+fn within(rows: &[Vec<String>], most: usize) -> String {
     let Some(header) = rows.first() else { return String::new() };
     let widths: Vec<usize> = (0..header.len()).map(|column| column_width(rows, column)).collect();
     let label = widths.first().map_or(0, |width| width + GAP);
     let mut blocks: Vec<Vec<usize>> = Vec::new();
-    let mut used = WIDTH;
+    let mut used = most;
     for (column, width) in widths.iter().enumerate().skip(1) {
-        if used + width + GAP > WIDTH {
+        if blocks.is_empty() || used + width + GAP > most {
             blocks.push(vec![0]);
             used = label;
         }
@@ -300,8 +303,11 @@ mod tests {
             .chain((0..9).map(|column| format!("a header of several words {column}")));
         let row = std::iter::once("grpo@learning-rate=2.5e-5".to_string())
             .chain((0..9).map(|column| format!(".846 (.734 to .{column}31)")));
-        let text = plain(&[header.collect(), row.collect()]);
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        let rows = [header.collect(), row.collect()];
+        // What is no terminal has the table whole.
+        assert_eq!(plain(&rows).matches("grpo@learning-rate=2.5e-5").count(), 1);
+        let text = within(&rows, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.matches("grpo@learning-rate=2.5e-5").count() > 1, "{text}");
         for column in 0..9 {
             let cell = format!(".846 (.734 to .{column}31)");

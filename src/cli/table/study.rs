@@ -7,8 +7,8 @@ use tealight_eval::report::differences::Differences;
 use tealight_eval::report::{Study, curve, greedy_warnings, levels, tables};
 
 use super::plain;
-use crate::app::study::Plan;
 use crate::app::study::tasks::FinishedTasks;
+use crate::app::study::{Plan, methods};
 
 /// A study: the verdict and the curves, one block for each set, one row for the base and each objective, and below the
 /// first held-out set all models against each other.
@@ -45,7 +45,7 @@ pub(in crate::cli) fn study(study: &Study) -> String {
     }
     let budgets = plain(&tables::budgets(study));
     text.push_str(&format!("\nbudget of each objective, mean over seeds\n{budgets}\nmemory: planned peak of one run on its own, with --log-kl off\n"));
-    text
+    format!("{text}\nMethods, for a paper\n{}\n", methods(study))
 }
 
 /// A study on several tasks: the comparison over tasks, then each task's models and verdict.
@@ -121,6 +121,9 @@ pub(in crate::cli) fn plans(plans: &[(String, Plan)]) -> String {
 fn curves(study: &Study) -> String {
     let mut text = String::new();
     for (place, one) in study.curves.iter().enumerate() {
+        if place == 0 {
+            text.push_str(&format!("\n{}\n", tealight_eval::curve::plain(one)));
+        }
         text.push_str(&format!("\n{}\n", one.verdict.text));
         // All differences of distinct answers are in the documents.
         if place == 0 {

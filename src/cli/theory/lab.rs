@@ -1,13 +1,11 @@
 //! `tealight lab WORLD`.
 
-use std::io::Write;
-
 use anyhow::{Result, bail};
 use clap::ArgMatches;
 
 use crate::app::lab::{self, LabOptions, paper};
 use crate::cli::{config_merge, table};
-use crate::system::telemetry::out;
+use crate::system::telemetry::print;
 
 /// The options that count with `--paper`.
 const OF_PAPERS: [&str; 10] = [
@@ -38,24 +36,21 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<LabOptions> {
 
 pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
     let options = resolve(matches)?;
-    let mut stdout = out();
     if let Some(number) = &options.paper {
         let report = paper::run(&options, number)?;
         if options.json {
-            return Ok(writeln!(stdout, "{}", report.json)?);
+            return Ok(print(&report.json)?);
         }
         for claim in &report.tables {
-            writeln!(stdout, "{}\n", claim.heading)?;
-            for sentence in &claim.sentences {
-                writeln!(stdout, "{sentence}\n")?;
-            }
-            writeln!(stdout, "{}\n", table::plain(&claim.cells))?;
+            let sentences = claim.sentences.join("\n\n");
+            let cells = table::plain(&claim.cells);
+            print(format!("{}\n\n{sentences}\n\n{cells}\n", claim.heading))?;
         }
-        return Ok(writeln!(stdout, "{}", report.summary)?);
+        return Ok(print(&report.summary)?);
     }
     let printed = lab::run(&options)?;
     if options.json {
-        return Ok(printed.json.iter().try_for_each(|row| writeln!(stdout, "{row}"))?);
+        return Ok(printed.json.iter().try_for_each(print)?);
     }
-    Ok(writeln!(stdout, "{}\n{}", table::plain(&printed.cells), printed.note)?)
+    Ok(print(format!("{}\n{}", table::plain(&printed.cells), printed.note))?)
 }

@@ -39,6 +39,9 @@ pub(in crate::cli) struct RunFlags {
     /// Replace the run in --output: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume", help_heading = "Output")]
     overwrite: bool,
+    /// Print the resolved settings, the data, the first prompts and the plan of memory or of steps, and stop.
+    #[arg(long, conflicts_with = "resume", help_heading = "Output")]
+    pub(super) dry_run: bool,
 }
 
 /// The settings of a run and its directory, where one is named.

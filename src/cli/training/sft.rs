@@ -1,11 +1,12 @@
 //! `tealight sft`.
 
 use anyhow::Result;
-use clap::ArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::sft::{self, SftOptions};
 use crate::system::stop::Stop;
+use crate::system::telemetry::print;
 
 /// The settings of this command.
 pub(in crate::cli) type Settings = RunSettings<SftOptions>;
@@ -19,5 +20,8 @@ pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
 
 pub(in crate::cli) fn run(matches: &ArgMatches, stop: &Stop) -> Result<()> {
     let (options, directory) = resume::resolve::<SftOptions>(matches)?;
+    if Flags::from_arg_matches(matches)?.dry_run {
+        return Ok(print(options.dry_run()?)?);
+    }
     sft::run(&options, &resume::directory(matches, directory)?, stop)
 }

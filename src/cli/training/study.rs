@@ -181,6 +181,9 @@ pub(in crate::cli) struct Flags {
     /// training steps are timed and discarded.
     #[arg(long, conflicts_with_all = ["resume", "overwrite"], help_heading = "Output")]
     plan: bool,
+    /// Print the resolved settings, the data and the runs, and stop. Nothing is sampled: --plan measures the time.
+    #[arg(long, conflicts_with_all = ["resume", "overwrite", "plan"], help_heading = "Output")]
+    dry_run: bool,
     /// Earlier study, a folder or its results.json, whose variances --plan assumes.
     #[arg(long, requires = "plan", value_name = "STUDY", help_heading = "Output")]
     plan_from: Option<PathBuf>,
@@ -214,6 +217,12 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
             false => table::plans(&tasks::planned(&options, earlier, process)?),
         };
         return Ok(print(text)?);
+    }
+    if flags.dry_run {
+        return Ok(print(match options.tasks.is_empty() {
+            true => study::dry_run(&options, process)?,
+            false => tasks::dry_run(&options, process)?,
+        })?);
     }
     let start = match (flags.resume, flags.overwrite) {
         (true, _) => Start::Resume(String::new()),

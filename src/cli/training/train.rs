@@ -9,7 +9,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use clap::{ArgMatches, Args, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use serde_json::Value;
 
 use super::resume::{self, RunFlags, RunSettings};
@@ -21,14 +21,7 @@ use crate::system::telemetry::{out, print};
 pub(in crate::cli) type Settings = RunSettings<TrainOptions>;
 
 /// The flags of this command.
-#[derive(Debug, Clone, Args)]
-pub(in crate::cli) struct Flags {
-    #[command(flatten)]
-    run: RunFlags,
-    /// Print the resolved settings, the data, the first prompts and the memory plan, and stop.
-    #[arg(long, conflicts_with = "resume", help_heading = "Output")]
-    dry_run: bool,
-}
+pub(in crate::cli) type Flags = RunFlags;
 
 /// Reads the options, and no more.
 pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {

@@ -13,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use tealight_datasets::display::escaped;
 
-use super::terminal::{is_silent, shortened};
+use super::terminal::{has_colours, is_silent, shortened};
 
 /// Whether information is left out, and warnings and errors alone are shown.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
@@ -58,6 +58,15 @@ impl Subscriber for Terminal {
             _ => ("", message.0.as_str().into()),
         };
         // Nobody may be reading; that is no reason to end a run.
+        let colour = match prefix {
+            "error: " => "1;31",
+            "warning: " => "1;33",
+            _ => "",
+        };
+        let prefix = match colour.is_empty() || !has_colours(&std::io::stderr()) {
+            true => prefix.to_owned(),
+            false => format!("\u{1b}[{colour}m{prefix}\u{1b}[0m"),
+        };
         drop(writeln!(std::io::stderr(), "{prefix}{}", escaped(&text)));
     }
 

@@ -24,7 +24,7 @@ pub use progress::{Progress, Transfer};
 pub use progress::{count_tokens, phase};
 pub use report_to::{MetricsTarget, ReportTo};
 pub use tealight_datasets::display::escaped;
-pub use terminal::{be_silent, out, print};
+pub use terminal::{be_silent, out, print, width};
 
 /// A file of one JSON object a line, each on disk as soon as it is written.
 pub struct JsonLines {

@@ -53,6 +53,7 @@ struct Work {
     last_line: Instant,
     /// Tokens at the start, at the end of the last unit, and when that was.
     tokens: [u64; 2],
+    finished_tokens: u64,
     last_unit: Instant,
 }
 
@@ -79,6 +80,7 @@ impl Progress {
             started: now,
             last_line: now,
             tokens: [tokens; 2],
+            finished_tokens: 0,
             last_unit: now,
         }));
         if !is_shown || total == 0 {
@@ -95,6 +97,12 @@ impl Progress {
         });
         let watch = watch(work.clone(), bar.clone());
         Self { work, bar, watch }
+    }
+
+    /// One more unit of so many tokens is done, one of several that are sampled side by side.
+    pub fn advance_with(&mut self, tokens: usize, message: impl FnOnce() -> String) {
+        lock(&self.work).finished_tokens += tokens as u64;
+        self.advance(message);
     }
 
     /// One more unit is done; `message` says how it goes.
@@ -175,18 +183,16 @@ impl Work {
         let sampled = tokens - self.tokens[0];
         let mut parts = Vec::new();
         if self.done < self.total {
-            let finished = (self.done, self.last_unit.duration_since(self.started).as_secs_f64());
-            parts.push(
-                match left(
-                    finished,
-                    self.total,
-                    elapsed,
-                    [sampled, self.tokens[1] - self.tokens[0]],
-                ) {
-                    Some(seconds) => format!("eta {}", clock(seconds)),
-                    None => so_far(sampled),
-                },
-            );
+            let at = self.last_unit.duration_since(self.started).as_secs_f64();
+            let by_tokens =
+                left_by_tokens(self.finished_tokens, self.done, self.total, (sampled, elapsed));
+            let then = self.tokens[1] - self.tokens[0];
+            let seconds =
+                by_tokens.or_else(|| left((self.done, at), self.total, elapsed, [sampled, then]));
+            parts.push(match seconds {
+                Some(seconds) => format!("eta {}", clock(seconds)),
+                None => so_far(sampled),
+            });
         }
         if sampled > 0 && elapsed > 0.0 {
             parts.push(format!("{:.0} tok/s", sampled as f64 / elapsed));
@@ -206,6 +212,17 @@ fn so_far(tokens: u64) -> String {
         1 => "1 token so far".into(),
         _ => format!("{tokens} tokens so far"),
     }
+}
+
+/// The same of units that are sampled side by side, by the tokens that are left if the others are as long as the done.
+fn left_by_tokens(finished: u64, done: u64, total: u64, now: (u64, f64)) -> Option<f64> {
+    let (sampled, elapsed) = now;
+    if finished == 0 || done == 0 || sampled < finished || elapsed <= 0.0 {
+        return None;
+    }
+    let each = finished as f64 / done as f64;
+    let open = (each * total as f64 - sampled as f64).max(0.05 * each * (total - done) as f64);
+    Some(open * elapsed / sampled as f64)
 }
 
 /// Seconds that are left, by the units that are done; where tokens are counted, those of the unit under way count too.
@@ -335,6 +352,14 @@ mod tests {
     }
 
     #[test]
+    fn units_side_by_side_are_predicted_by_their_tokens() {
+        // 40 problems at once: when the first is done, nearly all tokens of all are sampled.
+        assert!(left_by_tokens(100, 1, 40, (3900, 30.0)).unwrap() < 2.0);
+        assert!(left((1, 30.0), 40, 30.0, [3900, 3900]).unwrap() > 1000.0);
+        assert_eq!(left_by_tokens(100, 2, 4, (50, 20.0)), None);
+    }
+
+    #[test]
     fn a_unit_under_way_shows_its_rate_and_claims_no_end() {
         let ago = Instant::now() - Duration::from_secs(10);
         let sampled = TOKENS.load(Ordering::Relaxed);
@@ -346,6 +371,7 @@ mod tests {
             started: ago,
             last_line: ago,
             tokens: [sampled; 2],
+            finished_tokens: 0,
             last_unit: ago,
         };
         count_tokens(500);

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{Error, Stdout, Write};
+use std::io::{Error, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tealight_datasets::display::escaped;
@@ -36,10 +36,81 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{} [{left_out} characters left out] {}", &text[..begin], &text[end..]))
 }
 
-/// A line on standard output, for people and programs.
+/// A line on standard output, for people and programs. On a terminal prose ends at words and heads of tables stand out;
+/// in a file every line is whole and plain.
 pub fn print(text: impl Display) -> std::io::Result<()> {
     let mut out = out();
-    writeln!(out, "{text}")
+    let Some(width) = width() else { return writeln!(out, "{text}") };
+    if is_silent() {
+        return Ok(());
+    }
+    let text = wrapped(&escaped(&text.to_string()), width);
+    let text = if has_colours(&std::io::stdout()) { painted(&text) } else { text };
+    writeln!(std::io::stdout(), "{text}")
+}
+
+/// Columns of the terminal that standard output is; none for a file or a pipe.
+pub fn width() -> Option<usize> {
+    #[cfg(not(target_family = "wasm"))]
+    if std::io::stdout().is_terminal() {
+        let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(std::io::stdout())?;
+        return Some(usize::from(width).max(20));
+    }
+    None
+}
+
+/// Whether colours are shown: on a terminal, unless `NO_COLOR` is set (no-color.org) or the terminal has none.
+pub(super) fn has_colours(stream: &impl IsTerminal) -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    stream.is_terminal()
+        && !is_set("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
+}
+
+/// Lines of prose end at words; those of tables, which have two spaces inside, were made to fit,
+/// and JSON is one line.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let is_prose = !line.trim().contains("  ") && !line.contains('─') && !line.starts_with('{');
+        if !is_prose || line.chars().count() <= width {
+            lines.push(line.to_owned());
+            continue;
+        }
+        let mut filled = String::new();
+        let mut used = 0;
+        for word in line.split(' ') {
+            let length = word.chars().count();
+            if used > 0 && used + 1 + length > width {
+                lines.push(std::mem::take(&mut filled));
+                used = 0;
+            } else if used > 0 {
+                filled.push(' ');
+                used += 1;
+            }
+            filled.push_str(word);
+            used += length;
+        }
+        lines.push(filled);
+    }
+    lines.join("\n")
+}
+
+/// Heads of tables bold and their rule faint.
+fn painted(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_rule = |line: &str| line.contains('─') && line.chars().all(|c| matches!(c, '─' | ' '));
+    // A head of several lines begins after an empty one.
+    let is_head = |index: usize| {
+        let below = lines[index..].iter().position(|line| is_rule(line) || line.trim().is_empty());
+        below.is_some_and(|rule| is_rule(lines[index + rule]) && lines[index].contains("  "))
+    };
+    let paint = |(index, line): (usize, &&str)| match is_rule(line) {
+        true => format!("\u{1b}[2m{line}\u{1b}[0m"),
+        false if is_head(index) => format!("\u{1b}[1m{line}\u{1b}[0m"),
+        false => (*line).to_owned(),
+    };
+    lines.iter().enumerate().map(paint).collect::<Vec<_>>().join("\n")
 }
 
 /// Standard output through [`escaped`].
@@ -81,6 +152,19 @@ impl<W: Write> Write for Escaped<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prose_ends_at_words_and_tables_keep_their_lines() {
+        let table = " model    pass@1 \n─────────────────\n base      0.242 ";
+        let text = format!("reverse KL keeps more than no penalty\n{table}");
+        let shown = wrapped(&text, 14);
+        assert_eq!(shown, format!("reverse KL\nkeeps more\nthan no\npenalty\n{table}"));
+        assert_eq!(wrapped("averyveryverylongword x", 10), "averyveryverylongword\nx");
+        let painted = painted(&shown);
+        assert!(painted.contains("\u{1b}[1m model    pass@1 \u{1b}[0m\n\u{1b}[2m──"), "{painted}");
+        assert!(painted.ends_with("\n base      0.242 "), "{painted}");
+        assert!(painted.starts_with("reverse KL\nkeeps"), "{painted}");
+    }
 
     #[test]
     fn a_character_that_is_cut_by_a_write_is_seen_whole() {
