@@ -86,8 +86,8 @@ impl Evidence<'_> {
         Ok(causes)
     }
 
-    /// The gradient that the same plan has of its rewards alone, where the rest is that of the generator of every token on
-    /// the base's correct samples, up to the weight of their mean.
+    /// The gradient that the same plan has of its rewards alone, where the rest is that of the generator of every
+    /// token on the base's correct samples, up to the weight of their mean.
     fn beside_correct_samples(
         &self,
         found: &[f64],

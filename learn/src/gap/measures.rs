@@ -7,8 +7,8 @@
 //! dJ / dlog q(y) = q(y) (v(y) - beta (log(q(y) / a(y)) + 1))     for an output whose probability is free
 //! ```
 //!
-//! The unlisted outputs are one outcome, whose probability is 1 less the sum of the others. Within this outcome nothing is
-//! measured, so that KL is a lower bound, short by `q(unlisted) KL` within it.
+//! The unlisted outputs are one outcome, whose probability is 1 less the sum of the others. Within this outcome
+//! nothing is measured, so that KL is a lower bound, short by `q(unlisted) KL` within it.
 
 use serde::Serialize;
 

@@ -28,8 +28,8 @@ fn shift(policy: &Policy, gradients: &GradAccumulator, scale: f64) {
     policy.refresh().expect("refreshed");
 }
 
-/// Along the gradient g of -J, J changes by `-2 h |g|^2` between `h` ahead and `h` back; the projection of p_beta and an
-/// ascent of J then raise J.
+/// Along the gradient g of -J, J changes by `-2 h |g|^2` between `h` ahead and `h` back; the projection of p_beta and
+/// an ascent of J then raise J.
 #[test]
 fn gradients_of_a_policy_are_those_of_finite_differences_and_climbs_raise_j() {
     let base = Pretrained::load("tasks", Precision::default(), &Device::Cpu).expect("embedded");

@@ -116,8 +116,8 @@ pub struct Gap {
 /// Computes the gap of a run, and writes it where a directory is named.
 ///
 /// # Errors
-/// A directory that holds no finished run, an objective that is not J without `--beta`, a dataset whose outputs cannot be
-/// listed.
+/// A directory that holds no finished run, an objective that is not J without `--beta`, a dataset whose outputs
+/// cannot be listed.
 pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
     let settings = recorded(options)?;
     let beta = match options.beta {

@@ -47,8 +47,8 @@ impl Policies<'_> {
         self.base.tuned(folder, &self.device)
     }
 
-    /// A policy of the run's class: all weights, or an adapter of the run's rank on the base; at the base, or at what was
-    /// saved in a folder.
+    /// A policy of the run's class: all weights, or an adapter of the run's rank on the base; at the base, or at what
+    /// was saved in a folder.
     pub(super) fn movable(&self, folder: Option<&Path>) -> Result<Movable> {
         let rlvr = &self.settings.rlvr;
         let adapter = new_adapter(&rlvr.settings.lora, self.base, rlvr.seed, &self.device)?;

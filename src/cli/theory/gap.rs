@@ -48,8 +48,8 @@ fn rows(gap: &Gap) -> String {
     let Gap { beta, problems, outputs, best, misspecification_gap, optimisation_gap, .. } = gap;
     format!(
         "{}\nJ = E[v] - {beta} KL(pi||a), exactly, over {outputs} outputs to {problems} problems. answers = exp(entropy) of \
-         the correct answers.\nmisspecification gap {misspecification_gap:.4} at most: J of p_beta - J of the best policy \
-         found ({best})\noptimisation gap     {optimisation_gap:.4} at least: J of the best policy found - J of the run",
+         the correct answers.\nmisspecification gap {misspecification_gap:.4} at most: J of p_beta - J of the best \
+         policy found ({best})\noptimisation gap     {optimisation_gap:.4} at least: J of the best policy found - J of the run",
         table::plain(&cells)
     )
 }
