@@ -49,7 +49,7 @@ fn a_model_that_is_written_and_read_is_the_same_model() {
         for weight in model.weights.keys() {
             assert_eq!(bits(&model, weight), bits(&back, weight), "{name}: {weight}");
         }
-        let prompt = Prompt::Chat(vec![Message::user("What is 12 * 7?\n  Think, don't guess.")]);
+        let prompt = Prompt::chat([Message::user("What is 12 * 7?\n  Think, don't guess.")]);
         for prompt in [prompt, Prompt::Text("2024 ducks, 3 geese".into())] {
             let ids = model.tokenizer.encode_prompt(&prompt).expect("ids");
             assert_eq!(ids, back.tokenizer.encode_prompt(&prompt).expect("ids"), "{name}");

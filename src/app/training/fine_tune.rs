@@ -47,6 +47,12 @@ impl Session<'_> {
         setup: &RunSetup<'_>,
     ) -> Result<FineTuned> {
         let plan = checked_plan(config, dataset.problems.len())?;
+        let (all, asked) = (dataset.problems.len(), config.settings.prompts_per_step);
+        if all < asked {
+            tracing::warn!(
+                "a step has {all} prompts, all that there are, and not {asked} (--prompts-per-step)"
+            );
+        }
         let rewarding = Rewarding::new(config, &plan, dataset.verifier.grading())?;
         check_totals(&plan, dataset)?;
         let problems = self.encoded(dataset, config)?;
@@ -289,7 +295,10 @@ fn restore(
 
 /// A checksum of what problems ask and of their answers.
 pub(crate) fn dataset_checksum<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> String {
-    let line = |p: &Problem| format!("{}\0{}\0{:?}\n", p.id, p.answer, p.prompt);
+    let line = |p: &Problem| {
+        let reply = p.reply.as_ref().map_or(String::new(), |reply| format!("\0{reply:?}"));
+        format!("{}\0{}\0{:?}{reply}\n", p.id, p.answer, p.prompt)
+    };
     checksum(&problems.into_iter().map(line).collect::<String>())
 }
 

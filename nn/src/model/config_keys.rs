@@ -1,0 +1,383 @@
+//! Which keys of a `config.json` a family honours, and what an absent key stands for: the table `config_keys.json`.
+//!
+//! A key that is not in the table and says something may change what transformers computes, and is refused by its
+//! name. `scripts/check-config-keys` compares the defaults with transformers' classes. Rows of `own` are of the
+//! families that are trained, rows of `candle` of candle-transformers' decoders. In a row, `keys` are honoured, with
+//! the value that an absent key stands for; keys of `only` may have the listed values; keys of `free` change nothing
+//! in this family.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::keys::Keys;
+
+/// Whose decoder computes a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decoder {
+    /// Tealight's.
+    Own,
+    /// One of candle-transformers.
+    Candle,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    harmless: BTreeSet<String>,
+    own: BTreeMap<String, Row>,
+    candle: BTreeMap<String, Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    keys: Map<String, Value>,
+    #[serde(default)]
+    only: BTreeMap<String, Vec<Value>>,
+    #[serde(default)]
+    free: BTreeSet<String>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("config_keys.json")).expect("the table is JSON of this form")
+});
+
+/// The objects that describe positions; the first wins, as in transformers.
+pub(super) const ROPES: [&str; 2] = ["rope_scaling", "rope_parameters"];
+/// Heads of keys and values, which may be fewer than those of queries.
+const KV_HEADS: &str = "num_key_value_heads";
+/// The share of a head that positions turn.
+const SHARE: &str = "partial_rotary_factor";
+/// Keys of those objects that say nothing beside a plain rotation.
+const PLAIN_ROPE: [&str; 4] = ["rope_type", "type", "rope_theta", "max_position_embeddings"];
+/// Keys of the scalings that Tealight's decoder knows.
+const SCALINGS: [&str; 12] = [
+    "factor",
+    "original_max_position_embeddings",
+    "low_freq_factor",
+    "high_freq_factor",
+    "beta_fast",
+    "beta_slow",
+    "attention_factor",
+    "mscale",
+    "mscale_all_dim",
+    "short_factor",
+    "long_factor",
+    "truncate",
+];
+/// Layers of both kinds, where each has a rotation of its own.
+const NESTED: [&str; 2] = ["full_attention", "sliding_attention"];
+
+/// A configuration that was checked, with a value for every key that the family honours.
+///
+/// # Errors
+/// A key that is not honoured, a key of a wrong type, by name; no row for the family.
+pub(crate) fn completed(config: &Value, decoder: Decoder) -> Result<Value> {
+    let family = config["model_type"].as_str().context("no text at key `model_type`")?;
+    let rows = if decoder == Decoder::Own { &TABLE.own } else { &TABLE.candle };
+    let row = rows.get(family).with_context(|| format!("`{family}` is not in the table"))?;
+    let fields = config.as_object().context("config.json is no object")?;
+    let whose = match decoder {
+        Decoder::Own => String::new(),
+        Decoder::Candle => " by candle-transformers' decoder".to_owned(),
+    };
+    let refuse = |key: &str, value: &Value| -> Result<()> {
+        bail!(
+            "key `{key}` = {value} of a `{family}` model is not honoured{whose}, and may change what the model computes; if \
+             it does not, delete the key from config.json"
+        )
+    };
+    for (key, value) in fields {
+        if ROPES.contains(&key.as_str()) {
+            row.check_rope(value, key, (decoder, family))
+                .or_else(|name| refuse(&name.key, &name.value))?;
+        } else if key == "quantization_config" && !(value.is_null() || value.is_object()) {
+            bail!("key `{key}` must be an object, not {value}");
+        } else if !row.allows(key, value) && !is_own_head_dim(fields, key) {
+            refuse(key, value)?;
+        }
+    }
+    let has_kv_heads = fields.contains_key(KV_HEADS);
+    let mut fields = fields.clone();
+    row.complete(&mut fields);
+    // A default that fits no model of so many heads.
+    let heads =
+        ["num_attention_heads", KV_HEADS].map(|key| fields.get(key).and_then(Value::as_u64));
+    if let ([Some(heads), Some(shared)], false) = (heads, has_kv_heads)
+        && shared > 0
+        && !heads.is_multiple_of(shared)
+    {
+        fields.insert(KV_HEADS.into(), json!(heads));
+    }
+    if decoder == Decoder::Own {
+        resolve(family, row, &mut fields)?;
+    }
+    Ok(Value::Object(fields))
+}
+
+/// A key that is refused, with its value.
+struct Refused {
+    key: String,
+    value: Value,
+}
+
+impl Row {
+    fn allows(&self, key: &str, value: &Value) -> bool {
+        if let Some(values) = self.only.get(key) {
+            let is_equal = |known: &Value| match (known.as_f64(), value.as_f64()) {
+                (Some(known), Some(value)) => known == value,
+                _ => known == value,
+            };
+            return value.is_null() || values.iter().any(is_equal);
+        }
+        is_nothing(value)
+            || self.keys.contains_key(key)
+            || self.free.contains(key)
+            || TABLE.harmless.contains(key)
+    }
+
+    /// Refuses what is not honoured of an object that describes positions.
+    fn check_rope(
+        &self,
+        value: &Value,
+        key: &str,
+        (decoder, family): (Decoder, &str),
+    ) -> std::result::Result<(), Refused> {
+        let refused =
+            |key: &str, value: &Value| Err(Refused { key: key.to_owned(), value: value.clone() });
+        if value.is_null() {
+            return Ok(());
+        }
+        let Some(fields) = value.as_object() else { return refused(key, value) };
+        let kind = ["rope_type", "type"].iter().find_map(|name| fields.get(*name)?.as_str());
+        let is_plain = kind.is_none_or(|kind| kind == "default");
+        let knows_scalings = match decoder {
+            Decoder::Own => true,
+            // The only one of them that reads a scaling.
+            Decoder::Candle => family == "llama" && kind == Some("llama3"),
+        };
+        if !is_plain && !knows_scalings {
+            return refused(key, value);
+        }
+        for (name, inner) in fields {
+            let name = name.as_str();
+            let whole = || format!("{key}.{name}");
+            if NESTED.contains(&name) {
+                self.check_rope(inner, &whole(), (decoder, family))?;
+                continue;
+            }
+            let is_known = match name {
+                SHARE => self.keys.contains_key(SHARE) || inner.as_f64() == Some(1.0),
+                "llama_4_scaling_beta" => family == "ministral3" && decoder == Decoder::Own,
+                // Positions of text are the same in all three sections.
+                "mrope_section" | "mrope_interleaved" => family == "qwen3_5_text",
+                _ => PLAIN_ROPE.contains(&name) || is_plain || SCALINGS.contains(&name),
+            };
+            if !is_known && !is_nothing(inner) {
+                return refused(&whole(), inner);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every absent key the value that it stands for.
+    fn complete(&self, fields: &mut Map<String, Value>) {
+        let is_object = |name: &&str| fields.get(*name).is_some_and(Value::is_object);
+        let rope = ROPES.iter().find(|name| is_object(name)).map(|name| &fields[*name]);
+        // Rotations by kind of layer have one in each.
+        let says_theta = |rope: &Value| {
+            let inner = NESTED.iter().find_map(|kind| rope.get(*kind)).unwrap_or(rope);
+            inner.get("rope_theta").is_some()
+        };
+        let (has_rope, has_theta) = (rope.is_some(), rope.is_some_and(says_theta));
+        for (key, value) in self.keys.iter().filter(|(_, value)| !value.is_null()) {
+            let is_said = match key.as_str() {
+                "rope_theta" => has_theta,
+                "rope_parameters" => has_rope,
+                _ => false,
+            };
+            let is_absent = match ROPES.contains(&key.as_str()) {
+                true => fields.get(key).is_none_or(Value::is_null),
+                false => !fields.contains_key(key),
+            };
+            if !is_said && is_absent {
+                fields.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Whether a value is absent, false or empty: new keys that are off.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+/// Whether the key is the width of a head, and it is the usual one.
+fn is_own_head_dim(fields: &Map<String, Value>, key: &str) -> bool {
+    let number = |key: &str| fields.get(key).and_then(Value::as_u64);
+    let usual = number("hidden_size").zip(number("num_attention_heads"));
+    key == "head_dim"
+        && usual.is_some_and(|(width, heads)| heads > 0 && number(key) == Some(width / heads))
+}
+
+/// Values that follow from others, written out as transformers computes them.
+fn resolve(family: &str, row: &Row, fields: &mut Map<String, Value>) -> Result<()> {
+    let config = Value::Object(fields.clone());
+    let keys = Keys(&config);
+    let count = keys.size("num_hidden_layers")?;
+    let (hidden, heads) = (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
+    let mut fill = |key: &str, value: Value| {
+        if row.keys.contains_key(key) && fields.get(key).is_none_or(Value::is_null) {
+            fields.insert(key.to_owned(), value);
+        }
+    };
+    fill(KV_HEADS, json!(heads));
+    fill("head_dim", json!(hidden / heads));
+    let interval = keys.size_or("no_rope_layer_interval", 4)?;
+    let turns = |layer: usize| !(layer + 1).is_multiple_of(interval);
+    fill("no_rope_layers", (0..count).map(|layer| json!(u8::from(turns(layer)))).collect());
+    let turns = match keys.numbers("no_rope_layers", count)? {
+        Some(given) => given.iter().map(|flag| *flag != 0.0).collect(),
+        None => (0..count).map(turns).collect::<Vec<bool>>(),
+    };
+    let has_window =
+        keys.flag("use_sliding_window", false)? && keys.present("sliding_window").is_some();
+    let first = keys.number_or("max_window_layers", 0.0)?;
+    let pattern = ["sliding_window_pattern", "_sliding_window_pattern"];
+    let pattern = pattern.into_iter().rfind(|key| keys.present(key).is_some());
+    let pattern = pattern.map_or(Ok(4), |key| keys.size(key))?;
+    let full_interval = keys.size_or("full_attention_interval", 4)?;
+    let kind = |layer: usize| match family {
+        "qwen2" | "qwen3" if has_window && layer as f64 >= first => "sliding_attention",
+        "smollm3" if has_window && !turns[layer] => "sliding_attention",
+        "gemma3_text" | "olmo3" if !(layer + 1).is_multiple_of(pattern) => "sliding_attention",
+        "qwen3_5_text" if !(layer + 1).is_multiple_of(full_interval) => "linear_attention",
+        "granitemoehybrid" => "mamba",
+        _ => "full_attention",
+    };
+    fill("layer_types", (0..count).map(kind).collect());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(config: &Value, decoder: Decoder) -> String {
+        completed(config, decoder).err().map_or("taken".into(), |error| format!("{error:#}"))
+    }
+
+    /// Configurations as transformers 5.24 writes them, with each family's defaults.
+    #[test]
+    fn what_transformers_writes_is_taken() {
+        for (decoder, rows) in [(Decoder::Own, &TABLE.own), (Decoder::Candle, &TABLE.candle)] {
+            for (family, row) in rows {
+                let mut config = Value::Object(row.keys.clone());
+                config["model_type"] = json!(family);
+                config["rope_parameters"] = json!({"rope_type": "default", "rope_theta": 1e4});
+                for key in ["dtype", "transformers_version", "_name_or_path"] {
+                    config[key] = json!("x");
+                }
+                config["use_cache"] = json!(true);
+                assert_eq!(refusal(&config, decoder), "taken", "{family}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_are_not_honoured_are_refused_by_name() {
+        let yarn = json!({"rope_type": "yarn", "factor": 4.0});
+        for family in TABLE.candle.keys() {
+            for (key, value) in [("rope_scaling", &yarn), ("rope_parameters", &yarn)] {
+                let mut config = json!({"model_type": family});
+                config[key] = value.clone();
+                let message = refusal(&config, Decoder::Candle);
+                assert!(message.contains(key), "{family}: {message}");
+            }
+        }
+        for (family, key, value) in [
+            ("stablelm", "qk_layernorm", json!(true)),
+            ("stablelm", "use_parallel_residual", json!(true)),
+            ("starcoder2", "mlp_type", json!("gated")),
+            ("starcoder2", "tie_word_embeddings", json!(false)),
+            ("qwen2_moe", "qkv_bias", json!(false)),
+            ("falcon", "alibi", json!(true)),
+            ("falcon", "ffn_hidden_size", json!(7)),
+            ("qwen3_moe", "mlp_only_layers", json!([1])),
+            ("qwen2_moe", "a_key_of_next_year", json!(1.5)),
+            ("mixtral", "head_dim", json!(64)),
+            ("gemma2", "rope_scaling", json!(3)),
+            ("glm4", "quantization_config", json!(4)),
+        ] {
+            let mut config =
+                json!({"model_type": family, "hidden_size": 64, "num_attention_heads": 4});
+            config[key] = value;
+            let message = refusal(&config, Decoder::Candle);
+            assert!(message.contains(key), "{family}: {message}");
+        }
+        for (family, key, value) in [
+            ("llama", "rope_scaling", json!(3)),
+            ("llama", "quantization_config", json!("bitsandbytes")),
+            ("llama", "mlp_bias", json!(true)),
+            ("mistral", "layer_types", json!(["full_attention"])),
+            ("qwen2", "attention_bias", json!(true)),
+            ("qwen3", "rope_parameters", json!({"rope_type": "yarn", "new": 1})),
+            ("gemma3_text", "use_bidirectional_attention", json!(true)),
+            ("granite", "a_key_of_next_year", json!("x")),
+        ] {
+            let mut config = json!({"model_type": family});
+            config[key] = value;
+            let message = refusal(&config, Decoder::Own);
+            assert!(message.contains(key), "{family}: {message}");
+        }
+        for off in [json!(null), json!(false), json!(0), json!([]), json!("")] {
+            let config = json!({"model_type": "llama", "a_key_of_next_year": off});
+            assert_eq!(refusal(&config, Decoder::Own), "taken");
+        }
+    }
+
+    #[test]
+    fn absent_keys_are_what_transformers_takes() {
+        let of = |family: &str, more: &Value| {
+            let mut config = json!({"model_type": family, "num_hidden_layers": 8});
+            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            completed(&config, Decoder::Own).unwrap()
+        };
+        assert_eq!(of("olmo2", &json!({}))["rms_norm_eps"], 1e-5);
+        assert_eq!(of("olmo2", &json!({}))["rope_theta"], 1e4);
+        assert_eq!(of("phi3", &json!({}))["rms_norm_eps"], 1e-5);
+        assert_eq!(of("mistral", &json!({}))["sliding_window"], 4096);
+        assert_eq!(of("mistral", &json!({"sliding_window": null}))["sliding_window"], json!(null));
+        assert_eq!(of("qwen2", &json!({}))["num_key_value_heads"], 32);
+        for family in ["llama", "mistral"] {
+            let few = of(family, &json!({"num_attention_heads": 4}));
+            assert_eq!(few["num_key_value_heads"], 4, "{family}");
+        }
+        assert_eq!(of("smollm3", &json!({}))["no_rope_layers"], json!([1, 1, 1, 0, 1, 1, 1, 0]));
+        let every = of("smollm3", &json!({"no_rope_layer_interval": 2}));
+        assert_eq!(every["no_rope_layers"], json!([1, 0, 1, 0, 1, 0, 1, 0]));
+        let count = |config: &Value, kind: &str| {
+            config["layer_types"].as_array().unwrap().iter().filter(|one| **one == kind).count()
+        };
+        let windows = json!({"use_sliding_window": true, "sliding_window": 8});
+        assert_eq!(count(&of("qwen2", &windows), "sliding_attention"), 0, "from layer 28 on");
+        assert_eq!(count(&of("smollm3", &windows), "sliding_attention"), 2);
+        let some = json!({"use_sliding_window": true, "max_window_layers": 5});
+        assert_eq!(count(&of("qwen3", &some), "sliding_attention"), 3);
+        assert_eq!(count(&of("gemma3_text", &json!({})), "sliding_attention"), 7);
+        assert_eq!(count(&of("olmo3", &json!({})), "sliding_attention"), 6);
+        assert_eq!(count(&of("granitemoehybrid", &json!({})), "mamba"), 8);
+        assert_eq!(of("ministral3", &json!({}))["rope_parameters"]["type"], "yarn");
+        let plain = json!({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}});
+        assert!(of("llama", &plain).get("rope_theta").is_none());
+    }
+}
