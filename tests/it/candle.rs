@@ -135,7 +135,7 @@ fn foreign() -> Vec<(&'static str, Make, Value)> {
         (
             "glm4",
             made!(m::glm4_new::Config, m::glm4_new::ModelForCausalLM),
-            json!({"partial_rotary_factor": 0.5, "attention_bias": true}),
+            json!({"partial_rotary_factor": 0.5, "attention_bias": true, "head_dim": 8}),
         ),
         (
             "mixtral",

@@ -297,7 +297,7 @@ impl AnswerColumn {
         }
         let last = question.column().and_then(|column| nested(&first.values, column));
         let turns = last.filter(|value| question.is_conversation() && chat::is_chat(value));
-        let turns = turns.and_then(|value| chat::messages(&value).ok()).unwrap_or_default();
+        let turns = turns.map(|value| chat::messages(&value)).transpose()?.unwrap_or_default();
         match turns.last() {
             Some(turn) if turn.role == "assistant" => Ok(Self::LastTurn),
             _ if first.values.contains_key("label") => Err(

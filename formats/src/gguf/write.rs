@@ -140,9 +140,6 @@ fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
     if file_family == GEMMA_FILE {
         return refuse_gemma(architecture);
     }
-    if architecture.rotary_dim != architecture.head_dim {
-        bail!("GGUF export does not know heads that positions turn in part");
-    }
     let plain = LayerKind::Attention { window: None, rope: Some(0) };
     if architecture.layers.iter().any(|layer| *layer != plain) {
         bail!(

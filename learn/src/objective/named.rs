@@ -126,7 +126,11 @@ impl Objective {
 
 /// TRL's names of losses that are not here, and the nearest that is.
 const TRL: [(&str, &str, &str); 4] = [
-    ("bnpo", "dapo", "which divides by the tokens of the whole step in place of one device's batch"),
+    (
+        "bnpo",
+        "dapo",
+        "which divides by the tokens of the whole step in place of one device's batch",
+    ),
     ("sapo", "grpo", "which clips ratios where SAPO fades them out"),
     ("luspo", "gspo", "which takes the ratio of a whole sequence without LUSPO's weight by length"),
     ("vespo", "gspo", "which clips the ratio of a whole sequence where VESPO shapes it"),
@@ -137,7 +141,9 @@ pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     presets().find(|preset| preset.name == known).with_context(|| {
         if let Some((_, nearest, how)) = TRL.iter().find(|(trl, ..)| *trl == known) {
-            return format!("objective `{known}` of TRL is not here; the nearest is `{nearest}`, {how}");
+            return format!(
+                "objective `{known}` of TRL is not here; the nearest is `{nearest}`, {how}"
+            );
         }
         let shown: String = name.chars().take(64).collect();
         format!(

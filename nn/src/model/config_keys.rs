@@ -4,7 +4,8 @@
 //! name. `scripts/check-config-keys` compares the defaults with transformers' classes. Rows of `own` are of the
 //! families that are trained, rows of `candle` of candle-transformers' decoders. In a row, `keys` are honoured, with
 //! the value that an absent key stands for; keys of `only` may have the listed values; keys of `free` change nothing
-//! in this family.
+//! in this family; keys of `refused` are read by transformers and not here. A key that other rows have, and neither
+//! this one nor what transformers' families `share`, is ignored by transformers too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -27,6 +28,8 @@ pub(crate) enum Decoder {
 #[derive(Deserialize)]
 struct Table {
     harmless: BTreeSet<String>,
+    /// Keys that code of all families may read.
+    shared: BTreeSet<String>,
     own: BTreeMap<String, Row>,
     candle: BTreeMap<String, Row>,
 }
@@ -38,6 +41,27 @@ struct Row {
     only: BTreeMap<String, Vec<Value>>,
     #[serde(default)]
     free: BTreeSet<String>,
+    #[serde(default)]
+    refused: BTreeSet<String>,
+}
+
+impl Row {
+    fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key) || self.only.contains_key(key) || self.free.contains(key)
+    }
+}
+
+impl Table {
+    /// Whether other families have the key, and this one computes the same with it in transformers.
+    fn is_of_others(&self, row: &Row, key: &str) -> bool {
+        let is_known = || self.own.values().chain(self.candle.values()).any(|row| row.has(key));
+        !row.has(key)
+            && !ROPES.contains(&key)
+            && !row.refused.contains(key)
+            && !self.shared.contains(key)
+            && !self.harmless.contains(key)
+            && is_known()
+    }
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -95,12 +119,16 @@ pub(crate) fn completed(config: &Value, decoder: Decoder) -> Result<Value> {
                 .or_else(|name| refuse(&name.key, &name.value))?;
         } else if key == "quantization_config" && !(value.is_null() || value.is_object()) {
             bail!("key `{key}` must be an object, not {value}");
-        } else if !row.allows(key, value) && !is_own_head_dim(fields, key) {
+        } else if !row.allows(key, value)
+            && !is_own_head_dim(fields, key)
+            && !TABLE.is_of_others(row, key)
+        {
             refuse(key, value)?;
         }
     }
     let has_kv_heads = fields.contains_key(KV_HEADS);
     let mut fields = fields.clone();
+    fields.retain(|key, _| !TABLE.is_of_others(row, key));
     row.complete(&mut fields);
     // A default that fits no model of so many heads.
     let heads =
@@ -133,9 +161,9 @@ impl Row {
             return value.is_null() || values.iter().any(is_equal);
         }
         is_nothing(value)
-            || self.keys.contains_key(key)
-            || self.free.contains(key)
+            || self.has(key)
             || TABLE.harmless.contains(key)
+            || (key == SHARE && value.as_f64() == Some(1.0))
     }
 
     /// Refuses what is not honoured of an object that describes positions.
@@ -269,115 +297,5 @@ fn resolve(family: &str, row: &Row, fields: &mut Map<String, Value>) -> Result<(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusal(config: &Value, decoder: Decoder) -> String {
-        completed(config, decoder).err().map_or("taken".into(), |error| format!("{error:#}"))
-    }
-
-    /// Configurations as transformers 5.24 writes them, with each family's defaults.
-    #[test]
-    fn what_transformers_writes_is_taken() {
-        for (decoder, rows) in [(Decoder::Own, &TABLE.own), (Decoder::Candle, &TABLE.candle)] {
-            for (family, row) in rows {
-                let mut config = Value::Object(row.keys.clone());
-                config["model_type"] = json!(family);
-                config["rope_parameters"] = json!({"rope_type": "default", "rope_theta": 1e4});
-                for key in ["dtype", "transformers_version", "_name_or_path"] {
-                    config[key] = json!("x");
-                }
-                config["use_cache"] = json!(true);
-                assert_eq!(refusal(&config, decoder), "taken", "{family}");
-            }
-        }
-    }
-
-    #[test]
-    fn keys_that_are_not_honoured_are_refused_by_name() {
-        let yarn = json!({"rope_type": "yarn", "factor": 4.0});
-        for family in TABLE.candle.keys() {
-            for (key, value) in [("rope_scaling", &yarn), ("rope_parameters", &yarn)] {
-                let mut config = json!({"model_type": family});
-                config[key] = value.clone();
-                let message = refusal(&config, Decoder::Candle);
-                assert!(message.contains(key), "{family}: {message}");
-            }
-        }
-        for (family, key, value) in [
-            ("stablelm", "qk_layernorm", json!(true)),
-            ("stablelm", "use_parallel_residual", json!(true)),
-            ("starcoder2", "mlp_type", json!("gated")),
-            ("starcoder2", "tie_word_embeddings", json!(false)),
-            ("qwen2_moe", "qkv_bias", json!(false)),
-            ("falcon", "alibi", json!(true)),
-            ("falcon", "ffn_hidden_size", json!(7)),
-            ("qwen3_moe", "mlp_only_layers", json!([1])),
-            ("qwen2_moe", "a_key_of_next_year", json!(1.5)),
-            ("mixtral", "head_dim", json!(64)),
-            ("gemma2", "rope_scaling", json!(3)),
-            ("glm4", "quantization_config", json!(4)),
-        ] {
-            let mut config =
-                json!({"model_type": family, "hidden_size": 64, "num_attention_heads": 4});
-            config[key] = value;
-            let message = refusal(&config, Decoder::Candle);
-            assert!(message.contains(key), "{family}: {message}");
-        }
-        for (family, key, value) in [
-            ("llama", "rope_scaling", json!(3)),
-            ("llama", "quantization_config", json!("bitsandbytes")),
-            ("llama", "mlp_bias", json!(true)),
-            ("mistral", "layer_types", json!(["full_attention"])),
-            ("qwen2", "attention_bias", json!(true)),
-            ("qwen3", "rope_parameters", json!({"rope_type": "yarn", "new": 1})),
-            ("gemma3_text", "use_bidirectional_attention", json!(true)),
-            ("granite", "a_key_of_next_year", json!("x")),
-        ] {
-            let mut config = json!({"model_type": family});
-            config[key] = value;
-            let message = refusal(&config, Decoder::Own);
-            assert!(message.contains(key), "{family}: {message}");
-        }
-        for off in [json!(null), json!(false), json!(0), json!([]), json!("")] {
-            let config = json!({"model_type": "llama", "a_key_of_next_year": off});
-            assert_eq!(refusal(&config, Decoder::Own), "taken");
-        }
-    }
-
-    #[test]
-    fn absent_keys_are_what_transformers_takes() {
-        let of = |family: &str, more: &Value| {
-            let mut config = json!({"model_type": family, "num_hidden_layers": 8});
-            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            completed(&config, Decoder::Own).unwrap()
-        };
-        assert_eq!(of("olmo2", &json!({}))["rms_norm_eps"], 1e-5);
-        assert_eq!(of("olmo2", &json!({}))["rope_theta"], 1e4);
-        assert_eq!(of("phi3", &json!({}))["rms_norm_eps"], 1e-5);
-        assert_eq!(of("mistral", &json!({}))["sliding_window"], 4096);
-        assert_eq!(of("mistral", &json!({"sliding_window": null}))["sliding_window"], json!(null));
-        assert_eq!(of("qwen2", &json!({}))["num_key_value_heads"], 32);
-        for family in ["llama", "mistral"] {
-            let few = of(family, &json!({"num_attention_heads": 4}));
-            assert_eq!(few["num_key_value_heads"], 4, "{family}");
-        }
-        assert_eq!(of("smollm3", &json!({}))["no_rope_layers"], json!([1, 1, 1, 0, 1, 1, 1, 0]));
-        let every = of("smollm3", &json!({"no_rope_layer_interval": 2}));
-        assert_eq!(every["no_rope_layers"], json!([1, 0, 1, 0, 1, 0, 1, 0]));
-        let count = |config: &Value, kind: &str| {
-            config["layer_types"].as_array().unwrap().iter().filter(|one| **one == kind).count()
-        };
-        let windows = json!({"use_sliding_window": true, "sliding_window": 8});
-        assert_eq!(count(&of("qwen2", &windows), "sliding_attention"), 0, "from layer 28 on");
-        assert_eq!(count(&of("smollm3", &windows), "sliding_attention"), 2);
-        let some = json!({"use_sliding_window": true, "max_window_layers": 5});
-        assert_eq!(count(&of("qwen3", &some), "sliding_attention"), 3);
-        assert_eq!(count(&of("gemma3_text", &json!({})), "sliding_attention"), 7);
-        assert_eq!(count(&of("olmo3", &json!({})), "sliding_attention"), 6);
-        assert_eq!(count(&of("granitemoehybrid", &json!({})), "mamba"), 8);
-        assert_eq!(of("ministral3", &json!({}))["rope_parameters"]["type"], "yarn");
-        let plain = json!({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}});
-        assert!(of("llama", &plain).get("rope_theta").is_none());
-    }
-}
+#[path = "config_keys_tests.rs"]
+mod tests;

@@ -78,9 +78,10 @@ impl HubTokenizer {
                 None => chat.push(turn.clone()),
             }
             let whole = template.render(&chat, false)?;
-            let has_more = honoured::said(turn).next().is_some();
+            let has_more = honoured::keys_with_content(turn).next().is_some();
             let answer = whole.strip_prefix(start).and_then(|rest| {
-                let at = rest.rfind(solution.trim()).map(|at| at + solution.trim().len())?;
+                let text = solution.trim();
+                let at = if text.is_empty() { 0 } else { rest.rfind(text)? + text.len() };
                 // Calls of tools follow the text.
                 let at = match end.filter(|_| has_more) {
                     Some(end) => rest.rfind(end.text.trim_start())?.max(at),
@@ -98,7 +99,7 @@ impl HubTokenizer {
                 let text = turn.more[*key].as_str().map(str::trim);
                 answer.is_none_or(|answer| text.is_some_and(|text| !answer.contains(text)))
             };
-            if let Some(key) = honoured::said(turn).find(is_left_out) {
+            if let Some(key) = honoured::keys_with_content(turn).find(is_left_out) {
                 bail!(
                     "the model's chat template leaves `{key}` out of the turn that is learned: give another template \
                        with --chat-template"

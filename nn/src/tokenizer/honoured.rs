@@ -63,7 +63,7 @@ impl HubTokenizer {
     /// The same of one message.
     pub(super) fn check_message(&self, message: &Message) -> Result<()> {
         let is_read = |key: &str| self.template.as_ref().is_some_and(|one| one.reads(key));
-        match said(message).find(|key| !is_read(key)) {
+        match keys_with_content(message).find(|key| !is_read(key)) {
             None => Ok(()),
             Some(key) => bail!(
                 "a message has `{key}`, which {} does not read: leave the key out, or give another template with \
@@ -78,7 +78,7 @@ impl HubTokenizer {
 }
 
 /// The keys of a message that hold what was read or written.
-pub(super) fn said(message: &Message) -> impl Iterator<Item = &'static str> + '_ {
+pub(super) fn keys_with_content(message: &Message) -> impl Iterator<Item = &'static str> + '_ {
     KEYS.into_iter().filter(|key| match message.more.get(*key) {
         None | Some(Value::Null) => false,
         Some(Value::String(text)) => !text.trim().is_empty(),

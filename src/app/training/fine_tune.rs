@@ -47,12 +47,6 @@ impl Session<'_> {
         setup: &RunSetup<'_>,
     ) -> Result<FineTuned> {
         let plan = checked_plan(config, dataset.problems.len())?;
-        let (all, asked) = (dataset.problems.len(), config.settings.prompts_per_step);
-        if all < asked {
-            tracing::warn!(
-                "a step has {all} prompts, all that there are, and not {asked} (--prompts-per-step)"
-            );
-        }
         let rewarding = Rewarding::new(config, &plan, dataset.verifier.grading())?;
         check_totals(&plan, dataset)?;
         let problems = self.encoded(dataset, config)?;
@@ -263,6 +257,12 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
         settings.schedule.stated_rate(settings.lora.use_peft),
         config.seed
     );
+    let (all, asked) = (problems, settings.prompts_per_step);
+    if all < asked {
+        tracing::warn!(
+            "a step has {all} prompts, all that there are, and not {asked} (--prompts-per-step)"
+        );
+    }
     Ok(plan)
 }
 

@@ -230,8 +230,9 @@ pub(super) fn completed(config: &Value) -> Result<Value> {
     // As transformers reads Gemma's files: the older key means nothing.
     if family.starts_with("gemma") {
         keys.insert("hidden_act".into(), Value::Null);
-        let pattern = full.map_or(6, |layer| layer + 1);
-        keys.entry("sliding_window_pattern").or_insert(Value::from(pattern));
+        let usual = keys.get("sliding_window_pattern").cloned().unwrap_or(Value::from(6));
+        let pattern = full.map_or(usual, |layer| Value::from(layer + 1));
+        keys.insert("sliding_window_pattern".into(), pattern);
         if keys.get("hidden_activation").is_none_or(Value::is_null) {
             keys.insert("hidden_activation".into(), Value::from("gelu_pytorch_tanh"));
         }
@@ -351,25 +352,25 @@ mod tests {
 
     #[test]
     fn keys_are_where_candle_looks_for_them() {
-        let of = |more: Value| {
+        let filled = |more: Value| {
             let mut config = json!({"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 256});
             config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             completed(&config).unwrap()
         };
         let off =
             json!({"model_type": "qwen2_moe", "sliding_window": 0, "use_sliding_window": false});
-        assert_eq!(of(off)["sliding_window"], 256);
+        assert_eq!(filled(off)["sliding_window"], 256);
         let rope =
             json!({"rope_type": "default", "rope_theta": 5.0, "partial_rotary_factor": 0.75});
-        let phi = of(json!({"model_type": "phi", "rope_parameters": rope}));
+        let phi = filled(json!({"model_type": "phi", "rope_parameters": rope}));
         assert_eq!(
             (&phi["rope_theta"], &phi["partial_rotary_factor"]),
             (&json!(5.0), &json!(0.75))
         );
-        assert_eq!(of(json!({"model_type": "glm4"}))["partial_rotary_factor"], 0.5);
-        assert_eq!(of(json!({"model_type": "mixtral"}))["rope_theta"], 1e6);
+        assert_eq!(filled(json!({"model_type": "glm4"}))["partial_rotary_factor"], 0.5);
+        assert_eq!(filled(json!({"model_type": "mixtral"}))["rope_theta"], 1e6);
         assert_eq!(
-            of(json!({"model_type": "qwen3_moe", "num_local_experts": 4}))["num_experts"],
+            filled(json!({"model_type": "qwen3_moe", "num_local_experts": 4}))["num_experts"],
             4
         );
     }
