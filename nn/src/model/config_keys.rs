@@ -120,7 +120,7 @@ pub(crate) fn completed(config: &Value, decoder: Decoder) -> Result<Value> {
         } else if key == "quantization_config" && !(value.is_null() || value.is_object()) {
             bail!("key `{key}` must be an object, not {value}");
         } else if !row.allows(key, value)
-            && !is_own_head_dim(fields, key)
+            && !is_usual_size(fields, key)
             && !TABLE.is_of_others(row, key)
         {
             refuse(key, value)?;
@@ -249,12 +249,17 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Whether the key is the width of a head, and it is the usual one.
-fn is_own_head_dim(fields: &Map<String, Value>, key: &str) -> bool {
+/// Whether the key is a width that follows from others, and it is the usual one: of a head, of Falcon's feed-forward
+/// layer.
+fn is_usual_size(fields: &Map<String, Value>, key: &str) -> bool {
     let number = |key: &str| fields.get(key).and_then(Value::as_u64);
-    let usual = number("hidden_size").zip(number("num_attention_heads"));
-    key == "head_dim"
-        && usual.is_some_and(|(width, heads)| heads > 0 && number(key) == Some(width / heads))
+    let Some(width) = number("hidden_size") else { return false };
+    let usual = match key {
+        "head_dim" => number("num_attention_heads").and_then(|heads| width.checked_div(heads)),
+        "ffn_hidden_size" => width.checked_mul(4),
+        _ => None,
+    };
+    usual.is_some() && usual == number(key)
 }
 
 /// Values that follow from others, written out as transformers computes them.
@@ -280,9 +285,7 @@ fn resolve(family: &str, row: &Row, fields: &mut Map<String, Value>) -> Result<(
     let has_window =
         keys.flag("use_sliding_window", false)? && keys.present("sliding_window").is_some();
     let first = keys.number_or("max_window_layers", 0.0)?;
-    let pattern = ["sliding_window_pattern", "_sliding_window_pattern"];
-    let pattern = pattern.into_iter().rfind(|key| keys.present(key).is_some());
-    let pattern = pattern.map_or(Ok(4), |key| keys.size(key))?;
+    let pattern = keys.size_or("sliding_window_pattern", 4)?;
     let full_interval = keys.size_or("full_attention_interval", 4)?;
     let kind = |layer: usize| match family {
         "qwen2" | "qwen3" if has_window && layer as f64 >= first => "sliding_attention",

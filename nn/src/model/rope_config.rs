@@ -32,6 +32,11 @@ impl Keys<'_> {
         if let (Some(full), Some(scaling)) =
             (full.as_object_mut(), self.present("rope_scaling").and_then(Value::as_object))
         {
+            let has_new_name = scaling.contains_key("rope_type");
+            if window_rope == WindowRope::Unscaled && scaling.contains_key("type") && !has_new_name
+            {
+                bail!("rope_scaling: transformers ignores `type` here; name it `rope_type`");
+            }
             full.extend(scaling.clone());
         }
         let (full, original) = self.rope(Some(&full), theta, rotary_dim)?;
@@ -179,7 +184,7 @@ impl Scaling<'_> {
         if short_factor.iter().any(|factor| *factor <= 0.0) {
             bail!("longrope's `short_factor` must be above 0");
         }
-        let stretch = (all / original).max(1.0);
+        let stretch = self.positive("factor")?.unwrap_or(all / original).max(1.0);
         let attention_factor = match self.positive("attention_factor")? {
             Some(factor) => factor,
             None => (1.0 + stretch.ln() / original.ln()).sqrt(),

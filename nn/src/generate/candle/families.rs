@@ -227,13 +227,13 @@ pub(super) fn completed(config: &Value) -> Result<Value> {
     {
         keys.insert("num_key_value_heads".into(), heads);
     }
-    // As transformers reads Gemma's files: the older key means nothing.
+    // As transformers reads Gemma's files: one of the keys means nothing, and the first Gemma has one activation.
     if family.starts_with("gemma") {
         keys.insert("hidden_act".into(), Value::Null);
         let usual = keys.get("sliding_window_pattern").cloned().unwrap_or(Value::from(6));
         let pattern = full.map_or(usual, |layer| Value::from(layer + 1));
         keys.insert("sliding_window_pattern".into(), pattern);
-        if keys.get("hidden_activation").is_none_or(Value::is_null) {
+        if family == "gemma" || keys.get("hidden_activation").is_none_or(Value::is_null) {
             keys.insert("hidden_activation".into(), Value::from("gelu_pytorch_tanh"));
         }
     }
