@@ -40,8 +40,9 @@ use serde::{Deserialize, Serialize};
 pub use error::{DataError, Result};
 pub use features::Features;
 pub use open::{open, open_files};
-pub use prompt::{Message, Prompt};
+pub use prompt::{Chat, Message, Prompt};
 pub use prompting::Prompting;
+use read::Purpose;
 pub use reward::{Grade, Rewards};
 pub use verdict::{CompletionText, Verdict, Verifier};
 
@@ -56,6 +57,9 @@ pub struct Problem {
     pub answer: String,
     /// A worked solution, where the dataset has one: the text that `sft` imitates.
     pub solution: Option<String>,
+    /// The turn that `sft` imitates, where the dataset's has more than a text: a thought, calls of tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Message>,
     /// Further input of the verifier: for SQL, the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Database>,
@@ -68,7 +72,7 @@ impl Problem {
     /// A problem without a solution, a database or a number of answers.
     pub fn new(id: impl Into<String>, prompt: Prompt, answer: impl Into<String>) -> Self {
         let (id, answer) = (id.into(), answer.into());
-        Self { id, prompt, answer, solution: None, context: None, total: None }
+        Self { id, prompt, answer, solution: None, reply: None, context: None, total: None }
     }
 }
 
@@ -219,10 +223,17 @@ impl Dataset {
     }
 
     /// Puts the problems as `prompting` says, and notes what is asked beside the question.
-    fn ask(&mut self, prompting: &Prompting) {
+    /// A solution that is imitated is asked for a box only where it has one.
+    fn ask(&mut self, prompting: &Prompting, purpose: Purpose) {
         let usual = self.instruction.filter(|_| self.verifier.asks_for_a_box());
-        let asked: Vec<Prompt> =
-            self.problems.iter().map(|problem| prompting.apply(problem, usual)).collect();
+        let is_followed = |problem: &Problem| {
+            let solution = problem.solution.as_deref().unwrap_or_default();
+            purpose == Purpose::Judge || solution.contains("\\boxed")
+        };
+        let asked =
+            |problem: &Problem| prompting.apply(problem, usual.filter(|_| is_followed(problem)));
+        let asked: Vec<Prompt> = self.problems.iter().map(asked).collect();
+        let usual = usual.filter(|_| self.problems.iter().any(is_followed));
         for (problem, prompt) in self.problems.iter_mut().zip(asked) {
             problem.prompt = prompt;
         }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::read::{self, Columns, Purpose};
 use crate::{DataError, Dataset, Result, SOURCES, Verifier, judge, suite, verify};
 
-/// Opens `spec`: a named source (`countdown`, `countdown/test`) or a file (JSONL, JSON, CSV or
-/// Parquet). Keeps the first `limit` problems where a limit is given.
+/// Opens `spec`: a named source (`countdown`, `countdown/test`), a file (JSONL, JSON, CSV or Parquet) or a folder with
+/// the files of one split. Keeps the first `limit` problems where a limit is given.
 ///
 /// ```
 /// let dataset = tealight_datasets::open("countdown/test", &Default::default(), Some(3))?;
@@ -30,7 +30,9 @@ pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Datas
             let (spec, known) = (spec.to_owned(), known.join(", "));
             return Err(DataError::Unknown { fix: suite::instead(&spec), spec, known });
         }
-        return open_files(spec, &[spec.into()], columns, limit);
+        let path = Path::new(spec);
+        let files = if path.is_dir() { read::in_folder(path)? } else { vec![path.to_owned()] };
+        return open_files(spec, &files, columns, limit);
     };
     let mut dataset = (source.load)(split, limit)?;
     columns.rewards.check()?;
@@ -40,7 +42,7 @@ pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Datas
     dataset.verifier = columns.rewards.classed(dataset.verifier)?;
     dataset.check(columns.purpose)?;
     dataset.rewrite(&columns.prompting)?;
-    dataset.ask(&columns.prompting);
+    dataset.ask(&columns.prompting, columns.purpose);
     Ok(dataset)
 }
 
@@ -70,7 +72,7 @@ pub fn open_files(
     }
     dataset.verifier = columns.rewards.classed(dataset.verifier)?;
     dataset.check(columns.purpose)?;
-    dataset.ask(&columns.prompting);
+    dataset.ask(&columns.prompting, columns.purpose);
     Ok(dataset)
 }
 

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde_json::{Map, Value};
 
-use crate::{DataError, Message, Problem, Prompt, Result};
+use crate::{Chat, DataError, Message, Problem, Prompt, Result};
 
 /// The instruction to box the answer: the math verifier's, unless another is named.
 pub const BOXED: &str = "Please reason step by step, and put your final answer within \\boxed{}.";
@@ -72,31 +72,38 @@ impl Prompting {
     /// The prompt of a bare question; `usual` is the instruction where none was chosen.
     pub fn apply(&self, problem: &Problem, usual: Option<&str>) -> Prompt {
         let question = self.question(&problem.prompt, usual);
-        let examples: Vec<(Prompt, &str)> = self
+        let examples: Vec<(Prompt, Message)> = self
             .examples
             .iter()
             .filter(|example| example.prompt != problem.prompt)
             .filter_map(|example| {
-                Some((self.question(&example.prompt, usual), example.solution.as_deref()?))
+                let solution = Message::new("assistant", example.solution.as_deref()?);
+                let reply = example.reply.clone().unwrap_or(solution);
+                Some((self.question(&example.prompt, usual), reply))
             })
             .collect();
         if let (Prompt::Text(text), None) = (&question, &self.system_prompt) {
-            let before =
-                examples.iter().map(|(prompt, answer)| format!("{}{answer}\n", prompt.plain()));
+            let before = examples
+                .iter()
+                .map(|(prompt, reply)| format!("{}{}\n", prompt.plain(), reply.content));
             return Prompt::Text(before.collect::<String>() + text);
         }
         let system = self.system_prompt.iter().map(|text| Message::new("system", text.as_str()));
         let mut messages: Vec<Message> = system.collect();
         let turns = |prompt: Prompt| match prompt {
             Prompt::Text(text) => vec![Message::user(text)],
-            Prompt::Chat(messages) => messages,
+            Prompt::Chat(chat) => chat.messages,
+        };
+        let variables = match &question {
+            Prompt::Chat(chat) => chat.variables.clone(),
+            Prompt::Text(_) => Map::new(),
         };
         for (prompt, answer) in examples {
             messages.extend(turns(prompt));
-            messages.push(Message::new("assistant", answer));
+            messages.push(answer);
         }
         messages.extend(turns(question));
-        Prompt::Chat(messages)
+        Prompt::Chat(Chat { messages, variables })
     }
 
     fn question(&self, prompt: &Prompt, usual: Option<&str>) -> Prompt {

@@ -84,7 +84,7 @@ impl Question {
     /// The question as a problem asks it.
     pub fn from_problem(problem: &Problem) -> Self {
         let turns = match &problem.prompt {
-            Prompt::Chat(messages) if messages.len() > 1 => messages.clone(),
+            Prompt::Chat(messages) if messages.len() > 1 => messages.messages.clone(),
             _ => Vec::new(),
         };
         Self { prompt: problem.prompt.plain(), answer: problem.answer.clone(), turns }

@@ -15,9 +15,9 @@ use crate::hub;
 pub use tealight_nn::backend::int8;
 use tealight_nn::device::{Dtype, Precision};
 use tealight_nn::model::weights::{self, Weights};
-use tealight_nn::model::{Architecture, Decoder, stored_head};
+use tealight_nn::model::{Architecture, Decoder, stored_head, unread};
 use tealight_nn::policy::{self, Policy};
-use tealight_nn::tokenizer::{HubTokenizer, TemplateDate, TokenizerFiles, generation_stops};
+use tealight_nn::tokenizer::{HubTokenizer, Rendering, TokenizerFiles, generation_stops};
 use tealight_system::files::{MAX_CONFIG, own_file, read_json};
 use tealight_system::machine;
 
@@ -106,7 +106,8 @@ impl Pretrained {
         if stored_head::untie(directory, &mut architecture)? {
             config["tie_word_embeddings"] = json!(false);
         }
-        let weights = weights::load(directory, &architecture, precision.placement(device)?)?;
+        let weights = weights::load(directory, &architecture, precision.placement(device)?)
+            .or_else(|error| unread::explain_quantized(directory, &config, error))?;
         let mut model =
             Self::assemble(name, (architecture, precision), config, weights, directory)?;
         let names = weights::file_names(directory)?;
@@ -140,17 +141,16 @@ impl Pretrained {
         Ok(Self { tokenizer, tokenizer_files: files, ..model }.fitted())
     }
 
-    /// The same with another chat template, where one is given, and the date that it is told; both are saved with the
-    /// model's files.
+    /// The same with chats rendered in another way; a template that is given is saved with the model's files.
     ///
     /// # Errors
-    /// No token that ends a completion.
-    pub fn with_template(mut self, template: Option<&str>, date: TemplateDate) -> Result<Self> {
-        if let Some(template) = template {
+    /// No token that ends a completion, variables that the template does not read.
+    pub fn with_rendering(mut self, rendering: &Rendering) -> Result<Self> {
+        if let Some(template) = &rendering.template {
             self.tokenizer_files.set_template(template)?;
-            self.given_template = Some(template.to_owned());
+            self.given_template = Some(template.clone());
         }
-        self.tokenizer = self.tokenizer.with_template(template, date)?;
+        self.tokenizer = self.tokenizer.with_rendering(rendering)?;
         Ok(self)
     }
 
@@ -244,6 +244,9 @@ impl Pretrained {
         }
         if let Some(date) = self.tokenizer.date_in_prompts() {
             identity["template_date"] = json!(date);
+        }
+        if !self.tokenizer.variables().is_empty() {
+            identity["template_kwargs"] = json!(self.tokenizer.variables());
         }
     }
 

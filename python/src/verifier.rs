@@ -59,13 +59,10 @@ impl Judge {
                 Verdict::new(checked.into_verdict(gold, answer), found)
             }
             Self::Other(verifier) => {
+                let prompt = Prompt::Text(pair.prompt.clone());
                 let problem = Problem {
-                    id: pair.id.clone(),
-                    prompt: Prompt::Text(pair.prompt.clone()),
-                    answer: gold.clone(),
-                    solution: None,
                     context: pair.context.clone().map(Database::File),
-                    total: None,
+                    ..Problem::new(pair.id.clone(), prompt, gold.clone())
                 };
                 let grade =
                     thinking::grade(&**verifier, &problem, &pair.completion, pair.starts_inside);

@@ -15,8 +15,8 @@ use tealight_nn::generate::{
     CandleModel, CandleSampler, Finish, LocalSampler, RngKey, Sampler, SamplingParams,
     candle_families, stream,
 };
-use tealight_nn::model::{Architecture, Decoder, weights};
-use tealight_nn::tokenizer::{HubTokenizer, TemplateDate};
+use tealight_nn::model::{Architecture, Decoder, unread, weights};
+use tealight_nn::tokenizer::{HubTokenizer, Rendering};
 use tealight_system::files::{MAX_CONFIG, read_json};
 
 /// A model, its tokenizer and how long its sequences may be.
@@ -78,9 +78,10 @@ impl Sampled {
                 "--base-dtype and --rollout-dtype are for models that we can train; a GGUF file has --quantized"
             );
         }
-        let weights = weights::load_all(directory, precision.placement(device)?)?;
-        let model = CandleModel::new(config, weights, device)
-            .with_context(|| directory.display().to_string())?;
+        let model = weights::load_all(directory, precision.placement(device)?)
+            .and_then(|weights| CandleModel::new(config, weights, device))
+            .with_context(|| directory.display().to_string())
+            .or_else(|error| unread::explain_quantized(directory, config, error))?;
         Self::with_candle(model, directory)
     }
 
@@ -109,12 +110,12 @@ impl Sampled {
         Ok(Self { tokenizer, context, engine: Engine::Candle(model) })
     }
 
-    /// The same with another chat template, where one is given, and the date that it is told.
+    /// The same with chats rendered in another way.
     ///
     /// # Errors
-    /// No token that ends a completion.
-    pub fn with_template(self, template: Option<&str>, date: TemplateDate) -> Result<Self> {
-        let tokenizer = self.tokenizer.with_template(template, date)?;
+    /// No token that ends a completion, variables that the template does not read.
+    pub fn with_rendering(self, rendering: &Rendering) -> Result<Self> {
+        let tokenizer = self.tokenizer.with_rendering(rendering)?;
         Ok(Self { tokenizer, ..self })
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use candle_core::DType;
+use candle_core::{DType, Tensor};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -47,8 +47,20 @@ pub enum SaveDtype {
     Float32,
     /// 16 bits, rounded to 8 bits of mantissa.
     Bfloat16,
-    /// 16 bits, rounded to 11 bits of mantissa; large values overflow.
+    /// 16 bits, rounded to 11 bits of mantissa; a model with a weight above 65504 is refused.
     Float16,
+}
+
+/// Refuses a weight that float16 has no number for.
+fn refuse_overflow(name: &str, tensor: &Tensor) -> Result<()> {
+    let largest = tensor.to_dtype(DType::F32)?.abs()?.flatten_all()?.max(0)?.to_scalar::<f32>()?;
+    // Numbers from here on round to infinity.
+    if f64::from(largest) >= 65_520.0 {
+        bail!(
+            "`{name}` reaches {largest}, and float16 ends at 65504: choose --save-dtype bfloat16"
+        );
+    }
+    Ok(())
 }
 
 /// Writes a model to the directory `output` in Hub layout.
@@ -94,6 +106,9 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
             let weights: Weights = weights
                 .into_iter()
                 .map(|(name, tensor)| {
+                    if dtype == DType::F16 {
+                        refuse_overflow(&name, &tensor)?;
+                    }
                     let tensor = tensor.to_dtype(dtype).context("no memory for the weights")?;
                     Ok((name, tensor))
                 })

@@ -54,6 +54,7 @@ pub(crate) const FREE: &[&str] = &[
     "strict",
     "system_prompt",
     "template_date",
+    "template_kwargs",
     "test_measure",
     "truncated",
     "tuned",

@@ -143,8 +143,10 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
-    if options.remote.engine.is_some() && options.model.template.chat_template.is_some() {
-        bail!("--chat-template has no effect with --engine: the server renders chats itself");
+    if options.remote.engine.is_some() && options.model.template.is_changed() {
+        bail!(
+            "--chat-template and --template-kwargs have no effect with --engine: the server renders chats itself"
+        );
     }
     let mut options = options.clone();
     options.model.template = options.model.template.dated(Some(output), ranks)?;

@@ -109,9 +109,8 @@ impl ModelOptions {
             true => Some(Sampled::quantized(&self.model, self.precision, &device)?),
             false => Sampled::open_candle_transformers(&self.model, self.precision, &device)?,
         };
-        let (template, date) = (self.template.text()?, self.template.date());
-        let model =
-            model.map(|model| model.with_template(template.as_deref(), date)).transpose()?;
+        let rendering = self.template.rendering()?;
+        let model = model.map(|model| model.with_rendering(&rendering)).transpose()?;
         if let Some(candle) = model.as_ref().and_then(Sampled::candle) {
             if self.adapter.is_some() {
                 bail!(
@@ -149,7 +148,7 @@ impl ModelOptions {
         if let Some(adapter) = &self.adapter {
             model = model.adapted(adapter, &device)?;
         }
-        let model = model.with_template(self.template.text()?.as_deref(), self.template.date())?;
+        let model = model.with_rendering(&self.template.rendering()?)?;
         self.announce(&model.architecture, (&device, &described));
         if let Some(adapter) = &model.adapter {
             let (r, targets) = (adapter.scaling.r, adapter.targets.join(", "));

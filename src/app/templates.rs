@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::nn::tokenizer::TemplateDate;
+use crate::nn::tokenizer::{Rendering, TemplateDate};
 use crate::system::files::{MAX_SETTINGS, own_file, read_limited, read_text};
 use crate::system::ranks::Ranks;
 
@@ -27,6 +28,12 @@ pub struct TemplateOptions {
     #[arg(long, value_name = "DATE", help_heading = "Prompts")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_date: Option<TemplateDate>,
+    /// Variable of the chat template in every prompt, such as enable_thinking=false; several times for several. VALUE
+    /// is JSON, or else text. It wins over the same variable in a row's chat_template_kwargs. A variable that the
+    /// template does not read is refused.
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Prompts")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub template_kwargs: Vec<String>,
 }
 
 impl TemplateOptions {
@@ -40,9 +47,38 @@ impl TemplateOptions {
         text.map(Some).map_err(|_| anyhow!("{}: not UTF-8", path.display()))
     }
 
-    /// The date that templates are told.
-    pub(crate) fn date(&self) -> TemplateDate {
-        self.template_date.unwrap_or_else(TemplateDate::today)
+    /// How chats are rendered.
+    ///
+    /// # Errors
+    /// A template that cannot be read, variables that are not `KEY=VALUE`.
+    pub(crate) fn rendering(&self) -> Result<Rendering> {
+        let date = self.template_date.unwrap_or_else(TemplateDate::today);
+        Ok(Rendering { template: self.text()?, date, variables: self.variables()? })
+    }
+
+    /// The variables of `--template-kwargs`.
+    ///
+    /// # Errors
+    /// One that is not `KEY=VALUE`, or that is set twice.
+    pub(crate) fn variables(&self) -> Result<Map<String, Value>> {
+        let mut variables = Map::new();
+        for text in &self.template_kwargs {
+            let Some((key, value)) = text.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+                bail!(
+                    "--template-kwargs `{text}`: expected KEY=VALUE, such as enable_thinking=false"
+                );
+            };
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+            if variables.insert(key.to_owned(), value).is_some() {
+                bail!("--template-kwargs sets `{key}` twice");
+            }
+        }
+        Ok(variables)
+    }
+
+    /// Whether chats are rendered in another way than the model's files say, which a server knows nothing of.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.chat_template.is_some() || !self.template_kwargs.is_empty()
     }
 
     /// The same with the date of what is written to `output`: the one that is given, else the one that was recorded

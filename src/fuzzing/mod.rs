@@ -154,10 +154,12 @@ fn rendered(template: &[u8]) {
         std::fs::write(folder.join("generation_config.json"), "{\"eos_token_id\":1}")
             .expect("written");
         let Ok(tokenizer) = HubTokenizer::load(folder) else { return };
-        drop(tokenizer.encode_prompt(&Prompt::Chat(vec![
-            Message::user("3,7"),
-            Message::new("assistant", "x"),
-        ])));
+        drop(
+            tokenizer.encode_prompt(&Prompt::chat([
+                Message::user("3,7"),
+                Message::new("assistant", "x"),
+            ])),
+        );
     });
 }
 

@@ -109,7 +109,7 @@ macro_rules! made {
 /// Families that only candle-transformers knows: what makes their weights, and what their configurations say beside
 /// what all say.
 fn foreign() -> Vec<(&'static str, Make, Value)> {
-    let gemma = json!({"hidden_act": null, "attention_bias": false, "head_dim": 8, "hidden_activation": "gelu_pytorch_tanh"});
+    let gemma = json!({"hidden_act": null, "tie_word_embeddings": true, "attention_bias": false, "head_dim": 8, "hidden_activation": "gelu_pytorch_tanh"});
     let mut gemma2 = gemma.clone();
     for (key, value) in [
         ("final_logit_softcapping", json!(30.0)),
@@ -135,7 +135,7 @@ fn foreign() -> Vec<(&'static str, Make, Value)> {
         (
             "glm4",
             made!(m::glm4_new::Config, m::glm4_new::ModelForCausalLM),
-            json!({"partial_rotary_factor": 0.5, "attention_bias": true}),
+            json!({"partial_rotary_factor": 0.5, "attention_bias": true, "head_dim": 8}),
         ),
         (
             "mixtral",
@@ -160,9 +160,21 @@ fn foreign() -> Vec<(&'static str, Make, Value)> {
         (
             "starcoder2",
             made!(m::starcoder2::Config, m::starcoder2::Model),
-            json!({"norm_epsilon": 1e-5, "use_bias": true, "hidden_act": "gelu_pytorch_tanh"}),
+            json!({"norm_epsilon": 1e-5, "use_bias": true, "hidden_act": "gelu_pytorch_tanh",
+                "tie_word_embeddings": true}),
         ),
     ]
+}
+
+/// Keys that a family has not.
+fn left_out(family: &str) -> &'static [&'static str] {
+    match family {
+        "falcon" => &["intermediate_size", "num_key_value_heads", "rms_norm_eps", "hidden_act"],
+        "olmo" | "phi" | "stablelm" | "starcoder2" => &["rms_norm_eps"],
+        "qwen2_moe" => &["head_dim"],
+        "qwen3_moe" => &["shared_expert_intermediate_size"],
+        _ => &[],
+    }
 }
 
 /// Writes a small model of random weights.
@@ -174,6 +186,10 @@ fn write(folder: &Path, family: &str, make: Make, more: &Value) {
         "initializer_range": 0.02});
     for (key, value) in more.as_object().expect("keys") {
         config[key] = value.clone();
+    }
+    // Keys of other families.
+    for key in left_out(family) {
+        config.as_object_mut().expect("keys").remove(*key);
     }
     let made = VarMap::new();
     make(&config, VarBuilder::from_varmap(&made, DType::F32, &Device::Cpu)).expect(family);

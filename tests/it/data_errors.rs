@@ -172,7 +172,7 @@ fn broken_models_are_refused_by_file_tensor_and_shape() {
 
     for file in ["generation_config.json", "config.json", "tokenizer_config.json"] {
         let text = String::from_utf8(read(file)).expect("text");
-        write(file, text.replace("eos_token", "no_token").as_bytes());
+        write(file, text.replace("eos_token", "sep_token").as_bytes());
     }
     let error = eval();
     assert!(error.contains("end-of-sequence"), "{error}");

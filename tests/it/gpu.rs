@@ -254,15 +254,16 @@ fn decoding_with_an_adapter_allocates_nothing() {
 
 #[test]
 fn decoding_of_every_family_allocates_nothing() {
-    let windows = serde_json::json!({"sliding_window": 4, "sliding_window_pattern": 2});
+    let windows = serde_json::json!({"sliding_window": 4});
+    let mixed = serde_json::json!({"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]});
     let scales = serde_json::json!({"embedding_multiplier": 3.0, "attention_multiplier": 0.1,
         "residual_multiplier": 0.4, "logits_scaling": 2.0});
     let none = serde_json::json!({});
     for (family, more_keys) in [
         ("qwen3", &none),
         ("llama", &none),
-        ("gemma3_text", &windows),
-        ("olmo3", &windows),
+        ("gemma3_text", &mixed),
+        ("olmo3", &mixed),
         ("phi3", &windows),
         ("granite", &scales),
     ] {

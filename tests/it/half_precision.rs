@@ -8,15 +8,21 @@ use tealight::nn::policy::Sequence;
 use crate::support::{backends, gradients, graph};
 
 fn architecture(family: &str) -> Architecture {
-    let config = serde_json::json!({
+    let mut config = serde_json::json!({
         "model_type": family, "vocab_size": 50, "hidden_size": 32, "intermediate_size": 40,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 12,
         "max_position_embeddings": 64, "tie_word_embeddings": false, "initializer_range": 0.2,
-        "rope_theta": 10000.0, "rms_norm_eps": 1e-6, "full_attention_interval": 2,
-        "partial_rotary_factor": if family == "qwen3_5_text" { 0.5 } else { 1.0 },
+        "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
+    });
+    let delta = serde_json::json!({
+        "full_attention_interval": 2, "partial_rotary_factor": 0.5,
         "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
         "linear_value_head_dim": 8,
     });
+    if family == "qwen3_5_text" {
+        let keys = config.as_object_mut().expect("keys");
+        keys.extend(delta.as_object().expect("keys").clone());
+    }
     Architecture::from_config(&config).expect("config")
 }
 

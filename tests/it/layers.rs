@@ -32,7 +32,11 @@ fn architectures() -> Vec<Architecture> {
         with("qwen3", false, json!({})),
         with("llama", true, json!({})),
         with("gemma3_text", true, json!({"sliding_window": 4, "sliding_window_pattern": 2})),
-        with("olmo3", false, json!({"sliding_window": 3, "sliding_window_pattern": 2})),
+        with(
+            "olmo3",
+            false,
+            json!({"sliding_window": 3, "layer_types": ["sliding_attention", "full_attention"]}),
+        ),
         with("phi3", true, json!({"partial_rotary_factor": 0.5, "sliding_window": 5})),
         with(
             "granite",

@@ -71,6 +71,7 @@ mod resumed_runs;
 mod rollouts;
 mod rounded;
 mod run_failures;
+mod said;
 mod same_bits;
 mod security;
 mod setup;

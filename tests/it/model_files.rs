@@ -21,7 +21,7 @@ fn load(path: &str) -> Pretrained {
 
 fn rendered(path: &str) -> String {
     let tokenizer = HubTokenizer::load(Path::new(path)).expect("a tokenizer");
-    tokenizer.render(&Prompt::Chat(vec![Message::user("Hi")])).expect("a chat")
+    tokenizer.render(&Prompt::chat([Message::user("Hi")])).expect("a chat")
 }
 
 fn question(folder: &Folder) -> String {
@@ -246,7 +246,7 @@ fn an_adapters_tokenizer_and_template_win_and_are_merged() {
     }
     let loaded = load(&adapter);
     assert_eq!(loaded.tokenizer.eos(), [1, 3, 4]);
-    let text = loaded.tokenizer.render(&Prompt::Chat(vec![Message::user("Hi")])).expect("a chat");
+    let text = loaded.tokenizer.render(&Prompt::chat([Message::user("Hi")])).expect("a chat");
     assert!(text.starts_with("adapter: Hi"), "{text}");
 }
 

@@ -83,7 +83,7 @@ fn an_example_is_the_whole_chat_cut_where_the_answer_begins() {
     let model = ChatModel::new(&folder, "model");
     let encoder = tokenizer(&model);
     let prompt = chat(&[("system", "Add."), ("user", "7 + 7?")]);
-    let example = encoder.encode_example(&prompt, "14").expect("an example");
+    let example = encoder.encode_example(&prompt, "14", None).expect("an example");
     assert_eq!(example.prompt, encoder.encode_prompt(&prompt).expect("ids"));
     assert_eq!(encoder.decode_all(&example.completion).expect("a text"), "14<|im_end|>");
     // What the template writes before an answer belongs to the answer; its end of turn comes after white space.
@@ -94,13 +94,13 @@ fn an_example_is_the_whole_chat_cut_where_the_answer_begins() {
             "('<think>\\n\\n</think>\\n' if m.role == 'assistant' else '') + m.content|trim + '\\n<|im_end|>",
         ),
     );
-    let example = tokenizer(&model).encode_example(&prompt, " 14 ").expect("an example");
+    let example = tokenizer(&model).encode_example(&prompt, " 14 ", None).expect("an example");
     let text = tokenizer(&model).decode_all(&example.completion).expect("a text");
     assert_eq!(text, "<think>\n\n</think>\n14\n<|im_end|>");
     // A begun turn goes on.
     let begun = chat(&[("user", "7 + 7?"), ("assistant", "It is ")]);
     model.write("chat_template.jinja", CHATML);
-    let example = tokenizer(&model).encode_example(&begun, "14.").expect("an example");
+    let example = tokenizer(&model).encode_example(&begun, "14.", None).expect("an example");
     let whole = [example.prompt, example.completion.clone()].concat();
     assert!(
         encoder.decode_all(&whole).expect("a text").ends_with("assistant\nIt is 14.<|im_end|>")
@@ -111,14 +111,16 @@ fn an_example_is_the_whole_chat_cut_where_the_answer_begins() {
         "chat_template.jinja",
         &CHATML.replace("'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'"),
     );
-    let example = tokenizer(&model).encode_example(&prompt, "hm</think>14").expect("an example");
+    let example =
+        tokenizer(&model).encode_example(&prompt, "hm</think>14", None).expect("an example");
     let text = encoder.decode_all(&example.completion).expect("a text");
     assert_eq!(text, "hm</think>14<|im_end|>");
     // Text that is no chat ends with the tokenizer's own end of sequence.
-    let example = encoder.encode_example(&Prompt::Text("7+7=".into()), "14").expect("an example");
+    let example =
+        encoder.encode_example(&Prompt::Text("7+7=".into()), "14", None).expect("an example");
     assert_eq!(encoder.decode_all(&example.completion).expect("a text"), "14<|im_end|>");
     model.change("tokenizer_config.json", |config| config["eos_token"] = json!("<|endoftext|>"));
-    let example = tokenizer(&model).encode_example(&Prompt::Text("7+7=".into()), "14");
+    let example = tokenizer(&model).encode_example(&Prompt::Text("7+7=".into()), "14", None);
     assert_eq!(
         encoder.decode_all(&example.expect("an example").completion).expect("a text"),
         "14<|endoftext|>"
@@ -150,7 +152,8 @@ fn tokenizer_prefix_space_is_not_trained_on() {
     );
     let tokenizer = tokenizer(&model);
     assert_eq!(tokenizer.encode_completion("14").expect("ids"), [103], "alone it has the blank");
-    let example = tokenizer.encode_example(&chat(&[("user", "7+7")]), "14").expect("an example");
+    let example =
+        tokenizer.encode_example(&chat(&[("user", "7+7")]), "14", None).expect("an example");
     assert_eq!(example.completion, [102, END_OF_TURN]);
     assert_eq!(example.prompt, tokenizer.encode_prompt(&chat(&[("user", "7+7")])).expect("ids"));
 }

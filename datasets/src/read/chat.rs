@@ -5,10 +5,17 @@ use serde_json::{Map, Value};
 
 use super::json_array;
 use crate::Message;
+use crate::verify::short;
 
 /// Names of a message's role, and of its text.
 const ROLES: [&str; 2] = ["role", "from"];
 const CONTENTS: [&str; 3] = ["content", "value", "text"];
+/// Keys that say whether a turn is trained: OpenAI's, axolotl's, ms-swift's. They are no part of the message.
+const MARKS: [&str; 4] = ["weight", "train", "training", "loss"];
+/// The same for parts of a turn, which cannot be told from the others here.
+const PART_MARKS: [&str; 3] = ["train_detail", "training_detail", "message_train_detail"];
+/// Tools in a message: absent parts of them are no keys with null.
+pub(super) const TOOL_CALLS: &str = "tool_calls";
 
 /// Whether a value is a list of messages, or a text that holds one.
 pub(super) fn is_chat(value: &Value) -> bool {
@@ -21,30 +28,85 @@ pub(super) fn is_chat(value: &Value) -> bool {
     }
 }
 
+/// A message, and whether its row says that it is trained.
+pub(super) type Turn = (Message, Option<bool>);
+
 /// The messages of a chat.
 ///
 /// # Errors
-/// No role or text, a role that is not known, content that is no text.
+/// No role or text, a role that is not known, content that is no text, a mark of training that is not one.
 pub(super) fn messages(value: &Value) -> Result<Vec<Message>, String> {
+    Ok(turns(value)?.into_iter().map(|(message, _)| message).collect())
+}
+
+/// The same with the marks of training.
+pub(super) fn turns(value: &Value) -> Result<Vec<Turn>, String> {
     let parsed = value.as_str().and_then(json_array);
     let items = parsed.as_deref().or(value.as_array().map(Vec::as_slice));
     let items = items.filter(|items| !items.is_empty()).ok_or("the chat holds no message")?;
     items.iter().map(message).collect()
 }
 
-/// A solution that is a chat: the text of its only turn, which is the assistant's (TRL's conversational `completion`).
-/// None for a value that is no chat.
+/// A solution that is a chat: its only turn, which is the assistant's (TRL's conversational `completion`). None for a
+/// value that is no chat.
 ///
 /// # Errors
 /// A chat of several turns or of another role, content that is no text.
-pub(super) fn solution(value: &Value) -> Option<Result<String, String>> {
-    is_chat(value).then(|| match messages(value)?.as_slice() {
-        [turn] if turn.role == "assistant" => Ok(turn.content.clone()),
+pub(super) fn solution(value: &Value) -> Option<Result<Turn, String>> {
+    is_chat(value).then(|| match <[Turn; 1]>::try_from(turns(value)?) {
+        Ok([turn]) if turn.0.role == "assistant" => Ok(turn),
         _ => Err("should hold one turn of the assistant, or text".to_owned()),
     })
 }
 
-fn message(item: &Value) -> Result<Message, String> {
+/// A value without the keys that are null, as rows of one schema have them for what other rows have.
+pub(super) fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        Value::Object(fields) => {
+            let filled = fields.iter().filter(|(_, value)| !value.is_null());
+            filled.map(|(key, value)| (key.clone(), without_nulls(value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether a message is trained by its own word: a weight of 0 or 1, true or false.
+fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String> {
+    let given = |key: &&str| fields.get(*key).is_some_and(|value| !value.is_null());
+    if let Some(key) = PART_MARKS.iter().find(|key| given(key)) {
+        return Err(format!(
+            "a message has `{key}`: parts of a turn cannot be left out of training"
+        ));
+    }
+    let mut found = None;
+    for key in MARKS.into_iter().filter(|key| given(key)) {
+        let is_trained = match &fields[key] {
+            Value::Bool(flag) => *flag,
+            value if value.as_f64() == Some(0.0) => false,
+            value if value.as_f64() == Some(1.0) => true,
+            other => {
+                let shown = short(&other.to_string());
+                return Err(format!(
+                    "a message has `{key}` {shown}: 0, 1, true and false are known"
+                ));
+            }
+        };
+        if is_trained && role != "assistant" {
+            return Err(format!(
+                "a message of the {role} has `{key}` {}: turns of the assistant alone are trained",
+                fields[key]
+            ));
+        }
+        if found.is_some_and(|other| other != is_trained) {
+            return Err(format!("a message has `{key}` {} beside another mark", fields[key]));
+        }
+        found = Some(is_trained);
+    }
+    Ok(found)
+}
+
+fn message(item: &Value) -> Result<Turn, String> {
     let needs = || "chat messages need `role` and `content`, or `from` and `value`".to_owned();
     let fields = item.as_object().ok_or_else(needs)?;
     let find = |names: &[&'static str]| -> Option<(&'static str, &Value)> {
@@ -55,7 +117,7 @@ fn message(item: &Value) -> Result<Message, String> {
     let role = match sender {
         "human" => "user",
         "gpt" | "chatgpt" | "bot" | "model" => "assistant",
-        "user" | "assistant" | "system" => sender,
+        "user" | "assistant" | "system" | "tool" => sender,
         // Templates know further roles (`developer`, `tool`) by OpenAI's name of the key alone.
         _ if key == "role" => sender,
         _ => {
@@ -63,12 +125,27 @@ fn message(item: &Value) -> Result<Message, String> {
             return Err(format!("a message is `from` `{sender}`, not human, gpt or system"));
         }
     };
-    let (_, content) = find(&CONTENTS).ok_or_else(needs)?;
-    Ok(Message::new(role, text(content, fields)?))
+    let calls = fields.get(TOOL_CALLS).filter(|calls| !calls.is_null());
+    let (content_key, content) = match (find(&CONTENTS), calls) {
+        (Some(found), _) => found,
+        (None, Some(_)) => (CONTENTS[0], &Value::Null),
+        (None, None) => return Err(needs()),
+    };
+    let mut message = match (content, calls) {
+        (Value::Null, Some(_)) => Message::without_text(role),
+        _ => Message::new(role, text(content)?),
+    };
+    let is_other = |name: &str| ![key, content_key].contains(&name) && !MARKS.contains(&name);
+    let others = fields.iter().filter(|(name, value)| is_other(name) && !value.is_null());
+    message.more.extend(others.map(|(name, value)| match name.as_str() {
+        TOOL_CALLS => (name.clone(), without_nulls(value)),
+        _ => (name.clone(), value.clone()),
+    }));
+    Ok((message, mark(fields, role)?))
 }
 
 /// The text of a message's content: a text, or parts that are texts.
-fn text(content: &Value, message: &Map<String, Value>) -> Result<String, String> {
+fn text(content: &Value) -> Result<String, String> {
     match content {
         Value::String(text) => Ok(text.clone()),
         Value::Array(parts) => {
@@ -82,9 +159,6 @@ fn text(content: &Value, message: &Map<String, Value>) -> Result<String, String>
                 },
             };
             parts.iter().map(text).collect()
-        }
-        Value::Null if message.get("tool_calls").is_some_and(|calls| !calls.is_null()) => {
-            Err("a message calls a tool, which is not read".into())
         }
         _ => Err("a message has no text".into()),
     }
@@ -116,13 +190,32 @@ mod tests {
     #[test]
     fn a_solution_is_one_turn_of_the_assistant() {
         let turn = |role: &str| json!({"role": role, "content": "14"});
-        assert_eq!(solution(&json!([turn("assistant")])), Some(Ok("14".into())));
-        assert_eq!(solution(&json!([{"from": "gpt", "value": "14"}])), Some(Ok("14".into())));
+        let known = Some(Ok((Message::new("assistant", "14"), None)));
+        assert_eq!(solution(&json!([turn("assistant")])), known);
+        assert_eq!(solution(&json!([{"from": "gpt", "value": "14"}])), known);
         for value in [json!([turn("user")]), json!([turn("assistant"), turn("assistant")])] {
             let message = solution(&value).unwrap().unwrap_err();
             assert!(message.contains("one turn of the assistant"), "{value}: {message}");
         }
         assert!(solution(&json!("14")).is_none() && solution(&json!(["14"])).is_none());
+    }
+
+    #[test]
+    fn a_message_keeps_every_key_but_marks_of_training() {
+        let call =
+            json!([{"function": {"name": "add", "arguments": {"b": 1, "a": 2}}, "id": null}]);
+        let value = json!([
+            {"role": "user", "content": "6+8?", "name": "Ann", "weight": 0},
+            {"role": "assistant", "content": null, "tool_calls": call, "train": true},
+            {"role": "tool", "content": "14", "tool_call_id": "1"},
+            {"from": "gpt", "value": "14", "reasoning_content": "add", "weight": null},
+        ]);
+        let turns = turns(&value).unwrap();
+        let marks: Vec<Option<bool>> = turns.iter().map(|(_, mark)| *mark).collect();
+        assert_eq!(marks, [Some(false), Some(true), None, None]);
+        let messages: Vec<Message> = turns.into_iter().map(|(message, _)| message).collect();
+        let expected = r#"[{"role":"user","content":"6+8?","name":"Ann"},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"add","arguments":{"b":1,"a":2}}}]},{"role":"tool","content":"14","tool_call_id":"1"},{"role":"assistant","content":"14","reasoning_content":"add"}]"#;
+        assert_eq!(serde_json::to_string(&messages).unwrap(), expected);
     }
 
     #[test]
@@ -132,7 +225,10 @@ mod tests {
             (json!([{"role": "user"}]), "`role` and `content`"),
             (json!([{"from": "narrator", "value": "x"}]), "`narrator`"),
             (json!([{"role": "user", "content": null}]), "no text"),
-            (json!([{"role": "assistant", "content": null, "tool_calls": [1]}]), "calls a tool"),
+            (json!([{"role": "assistant", "content": "x", "weight": 0.5}]), "`weight` 0.5"),
+            (json!([{"role": "user", "content": "x", "train": true}]), "the assistant alone"),
+            (json!([{"role": "assistant", "content": "x", "train_detail": []}]), "`train_detail`"),
+            (json!([{"role": "assistant", "content": "x", "weight": 1, "train": false}]), "beside"),
             (json!([{"role": "user", "content": [{"type": "image_url"}]}]), "an image"),
         ] {
             let message = messages(&value).unwrap_err();

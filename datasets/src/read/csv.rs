@@ -13,6 +13,14 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         .headers()
         .map_err(|error| DataError::File { path: path.into(), what: error.to_string() })?
         .clone();
+    // Programs differ in which of them counts.
+    let stands_twice = |at: usize| {
+        !header[at].is_empty() && header.iter().take(at).any(|name| *name == header[at])
+    };
+    if let Some(at) = (0..header.len()).find(|at| stands_twice(*at)) {
+        let what = format!("column `{}` stands twice in the header: rename one", &header[at]);
+        return Err(DataError::File { path: path.into(), what });
+    }
     let mut rows = Vec::new();
     for record in reader.records().take(limit) {
         let record = record.map_err(|error| DataError::Malformed {

@@ -94,7 +94,7 @@ fn of_text(text: &str) -> Gold {
     let trimmed = text.trim();
     match trimmed.to_lowercase().as_str() {
         "" => return missing("", "there is no answer"),
-        "null" | "nan" => return missing(trimmed, "there is no answer"),
+        "null" | "nan" | "none" | "n/a" => return missing(trimmed, "there is no answer"),
         "proof" => return missing(trimmed, "a proof is asked for, which has no answer to compare"),
         "notfound" | "not found" | "not_found" => {
             return missing(trimmed, "the dataset says that it found no answer");
@@ -205,6 +205,8 @@ mod tests {
             (json!(null), "no answer"),
             (json!("  "), "no answer"),
             (json!([]), "no answer"),
+            (json!("None"), "no answer"),
+            (json!("N/A"), "no answer"),
             (json!("proof"), "a proof"),
             (json!("NotFound"), "found no answer"),
             (json!(["2", "-2"]), "several answers"),

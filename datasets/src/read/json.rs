@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Row, file, text};
+use crate::json;
 use crate::lines::Lines;
 use crate::{DataError, Result};
 
@@ -26,8 +27,11 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
         }
         let text = std::str::from_utf8(&line.bytes)
             .map_err(|error| malformed(number, format!("not UTF-8: {error}")))?;
-        let values: Map<String, Value> = serde_json::from_str(&with_long_numbers(text))
-            .map_err(|error| malformed(number, format!("not a JSON object: {error}")))?;
+        let value = json::parse(text);
+        let values = match value.map_err(|error| malformed(number, format!("not JSON: {error}")))? {
+            Value::Object(values) => values,
+            _ => return Err(malformed(number, "not a JSON object".into())),
+        };
         rows.push(Row::new(number, values));
     }
     Ok(rows)
@@ -40,7 +44,7 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     text(path)?
         .read_to_string(&mut content)
         .map_err(|error| wrong(format!("cannot be read as text: {error}")))?;
-    let document: Value = serde_json::from_str(&with_long_numbers(&content))
+    let document = json::parse(&content)
         .map_err(|error| wrong(format!("not JSON: {error}. Is it JSONL? Name it .jsonl")))?;
     let items = match document {
         Value::Array(items) => items,
@@ -85,7 +89,11 @@ fn is_long(number: &str) -> bool {
         && number.parse::<i64>().is_err()
 }
 
-/// JSON whose numbers of more digits stand as texts: an answer of twenty digits is not a float.
+/// What Python writes for numbers that JSON has no word for.
+const NO_NUMBERS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+
+/// JSON whose numbers of more digits stand as texts, since an answer of twenty digits is not a float, and whose `NaN`
+/// and `Infinity`, as Python writes them, are null.
 pub fn with_long_numbers(text: &str) -> Cow<'_, str> {
     let mut rewritten = String::new();
     let (mut copied, mut at, mut is_string) = (0, 0, false);
@@ -94,6 +102,13 @@ pub fn with_long_numbers(text: &str) -> Cow<'_, str> {
         match bytes[at] {
             b'\\' if is_string => at += 1,
             b'"' => is_string = !is_string,
+            b'N' | b'I' | b'-' if !is_string && no_number(&text[at..]).is_some() => {
+                let length = no_number(&text[at..]).map_or(0, str::len);
+                rewritten.push_str(&text[copied..at]);
+                rewritten.push_str("null");
+                copied = at + length;
+                at += length - 1;
+            }
             b'-' | b'0'..=b'9' if !is_string => {
                 let is_part = |b: &u8| b.is_ascii_digit() || b"+-.eE".contains(b);
                 let length = bytes[at..].iter().take_while(|b| is_part(b)).count();
@@ -116,6 +131,11 @@ pub fn with_long_numbers(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The word for what is no number that a text begins with.
+fn no_number(text: &str) -> Option<&'static str> {
+    NO_NUMBERS.into_iter().find(|word| text.starts_with(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +152,7 @@ mod tests {
             assert!(matches!(with_long_numbers(text), Cow::Borrowed(_)), "{text}");
         }
         assert!(read("{\"a\": 1234567890123456789.5.5}").is_err());
+        let nan = read(r#"{"a": NaN, "b": [-Infinity, Infinity, -1], "c": "NaN"}"#).unwrap();
+        assert_eq!(nan.to_string(), r#"{"a":null,"b":[null,null,-1],"c":"NaN"}"#);
     }
 }

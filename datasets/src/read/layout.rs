@@ -271,10 +271,11 @@ impl AnswerColumn {
     ) -> std::result::Result<Self, String> {
         let Some(first) = rows.first() else { return Ok(Self::LastTurn) };
         if let Some(name) = &columns.answer {
-            return match nested(&first.values, name) {
-                None => Err(format!("no column `{name}`; there is: {}", first.names())),
-                Some(_) if SOLUTIONS.contains(&name.as_str()) => Ok(Self::Worked(name.clone())),
-                Some(_) => Ok(Self::Exact(name.clone())),
+            let is_there = |row: &Row| nested(&row.values, name).is_some();
+            return match rows.iter().any(is_there) {
+                false => Err(format!("no column `{name}`; there is: {}", first.names())),
+                true if SOLUTIONS.contains(&name.as_str()) => Ok(Self::Worked(name.clone())),
+                true => Ok(Self::Exact(name.clone())),
             };
         }
         let is_judgement = |name: &str| name == "label" && are_classes(rows);
@@ -296,7 +297,7 @@ impl AnswerColumn {
         }
         let last = question.column().and_then(|column| nested(&first.values, column));
         let turns = last.filter(|value| question.is_conversation() && chat::is_chat(value));
-        let turns = turns.and_then(|value| chat::messages(&value).ok()).unwrap_or_default();
+        let turns = turns.map(|value| chat::messages(&value)).transpose()?.unwrap_or_default();
         match turns.last() {
             Some(turn) if turn.role == "assistant" => Ok(Self::LastTurn),
             _ if first.values.contains_key("label") => Err(
@@ -312,10 +313,10 @@ impl AnswerColumn {
     }
 }
 
-/// Whether a column is there, in the first row too, and holds something in some row.
+/// Whether a column holds something in some row.
 fn is_used(rows: &[Row], name: &str) -> bool {
     let value = |row: &Row| nested(&row.values, name).is_some_and(|value| !value.is_null());
-    rows.first().is_some_and(|row| nested(&row.values, name).is_some()) && rows.iter().any(value)
+    rows.iter().any(value)
 }
 
 /// The same where empty texts and lists are nothing.
@@ -327,8 +328,7 @@ fn is_filled(rows: &[Row], name: &str) -> bool {
         Value::Object(fields) => !fields.is_empty(),
         _ => true,
     };
-    rows.first().is_some_and(|row| nested(&row.values, name).is_some())
-        && rows.iter().any(|row| nested(&row.values, name).is_some_and(|value| holds(&value)))
+    rows.iter().any(|row| nested(&row.values, name).is_some_and(|value| holds(&value)))
 }
 
 /// Refuses a second column that may be the question as well.

@@ -20,6 +20,7 @@ mod reasoning_gym;
 mod records;
 mod shapes;
 mod text_to_sql;
+mod variables;
 
 use std::borrow::Cow;
 use std::io::{BufReader, Read};
@@ -83,8 +84,45 @@ struct Row {
 
 /// Whether the file name is of a format that is read here.
 pub fn is_readable(name: &str) -> bool {
-    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
-    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+    EXTENSIONS.contains(&extension(Path::new(name)).as_str())
+}
+
+/// The files of the dataset that lies in a folder, by name: those of one split.
+///
+/// # Errors
+/// A folder that cannot be listed, without such files, or with those of several splits.
+pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
+    let io = |source| DataError::Io { path: folder.into(), source };
+    let wrong = |what: String| DataError::File { path: folder.into(), what };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let name = entry.map_err(io)?.file_name().into_string().unwrap_or_default();
+        if is_readable(&name) && !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    let Some(first) = names.first() else {
+        return Err(wrong("a folder without a file .jsonl, .json, .csv or .parquet".into()));
+    };
+    // `train-00000-of-00002.parquet` and its like belong together; `train.jsonl` and `test.jsonl` do not.
+    let split = |name: &str| -> String {
+        name.chars().take_while(|c| c.is_alphabetic()).collect::<String>().to_lowercase()
+    };
+    match names.iter().find(|name| {
+        split(name) != split(first) || extension(Path::new(name)) != extension(Path::new(first))
+    }) {
+        None => Ok(names.iter().map(|name| folder.join(name)).collect()),
+        Some(other) => Err(wrong(format!(
+            "a folder with `{first}` and `{other}`, which may be several splits: name one of its files"
+        ))),
+    }
+}
+
+/// The extension that names the format, whatever its case.
+fn extension(path: &Path) -> String {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Reads the first `limit` problems of the files of one dataset, in their order.
@@ -123,15 +161,17 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         return Ok(dataset);
     }
     let layout = Layout::detect(path, &rows, columns)?;
-    dataset.notes.push(layout.note());
+    dataset.notes.push(layout.note() + &variables::note(&rows));
     for row in &rows {
         let malformed = |what: String| {
             let path = files[row.file].clone();
             DataError::Malformed { path, line: row.line, what }
         };
-        match layout.read(row, columns).map_err(malformed)? {
-            RowRead::Problem(problem) => dataset.problems.push(problem),
-            RowRead::LeftOut(unusable) => dataset.unusable.push(unusable),
+        for read in layout.read(row, columns).map_err(malformed)? {
+            match read {
+                RowRead::Problem(problem) => dataset.problems.push(problem),
+                RowRead::LeftOut(unusable) => dataset.unusable.push(unusable),
+            }
         }
     }
     // Messages say all that is to be asked; a bare question may be asked more.
@@ -159,11 +199,11 @@ pub fn first(path: &Path, limit: usize) -> Result<Vec<Map<String, Value>>> {
 }
 
 fn read_rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("jsonl" | "ndjson") => json::lines(path, limit),
-        Some("json") => json::document(path, limit),
-        Some("csv") => csv::rows(path, limit),
-        Some("parquet") => parquet::rows(path, limit),
+    match extension(path).as_str() {
+        "jsonl" | "ndjson" => json::lines(path, limit),
+        "json" => json::document(path, limit),
+        "csv" => csv::rows(path, limit),
+        "parquet" => parquet::rows(path, limit),
         _ => Err(DataError::File {
             path: path.into(),
             what: "unknown format: name the file .jsonl, .json, .csv or .parquet".into(),

@@ -15,6 +15,12 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         what: format!("not a readable Parquet file: {error}"),
     };
     let reader = SerializedFileReader::new(file(path)?).map_err(wrong)?;
+    let mut seen = std::collections::HashSet::new();
+    let columns = reader.metadata().file_metadata().schema().get_fields();
+    if let Some(twice) = columns.iter().find(|column| !seen.insert(column.name())) {
+        let what = format!("column `{}` stands twice: rename one", twice.name());
+        return Err(DataError::File { path: path.into(), what });
+    }
     let mut rows = Vec::new();
     for (index, row) in reader.get_row_iter(None).map_err(wrong)?.take(limit).enumerate() {
         let row = row.map_err(|error| DataError::Malformed {
@@ -32,7 +38,8 @@ pub(super) fn object(row: &parquet::record::Row) -> Map<String, Value> {
     row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
 }
 
-/// A cell as JSON; kinds that no dataset of text needs (dates, raw bytes) become their text.
+/// A cell as JSON. Bytes that are UTF-8 are text, as older writers leave it unmarked; kinds that no dataset of text
+/// needs (dates, other bytes) become their text.
 fn value(field: &Field) -> Value {
     match field {
         Field::Null => Value::Null,
@@ -46,9 +53,12 @@ fn value(field: &Field) -> Value {
         Field::UInt(n) => (*n).into(),
         Field::ULong(n) => (*n).into(),
         Field::Float(x) => shortest(*x).into(),
-        Field::Float16(x) => shortest(x.to_f32()).into(),
+        Field::Float16(x) => shortest_of_half(x.to_f32()).into(),
         Field::Double(x) => (*x).into(),
         Field::Str(text) => text.clone().into(),
+        Field::Bytes(bytes) if std::str::from_utf8(bytes.data()).is_ok() => {
+            String::from_utf8_lossy(bytes.data()).into()
+        }
         Field::Group(row) => Value::Object(object(row)),
         Field::ListInternal(list) => Value::Array(list.elements().iter().map(value).collect()),
         other => other.to_string().into(),
@@ -58,6 +68,24 @@ fn value(field: &Field) -> Value {
 /// The number with the shortest decimal of a 32-bit number: 0.1, not 0.10000000149011612.
 fn shortest(x: f32) -> f64 {
     x.to_string().parse().unwrap_or(f64::from(x))
+}
+
+/// The number with the shortest decimal of a 16-bit number.
+fn shortest_of_half(x: f32) -> f64 {
+    let exact = f64::from(x);
+    if x == 0.0 || !x.is_finite() {
+        return exact;
+    }
+    // The distance to the next numbers of 16 bits; below a power of two they are closer.
+    let exponent = exact.abs().log2().floor();
+    let spacing = (exponent.max(-14.0) - 10.0).exp2();
+    let is_power = exponent.exp2() == exact.abs() && exponent > -14.0;
+    let is_nearest = |decimal: f64| {
+        let is_below = decimal.abs() < exact.abs();
+        (decimal - exact).abs() < spacing / if is_power && is_below { 4.0 } else { 2.0 }
+    };
+    let decimals = (0..6).filter_map(|digits| format!("{exact:.digits$e}").parse().ok());
+    decimals.into_iter().find(|decimal| is_nearest(*decimal)).unwrap_or(exact)
 }
 
 #[cfg(test)]
@@ -102,6 +130,29 @@ mod tests {
         assert_eq!(dataset.problems[1].answer, "4");
         assert!(dataset.problems[1].prompt.plain().starts_with("2+2?"));
         assert_eq!(rows(&path, 1).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn numbers_of_16_bits_are_their_shortest_decimals() {
+        // The numbers of 16 bits that are nearest to the decimals.
+        for (x, text) in [
+            (0.099_975_586_f32, "0.1"),
+            (0.333_251_95, "0.3333"),
+            (-2.5, "-2.5"),
+            (1.0, "1.0"),
+            (65_504.0, "65500.0"),
+            (2048.0, "2048.0"),
+            (5.960_464_5e-8, "6e-8"),
+        ] {
+            assert_eq!(Value::from(shortest_of_half(x)).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_text_are_text() {
+        let bytes = |bytes: &[u8]| value(&Field::Bytes(bytes.to_vec().into()));
+        assert_eq!(bytes("What is 1+1?".as_bytes()), "What is 1+1?");
+        assert_ne!(bytes(&[0xff, 0xfe]), "");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::choices::Choices;
 use super::gold::{self, Gold, one_line, plain};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
-use super::{Columns, Purpose, Row, chat, nested};
+use super::{Columns, Purpose, Row, chat, nested, variables};
 use crate::verify::{math, short};
 use crate::{Message, Problem, Prompt, Unusable, judge};
 
@@ -23,7 +23,7 @@ pub(super) enum Read {
 /// The prompt in a column: its text, its chat, or several columns joined by blanks.
 pub(super) fn prompt_of(row: &Row, column: &str) -> Result<Prompt, String> {
     match nested(&row.values, column) {
-        Some(value) if chat::is_chat(&value) => chat::messages(&value).map(Prompt::Chat),
+        Some(value) if chat::is_chat(&value) => chat::messages(&value).map(Prompt::chat),
         _ => {
             let texts: Vec<String> =
                 column.split(',').map(|part| question(row, part)).collect::<Result<_, _>>()?;
@@ -56,14 +56,66 @@ fn empty(column: &str) -> String {
 }
 
 impl Layout {
-    /// Reads a row.
+    /// Reads a row: several problems where several turns of a conversation are trained.
     ///
     /// # Errors
     /// A column that is missing or holds what it should not, an empty question.
-    pub(super) fn read(&self, row: &Row, columns: &Columns) -> Result<Read, String> {
+    pub(super) fn read(&self, row: &Row, columns: &Columns) -> Result<Vec<Read>, String> {
+        let Some(trained) = self.trained_turns(row, columns)? else {
+            return Ok(vec![self.read_turn(row, None, columns)?]);
+        };
+        if trained.is_empty() {
+            let why = "no turn of the assistant is trained (its weight is 0, or train is false)";
+            let (id, answer) = (row.id(), String::new());
+            return Ok(vec![Read::LeftOut(Unusable { id, answer, why: why.into() })]);
+        }
+        let is_one = trained.len() == 1;
+        let read = |turn: usize| {
+            Ok(match self.read_turn(row, Some(turn), columns)? {
+                Read::Problem(problem) if !is_one => {
+                    Read::Problem(Problem { id: format!("{}#{}", problem.id, turn + 1), ..problem })
+                }
+                read => read,
+            })
+        };
+        trained.into_iter().map(read).collect()
+    }
+
+    /// The turns that `sft` learns, where a row says which: those that are not marked otherwise. None where it leaves
+    /// it to the layout, which learns the last one.
+    fn trained_turns(&self, row: &Row, columns: &Columns) -> Result<Option<Vec<usize>>, String> {
+        if columns.purpose == Purpose::Judge {
+            return Ok(None);
+        }
+        if let AnswerColumn::Exact(column) | AnswerColumn::Worked(column) = &self.answer
+            && let Some(value) = nested(&row.values, column)
+            && let Some(turn) = chat::solution(&value)
+        {
+            let is_trained = turn.map_err(|what| named(&what, column))?.1 != Some(false);
+            return Ok(if is_trained { None } else { Some(Vec::new()) });
+        }
+        let column = self.question.column().filter(|_| self.question.is_conversation());
+        let value = column.and_then(|column| nested(&row.values, column));
+        let Some(value) = value.filter(|value| chat::is_chat(value)) else { return Ok(None) };
+        let turns = chat::turns(&value)?;
+        if turns.iter().all(|(_, mark)| mark.is_none()) {
+            return Ok(None);
+        }
+        let is_trained =
+            |(message, mark): &chat::Turn| message.role == "assistant" && *mark != Some(false);
+        let places = turns.iter().enumerate().filter(|(_, turn)| is_trained(turn));
+        Ok(Some(places.map(|(place, _)| place).collect()))
+    }
+
+    /// Reads a row, as far as a turn of its conversation that is learned where there is one.
+    fn read_turn(&self, row: &Row, turn: Option<usize>, columns: &Columns) -> Result<Read, String> {
         let choices = self.choices.as_ref().and_then(|layout| layout.columns.choices(row));
-        let (prompt, last_turn) = self.prompt(row, choices.as_ref(), columns)?;
-        let (gold, raw) = self.gold(row, choices.as_ref(), last_turn.as_deref(), columns)?;
+        let (mut prompt, last_turn) = self.prompt(row, choices.as_ref(), turn, columns)?;
+        if let Prompt::Chat(chat) = &mut prompt {
+            chat.variables = variables::of(row)?;
+        }
+        let text = last_turn.as_ref().map(|turn| turn.content.as_str());
+        let (gold, raw) = self.gold(row, choices.as_ref(), text, columns)?;
         let left_out =
             |answer: String, why: String| Ok(Read::LeftOut(Unusable { id: row.id(), answer, why }));
         if let Some(picture) = PICTURES.into_iter().find(|name| is_picture(row.values.get(*name))) {
@@ -72,11 +124,15 @@ impl Layout {
                 format!("the question needs a picture (column `{picture}`)"),
             );
         }
-        let solution = self.solution(row, last_turn, raw);
+        let (solution, reply) = self.solution(row, last_turn, raw);
         let answer = match (gold, columns.purpose) {
             (Gold::Answer(answer), _) => answer,
             // Solutions that are imitated need no answer that can be compared.
-            (Gold::Missing { text, .. }, Purpose::Imitate) if !solution.trim().is_empty() => text,
+            (Gold::Missing { text, .. }, Purpose::Imitate)
+                if !solution.trim().is_empty() || reply.is_some() =>
+            {
+                text
+            }
             (Gold::Missing { text, why }, _) => return left_out(text, why.into()),
         };
         if let (Prompt::Chat(messages), Purpose::Judge) = (&prompt, columns.purpose) {
@@ -84,6 +140,7 @@ impl Layout {
         }
         Ok(Read::Problem(Problem {
             solution: Some(solution),
+            reply,
             ..Problem::new(row.id(), prompt, answer)
         }))
     }
@@ -93,8 +150,9 @@ impl Layout {
         &self,
         row: &Row,
         choices: Option<&Choices>,
+        learned: Option<usize>,
         columns: &Columns,
-    ) -> Result<(Prompt, Option<String>), String> {
+    ) -> Result<(Prompt, Option<Message>), String> {
         if let Some(template) = &columns.prompting.template {
             return Ok((Prompt::question(&template.render(&row.values)?), None));
         }
@@ -102,10 +160,12 @@ impl Layout {
         let mut prompt = prompt_of(row, column)?;
         let mut last_turn = None;
         if let Prompt::Chat(messages) = &mut prompt {
-            let is_answer =
-                |turn: &Message| turn.role == "assistant" && !opens_thought(&turn.content);
+            messages.truncate(learned.map_or(usize::MAX, |place| place + 1));
+            let is_answer = |turn: &Message| {
+                turn.role == "assistant" && (learned.is_some() || !opens_thought(&turn.content))
+            };
             if self.question.is_conversation() && messages.last().is_some_and(is_answer) {
-                last_turn = messages.pop().map(|turn| turn.content);
+                last_turn = messages.pop();
             }
             let is_asked = |turn: &Message| turn.role == "user" && !turn.content.trim().is_empty();
             if !messages.iter().any(is_asked) {
@@ -157,9 +217,13 @@ impl Layout {
                 return Ok((gold::worked(turn), turn.to_owned()));
             }
         };
-        let value = nested(&row.values, column).ok_or_else(|| no_column(column))?;
+        // A key that a row lacks is null, as the tables of other programs have it.
+        let value = nested(&row.values, column).unwrap_or(Cow::Owned(Value::Null));
         let value = match chat::solution(&value) {
-            Some(turn) => Cow::Owned(Value::String(turn.map_err(|what| named(&what, column))?)),
+            Some(turn) => {
+                let (turn, _) = turn.map_err(|what| named(&what, column))?;
+                Cow::Owned(Value::String(turn.content))
+            }
             None => value,
         };
         let raw = plain(&value).unwrap_or_else(|| value.to_string());
@@ -185,17 +249,33 @@ impl Layout {
         Ok((gold, raw))
     }
 
-    /// The worked solution of a row: the text that is imitated, and shown in worked examples.
-    fn solution(&self, row: &Row, last_turn: Option<String>, raw: String) -> String {
-        if let AnswerColumn::Worked(_) = self.answer {
-            return raw;
-        }
+    /// The worked solution of a row: the text that is imitated, and shown in worked examples; and the turn that it is
+    /// of, where that holds more.
+    fn solution(
+        &self,
+        row: &Row,
+        last_turn: Option<Message>,
+        raw: String,
+    ) -> (String, Option<Message>) {
+        let turn_of = |value: &Value| Some(chat::solution(value)?.ok()?.0);
         let written = |name: &&str| {
             let value = row.values.get(*name)?;
-            let text = chat::solution(value).map_or_else(|| plain(value), Result::ok);
-            text.filter(|text| !text.trim().is_empty())
+            let turn = turn_of(value).or_else(|| Some(Message::new("assistant", plain(value)?)));
+            turn.filter(|turn| !turn.content.trim().is_empty() || !turn.more.is_empty())
         };
-        last_turn.or_else(|| SOLUTIONS.iter().find_map(written)).unwrap_or(raw)
+        let turn = match &self.answer {
+            AnswerColumn::Worked(column) => {
+                nested(&row.values, column).and_then(|value| turn_of(&value))
+            }
+            _ => last_turn.or_else(|| SOLUTIONS.iter().find_map(written)),
+        };
+        match turn {
+            None => (raw, None),
+            Some(turn) => {
+                let text = turn.content.clone();
+                (text, Some(turn).filter(|turn| !turn.more.is_empty()))
+            }
+        }
     }
 }
 

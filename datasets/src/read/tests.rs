@@ -89,7 +89,7 @@ fn files_of_one_dataset_are_read_in_order_up_to_the_limit() {
     let all = [pair("1", "1"), pair("2", "2"), pair("2-1", "3"), pair("2-2", "4")];
     assert_eq!(answers(None), all);
     assert_eq!(answers(Some(3)), all[..3]);
-    let files = [files[0].clone(), write("c.jsonl", "{\"question\":\"q\"}\n")];
+    let files = [files[0].clone(), write("c.jsonl", "{\"answer\":\"1\"}\n")];
     let message = open(&files, &Columns::default(), None).err().unwrap().to_string();
     assert!(message.contains("c.jsonl:1"), "{message}");
     // The second file is not opened where the first has enough.
@@ -103,8 +103,8 @@ fn bad_input_is_refused_with_file_line_and_mend() {
         refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\"\n", &none);
     assert!(message.contains("a.jsonl:2"), "{message}");
     let message =
-        refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"question\":\"q\"}", &none);
-    assert!(message.contains("a.jsonl:2") && message.contains("answer"), "{message}");
+        refusal("a.jsonl", "{\"question\":\"q\",\"answer\":\"1\"}\n{\"answer\":\"1\"}", &none);
+    assert!(message.contains("a.jsonl:2") && message.contains("question"), "{message}");
     let message = refusal("a.csv", "q,a\n1,2\n", &none);
     assert!(message.contains("q, a") && message.contains("--prompt-column"), "{message}");
     let asked = Columns { prompt: Some("nope".into()), ..Columns::default() };
@@ -116,4 +116,115 @@ fn bad_input_is_refused_with_file_line_and_mend() {
     assert!(message.contains(".jsonl"), "{message}");
     let message = refusal("a.parquet", "PAR1 no", &none);
     assert!(message.contains("a.parquet"), "{message}");
+}
+
+/// The dataset of a file with this name and text.
+fn of_text(name: &str, text: &str, columns: &Columns) -> crate::Result<crate::Dataset> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    crate::open(path.to_str().unwrap(), columns, None)
+}
+
+#[test]
+fn a_row_without_an_answer_is_left_out_however_it_lacks_it() {
+    for rows in [
+        [r#"{"question": "2+1?"}"#, r#"{"question": "1+1?", "answer": "2"}"#],
+        [r#"{"question": "1+1?", "answer": "2"}"#, r#"{"question": "2+1?"}"#],
+        [r#"{"question": "1+1?", "answer": "2"}"#, r#"{"question": "2+1?", "answer": null}"#],
+        [r#"{"question": "1+1?", "answer": "2"}"#, r#"{"question": "2+1?", "answer": NaN}"#],
+        [
+            r#"{"question": "1+1?", "reward_model": {"ground_truth": "2"}}"#,
+            r#"{"question": "2+1?", "reward_model": null}"#,
+        ],
+    ] {
+        let text = rows.join("\n") + "\n" + rows[0].replace("+1", "+7").as_str();
+        let dataset = of_text("UP.JSONL", &text, &Columns::default()).unwrap();
+        assert!(!dataset.unusable.is_empty(), "{rows:?}");
+        assert_eq!(dataset.problems[0].answer, "2", "{rows:?}");
+        assert_eq!(dataset.unusable[0].why, "there is no answer");
+    }
+}
+
+#[test]
+fn names_that_stand_twice_are_refused_in_every_format() {
+    for (name, text) in [
+        ("a.csv", "question,answer,answer\n1+1?,2,7\n"),
+        ("a.jsonl", r#"{"question": "1+1?", "answer": "2", "answer": "7"}"#),
+        ("a.json", r#"[{"question": "1+1?", "answer": "2", "answer": "7"}]"#),
+    ] {
+        let message = of_text(name, text, &Columns::default()).err().unwrap().to_string();
+        assert!(message.contains("`answer` stands twice"), "{name}: {message}");
+    }
+}
+
+#[test]
+fn a_folder_is_the_files_of_one_split() {
+    let folder = tempfile::tempdir().unwrap();
+    let row =
+        |n: u8| format!("{{\"id\": \"{n}\", \"question\": \"{n}+1?\", \"answer\": \"{n}\"}}\n");
+    std::fs::write(folder.path().join("train-1.jsonl"), row(1)).unwrap();
+    std::fs::write(folder.path().join("train-0.jsonl"), row(0)).unwrap();
+    std::fs::write(folder.path().join("README.md"), "text").unwrap();
+    let open = || crate::open(folder.path().to_str().unwrap(), &Columns::default(), None);
+    let answers: Vec<String> = open().unwrap().problems.into_iter().map(|p| p.answer).collect();
+    assert_eq!(answers, ["0", "1"]);
+    std::fs::write(folder.path().join("test.jsonl"), row(2)).unwrap();
+    assert!(open().err().unwrap().to_string().contains("name one of its files"));
+}
+
+#[test]
+fn marks_choose_the_turns_that_are_learned() {
+    let imitate = Columns { purpose: Purpose::Imitate, ..Columns::default() };
+    let row = |marks: [&str; 2]| {
+        format!(
+            r#"{{"messages": [{{"role": "user", "content": "A"}}, {{"role": "assistant", "content": "B"{}}}, {{"role": "user", "content": "C"}}, {{"role": "assistant", "content": "D"{}}}]}}"#,
+            marks[0], marks[1]
+        ) + "\n"
+    };
+    let learned = |marks| {
+        let text = row(marks) + &row(["", ""]);
+        let dataset = of_text("a.jsonl", &text, &imitate).unwrap();
+        let mut all: Vec<(String, Option<String>)> =
+            dataset.problems.into_iter().map(|p| (p.prompt.plain(), p.solution)).collect();
+        assert_eq!(all.pop().unwrap().1.as_deref(), Some("D"));
+        all.into_iter().map(|(_, solution)| solution.unwrap()).collect::<Vec<_>>().concat()
+    };
+    assert_eq!(learned(["", ""]), "D");
+    assert_eq!(learned([r#", "weight": 0"#, ""]), "D");
+    assert_eq!(learned(["", r#", "weight": 0"#]), "B");
+    assert_eq!(learned([r#", "train": true"#, r#", "train": true"#]), "BD");
+    assert_eq!(learned([r#", "train": false"#, r#", "weight": 0"#]), "");
+    let message = of_text("a.jsonl", &row([r#", "weight": 0"#, r#", "weight": 0"#]), &imitate);
+    let message = message.err().unwrap().to_string();
+    assert!(message.contains("no turn of the assistant is trained"), "{message}");
+}
+
+#[test]
+fn learned_turns_keep_their_thoughts_and_calls() {
+    let imitate = Columns { purpose: Purpose::Imitate, ..Columns::default() };
+    let text = concat!(
+        r#"{"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B", "reasoning_content": "r"}]}"#,
+        "\n",
+        r#"{"messages": [{"role": "user", "content": "A2"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}], "tools": [{"type": "function"}]}"#,
+    );
+    let problems = of_text("a.jsonl", text, &imitate).unwrap().problems;
+    let reply = |at: usize| serde_json::to_string(&problems[at].reply).unwrap();
+    assert_eq!(reply(0), r#"{"role":"assistant","content":"B","reasoning_content":"r"}"#);
+    let calls = r#"{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]}"#;
+    assert_eq!(reply(1), calls);
+    let crate::Prompt::Chat(chat) = &problems[1].prompt else { panic!("a chat") };
+    assert_eq!(chat.variables["tools"][0]["type"], "function");
+}
+
+#[test]
+fn a_box_is_asked_for_only_where_the_learned_solution_has_one() {
+    let text = "{\"question\": \"1+1?\", \"answer\": \"2\"}\n{\"question\": \"2+1?\", \"answer\": \"so \\\\boxed{3}\"}\n";
+    let of = |purpose| of_text("a.jsonl", text, &Columns { purpose, ..Columns::default() });
+    let asks = |purpose| -> Vec<bool> {
+        let problems = of(purpose).unwrap().problems;
+        problems.iter().map(|problem| problem.prompt.plain().contains("boxed")).collect()
+    };
+    assert_eq!(asks(Purpose::Imitate), [false, true]);
+    assert_eq!(asks(Purpose::Judge), [true, true]);
 }

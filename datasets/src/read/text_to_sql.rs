@@ -64,7 +64,7 @@ pub(super) fn dataset(
             context: Some(Database::File(database.into())),
             ..Problem::new(
                 format!("{database}/{}", row.place()),
-                Prompt::Chat(vec![Message::user(asked)]),
+                Prompt::chat([Message::user(asked)]),
                 text(column)?.trim_end_matches(';'),
             )
         });

@@ -371,7 +371,7 @@ impl Verifier for Program {
 fn messages(prompt: &Prompt) -> Vec<Message> {
     match prompt {
         Prompt::Text(text) => vec![Message::user(text.trim_end())],
-        Prompt::Chat(messages) => messages.clone(),
+        Prompt::Chat(chat) => chat.messages.clone(),
     }
 }
 

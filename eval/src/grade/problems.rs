@@ -221,7 +221,7 @@ impl<'a> Problems<'a> {
             None => line.context.clone().map(Database::File),
         };
         let total = known.and_then(|problem| problem.total);
-        let problem = Problem { id, prompt, answer, solution: None, context, total };
+        let problem = Problem { context, total, ..Problem::new(id, prompt, answer) };
         let others = line.golds.iter().skip(1).filter(|_| known.is_none());
         let with = |gold: &String| Problem { answer: gold.clone(), ..problem.clone() };
         let alternatives = others.map(with).collect();
@@ -252,7 +252,7 @@ impl<'a> Problems<'a> {
 
     /// Adds a problem of the dataset that no line named.
     pub(super) fn add_missing(&mut self, problem: &Problem) -> usize {
-        let problem = Problem { solution: None, ..problem.clone() };
+        let problem = Problem { solution: None, reply: None, ..problem.clone() };
         self.list.push(Arc::new(Target { problem, alternatives: Vec::new() }));
         self.list.len() - 1
     }

@@ -29,7 +29,7 @@ const UNSUPPORTED: [&str; 15] = [
 ];
 /// Values of `init_lora_weights` that change the base's weights before training: PEFT saves matrices that belong on the
 /// changed base, which the folder has not.
-const CHANGED_BASE: [&str; 4] = ["pissa", "olora", "corda", "loftq"];
+const CHANGED_BASE: [&str; 5] = ["pissa", "olora", "corda", "loftq", "lora_ga"];
 /// Keys that take some of what `target_modules` name away again.
 const NARROWING: [&str; 3] = ["layers_to_transform", "layers_pattern", "exclude_modules"];
 

@@ -223,6 +223,15 @@ impl Adapter {
         let config = Config::read(directory)?;
         config.check().with_context(|| directory.join(CONFIG).display().to_string())?;
         let file = directory.join(WEIGHTS);
+        let pickle = "adapter_model.bin";
+        if !file.exists() && directory.join(pickle).exists() {
+            bail!(
+                "{0}: its matrices are in {pickle}, which may run code and is not read; convert it: python -c \"import \
+                 torch; from safetensors.torch import save_file; save_file(torch.load('{0}/{pickle}', \
+                 weights_only=True), '{0}/{WEIGHTS}')\"",
+                directory.display()
+            );
+        }
         let leaves: Vec<String> = leaves(architecture).into_iter().map(str::to_owned).collect();
         let known = lora::modules(architecture, &leaves);
         let mut weights = Weights::new();

@@ -9,7 +9,7 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::names::{self, Order};
 use super::{ALIGNMENT, FAMILIES, GEMMA_FILE, GEMMA_PATTERN, MAGIC, Value, tokenizer};
@@ -93,6 +93,19 @@ pub fn write(
         bail!("GGUF export knows {}, not `{family}`", FAMILIES.map(|(_, hub)| hub).join(", "));
     };
     refuse(file_family, architecture)?;
+    if *file_family == "llama" && architecture.ropes[0].scaling.is_some() {
+        let mut plain = config.clone();
+        for key in ["rope_scaling", "rope_parameters"] {
+            plain[key] = Json::Null;
+        }
+        plain["rope_theta"] = json!(architecture.ropes[0].theta);
+        if super::to_hub::stretching(&plain, &divisors(architecture))?.is_none() {
+            bail!(
+                "GGUF export knows Llama 3's stretching of positions with low_freq_factor 1, high_freq_factor 4 and a power \
+                 of two as original_max_position_embeddings"
+            );
+        }
+    }
     let mut values = header(file_family, architecture, kind);
     let parts = (config, tokenizer, settings);
     values.extend(tokenizer::values(architecture.vocab_size, parts)?);
@@ -126,9 +139,6 @@ fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
     }
     if file_family == GEMMA_FILE {
         return refuse_gemma(architecture);
-    }
-    if architecture.rotary_dim != architecture.head_dim {
-        bail!("GGUF export does not know heads that positions turn in part");
     }
     let plain = LayerKind::Attention { window: None, rope: Some(0) };
     if architecture.layers.iter().any(|layer| *layer != plain) {

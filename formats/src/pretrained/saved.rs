@@ -33,7 +33,11 @@ impl Pretrained {
         config["stop_token_ids"] = json!(self.tokenizer.eos());
         config["turn_end_token_id"] = json!(self.tokenizer.turn_end());
         let path = directory.join(kind.file_name());
-        let parts = (&config, &files.json("tokenizer.json")?, &settings);
+        let tokenizer = match self.tokenizer.with_added_tokens()? {
+            Some(tokenizer) => tokenizer,
+            None => files.json("tokenizer.json")?,
+        };
+        let parts = (&config, &tokenizer, &settings);
         crate::gguf::write(&path, (&self.architecture, weights), parts, kind)
             .with_context(|| self.name.clone())?;
         let mut text = format!("FROM ./{}\n", kind.file_name());
@@ -49,6 +53,8 @@ impl Pretrained {
     pub fn save(&self, weights: &Weights, directory: &Path) -> Result<()> {
         tealight_system::files::writable_directory(directory)?;
         let mut config = self.config.clone();
+        // The weights are plain here, whatever they were read from.
+        config.as_object_mut().map(|config| config.shift_remove("quantization_config"));
         let dtype = match weights.values().next().map(Tensor::dtype) {
             Some(DType::BF16) => "bfloat16",
             Some(DType::F16) => "float16",

@@ -124,10 +124,27 @@ impl Objective {
     }
 }
 
+/// TRL's names of losses that are not here, and the nearest that is.
+const TRL: [(&str, &str, &str); 4] = [
+    (
+        "bnpo",
+        "dapo",
+        "which divides by the tokens of the whole step in place of one device's batch",
+    ),
+    ("sapo", "grpo", "which clips ratios where SAPO fades them out"),
+    ("luspo", "gspo", "which takes the ratio of a whole sequence without LUSPO's weight by length"),
+    ("vespo", "gspo", "which clips the ratio of a whole sequence where VESPO shapes it"),
+];
+
 /// The preset of that name.
 pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     presets().find(|preset| preset.name == known).with_context(|| {
+        if let Some((_, nearest, how)) = TRL.iter().find(|(trl, ..)| *trl == known) {
+            return format!(
+                "objective `{known}` of TRL is not here; the nearest is `{nearest}`, {how}"
+            );
+        }
         let shown: String = name.chars().take(64).collect();
         format!(
             "objective `{shown}` is not known{}: `tealight objectives --all` lists all",
@@ -236,6 +253,15 @@ impl<'de> Deserialize<'de> for Objective {
 mod tests {
     use super::*;
     use crate::objective::{Baseline, Divergence, Estimator, SampleSource};
+
+    #[test]
+    fn losses_of_trl_that_are_not_here_name_the_nearest() {
+        for (trl, nearest, _) in TRL {
+            assert!(Objective::names().any(|name| name == nearest), "{nearest}");
+            let message = format!("{:#}", trl.parse::<Objective>().unwrap_err());
+            assert!(message.contains(&format!("nearest is `{nearest}`")), "{message}");
+        }
+    }
 
     #[test]
     fn every_preset_is_a_plan_and_is_printed_back() {

@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::architecture::{Activation, Architecture, DeltaSizes, LayerKind, Rope};
-use super::family::{FAMILIES, Family, Scales, Windows, family};
+use super::config_keys;
+use super::family::{FAMILIES, Scales, Windows, family};
 use super::keys::Keys;
 use super::layer_kinds::layers;
 use super::text_part;
@@ -35,28 +36,32 @@ impl Architecture {
         let at = || path.display().to_string();
         let config = text_part::of_config(read_json(path, MAX_CONFIG)?).with_context(at)?;
         let architecture = Self::from_config(&config).with_context(at)?;
+        // With every value that was used, for whoever reads what is saved.
+        let config = config_keys::completed(&config, config_keys::Decoder::Own).with_context(at)?;
         Ok((architecture, config))
     }
 
     /// The choices of a parsed `config.json`.
     pub fn from_config(config: &Value) -> Result<Self> {
-        let keys = Keys(config);
-        let name = keys.text("model_type")?;
+        let name = Keys(config).text("model_type")?;
         let Some(family) = family(name) else {
             bail!(
                 "architecture `{name}` is not supported; supported are {FAMILIES} (and candle-transformers' for eval, \
                  generate and batch)"
             );
         };
-        refuse_unsupported(&keys, &family)?;
+        let config = config_keys::completed(config, config_keys::Decoder::Own)?;
+        let keys = Keys(&config);
+        if keys.number_or("num_local_experts", 0.0)? != 0.0 {
+            bail!("num_local_experts: mixtures of experts are not supported");
+        }
         let attention_bias = keys.flag("attention_bias", false)?;
         let (hidden_size, num_heads) =
             (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
-        let usual = family.head_dim.unwrap_or(hidden_size / num_heads);
-        let head_dim = keys.size_or("head_dim", usual)?;
+        let head_dim = keys.size_or("head_dim", hidden_size / num_heads)?;
         let num_layers = keys.size("num_hidden_layers")?;
-        let rotary_dim = rotary_dim(&keys, &family, head_dim)?;
-        let (mut ropes, original) = keys.ropes(family.theta, family.window_rope, rotary_dim)?;
+        let rotary_dim = rotary_dim(&keys, head_dim)?;
+        let (mut ropes, original) = keys.ropes(family.window_rope, rotary_dim)?;
         let layers = layers(&keys, &family, num_layers, ropes.len())?;
         let growth = if family.queries_grow { keys.growth()? } else { None };
         let query_rope = growth.map(|_| ropes.len());
@@ -82,11 +87,11 @@ impl Architecture {
             head_dim,
             rotary_dim,
             max_positions: original.map_or(max_positions, |original| max_positions.min(original)),
-            rms_norm_eps: keys.number_or("rms_norm_eps", 1e-6)?,
+            rms_norm_eps: keys.needed_number("rms_norm_eps")?,
             norm_offset: family.norm_offset,
             norms: family.norms,
             qk_norm: family.qk_norm,
-            activation: activation(&keys, family.activation)?,
+            activation: activation(&keys)?,
             delta: layers.contains(&LayerKind::Delta).then(|| delta(&keys)).transpose()?,
             output_gate: family.windows == Windows::Delta,
             layers,
@@ -95,7 +100,7 @@ impl Architecture {
             qkv_bias: family.qkv_bias || attention_bias,
             output_bias: family.has_output_bias && attention_bias,
             fusion: family.fusion,
-            tied_embeddings: keys.flag("tie_word_embeddings", family.ties)?,
+            tied_embeddings: keys.flag("tie_word_embeddings", false)?,
             embedding_scale: factors.embeddings,
             residual_scale: factors.residuals,
             attention_scale: factors.attention,
@@ -143,27 +148,9 @@ impl Architecture {
     }
 }
 
-/// Refuses options that would change what a layer computes.
-fn refuse_unsupported(keys: &Keys<'_>, family: &Family) -> Result<()> {
-    for key in ["mlp_bias", "use_bidirectional_attention"] {
-        keys.refuse(key, &Value::Bool(true))?;
-    }
-    for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
-        if let Some(value) = keys.present(key) {
-            bail!("{key} = {value} is not supported");
-        }
-    }
-    if let Some(usual) = family.experts
-        && keys.number_or("num_local_experts", usual)? != 0.0
-    {
-        bail!("num_local_experts: mixtures of experts are not supported");
-    }
-    Ok(())
-}
-
 /// How many values of a head positions turn.
-fn rotary_dim(keys: &Keys<'_>, family: &Family, head_dim: usize) -> Result<usize> {
-    let share = keys.rope_number("partial_rotary_factor")?.unwrap_or(family.rotary_share);
+fn rotary_dim(keys: &Keys<'_>, head_dim: usize) -> Result<usize> {
+    let share = keys.rope_number("partial_rotary_factor")?.unwrap_or(1.0);
     let rotary_dim = (head_dim as f64 * share) as usize;
     if !(0.0..=1.0).contains(&share) || rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
         bail!(
@@ -227,10 +214,10 @@ fn delta(keys: &Keys<'_>) -> Result<DeltaSizes> {
     Ok(sizes)
 }
 
-fn activation(keys: &Keys<'_>, usual: Activation) -> Result<Activation> {
-    let key =
-        ["hidden_activation", "hidden_act"].into_iter().find(|key| keys.present(key).is_some());
-    let Some(key) = key else { return Ok(usual) };
+fn activation(keys: &Keys<'_>) -> Result<Activation> {
+    // Gemma's key; the other one means nothing there.
+    let newer = "hidden_activation";
+    let key = keys.present(newer).map_or("hidden_act", |_| newer);
     match keys.text(key)? {
         "silu" => Ok(Activation::Silu),
         "gelu_pytorch_tanh" => Ok(Activation::GeluTanh),
@@ -270,12 +257,38 @@ mod tests {
     }
 
     #[test]
+    fn rope_scaling_wins_over_rope_parameters() {
+        let mut both = config();
+        both["rope_parameters"] = json!({"rope_type": "default", "rope_theta": 1e6});
+        both["rope_scaling"] = json!({"rope_type": "linear", "factor": 2.0});
+        let rope = &Architecture::from_config(&both).unwrap().ropes[0];
+        // As transformers has it, the theta beside the one that loses is lost as well.
+        assert_eq!((rope.theta, rope.scaling.is_some()), (1e4, true));
+        both["rope_scaling"] = json!({});
+        let rope = &Architecture::from_config(&both).unwrap().ropes[0];
+        assert_eq!((rope.theta, rope.scaling.is_some()), (1e6, false));
+    }
+
+    #[test]
+    fn a_window_that_is_off_may_have_any_size() {
+        let mut off = config();
+        off["model_type"] = json!("qwen2");
+        off["num_key_value_heads"] = json!(2);
+        off["sliding_window"] = json!(0);
+        off["use_sliding_window"] = json!(false);
+        off["layer_types"] = json!(["sliding_attention"]);
+        assert_eq!(Architecture::from_config(&off).unwrap().layers[0].window(), None);
+    }
+
+    #[test]
     fn unsupported_settings_are_refused_by_name() {
         assert!(refusal("model_type", json!("mamba")).contains("mamba"));
         assert!(refusal("hidden_act", json!("gelu")).contains("gelu"));
         assert!(refusal("rope_scaling", json!({"type": "dynamic"})).contains("dynamic"));
         assert!(refusal("mlp_bias", json!(true)).contains("mlp_bias"));
         assert!(refusal("layer_types", json!(["linear_attention"])).contains("linear_attention"));
+        assert!(refusal("rms_norm_eps", json!("1e-5")).contains("rms_norm_eps"));
+        assert!(refusal("rms_norm_eps", Value::Null).contains("rms_norm_eps"));
         assert!(refusal("num_key_value_heads", json!(3)).contains("num_key_value_heads"));
         assert!(refusal("vocab_size", json!("x")).contains("vocab_size"));
         assert!(refusal("vocab_size", Value::Null).contains("vocab_size"));

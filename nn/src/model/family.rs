@@ -1,6 +1,7 @@
-//! Families of models: what each chooses that its `config.json` does not say, or leaves to a default of its own.
+//! Families of models: what each chooses that its `config.json` does not say; `config_keys.json` has the defaults of
+//! keys.
 
-use super::architecture::{Activation, Fusion, NormPlacement, QkNorm};
+use super::architecture::{Fusion, NormPlacement, QkNorm};
 
 /// Families that are supported, as `model_type` in `config.json` names them.
 pub(super) const FAMILIES: &str = "llama (Llama 3.x, SmolLM2), qwen2 (Qwen2, Qwen2.5), qwen3, gemma3_text (Gemma 3 270M and 1B), \
@@ -17,20 +18,9 @@ pub(super) struct Family {
     /// Whether `attention_bias` is of the output projection too.
     pub(super) has_output_bias: bool,
     pub(super) fusion: Fusion,
-    /// The activation where no key names one.
-    pub(super) activation: Activation,
     /// The key of the width of a feed-forward layer.
     pub(super) width: &'static str,
-    /// The experts that `num_local_experts` counts where it is absent; none where the family has no such key.
-    pub(super) experts: Option<f64>,
-    /// Whether embeddings are tied where `tie_word_embeddings` is absent.
-    pub(super) ties: bool,
-    /// `head_dim` where it is absent; otherwise the hidden size, divided among heads.
-    pub(super) head_dim: Option<usize>,
     pub(super) scales: Scales,
-    pub(super) theta: f64,
-    /// Share of a head that positions turn.
-    pub(super) rotary_share: f64,
     /// Whether positions turn heads only where `position_embedding_type` says so.
     pub(super) asks_for_rope: bool,
     pub(super) window_rope: WindowRope,
@@ -39,17 +29,17 @@ pub(super) struct Family {
     pub(super) windows: Windows,
 }
 
-/// Which layers see a window, where no `layer_types` says it.
+/// Which layers see a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Windows {
     No,
     /// All, where there is a `sliding_window`.
     All,
-    /// From `max_window_layers` on, where `use_sliding_window` says so.
-    Upper,
-    /// All but one in `sliding_window_pattern`.
-    Pattern(usize),
-    /// None, but all layers except one in `full_attention_interval` have the delta rule.
+    /// Those that `layer_types` says.
+    Typed,
+    /// The same, where `use_sliding_window` says so.
+    Chosen,
+    /// None, but `layer_types` may say that a layer has the delta rule.
     Delta,
 }
 
@@ -84,63 +74,44 @@ pub(super) fn family(name: &str) -> Option<Family> {
         qkv_bias: false,
         has_output_bias: true,
         fusion: Fusion::No,
-        activation: Activation::Silu,
         width: "intermediate_size",
-        experts: None,
-        ties: false,
-        head_dim: None,
         scales: Scales::Usual,
-        theta: 10_000.0,
-        rotary_share: 1.0,
         asks_for_rope: false,
         window_rope: WindowRope::Shared,
         queries_grow: false,
         windows: Windows::No,
     };
-    let olmo2 =
-        Family { norms: NormPlacement::After, qk_norm: QkNorm::Whole, theta: 500_000.0, ..llama };
+    let olmo2 = Family { norms: NormPlacement::After, qk_norm: QkNorm::Whole, ..llama };
     Some(match name {
         "llama" => llama,
         "granite" => Family { scales: Scales::Keys, ..llama },
         "mistral" => Family { windows: Windows::All, ..llama },
-        "ministral3" => Family { windows: Windows::All, theta: 1e6, queries_grow: true, ..llama },
+        "ministral3" => Family { windows: Windows::All, queries_grow: true, ..llama },
         "qwen2" => {
-            Family { qkv_bias: true, has_output_bias: false, windows: Windows::Upper, ..llama }
+            Family { qkv_bias: true, has_output_bias: false, windows: Windows::Chosen, ..llama }
         }
-        "qwen3" => Family { qk_norm: QkNorm::Heads, windows: Windows::Upper, ..llama },
-        "smollm3" => Family { ties: true, theta: 2e6, windows: Windows::Upper, ..llama },
+        "qwen3" => Family { qk_norm: QkNorm::Heads, windows: Windows::Chosen, ..llama },
+        "smollm3" => Family { windows: Windows::Typed, ..llama },
         "phi3" => Family { fusion: Fusion::All, windows: Windows::All, ..llama },
         "granitemoehybrid" => Family {
             fusion: Fusion::GateUp,
             scales: Scales::Keys,
             width: "shared_intermediate_size",
-            experts: Some(62.0),
             asks_for_rope: true,
             ..llama
         },
         "olmo2" => olmo2,
-        "olmo3" => {
-            Family { windows: Windows::Pattern(4), window_rope: WindowRope::Unscaled, ..olmo2 }
+        "olmo3" => Family { windows: Windows::Typed, window_rope: WindowRope::Unscaled, ..olmo2 },
+        "qwen3_5_text" => {
+            Family { qk_norm: QkNorm::Heads, norm_offset: 1.0, windows: Windows::Delta, ..llama }
         }
-        "qwen3_5_text" => Family {
-            qk_norm: QkNorm::Heads,
-            norm_offset: 1.0,
-            head_dim: Some(256),
-            windows: Windows::Delta,
-            rotary_share: 0.25,
-            ..llama
-        },
         "gemma3_text" => Family {
             norms: NormPlacement::Around,
             qk_norm: QkNorm::Heads,
             norm_offset: 1.0,
-            activation: Activation::GeluTanh,
-            ties: true,
-            head_dim: Some(256),
             scales: Scales::Gemma,
-            theta: 1e6,
             window_rope: WindowRope::Local,
-            windows: Windows::Pattern(6),
+            windows: Windows::Typed,
             ..llama
         },
         _ => return None,

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::architecture::Growth;
+use super::config_keys::ROPES;
 
 /// The most that sizes may be; they are far above every model there is, and far below what a machine can hold.
 const LIMITS: [(&str, u64); 13] = [
@@ -57,6 +58,10 @@ impl<'a> Keys<'a> {
         }
     }
 
+    pub(super) fn needed_number(&self, key: &str) -> Result<f64> {
+        number(self.0.get(key).unwrap_or(&Value::Null), key)
+    }
+
     pub(super) fn flag(&self, key: &str, default: bool) -> Result<bool> {
         match self.present(key) {
             None => Ok(default),
@@ -64,13 +69,6 @@ impl<'a> Keys<'a> {
                 .as_bool()
                 .with_context(|| format!("key `{key}` must be true or false, not {value}")),
         }
-    }
-
-    pub(super) fn refuse(&self, key: &str, value: &Value) -> Result<()> {
-        if self.0.get(key) == Some(value) {
-            bail!("{key} = {value} is not supported");
-        }
-        Ok(())
     }
 
     /// A list with an entry a layer, where there is one.
@@ -93,8 +91,10 @@ impl<'a> Keys<'a> {
         list.iter().map(|value| number(value, key)).collect::<Result<_>>().map(Some)
     }
 
+    /// The object that describes positions.
     pub(super) fn rope_parameters(&self) -> Option<&'a Value> {
-        self.present("rope_parameters").or(self.present("rope_scaling"))
+        let says = |value: &&Value| value.as_object().is_none_or(|fields| !fields.is_empty());
+        ROPES.iter().find_map(|key| self.present(key).filter(says))
     }
 
     /// A number that belongs to the rotary embedding, from either layout.

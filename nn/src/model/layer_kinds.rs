@@ -19,39 +19,23 @@ pub(super) fn layers(
         Some(_) => keys.text("position_embedding_type")? == "rope",
         None => !family.asks_for_rope,
     };
-    let upper = match family.windows {
-        Windows::Upper if keys.flag("use_sliding_window", false)? => {
-            Some(keys.number_or("max_window_layers", 0.0)?)
-        }
-        _ => None,
+    let sees_window = match family.windows {
+        Windows::Chosen => keys.flag("use_sliding_window", false)?,
+        _ => true,
     };
-    let pattern = match family.windows {
-        Windows::Pattern(usual) => {
-            let key = ["sliding_window_pattern", "_sliding_window_pattern"]
-                .into_iter()
-                .find(|key| keys.present(key).is_some());
-            key.map_or(Ok(usual), |key| keys.size(key))?
-        }
-        _ => 1,
+    let slides = |layer: usize| match (&types, family.windows) {
+        (Some(types), _) => types[layer] == "sliding_attention",
+        (None, windows) => windows == Windows::All,
     };
-    let window = match keys.present("sliding_window") {
-        Some(_) => Some(keys.size("sliding_window")?),
-        None => None,
+    let has_window = keys.present("sliding_window").is_some() && sees_window;
+    let window = match has_window && (0..count).any(slides) {
+        true => Some(keys.size("sliding_window")?),
+        false => None,
     };
-    let interval = keys.size_or("full_attention_interval", 4)?;
     let has_delta = family.windows == Windows::Delta;
-    let slides = |layer: usize| -> bool {
-        match (&types, family.windows) {
-            (Some(types), _) => types[layer] == "sliding_attention",
-            (None, Windows::No | Windows::Delta) => false,
-            (None, Windows::All) => true,
-            (None, Windows::Upper) => upper.is_some_and(|first| layer as f64 >= first),
-            (None, Windows::Pattern(_)) => !(layer + 1).is_multiple_of(pattern),
-        }
-    };
     let kind = |layer: usize| {
         let is_delta = match types.as_ref().map(|types| types[layer]) {
-            None => has_delta && !(layer + 1).is_multiple_of(interval),
+            None => false,
             Some("linear_attention") if has_delta => true,
             Some("full_attention" | "attention" | "sliding_attention") => false,
             Some(other) => bail!("layers of the type `{other}` are not supported"),

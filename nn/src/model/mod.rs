@@ -10,6 +10,7 @@ mod attention;
 pub mod averages;
 mod batch_memory;
 mod config;
+pub(crate) mod config_keys;
 mod decoder;
 mod delta;
 mod family;
@@ -27,6 +28,7 @@ mod rope_config;
 mod run;
 pub mod stored_head;
 mod text_part;
+pub mod unread;
 pub mod weights;
 
 pub use crate::backend::{PackedSequences, RolloutDtype, Segment};

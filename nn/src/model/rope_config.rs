@@ -1,7 +1,7 @@
 //! Rotary embeddings from a `config.json`, with their scaling.
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::architecture::{Rope, RopeScaling};
 use super::family::WindowRope;
@@ -12,10 +12,40 @@ impl Keys<'_> {
     /// original context, where only that is supported.
     pub(super) fn ropes(
         &self,
-        theta: f64,
         window_rope: WindowRope,
         rotary_dim: usize,
     ) -> Result<(Vec<Rope>, Option<usize>)> {
+        let theta = self.number_or("rope_theta", OLMO_THETA)?;
+        let window_theta = match window_rope {
+            WindowRope::Shared => return self.shared_ropes(theta, rotary_dim),
+            WindowRope::Local => self.needed_number("rope_local_base_freq")?,
+            // As transformers has it, whatever the other layers' is.
+            WindowRope::Unscaled => OLMO_THETA,
+        };
+        let by_kind = self.present("rope_parameters");
+        let of_kind = |kind: &str| by_kind.and_then(|given| given.get(kind)).cloned();
+        let (full, sliding) = (of_kind("full_attention"), of_kind("sliding_attention"));
+        if by_kind.is_some() && full.is_none() && sliding.is_none() {
+            bail!("rope_parameters needs objects full_attention and sliding_attention");
+        }
+        let mut full = full.filter(Value::is_object).unwrap_or(json!({}));
+        if let (Some(full), Some(scaling)) =
+            (full.as_object_mut(), self.present("rope_scaling").and_then(Value::as_object))
+        {
+            let has_new_name = scaling.contains_key("rope_type");
+            if window_rope == WindowRope::Unscaled && scaling.contains_key("type") && !has_new_name
+            {
+                bail!("rope_scaling: transformers ignores `type` here; name it `rope_type`");
+            }
+            full.extend(scaling.clone());
+        }
+        let (full, original) = self.rope(Some(&full), theta, rotary_dim)?;
+        let sliding = self.rope(sliding.as_ref(), window_theta, rotary_dim)?.0;
+        let ropes = if full == sliding { vec![full] } else { vec![full, sliding] };
+        Ok((ropes, original))
+    }
+
+    fn shared_ropes(&self, theta: f64, rotary_dim: usize) -> Result<(Vec<Rope>, Option<usize>)> {
         let parameters = self.rope_parameters();
         let by_type = |kind: &str| parameters.and_then(|parameters| parameters.get(kind));
         if let (Some(full), Some(sliding)) =
@@ -24,21 +54,14 @@ impl Keys<'_> {
             let build = |parameters, theta| {
                 self.rope(Some(parameters), theta, rotary_dim).map(|(rope, _)| rope)
             };
-            return Ok((vec![build(full, theta)?, build(sliding, 10_000.0)?], None));
+            return Ok((vec![build(full, theta)?, build(sliding, theta)?], None));
         }
-        let (rope, original) =
-            self.rope(parameters, self.number_or("rope_theta", theta)?, rotary_dim)?;
-        let plain = |theta| Rope { theta, scaling: None, growth: None };
-        let mut ropes = vec![rope];
-        match window_rope {
-            WindowRope::Shared => {}
-            WindowRope::Local => {
-                ropes.push(plain(self.number_or("rope_local_base_freq", 10_000.0)?));
-            }
-            WindowRope::Unscaled if ropes[0].scaling.is_some() => ropes.push(plain(ropes[0].theta)),
-            WindowRope::Unscaled => {}
-        }
-        Ok((ropes, original))
+        let (rope, original) = self.rope(parameters, theta, rotary_dim)?;
+        Ok((vec![rope], original))
+    }
+
+    fn is_phi3(&self) -> bool {
+        self.0["model_type"] == "phi3"
     }
 
     fn rope(
@@ -57,6 +80,11 @@ impl Keys<'_> {
         let scaling = Scaling { keys: self, parameters };
         let kind = ["rope_type", "type"].iter().find_map(|key| parameters.get(*key)?.as_str());
         let (scaling, limit) = match kind.unwrap_or("default") {
+            // Names of longrope in older files.
+            "su" | "yarn" if self.is_phi3() => {
+                let (scaling, original) = scaling.longrope(rotary_dim)?;
+                (Some(scaling), Some(original))
+            }
             "default" => (None, None),
             "linear" => (Some(RopeScaling::Linear { factor: scaling.needed("factor")? }), None),
             "llama3" => (Some(scaling.llama3()?), None),
@@ -72,6 +100,9 @@ impl Keys<'_> {
         Ok((Rope { theta, scaling, growth: None }, limit))
     }
 }
+
+/// The base frequency of OLMo 3 where no key has one.
+const OLMO_THETA: f64 = 500_000.0;
 
 /// The object that describes a scaling, and the whole configuration.
 struct Scaling<'a> {
@@ -97,11 +128,14 @@ impl Scaling<'_> {
     /// The context that the scaling starts from.
     fn original(&self) -> Result<f64> {
         let key = "original_max_position_embeddings";
-        if let Some(original) = self.positive(key)? {
-            return Ok(original);
+        // Phi-3 has it beside the scaling.
+        if self.keys.is_phi3() && self.keys.present(key).is_some() {
+            return Ok(self.keys.size(key)? as f64);
         }
-        let key = self.keys.present(key).map_or("max_position_embeddings", |_| key);
-        Ok(self.keys.size(key)? as f64)
+        match self.positive(key)? {
+            Some(original) => Ok(original),
+            None => Ok(self.keys.size("max_position_embeddings")? as f64),
+        }
     }
 
     fn llama3(&self) -> Result<RopeScaling> {
@@ -109,7 +143,7 @@ impl Scaling<'_> {
             factor: self.needed("factor")?,
             low_freq_factor: self.needed("low_freq_factor")?,
             high_freq_factor: self.needed("high_freq_factor")?,
-            original_max_positions: self.needed("original_max_position_embeddings")?,
+            original_max_positions: self.original()?,
         })
     }
 
@@ -150,7 +184,7 @@ impl Scaling<'_> {
         if short_factor.iter().any(|factor| *factor <= 0.0) {
             bail!("longrope's `short_factor` must be above 0");
         }
-        let stretch = (all / original).max(1.0);
+        let stretch = self.positive("factor")?.unwrap_or(all / original).max(1.0);
         let attention_factor = match self.positive("attention_factor")? {
             Some(factor) => factor,
             None => (1.0 + stretch.ln() / original.ln()).sqrt(),

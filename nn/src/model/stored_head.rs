@@ -5,11 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::weights::{HEAD, Shard, files};
+use super::weights::{EMBEDDING, HEAD, Shard, files};
 use super::{Architecture, text_part};
-
-/// The embedding, which is the output layer too where they are tied.
-const EMBEDDING: &str = "model.embed_tokens.weight";
 
 /// Unties an architecture whose checkpoint in `directory` has an output layer that differs from the embedding: the
 /// stored layer is the model's, as transformers 5 has it. Whether it did.
@@ -23,8 +20,11 @@ pub fn untie(directory: &Path, architecture: &mut Architecture) -> Result<bool> 
     let mut bytes: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     let paths = files(directory)?;
     let shards = paths.iter().map(|path| Shard::open(path)).collect::<Result<Vec<_>>>()?;
-    let is_named =
-        |stored: &str, name: &str| text_part::name(stored).as_deref().unwrap_or(stored) == name;
+    let is_named = |stored: &str, name: &str| {
+        let renamed = text_part::name(stored);
+        let stored = renamed.as_deref().unwrap_or(stored);
+        stored == name || name.strip_prefix("model.") == Some(stored)
+    };
     let has_head = |shard: &Shard| shard.infos().iter().any(|(stored, _)| is_named(stored, HEAD));
     if !shards.iter().any(has_head) {
         return Ok(false);

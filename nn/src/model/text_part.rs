@@ -3,25 +3,14 @@
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// A model's `model_type`, those that its text part may have, the class that transformers loads that as, and what a
-/// configuration of the text part may leave out.
-type Kind = (&'static str, &'static str, &'static str, &'static [(&'static str, u64)]);
+/// A model's `model_type`, those that its text part may have, and the class that transformers loads that as.
+type Kind = (&'static str, &'static str, &'static str);
 
 const KINDS: [Kind; 4] = [
-    ("qwen3_5", "qwen3_5_text", "Qwen3_5ForCausalLM", &[]),
-    (
-        "gemma3",
-        "gemma3_text",
-        "Gemma3ForCausalLM",
-        &[
-            ("vocab_size", 262_208),
-            ("num_attention_heads", 8),
-            ("num_key_value_heads", 4),
-            ("max_position_embeddings", 131_072),
-        ],
-    ),
-    ("mistral3", "mistral", "MistralForCausalLM", &[]),
-    ("mistral3", "ministral3", "Ministral3ForCausalLM", &[]),
+    ("qwen3_5", "qwen3_5_text", "Qwen3_5ForCausalLM"),
+    ("gemma3", "gemma3_text", "Gemma3ForCausalLM"),
+    ("mistral3", "mistral", "MistralForCausalLM"),
+    ("mistral3", "ministral3", "Ministral3ForCausalLM"),
 ];
 
 /// The prefix of the names of a text part's weights in the whole, and by itself.
@@ -59,16 +48,13 @@ pub(super) fn of_config(config: Value) -> Result<Value> {
         text.with_context(|| format!("a `{whole}` model without a text_config"))?.clone();
     let kinds = || KINDS.iter().filter(|(family, ..)| *family == whole);
     let kind_of_text = text.get("model_type").and_then(Value::as_str).unwrap_or_default();
-    let Some((_, _, class, defaults)) = kinds().find(|(_, kind, ..)| *kind == kind_of_text) else {
+    let Some((_, _, class)) = kinds().find(|(_, kind, ..)| *kind == kind_of_text) else {
         let known: Vec<_> = kinds().map(|(_, kind, ..)| *kind).collect();
         bail!(
             "a `{whole}` model whose text is `{kind_of_text}` is not supported; {} is",
             known.join(" or ")
         );
     };
-    for (key, value) in *defaults {
-        text.entry(*key).or_insert(json!(value));
-    }
     for key in ["bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"] {
         if let Some(value) = config.get(key) {
             text.entry(key).or_insert(value.clone());
@@ -114,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn text_config_is_extracted_with_family_defaults() {
+    fn text_config_is_extracted_with_tokens_of_the_whole() {
         let text = json!({"model_type": "gemma3_text", "hidden_size": 8});
         let whole = json!({"model_type": "gemma3", "text_config": text, "eos_token_id": [1, 106],
             "vision_config": {"hidden_size": 4}});
         let text = of_config(whole).unwrap();
-        assert_eq!((&text["hidden_size"], &text["vocab_size"]), (&json!(8), &json!(262_208)));
+        assert_eq!(text["hidden_size"], 8);
         assert_eq!(text["architectures"], json!(["Gemma3ForCausalLM"]));
         assert_eq!(text["eos_token_id"], json!([1, 106]));
         assert!(text.get("vision_config").is_none());

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use safetensors::tensor::{Metadata, TensorInfo};
 use tealight_matmul::huge_page_zeros;
 
-use super::{Architecture, text_part};
+use super::{Architecture, text_part, unread};
 use crate::device::Placement;
 use tealight_system::files::{inside, open_regular, read_json};
 use tealight_system::keys_once;
@@ -42,6 +42,8 @@ pub const INDEX: &str = "model.safetensors.index.json";
 
 /// The weight of an output layer of its own.
 pub(super) const HEAD: &str = "lm_head.weight";
+/// The embedding, which is the output layer too where they are tied.
+pub(super) const EMBEDDING: &str = "model.embed_tokens.weight";
 
 /// Reads the weights of the model in `directory`.
 ///
@@ -55,16 +57,24 @@ pub fn load(
 ) -> Result<Weights> {
     let mut expected: HashMap<_, _> = architecture.tensors().into_iter().collect();
     let (mut shards, mut skipped) = (Vec::new(), 0);
+    // A head under that name alone, where it is the embedding too.
+    let mut head = None;
     for path in files(directory)? {
         let shard = Shard::open(&path)?;
         let mut wanted = Vec::new();
         for (stored, info) in shard.infos() {
             let name = text_part::name(&stored).unwrap_or_else(|| stored.clone());
+            // A decoder that was saved without its output layer.
+            let prefixed = format!("model.{name}");
+            let name = if expected.contains_key(&prefixed) { prefixed } else { name };
             let Some(shape) = expected.remove(&name) else {
                 // A tied head is sometimes stored all the same; old files hold rotary tables.
                 let is_known = name.ends_with("rotary_emb.inv_freq")
                     || (name == HEAD && architecture.tied_embeddings);
                 if is_known {
+                    if name == HEAD {
+                        head = Some((shards.len(), stored, info));
+                    }
                     continue;
                 }
                 if text_part::is_other_part(&stored) {
@@ -91,6 +101,14 @@ pub fn load(
              out, and what is saved is a model of text",
             directory.display()
         );
+    }
+    if let Some((place, stored, info)) = head
+        && let Some((shard, wanted)) = shards.get_mut(place)
+        && expected.get(EMBEDDING).is_some_and(|shape| info.shape == *shape)
+    {
+        shard.check(EMBEDDING, &info)?;
+        expected.remove(EMBEDDING);
+        wanted.push((stored, EMBEDDING.to_owned(), info));
     }
     if let Some(name) = expected.keys().min() {
         bail!("{}: tensor `{name}` is missing", directory.display());
@@ -213,6 +231,7 @@ pub fn file_names(directory: &Path) -> Result<Vec<String>> {
         return Ok(vec![WHOLE.into()]);
     }
     if !index.exists() {
+        unread::refuse_pickles(directory)?;
         bail!("{}: no {WHOLE} and no {INDEX}: no weights to load", directory.display());
     }
     shard_names(&index)
@@ -307,7 +326,7 @@ impl Shard {
             safetensors::Dtype::F16 => DType::F16,
             safetensors::Dtype::F64 => DType::F64,
             other => bail!(
-                "{}: tensor `{name}` is {other:?}; only floating-point weights are supported",
+                "{}: tensor `{name}` is {other:?}; only floating-point weights of 16, 32 or 64 bits are supported",
                 self.path.display()
             ),
         };

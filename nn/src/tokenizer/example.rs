@@ -1,9 +1,9 @@
 //! A problem and its solution as the tokens that supervised fine-tuning imitates.
 
 use anyhow::{Result, bail};
-use tealight_datasets::{Message, Prompt};
+use tealight_datasets::{Chat, Message, Prompt};
 
-use super::HubTokenizer;
+use super::{HubTokenizer, honoured};
 
 /// The tokens of a prompt, and those of the completion that is imitated, which ends with a stop token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,18 +20,28 @@ impl HubTokenizer {
     /// the completion's first token is the one that follows the prompt in a text, without the blank that some
     /// tokenizers put before every text of its own.
     ///
-    /// A chat's completion is what the chat template writes for the turn, up to the token that ends it.
+    /// A chat's completion is what the chat template writes for the turn, up to the token that ends it: for `reply`,
+    /// where the turn has more than the text of the solution.
     ///
     /// # Errors
-    /// A template that fails, a text that cannot be tokenized.
-    pub fn encode_example(&self, prompt: &Prompt, solution: &str) -> Result<Example> {
+    /// A template that fails or leaves out a part of the turn, a text that cannot be tokenized.
+    pub fn encode_example(
+        &self,
+        prompt: &Prompt,
+        solution: &str,
+        reply: Option<&Message>,
+    ) -> Result<Example> {
         let start = self.render(prompt)?;
+        reply.map_or(Ok(()), |reply| self.check_message(reply))?;
         let chat = match (prompt, &self.template) {
-            (Prompt::Chat(messages), Some(_)) => Some(messages),
+            (Prompt::Chat(chat), Some(_)) => Some(chat),
             _ => None,
         };
         let (text, end) = match chat {
-            Some(messages) => self.whole_turn(messages, &start, solution)?,
+            Some(chat) => {
+                let turn = Message::new("assistant", solution);
+                self.whole_turn(chat, &start, reply.unwrap_or(&turn))?
+            }
             None => (format!("{start}{solution}"), None),
         };
         let encoding = self.encoding(&text, chat.is_none())?;
@@ -52,21 +62,31 @@ impl HubTokenizer {
     /// answer.
     fn whole_turn(
         &self,
-        messages: &[Message],
+        chat: &Chat,
         start: &str,
-        solution: &str,
+        turn: &Message,
     ) -> Result<(String, Option<u32>)> {
-        let end = self.turn_end.as_ref();
+        let (end, solution) = (self.turn_end.as_ref(), turn.content.as_str());
         if let Some(template) = &self.template {
-            let mut messages = messages.to_vec();
-            match messages.last_mut().filter(|last| last.role == "assistant") {
+            let mut chat = self.told(chat);
+            match chat.last_mut().filter(|last| last.role == "assistant") {
                 // The solution goes on from what the prompt begins.
-                Some(last) => last.content.push_str(solution),
-                None => messages.push(Message::new("assistant", solution)),
+                Some(last) => {
+                    last.content.push_str(solution);
+                    last.more.extend(turn.more.clone());
+                }
+                None => chat.push(turn.clone()),
             }
-            let whole = template.render(&messages, false)?;
+            let whole = template.render(&chat, false)?;
+            let has_more = honoured::keys_with_content(turn).next().is_some();
             let answer = whole.strip_prefix(start).and_then(|rest| {
-                let at = rest.rfind(solution.trim()).map(|at| at + solution.trim().len())?;
+                let text = solution.trim();
+                let at = if text.is_empty() { 0 } else { rest.rfind(text)? + text.len() };
+                // Calls of tools follow the text.
+                let at = match end.filter(|_| has_more) {
+                    Some(end) => rest.rfind(end.text.trim_start())?.max(at),
+                    None => at,
+                };
                 match end {
                     None => Some(&rest[..rest.trim_end().len().max(at)]),
                     Some(end) => {
@@ -75,6 +95,16 @@ impl HubTokenizer {
                     }
                 }
             });
+            let is_left_out = |key: &&str| {
+                let text = turn.more[*key].as_str().map(str::trim);
+                answer.is_none_or(|answer| text.is_some_and(|text| !answer.contains(text)))
+            };
+            if let Some(key) = honoured::keys_with_content(turn).find(is_left_out) {
+                bail!(
+                    "the model's chat template leaves `{key}` out of the turn that is learned: give another template \
+                       with --chat-template"
+                );
+            }
             if let Some(answer) = answer {
                 return Ok((format!("{start}{answer}"), end.map(|end| end.id)));
             }

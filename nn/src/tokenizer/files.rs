@@ -18,8 +18,8 @@ const MAX_TEMPLATES: usize = 64;
 
 /// The tokenizer itself, and what is said of it.
 const TOKENIZER: &str = "tokenizer.json";
-const CONFIG: &str = "tokenizer_config.json";
-const TOKENS: &str = "special_tokens_map.json";
+pub(super) const CONFIG: &str = "tokenizer_config.json";
+pub(super) const TOKENS: &str = "special_tokens_map.json";
 /// The chat template in a file of its own, as processors of older versions of transformers have it, and the folder of
 /// further ones.
 const TEMPLATE: &str = "chat_template.jinja";
@@ -27,8 +27,16 @@ const OLD_TEMPLATE: &str = "chat_template.json";
 const FOLDER: &str = "additional_chat_templates";
 
 /// Files of a tokenizer, not all of which every model has.
-pub(crate) const FILES: [&str; 7] =
-    [TOKENIZER, CONFIG, TOKENS, TEMPLATE, OLD_TEMPLATE, "vocab.json", "merges.txt"];
+pub(crate) const FILES: [&str; 8] = [
+    TOKENIZER,
+    CONFIG,
+    TOKENS,
+    super::added::FILE,
+    TEMPLATE,
+    OLD_TEMPLATE,
+    "vocab.json",
+    "merges.txt",
+];
 
 /// Whether a file of a repository is one of `FILES` or a further chat template.
 pub fn is_tokenizers(name: &str) -> bool {

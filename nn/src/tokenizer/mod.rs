@@ -3,10 +3,12 @@
 //! [`Tokenizer`] is the seam; [`HubTokenizer`] reads what a model directory on the Hub holds:
 //! `tokenizer.json`, `tokenizer_config.json`, chat templates, `generation_config.json`.
 
+mod added;
 mod date;
 mod decoder_check;
 mod example;
 mod files;
+mod honoured;
 mod stops;
 mod stream;
 mod template;
@@ -21,12 +23,14 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result, anyhow, bail};
-use tealight_datasets::Prompt;
+use serde_json::{Map, Value};
+use tealight_datasets::{Chat, Prompt};
 use tokenizers::Encoding;
 
 pub use date::TemplateDate;
 pub use example::Example;
 pub use files::{TokenizerFiles, generation_stops, is_tokenizers};
+pub use honoured::Rendering;
 pub use stops::StopToken;
 use stops::TurnEnd;
 pub use stream::TextStream;
@@ -76,6 +80,8 @@ pub struct HubTokenizer {
     /// The id of the tokenizer's own end-of-sequence token, whatever else ends a completion.
     eos_token: Option<u32>,
     turn_end: Option<TurnEnd>,
+    /// Variables of the chat template in all chats.
+    variables: Map<String, Value>,
     /// Ids that the model has embeddings for; all where that is not known.
     vocabulary: usize,
 }
@@ -85,6 +91,8 @@ struct Parts {
     inner: Arc<tokenizers::Tokenizer>,
     /// One above the largest id.
     id_end: usize,
+    /// Whether other files than `tokenizer.json` add tokens.
+    has_added: bool,
     /// Special tokens by name.
     tokens: BTreeMap<String, String>,
     /// Ids that end a completion by a file of the model, and the file.
@@ -108,24 +116,34 @@ impl HubTokenizer {
     /// # Errors
     /// A missing or malformed file, no end-of-sequence token.
     pub fn new(files: &TokenizerFiles, generation: (Vec<u32>, &'static str)) -> Result<Self> {
-        let (inner, id_end) = open(files)?;
+        let (inner, id_end, has_added) = open(files)?;
         let (inner, tokens) = (Arc::new(inner), files.special_tokens()?);
-        let parts = Parts { inner, id_end, tokens, generation, folder: files.folder().to_owned() };
+        let parts = Parts {
+            inner,
+            id_end,
+            has_added,
+            tokens,
+            generation,
+            folder: files.folder().to_owned(),
+        };
         Self::assemble(parts, files.template()?.map(Into::into), TemplateDate::today())
     }
 
-    /// The same with another chat template, where one is given, and another date for it.
+    /// The same with chats rendered in another way.
     ///
     /// # Errors
-    /// No token that ends a completion.
-    pub fn with_template(self, template: Option<&str>, date: TemplateDate) -> Result<Self> {
-        if template.is_none() && self.date_in_prompts().is_none_or(|own| own == date) {
-            return Ok(self);
+    /// No token that ends a completion, variables that the template does not read.
+    pub fn with_rendering(mut self, rendering: &Rendering) -> Result<Self> {
+        let Rendering { template, date, variables } = rendering;
+        if template.is_some() || self.date_in_prompts().is_some_and(|own| own != *date) {
+            let own = self.template.map(|template| template.source);
+            let vocabulary = self.vocabulary;
+            let template = template.as_deref().map(Into::into).or(own);
+            let tokenizer = Self::assemble(self.parts, template, *date)?;
+            self = Self { vocabulary, ..tokenizer };
         }
-        let own = self.template.map(|template| template.source);
-        let vocabulary = self.vocabulary;
-        let tokenizer = Self::assemble(self.parts, template.map(Into::into).or(own), date)?;
-        Ok(Self { vocabulary, ..tokenizer })
+        self.check_variables(variables, "--template-kwargs sets")?;
+        Ok(Self { variables: variables.clone(), ..self })
     }
 
     fn assemble(parts: Parts, template: Option<Arc<str>>, date: TemplateDate) -> Result<Self> {
@@ -157,8 +175,8 @@ impl HubTokenizer {
             );
         }
         let eos = stops.iter().map(|stop| stop.id).collect();
-        let vocabulary = usize::MAX;
-        Ok(Self { parts, template, stops, eos, eos_token, turn_end, vocabulary })
+        let (vocabulary, variables) = (usize::MAX, Map::new());
+        Ok(Self { parts, template, stops, eos, eos_token, turn_end, variables, vocabulary })
     }
 
     /// One above the largest id that has a token: the rows of the output layer beyond it stand for nothing.
@@ -198,6 +216,11 @@ impl HubTokenizer {
         template.filter(|template| template.source.contains("strftime_now")).map(|one| one.date)
     }
 
+    /// The variables of the chat template in all chats.
+    pub fn variables(&self) -> &Map<String, Value> {
+        &self.variables
+    }
+
     /// Whether prompts that are chats are rendered by a template of the tokenizer's own.
     pub fn has_chat_template(&self) -> bool {
         self.template.is_some()
@@ -207,15 +230,27 @@ impl HubTokenizer {
     /// a turn of the assistant's is continued there.
     pub fn render(&self, prompt: &Prompt) -> Result<String> {
         match (prompt, &self.template) {
-            (Prompt::Chat(messages), Some(template)) => template.prompt(messages),
-            (Prompt::Chat(messages), None)
-                if messages.last().is_some_and(|last| last.role == "assistant") =>
-            {
-                let text = prompt.plain();
-                Ok(text.strip_suffix("\n\n").unwrap_or(&text).to_owned())
+            (Prompt::Chat(chat), Some(template)) => {
+                self.check_honoured(chat)?;
+                template.prompt(&self.told(chat))
             }
-            _ => Ok(prompt.plain()),
+            (Prompt::Chat(chat), None) => {
+                self.check_honoured(chat)?;
+                let text = prompt.plain();
+                match prompt.prefill() {
+                    Some(_) => Ok(text.strip_suffix("\n\n").unwrap_or(&text).to_owned()),
+                    None => Ok(text),
+                }
+            }
+            (Prompt::Text(text), _) => Ok(text.clone()),
         }
+    }
+
+    /// A chat with the variables of all chats.
+    fn told(&self, chat: &Chat) -> Chat {
+        let mut chat = chat.clone();
+        chat.variables.extend(self.variables.clone());
+        chat
     }
 
     /// The tokens of a text with their places in it.
@@ -239,6 +274,18 @@ impl HubTokenizer {
                 self.vocabulary
             ),
         }
+    }
+
+    /// `tokenizer.json` with the tokens that other files add; none where they add none.
+    ///
+    /// # Errors
+    /// A tokenizer that cannot be written.
+    pub fn with_added_tokens(&self) -> Result<Option<Value>> {
+        if !self.parts.has_added {
+            return Ok(None);
+        }
+        let text = self.parts.inner.to_string(false).map_err(|error| anyhow!("{error}"))?;
+        Ok(Some(serde_json::from_str(&text)?))
     }
 
     /// The text of ids as they are, tokens that end a completion included. A decoder that the library does not survive
@@ -275,9 +322,9 @@ impl Tokenizer for HubTokenizer {
     }
 }
 
-/// Builds the tokenizer itself, within limits; with one above its largest id.
-fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize)> {
-    let bytes = files.tokenizer()?.to_vec();
+/// Builds the tokenizer itself, within limits; with one above its largest id, and whether other files add tokens.
+fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize, bool)> {
+    let (bytes, named) = (files.tokenizer()?.to_vec(), files.added_tokens()?);
     let shown = Path::new(files.folder()).join("tokenizer.json").display().to_string();
     let memory = bytes.len().saturating_mul(MEMORY.0).saturating_add(MEMORY.1);
     budget::within(&shown.clone(), memory, move || {
@@ -286,6 +333,7 @@ fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize)> {
         let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
             .map_err(|error| anyhow!("{shown}: {error}"))?;
         // Prompts are neither padded nor cut here, whatever the file says.
+        let has_added = added::add(&mut inner, &named).with_context(|| shown.clone())?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| anyhow!("{shown}: {error}"))?;
         let (mut longest, mut id_end) = (0, 0);
@@ -302,7 +350,7 @@ fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize)> {
                 longest as f64 * growth
             );
         }
-        Ok((inner, id_end))
+        Ok((inner, id_end, has_added))
     })
 }
 
@@ -317,7 +365,7 @@ mod tests {
         let directory =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/qwen-tokenizer");
         let tokenizer = HubTokenizer::load(&directory).unwrap();
-        let prompt = Prompt::Chat(vec![Message::user("Hi")]);
+        let prompt = Prompt::chat([Message::user("Hi")]);
         assert_eq!(
             tokenizer.render(&prompt).unwrap(),
             "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful \

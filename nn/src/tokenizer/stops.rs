@@ -56,8 +56,8 @@ impl TurnEnd {
         template: &ChatTemplate,
         tokens: impl Iterator<Item = (&'a str, u32)>,
     ) -> Option<Self> {
-        let chat = [Message::user("Question"), Message::new("assistant", ANSWER)];
-        let text = template.render(&chat, false).ok()?;
+        let chat = vec![Message::user("Question"), Message::new("assistant", ANSWER)];
+        let text = template.render(&chat.into(), false).ok()?;
         let rest = &text[text.rfind(ANSWER)? + ANSWER.len()..];
         let end = rest.trim_start();
         let fits = tokens.filter(|(token, _)| !token.trim().is_empty() && end.starts_with(token));

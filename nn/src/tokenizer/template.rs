@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
-use tealight_datasets::Message;
+use serde_json::{Map, Value as Json};
+use tealight_datasets::{Chat, Message};
 
 use super::date::TemplateDate;
 use super::{template_check, template_json, template_python};
@@ -36,18 +37,28 @@ pub(super) struct ChatTemplate {
 
 impl ChatTemplate {
     /// A chat up to where the model is to go on: after the text of a final assistant turn, or at the beginning of one.
-    pub(super) fn prompt(&self, messages: &[Message]) -> Result<String> {
-        match messages.split_last() {
-            Some((last, others)) if last.role == "assistant" => self.continued(others, last),
-            _ => self.render(messages, true),
+    pub(super) fn prompt(&self, chat: &Chat) -> Result<String> {
+        match chat.split_last() {
+            Some((last, _)) if last.role == "assistant" => self.continued(chat.clone(), last),
+            _ => self.render(chat, true),
         }
     }
 
+    /// Whether the template names something, such as a variable or a key of messages.
+    pub(super) fn reads(&self, name: &str) -> bool {
+        let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        self.source.match_indices(name).any(|(at, _)| {
+            let (before, after) = (&self.source[..at], &self.source[at + name.len()..]);
+            !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+        })
+    }
+
     /// The chat up to the text of its last message, as `continue_final_message` of transformers has it.
-    fn continued(&self, others: &[Message], last: &Message) -> Result<String> {
-        let mut messages = others.to_vec();
-        messages.push(Message::new(&last.role, format!("{}{CONTINUE}", last.content)));
-        let mut text = self.render(&messages, false)?;
+    fn continued(&self, mut chat: Chat, last: &Message) -> Result<String> {
+        if let Some(open) = chat.last_mut() {
+            open.content.push_str(CONTINUE);
+        }
+        let mut text = self.render(&chat, false)?;
         let at = text.rfind(CONTINUE.trim_end()).filter(|_| text.contains(last.content.trim()));
         let Some(at) = at else {
             bail!(
@@ -63,24 +74,19 @@ impl ChatTemplate {
     }
 
     /// Renders messages the way transformers does, with or without the beginning of the assistant's next turn.
-    pub(super) fn render(&self, messages: &[Message], generation_prompt: bool) -> Result<String> {
-        let (template, messages) = (self.clone(), messages.to_vec());
-        let given: usize = messages.iter().map(|message| message.content.len()).sum();
+    pub(super) fn render(&self, chat: &Chat, generation_prompt: bool) -> Result<String> {
+        let (template, chat) = (self.clone(), chat.clone());
+        let given = serde_json::to_string(&chat)?.len();
         let limits = (
             MEMORY.saturating_add(given.saturating_mul(16)),
             MAX_OUTPUT.saturating_add(given.saturating_mul(2)),
         );
         budget::within("the model's chat template", limits.0, move || {
-            template.rendered(&messages, generation_prompt, limits.1)
+            template.rendered(&chat, generation_prompt, limits.1)
         })
     }
 
-    fn rendered(
-        &self,
-        messages: &[Message],
-        generation_prompt: bool,
-        limit: usize,
-    ) -> Result<String> {
+    fn rendered(&self, chat: &Chat, generation_prompt: bool, limit: usize) -> Result<String> {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         let syntax = syntax.context("the template syntax is fixed")?;
         let source = template_check::check(&self.source, &syntax)
@@ -89,15 +95,16 @@ impl ChatTemplate {
         environment
             .add_template("chat", &source)
             .context("the model's chat template cannot be read")?;
-        let tokens = self.tokens.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let absent = ["tools", "documents"].map(|name| (name.to_owned(), Json::Null));
+        let tokens = self.tokens.iter().map(|(name, text)| (name.clone(), text.as_str().into()));
+        let mut variables: Map<String, Json> = absent.into_iter().chain(tokens).collect();
+        variables.extend(chat.variables.clone());
         let mut out = Limited { text: Vec::new(), limit };
         let rendered = environment.get_template("chat")?.render_captured_to(
             context! {
-                messages => Serde(messages),
-                tools => Value::from(()),
-                documents => Value::from(()),
+                messages => Serde(&chat.messages),
                 add_generation_prompt => generation_prompt,
-                ..Value::from_pairs(tokens)
+                ..Value::from(Serde(variables))
             },
             &mut out,
         );
@@ -214,7 +221,24 @@ mod tests {
     }
 
     fn render(source: &str) -> Result<String> {
-        template(source).prompt(&[Message::user("Hi")])
+        template(source).prompt(&vec![Message::user("Hi")].into())
+    }
+
+    #[test]
+    fn a_template_gets_every_key_and_variable() {
+        let reply = r#"[{"role":"user","content":"Hi","name":"Ann"},
+            {"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":{"b":1,"a":2}}}]},
+            {"role":"tool","content":"3","tool_call_id":"x"}]"#;
+        let variables = serde_json::json!({"tools": [{"name": "f"}], "enable_thinking": false});
+        let messages: Vec<Message> = serde_json::from_str(reply).unwrap();
+        let chat = Chat { messages, variables: variables.as_object().unwrap().clone() };
+        let source = "{{ messages[0].name }} {{ messages[1].content is none }} {{ messages[1].tool_calls|tojson }} \
+                      {{ messages[2].tool_call_id }} {{ tools|tojson }} {{ enable_thinking }} {{ eos_token }}";
+        let expected = r#"Ann True [{"function": {"name": "f", "arguments": {"b": 1, "a": 2}}}] x [{"name": "f"}] False </s>"#;
+        let written = template(source).prompt(&chat).unwrap();
+        assert_eq!(written.replace("true", "True").replace("false", "False"), expected);
+        assert!(template(source).reads("tools") && !template(source).reads("tool"));
+        assert!(!template(source).reads("think"));
     }
 
     #[test]

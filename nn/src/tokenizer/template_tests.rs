@@ -32,7 +32,7 @@ fn check(file: &Path) -> usize {
         let source = case.source.clone().unwrap_or_else(read).into();
         let date = case.date.parse().expect("a date");
         let template = ChatTemplate { source, tokens: case.tokens.clone(), date };
-        let rendered = template.prompt(&case.messages);
+        let rendered = template.prompt(&case.messages.clone().into());
         if rendered.as_ref().ok() != case.expected.as_ref() {
             let (name, kind, expected) = (&case.name, &case.kind, &case.expected);
             wrong.push(format!("{name}, {kind}: {rendered:?}, in transformers {expected:?}"));

@@ -280,8 +280,17 @@ impl Client {
             PromptInput::Tokens(ids) if self.dialect == Dialect::Sglang => {
                 ("/generate", self.dialect.natively(ids, n, adapter, params))
             }
-            PromptInput::Prompt(Prompt::Chat(messages)) => {
-                body["messages"] = json!(messages);
+            PromptInput::Prompt(Prompt::Chat(chat)) => {
+                body["messages"] = json!(chat.messages);
+                // Servers render chats with the tools of a request; vLLM's and SGLang's take other variables as well.
+                let mut variables = chat.variables.clone();
+                if let Some(tools) = variables.shift_remove("tools") {
+                    body["tools"] = tools;
+                    body["tool_choice"] = json!("none");
+                }
+                if !variables.is_empty() {
+                    body["chat_template_kwargs"] = variables.into();
+                }
                 body["logprobs"] = json!(true);
                 ("/v1/chat/completions", body)
             }

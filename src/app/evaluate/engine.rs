@@ -79,7 +79,7 @@ impl Engine {
     /// A prompt as the model is given it; a server renders chats itself.
     pub(super) fn rendered(&self, prompt: &Prompt) -> Result<String> {
         match (self, prompt) {
-            (Engine::Server(_), Prompt::Chat(messages)) => Ok(serde_json::to_string(messages)?),
+            (Engine::Server(_), Prompt::Chat(chat)) => Ok(serde_json::to_string(chat)?),
             (Engine::Server(_), Prompt::Text(text)) => Ok(text.clone()),
             (Engine::Candle(model), _) => model.tokenizer.render(prompt),
             (Engine::Ours(base, _), _) => base.tokenizer.render(prompt),

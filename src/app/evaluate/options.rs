@@ -182,6 +182,7 @@ impl EvalOptions {
             prompts: self.data.prompts.recorded()?,
             chat_template: self.model.template.text()?,
             template_date: date,
+            template_kwargs: self.model.template.variables()?,
             sets: sets.iter().map(spec).collect::<Result<_>>()?,
         })
     }
@@ -191,9 +192,9 @@ impl EvalOptions {
         if self.remote.engine.is_none() {
             return Ok(());
         }
-        if self.model.template.chat_template.is_some() || self.data.filter_overlong_prompts {
+        if self.model.template.is_changed() || self.data.filter_overlong_prompts {
             bail!(
-                "--chat-template and --filter-overlong-prompts have no effect with --engine: the server renders and \
+                "--chat-template, --template-kwargs and --filter-overlong-prompts have no effect with --engine: the server renders and \
                  tokenizes prompts"
             );
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tealight_datasets::{Dataset, Problem, fnv, json_file};
 use tealight_eval::results::MAX_RESULTS;
 
@@ -36,6 +36,9 @@ pub(crate) struct EvaluationSpec {
     /// The date in prompts, where the chat template writes it.
     #[serde(default)]
     pub(crate) template_date: Option<TemplateDate>,
+    /// Variables of the chat template in all prompts.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(crate) template_kwargs: Map<String, Value>,
     /// The sets by the names of their samples files.
     pub(crate) sets: BTreeMap<String, SetSpec>,
 }

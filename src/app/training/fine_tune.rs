@@ -262,6 +262,12 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
         settings.schedule.stated_rate(settings.lora.use_peft),
         config.seed
     );
+    let (all, asked) = (problems, settings.prompts_per_step);
+    if all < asked {
+        tracing::warn!(
+            "a step has {all} prompts, all that there are, and not {asked} (--prompts-per-step)"
+        );
+    }
     Ok(plan)
 }
 
@@ -294,7 +300,10 @@ fn restore(
 
 /// A checksum of what problems ask and of their answers.
 pub(crate) fn dataset_checksum<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> String {
-    let line = |p: &Problem| format!("{}\0{}\0{:?}\n", p.id, p.answer, p.prompt);
+    let line = |p: &Problem| {
+        let reply = p.reply.as_ref().map_or(String::new(), |reply| format!("\0{reply:?}"));
+        format!("{}\0{}\0{:?}{reply}\n", p.id, p.answer, p.prompt)
+    };
     checksum(&problems.into_iter().map(line).collect::<String>())
 }
 

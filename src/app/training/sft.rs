@@ -275,8 +275,7 @@ impl SftOptions {
         let (device, described) = self.model.open_device()?;
         let (seed, precision) = (self.sft.seed, self.model.precision.on(&device));
         let base = Pretrained::from_scratch(config, tokenizer, seed, precision, &device)?;
-        let template = &self.model.template;
-        let base = base.with_template(template.text()?.as_deref(), template.date())?;
+        let base = base.with_rendering(&self.model.template.rendering()?)?;
         self.model.announce(&base.architecture, (&device, &described));
         Ok((base, device))
     }
@@ -319,7 +318,9 @@ fn example(base: &Pretrained, problem: &Problem) -> Result<Example> {
     let at = || format!("problem `{}`", problem.id);
     let solution =
         problem.solution.as_deref().context("has no solution to imitate").with_context(at)?;
-    base.tokenizer.encode_example(&problem.prompt, solution).with_context(at)
+    base.tokenizer
+        .encode_example(&problem.prompt, solution, problem.reply.as_ref())
+        .with_context(at)
 }
 
 /// The same as a sequence that fits the model.

@@ -213,7 +213,7 @@ pub fn judged_by(
     (prompt, context): (Option<Prompt>, Option<Database>),
 ) -> Verdict {
     let (id, prompt) = (String::new(), prompt.unwrap_or(Prompt::Text(String::new())));
-    let problem = Problem { id, prompt, answer: gold, solution: None, context, total: None };
+    let problem = Problem { context, ..Problem::new(id, prompt, gold) };
     judge::verify(verifier, &problem, answer)
 }
 

@@ -234,7 +234,7 @@ impl GenerateRequest<'_> {
                     // The system message once, at the start.
                     let fresh = if history.is_empty() { 0 } else { messages.len() - 1 };
                     history.extend_from_slice(&messages[fresh..]);
-                    Prompt::Chat(history.clone())
+                    Prompt::chat(history.clone())
                 }
                 text => text,
             };

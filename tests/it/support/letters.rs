@@ -45,13 +45,10 @@ impl Verifier for StartsAlike {
 pub(crate) fn problems() -> Vec<Problem> {
     ["a", "b", "c", "d"]
         .map(|letter| Problem {
-            id: letter.into(),
-            prompt: Prompt::Text(letter.into()),
-            answer: letter.into(),
             solution: Some(letter.repeat(2)),
-            context: None,
             // As many as `coverage-at-k` counts of: any number will do.
             total: Some(4),
+            ..Problem::new(letter, Prompt::Text(letter.into()), letter)
         })
         .into()
 }

@@ -76,7 +76,7 @@ pub(super) fn prompt_of(value: &Value) -> Option<Prompt> {
         Value::Array(messages) => {
             let mut messages: Vec<Message> = messages.iter().map(message).collect::<Option<_>>()?;
             messages.pop_if(|last| last.role == "assistant");
-            (!messages.is_empty()).then_some(Prompt::Chat(messages))
+            (!messages.is_empty()).then(|| Prompt::chat(messages))
         }
         _ => None,
     }

@@ -18,6 +18,8 @@ pub struct Health {
     rounding: f64,
     steps: usize,
     equal: usize,
+    /// The least and the largest mean reward of those steps.
+    rewards: (f64, f64),
     still: usize,
     reported: Vec<&'static str>,
 }
@@ -25,7 +27,14 @@ pub struct Health {
 impl Health {
     /// Of a run whose log-probabilities may be `rounding` apart between rollout and training.
     pub fn new(rounding: f64) -> Self {
-        Self { rounding, steps: 0, equal: 0, still: 0, reported: Vec::new() }
+        Self {
+            rounding,
+            steps: 0,
+            equal: 0,
+            rewards: (f64::INFINITY, f64::NEG_INFINITY),
+            still: 0,
+            reported: Vec::new(),
+        }
     }
 
     /// The warnings that the metrics of the next step call for, which may be the run's last. Each kind is given once a
@@ -45,11 +54,16 @@ impl Health {
         let step = metrics.step;
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         self.equal = if metrics.frac_reward_zero_std == 1.0 { self.equal + 1 } else { 0 };
+        self.rewards = match self.equal {
+            0 => (f64::INFINITY, f64::NEG_INFINITY),
+            _ => (self.rewards.0.min(metrics.reward), self.rewards.1.max(metrics.reward)),
+        };
         let is_short_run = is_last && self.equal == self.steps && self.steps < DEAD_STEPS;
         if self.equal == DEAD_STEPS || is_short_run {
-            let (which, kind) = match metrics.reward > 0.5 {
-                true => ("correct", "harder"),
-                false => ("incorrect", "easier"),
+            let (which, kind) = match self.rewards {
+                (least, _) if least >= 1.0 => ("every completion of a group was correct", "harder"),
+                (_, most) if most <= 0.0 => ("every completion of a group was incorrect", "easier"),
+                _ => ("all completions of a group had the same reward", "other"),
             };
             let steps = match self.equal {
                 1 => "the only step".to_owned(),
@@ -58,7 +72,7 @@ impl Health {
             warnings.push((
                 "equal",
                 format!(
-                    "{steps} taught nothing: every completion of a group was {which}; look at a few with \
+                    "{steps} taught nothing: {which}; look at a few with \
                      --log-completions 1 and `tealight show`, check --verifier, the form of the answers that the \
                      prompts ask for and --max-completion-length, raise --num-generations, or choose {kind} problems"
                 ),
@@ -217,6 +231,11 @@ mod tests {
         }
         let warnings = Health::new(1e-3).check(&dull(1, 1.0), true);
         assert!(warnings[0].contains("the only step") && warnings[0].contains("was correct"));
+        // Groups that are all wrong beside groups that are all right.
+        let mut health = Health::new(1e-3);
+        assert!(health.check(&dull(1, 0.13), false).is_empty());
+        let warnings = health.check(&dull(2, 0.75), true);
+        assert!(warnings[0].contains("all completions of a group had the same reward"));
         let mut health = Health::new(1e-3);
         assert!(health.check(&healthy(1), false).is_empty());
         assert!(health.check(&dull(2, 0.0), true).is_empty(), "the first step taught something");

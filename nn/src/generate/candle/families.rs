@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Network, clearing};
+use crate::model::config_keys;
 use crate::model::weights::Weights;
 
 /// Makes a decoder of a configuration and weights.
@@ -160,15 +161,28 @@ fn check_sizes(config: &Value) -> Result<()> {
     Ok(())
 }
 
-/// A configuration as candle-transformers reads it, with what newer or older files say elsewhere or leave out.
-fn parsed<C: DeserializeOwned>(config: &Value) -> Result<C> {
-    check_sizes(config)?;
+/// A configuration with a value for every key that the decoder honours, where candle-transformers looks for it.
+///
+/// # Errors
+/// A key that changes what transformers computes and that candle-transformers ignores, by name.
+pub(super) fn completed(config: &Value) -> Result<Value> {
     let mut config = config.clone();
-    let theta = config["rope_parameters"]["rope_theta"].clone();
-    let longest = config["max_position_embeddings"].clone();
     let family = config["model_type"].as_str().unwrap_or_default().to_owned();
-    if let (Some(scalar), Some(dim)) =
-        (config["query_pre_attn_scalar"].as_u64(), config["head_dim"].as_u64())
+    // Two names of one key.
+    let names = ["num_local_experts", "num_experts"];
+    let [local, experts] = names.map(|name| config.get(name).cloned());
+    if family == "qwen3_moe"
+        && let Some(local) = local
+    {
+        if experts.as_ref().is_some_and(|experts| *experts != local) {
+            bail!("config.json: num_experts and num_local_experts differ");
+        }
+        config["num_experts"] = local;
+    }
+    let mut config = config_keys::completed(&config, config_keys::Decoder::Candle)?;
+    check_sizes(&config)?;
+    let scalar = [&config["query_pre_attn_scalar"], &config["head_dim"]].map(Value::as_u64);
+    if let [Some(scalar), Some(dim)] = scalar
         && scalar != dim
     {
         bail!(
@@ -178,31 +192,57 @@ fn parsed<C: DeserializeOwned>(config: &Value) -> Result<C> {
     let full = config["layer_types"]
         .as_array()
         .and_then(|layers| layers.iter().position(|layer| layer == "full_attention"));
-    if let Some(keys) = config.as_object_mut() {
-        keys.entry("use_flash_attn").or_insert(Value::Bool(false));
-        if !theta.is_null() {
-            keys.entry("rope_theta").or_insert(theta);
+    let says = |value: &&Value| value.as_object().is_some_and(|fields| !fields.is_empty());
+    let rope = ["rope_scaling", "rope_parameters"].map(|key| &config[key]).into_iter().find(says);
+    let rope = rope.cloned().unwrap_or_default();
+    let longest = config["max_position_embeddings"].clone();
+    let Some(keys) = config.as_object_mut() else { bail!("config.json is no object") };
+    keys.entry("use_flash_attn").or_insert(Value::Bool(false));
+    let full_rope = rope.get("full_attention").unwrap_or(&rope);
+    for (name, value) in [
+        ("rope_theta", full_rope.get("rope_theta")),
+        ("partial_rotary_factor", full_rope.get("partial_rotary_factor")),
+        ("rope_local_base_freq", rope["sliding_attention"].get("rope_theta")),
+    ] {
+        if let Some(value) = value {
+            keys.insert(name.into(), value.clone());
         }
-        let is_null = |key: &str| keys.get(key).is_none_or(Value::is_null);
+    }
+    let is_scaled = full_rope["rope_type"] == "llama3";
+    keys.insert("rope_scaling".into(), if is_scaled { full_rope.clone() } else { Value::Null });
+    let is_off = keys.get("sliding_window").is_none_or(Value::is_null)
+        || keys.get("use_sliding_window") == Some(&Value::Bool(false));
+    if is_off {
         // They have a window in any case there.
         let is_windowed = ["mixtral", "qwen2", "qwen2_moe"].contains(&family.as_str());
-        let has_no_window = is_windowed && is_null("sliding_window");
-        // As transformers reads Gemma's files: the older key means nothing.
-        let is_gemma = family.starts_with("gemma");
-        let has_no_activation = is_gemma && is_null("hidden_activation");
-        if has_no_window {
-            keys.insert("sliding_window".into(), longest);
+        keys.insert("sliding_window".into(), if is_windowed { longest } else { Value::Null });
+    }
+    for key in ["num_key_value_heads", "head_dim"] {
+        if keys.get(key) == Some(&Value::Null) {
+            keys.remove(key);
         }
-        if is_gemma {
-            keys.insert("hidden_act".into(), Value::Null);
-            let pattern = full.map_or(6, |layer| layer + 1);
-            keys.entry("sliding_window_pattern").or_insert(Value::from(pattern));
-        }
-        if has_no_activation {
+    }
+    if let (None, Some(heads)) =
+        (keys.get("num_key_value_heads"), keys.get("num_attention_heads").cloned())
+    {
+        keys.insert("num_key_value_heads".into(), heads);
+    }
+    // As transformers reads Gemma's files: one of the keys means nothing, and the first Gemma has one activation.
+    if family.starts_with("gemma") {
+        keys.insert("hidden_act".into(), Value::Null);
+        let usual = keys.get("sliding_window_pattern").cloned().unwrap_or(Value::from(6));
+        let pattern = full.map_or(usual, |layer| Value::from(layer + 1));
+        keys.insert("sliding_window_pattern".into(), pattern);
+        if family == "gemma" || keys.get("hidden_activation").is_none_or(Value::is_null) {
             keys.insert("hidden_activation".into(), Value::from("gelu_pytorch_tanh"));
         }
     }
-    let read = serde_json::from_value(config);
+    Ok(config)
+}
+
+/// A completed configuration as candle-transformers reads it.
+fn parsed<C: DeserializeOwned>(config: &Value) -> Result<C> {
+    let read = serde_json::from_value(config.clone());
     read.context("config.json lacks what candle-transformers needs")
 }
 
@@ -308,5 +348,30 @@ mod tests {
         ] {
             assert!(sizes(&refused).is_err(), "{refused}");
         }
+    }
+
+    #[test]
+    fn keys_are_where_candle_looks_for_them() {
+        let filled = |more: Value| {
+            let mut config = json!({"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 256});
+            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            completed(&config).unwrap()
+        };
+        let off =
+            json!({"model_type": "qwen2_moe", "sliding_window": 0, "use_sliding_window": false});
+        assert_eq!(filled(off)["sliding_window"], 256);
+        let rope =
+            json!({"rope_type": "default", "rope_theta": 5.0, "partial_rotary_factor": 0.75});
+        let phi = filled(json!({"model_type": "phi", "rope_parameters": rope}));
+        assert_eq!(
+            (&phi["rope_theta"], &phi["partial_rotary_factor"]),
+            (&json!(5.0), &json!(0.75))
+        );
+        assert_eq!(filled(json!({"model_type": "glm4"}))["partial_rotary_factor"], 0.5);
+        assert_eq!(filled(json!({"model_type": "mixtral"}))["rope_theta"], 1e6);
+        assert_eq!(
+            filled(json!({"model_type": "qwen3_moe", "num_local_experts": 4}))["num_experts"],
+            4
+        );
     }
 }

@@ -68,6 +68,7 @@ impl CandleModel {
     /// A family or configuration that candle-transformers does not know, weights that are missing or do not fit.
     pub fn new(config: &Value, weights: Weights, device: &Device) -> Result<Self> {
         let family = config["model_type"].as_str().context("config.json names no `model_type`")?;
+        let config = &families::completed(config)?;
         let max_positions = sizes(config)?;
         let built = guarded(|| families::build(family, config, weights, device))?;
         let network = Mutex::new(built);
@@ -254,6 +255,9 @@ fn sizes(config: &Value) -> Result<usize> {
     let has_window = settings.get("use_sliding_window") != Some(&Value::Bool(false))
         && config["model_type"] != "gemma3_text";
     let window = settings.get("sliding_window").and_then(Value::as_u64).filter(|_| has_window);
+    if window == Some(0) {
+        bail!("config.json: `sliding_window` is 0");
+    }
     Ok(window.map_or(length, |window| window.min(length)) as usize)
 }
 

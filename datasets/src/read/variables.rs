@@ -1,0 +1,96 @@
+//! What a row tells the chat template besides messages: its tools, and variables such as `enable_thinking`.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::chat::without_nulls;
+use super::{Row, json_array};
+use crate::verify::short;
+
+/// The column of tools, and the variable that templates read them from.
+const TOOLS: &str = "tools";
+/// The column of other variables.
+const VARIABLES: &str = "chat_template_kwargs";
+
+/// The variables of a row; none for most.
+///
+/// # Errors
+/// Variables that are no object.
+pub(super) fn of(row: &Row) -> Result<Map<String, Value>, String> {
+    let mut variables = match row.values.get(VARIABLES) {
+        None | Some(Value::Null) => Map::new(),
+        Some(value) => match without_nulls(&parsed(value)) {
+            Value::Object(variables) => variables,
+            other => {
+                let shown = short(&other.to_string());
+                return Err(format!("column `{VARIABLES}` should hold an object, not {shown}"));
+            }
+        },
+    };
+    if let Some(tools) = tools(row) {
+        variables.insert(TOOLS.into(), tools);
+    }
+    Ok(variables)
+}
+
+/// The tools of a row: a list of objects, or a text that holds one. Another value is a column like any other.
+fn tools(row: &Row) -> Option<Value> {
+    let value = row.values.get(TOOLS)?;
+    let parsed = value.as_str().and_then(json_array);
+    let tools = parsed.as_deref().or(value.as_array().map(Vec::as_slice))?;
+    let is_list = !tools.is_empty() && tools.iter().all(Value::is_object);
+    is_list.then(|| tools.iter().map(without_nulls).collect())
+}
+
+/// A value, or the one that its text holds as JSON.
+fn parsed(value: &Value) -> Cow<'_, Value> {
+    let inner = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+    inner.map_or(Cow::Borrowed(value), Cow::Owned)
+}
+
+/// The columns that are read besides, for the line that names columns.
+pub(super) fn note(rows: &[Row]) -> String {
+    let has_variables = |row: &Row| row.values.get(VARIABLES).is_some_and(|value| !value.is_null());
+    let mut note = String::new();
+    if rows.iter().any(|row| tools(row).is_some()) {
+        note.push_str(&format!(", tools = `{TOOLS}`"));
+    }
+    if rows.iter().any(has_variables) {
+        note.push_str(&format!(", template variables = `{VARIABLES}`"));
+    }
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rows_tell_the_template_their_tools_and_variables() {
+        let row = |values: Value| Row::new(1, values.as_object().unwrap().clone());
+        let tool = json!([{"type": "function", "function": {"name": "add", "x": null}}]);
+        for (values, expected) in [
+            (json!({"q": 1}), json!({})),
+            (json!({"chat_template_kwargs": null, "tools": []}), json!({})),
+            (json!({"tools": "hammer"}), json!({})),
+            (
+                json!({"chat_template_kwargs": {"enable_thinking": false, "x": null}}),
+                json!({"enable_thinking": false}),
+            ),
+            (
+                json!({"chat_template_kwargs": "{\"a\": 1}", "tools": tool}),
+                json!({"a": 1, "tools": [{"type": "function", "function": {"name": "add"}}]}),
+            ),
+            (
+                json!({"tools": tool.to_string()}),
+                json!({"tools": [{"type": "function", "function": {"name": "add"}}]}),
+            ),
+        ] {
+            assert_eq!(Value::Object(of(&row(values.clone())).unwrap()), expected, "{values}");
+        }
+        let wrong = of(&row(json!({"chat_template_kwargs": "thinking"}))).unwrap_err();
+        assert!(wrong.contains("chat_template_kwargs"), "{wrong}");
+    }
+}

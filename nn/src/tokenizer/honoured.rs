@@ -1,0 +1,88 @@
+//! What a chat says besides texts is written by the chat template, or refused by its name.
+
+use anyhow::{Result, bail};
+use serde_json::{Map, Value};
+use tealight_datasets::{Chat, Message};
+
+use super::{HubTokenizer, TemplateDate};
+
+/// Keys of messages that hold what a model read or wrote: a template that does not name them leaves it out.
+const KEYS: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "tool_calls"];
+/// Variables that are set here.
+const OWN: [&str; 4] =
+    ["messages", "add_generation_prompt", "continue_final_message", "chat_template"];
+
+/// How chats are rendered, where the model's own files do not say it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendering {
+    /// The chat template in place of the model's own.
+    pub template: Option<String>,
+    /// The date that the template is told.
+    pub date: TemplateDate,
+    /// Variables of the template in all chats, such as `enable_thinking`; they win over those of a row.
+    pub variables: Map<String, Value>,
+}
+
+impl HubTokenizer {
+    /// Refuses variables that the chat template does not read; `whose` begins the message.
+    ///
+    /// # Errors
+    /// A variable that is not read, by name.
+    pub(super) fn check_variables(
+        &self,
+        variables: &Map<String, Value>,
+        whose: &str,
+    ) -> Result<()> {
+        if let Some(own) = OWN.iter().find(|own| variables.contains_key(**own)) {
+            bail!("{whose} `{own}`, which is not for the user to set");
+        }
+        let Some(template) = &self.template else {
+            let Some(name) = variables.keys().next() else { return Ok(()) };
+            bail!(
+                "{whose} `{name}`, and the model has no chat template to read it: give one with --chat-template"
+            );
+        };
+        match variables.keys().find(|name| !template.reads(name)) {
+            None => Ok(()),
+            Some(name) => bail!(
+                "{whose} `{name}`, which the model's chat template does not read: leave it out, or give another template \
+                 with --chat-template"
+            ),
+        }
+    }
+
+    /// Refuses a chat that says what the template does not read.
+    ///
+    /// # Errors
+    /// A variable of the row or a key of a message, by name.
+    pub(super) fn check_honoured(&self, chat: &Chat) -> Result<()> {
+        self.check_variables(&chat.variables, "the row has")?;
+        chat.iter().try_for_each(|message| self.check_message(message))
+    }
+
+    /// The same of one message.
+    pub(super) fn check_message(&self, message: &Message) -> Result<()> {
+        let is_read = |key: &str| self.template.as_ref().is_some_and(|one| one.reads(key));
+        match keys_with_content(message).find(|key| !is_read(key)) {
+            None => Ok(()),
+            Some(key) => bail!(
+                "a message has `{key}`, which {} does not read: leave the key out, or give another template with \
+                 --chat-template",
+                match self.template {
+                    Some(_) => "the model's chat template",
+                    None => "a model without a chat template",
+                }
+            ),
+        }
+    }
+}
+
+/// The keys of a message that hold what was read or written.
+pub(super) fn keys_with_content(message: &Message) -> impl Iterator<Item = &'static str> + '_ {
+    KEYS.into_iter().filter(|key| match message.more.get(*key) {
+        None | Some(Value::Null) => false,
+        Some(Value::String(text)) => !text.trim().is_empty(),
+        Some(Value::Array(items)) => !items.is_empty(),
+        Some(_) => true,
+    })
+}
