@@ -63,15 +63,19 @@ mod tests {
 
     #[test]
     fn objectives_are_cited_by_their_papers() {
+        let run = |objective: &str| {
+            serde_json::json!({
+                "objective": objective, "seed": 1, "steps": 1, "updates": 1, "completions": 1,
+                "tokens": 1, "gradients": 1, "rehearsed": 0, "seconds": 1.0, "points": [],
+            })
+        };
+        let training = ["grpo", "divergence:none"].map(run);
         let study = serde_json::json!({
             "model": "tasks", "n": 4, "ks": [1], "grid": [1], "temperature": 1.0, "prompts": 480,
             "prompts_per_step": 16, "num_generations": 8, "learning_rate": 7e-5,
             "matched": "optimizer steps; samples of the base come on top",
             "objectives": [["grpo", ""], ["divergence:none", ""]], "datasets": [], "seconds": 1.0,
-            "training": ["grpo", "divergence:none"].map(|objective| serde_json::json!({
-                "objective": objective, "seed": 1, "steps": 1, "updates": 1, "completions": 1,
-                "tokens": 1, "gradients": 1, "rehearsed": 0, "seconds": 1.0, "points": [],
-            })),
+            "training": training,
         });
         let text = methods(&serde_json::from_value(study).unwrap());
         assert!(
