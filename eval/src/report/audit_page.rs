@@ -10,6 +10,7 @@ use super::contrast::shown_ks;
 use super::evaluation::curve;
 use super::page;
 use super::samples::{Sampled, Source, place};
+use super::titles;
 use super::view::{Cell, Chart, Document, Recipe, Section, Table};
 use crate::audit::{Audit, LostProblem, SHOWN_LOST, SecondRule, TunedAudit};
 use crate::inference::{Effect, Tested, in_words};
@@ -65,6 +66,7 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
             [base, tuned] => format!("Audit: {tuned} against {base}"),
             _ => format!("Audit against {}", audit.models[0]),
         },
+        made: titles::made(output, "audit"),
         lead: vec![format!(
             "{} is the base. {} that all files have; {} each at most.",
             audit.models[0],
@@ -72,6 +74,7 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
             counted(set.most(), "sample"),
         )],
         verdict: audit.tuned.iter().flat_map(|tuned| named(tuned, several)).collect(),
+        statistics: Vec::new(),
         warnings: warnings(results),
         models: audit.models.clone(),
         top: top(set, &audit.models),
