@@ -45,7 +45,7 @@ const HINTS: &[(&str, &str)] = &[
     ("kl-coef kl-loss-coef init-kl-coef", "use --beta, the coefficient of the divergence"),
     (
         "algorithm adv-estimator",
-        "use --objective: grpo, rloo, dr-grpo and others (tealight objectives)",
+        "use --objective, such as grpo, rloo or dr-grpo (tealight objectives)",
     ),
     ("group-size rollout-n n-samples-per-prompt", "use --num-generations"),
     (

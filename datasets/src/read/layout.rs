@@ -207,8 +207,10 @@ impl QuestionColumns {
                 Some(_) => Err(format!("no column `{name}`; there is: {}", first.names())),
             };
         }
-        let filled = QUESTIONS.into_iter().find(|name| is_filled(rows, name));
-        let question = filled.or_else(|| QUESTIONS.into_iter().find(|name| is_used(rows, name)));
+        // A question that only later rows have is another layout's: the row without it is named.
+        let known = || QUESTIONS.into_iter().filter(|name| nested(&first.values, name).is_some());
+        let filled = known().find(|name| is_filled(rows, name));
+        let question = filled.or_else(|| known().find(|name| is_used(rows, name)));
         let question = question.ok_or_else(|| match other_kind(first) {
             Some(kind) => format!("no prompt column found: {kind}"),
             None => format!(

@@ -169,7 +169,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         };
         for read in layout.read(row, columns).map_err(malformed)? {
             match read {
-                RowRead::Problem(problem) => dataset.problems.push(problem),
+                RowRead::Problem(problem) => dataset.problems.push(*problem),
                 RowRead::LeftOut(unusable) => dataset.unusable.push(unusable),
             }
         }

@@ -16,7 +16,7 @@ const PICTURES: [&str; 6] = ["image", "images", "Image", "Picture", "decoded_ima
 
 /// What a row is.
 pub(super) enum Read {
-    Problem(Problem),
+    Problem(Box<Problem>),
     LeftOut(Unusable),
 }
 
@@ -72,8 +72,9 @@ impl Layout {
         let is_one = trained.len() == 1;
         let read = |turn: usize| {
             Ok(match self.read_turn(row, Some(turn), columns)? {
-                Read::Problem(problem) if !is_one => {
-                    Read::Problem(Problem { id: format!("{}#{}", problem.id, turn + 1), ..problem })
+                Read::Problem(mut problem) if !is_one => {
+                    problem.id = format!("{}#{}", problem.id, turn + 1);
+                    Read::Problem(problem)
                 }
                 read => read,
             })
@@ -138,11 +139,8 @@ impl Layout {
         if let (Prompt::Chat(messages), Purpose::Judge) = (&prompt, columns.purpose) {
             refuse_told_answer(messages, &answer)?;
         }
-        Ok(Read::Problem(Problem {
-            solution: Some(solution),
-            reply,
-            ..Problem::new(row.id(), prompt, answer)
-        }))
+        let problem = Problem::new(row.id(), prompt, answer);
+        Ok(Read::Problem(Box::new(Problem { solution: Some(solution), reply, ..problem })))
     }
 
     /// What is asked, and the last turn of a conversation where that is the answer.

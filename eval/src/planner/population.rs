@@ -55,10 +55,10 @@ impl PassRates {
             total += 1.0;
         }
         let pair = |(t, count)| (likelihood(&grid, t), count / total);
-        let observed: Vec<(Vec<f64>, Vec<(Vec<f64>, f64)>)> = counts
-            .into_iter()
-            .map(|(b, row)| (likelihood(&grid, b), row.into_iter().map(pair).collect()))
-            .collect();
+        let row = |(b, row): (Count, BTreeMap<Count, f64>)| {
+            (likelihood(&grid, b), row.into_iter().map(pair).collect::<Vec<_>>())
+        };
+        let observed: Vec<_> = counts.into_iter().map(row).collect();
         let mut shares = vec![1.0 / (POINTS * POINTS) as f64; POINTS * POINTS];
         for _ in 0..STEPS {
             // Bayes: by what the shares are multiplied, the mean of likelihood / evidence over what was observed.
