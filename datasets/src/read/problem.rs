@@ -113,7 +113,7 @@ impl Layout {
         let choices = self.choices.as_ref().and_then(|layout| layout.columns.choices(row));
         let (mut prompt, last_turn) = self.prompt(row, choices.as_ref(), turn, columns)?;
         if let Prompt::Chat(chat) = &mut prompt {
-            chat.variables = variables::of(row)?;
+            chat.variables = variables::of_row(row)?;
         }
         let text = last_turn.as_ref().map(|turn| turn.content.as_str());
         let (gold, raw) = self.gold(row, choices.as_ref(), text, columns)?;

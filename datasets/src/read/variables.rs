@@ -17,7 +17,7 @@ const VARIABLES: &str = "chat_template_kwargs";
 ///
 /// # Errors
 /// Variables that are no object.
-pub(super) fn of(row: &Row) -> Result<Map<String, Value>, String> {
+pub(super) fn of_row(row: &Row) -> Result<Map<String, Value>, String> {
     let mut variables = match row.values.get(VARIABLES) {
         None | Some(Value::Null) => Map::new(),
         Some(value) => match without_nulls(&parsed(value)) {
@@ -88,9 +88,9 @@ mod tests {
                 json!({"tools": [{"type": "function", "function": {"name": "add"}}]}),
             ),
         ] {
-            assert_eq!(Value::Object(of(&row(values.clone())).unwrap()), expected, "{values}");
+            assert_eq!(Value::Object(of_row(&row(values.clone())).unwrap()), expected, "{values}");
         }
-        let wrong = of(&row(json!({"chat_template_kwargs": "thinking"}))).unwrap_err();
+        let wrong = of_row(&row(json!({"chat_template_kwargs": "thinking"}))).unwrap_err();
         assert!(wrong.contains("chat_template_kwargs"), "{wrong}");
     }
 }

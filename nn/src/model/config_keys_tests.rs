@@ -91,36 +91,36 @@ fn keys_that_are_not_honoured_are_refused_by_name() {
 
 #[test]
 fn absent_keys_are_what_transformers_takes() {
-    let of = |family: &str, more: &Value| {
+    let filled = |family: &str, more: &Value| {
         let mut config = json!({"model_type": family, "num_hidden_layers": 8});
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         completed(&config, Decoder::Own).unwrap()
     };
-    assert_eq!(of("olmo2", &json!({}))["rms_norm_eps"], 1e-5);
-    assert_eq!(of("olmo2", &json!({}))["rope_theta"], 1e4);
-    assert_eq!(of("phi3", &json!({}))["rms_norm_eps"], 1e-5);
-    assert_eq!(of("mistral", &json!({}))["sliding_window"], 4096);
-    assert_eq!(of("mistral", &json!({"sliding_window": null}))["sliding_window"], json!(null));
-    assert_eq!(of("qwen2", &json!({}))["num_key_value_heads"], 32);
+    assert_eq!(filled("olmo2", &json!({}))["rms_norm_eps"], 1e-5);
+    assert_eq!(filled("olmo2", &json!({}))["rope_theta"], 1e4);
+    assert_eq!(filled("phi3", &json!({}))["rms_norm_eps"], 1e-5);
+    assert_eq!(filled("mistral", &json!({}))["sliding_window"], 4096);
+    assert_eq!(filled("mistral", &json!({"sliding_window": null}))["sliding_window"], json!(null));
+    assert_eq!(filled("qwen2", &json!({}))["num_key_value_heads"], 32);
     for family in ["llama", "mistral"] {
-        let few = of(family, &json!({"num_attention_heads": 4}));
+        let few = filled(family, &json!({"num_attention_heads": 4}));
         assert_eq!(few["num_key_value_heads"], 4, "{family}");
     }
-    assert_eq!(of("smollm3", &json!({}))["no_rope_layers"], json!([1, 1, 1, 0, 1, 1, 1, 0]));
-    let every = of("smollm3", &json!({"no_rope_layer_interval": 2}));
+    assert_eq!(filled("smollm3", &json!({}))["no_rope_layers"], json!([1, 1, 1, 0, 1, 1, 1, 0]));
+    let every = filled("smollm3", &json!({"no_rope_layer_interval": 2}));
     assert_eq!(every["no_rope_layers"], json!([1, 0, 1, 0, 1, 0, 1, 0]));
     let count = |config: &Value, kind: &str| {
         config["layer_types"].as_array().unwrap().iter().filter(|one| **one == kind).count()
     };
     let windows = json!({"use_sliding_window": true, "sliding_window": 8});
-    assert_eq!(count(&of("qwen2", &windows), "sliding_attention"), 0, "from layer 28 on");
-    assert_eq!(count(&of("smollm3", &windows), "sliding_attention"), 2);
+    assert_eq!(count(&filled("qwen2", &windows), "sliding_attention"), 0, "from layer 28 on");
+    assert_eq!(count(&filled("smollm3", &windows), "sliding_attention"), 2);
     let some = json!({"use_sliding_window": true, "max_window_layers": 5});
-    assert_eq!(count(&of("qwen3", &some), "sliding_attention"), 3);
-    assert_eq!(count(&of("gemma3_text", &json!({})), "sliding_attention"), 7);
-    assert_eq!(count(&of("olmo3", &json!({})), "sliding_attention"), 6);
-    assert_eq!(count(&of("granitemoehybrid", &json!({})), "mamba"), 8);
-    assert_eq!(of("ministral3", &json!({}))["rope_parameters"]["type"], "yarn");
+    assert_eq!(count(&filled("qwen3", &some), "sliding_attention"), 3);
+    assert_eq!(count(&filled("gemma3_text", &json!({})), "sliding_attention"), 7);
+    assert_eq!(count(&filled("olmo3", &json!({})), "sliding_attention"), 6);
+    assert_eq!(count(&filled("granitemoehybrid", &json!({})), "mamba"), 8);
+    assert_eq!(filled("ministral3", &json!({}))["rope_parameters"]["type"], "yarn");
     let plain = json!({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}});
-    assert!(of("llama", &plain).get("rope_theta").is_none());
+    assert!(filled("llama", &plain).get("rope_theta").is_none());
 }
