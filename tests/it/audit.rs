@@ -25,9 +25,12 @@ impl Numbers {
     }
 }
 
+/// Writes a completion from the two numbers of a problem and whether it is to be correct.
+type Writer = dyn Fn(&mut Numbers, (usize, usize), bool) -> String;
+
 /// A file of 48 problems with 8 completions each: `write` makes one from its numbers, the problem's two and whether it
 /// is to be correct, which three of four are.
-fn file(seed: u64, write: &dyn Fn(&mut Numbers, (usize, usize), bool) -> String) -> String {
+fn file(seed: u64, write: &Writer) -> String {
     let mut numbers = Numbers(seed);
     let line = |problem: usize| {
         let (a, b) = (problem + 20, 7 * problem % 31 + 9);

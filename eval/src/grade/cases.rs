@@ -365,3 +365,31 @@ fn golds_of_verifiers_and_in_objects_are_read() {
         assert_eq!(numbers(&graded(&lines(&[row]), None)), [(1, 1)], "{gts}");
     }
 }
+
+#[test]
+fn a_number_that_python_writes_as_nan_is_null() {
+    let judged = |key: &str| {
+        let line = format!("{{\"id\":1,\"completion\":\"7\",\"gold\":7,\"{key}\":NaN}}\n");
+        graded_with("f.jsonl", &line, None, |job| job).unwrap().tallies[0].correct
+    };
+    assert_eq!([judged("logp"), judged("perplexity")], [1, 1]);
+}
+
+#[test]
+fn rows_of_csv_are_limited_and_named_by_their_line() {
+    let verifier = verify::open("math").unwrap();
+    let grade = |text: &str| {
+        let mut source = Source::new(text.as_bytes(), "f.csv")?;
+        GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(()))
+    };
+    let message = |text: &str| format!("{:#}", grade(text).err().expect("refused"));
+    assert_eq!(
+        numbers(&grade("id,completion,gold\na,\"x, y\nso it is 7\",7\nb,,8\n").unwrap()),
+        [(1, 1), (1, 0)]
+    );
+    assert!(message("id,id\n1,2\n").contains("the column `id` stands twice"));
+    assert!(message("id,completion,gold\na,7,\n").contains("f.csv:2: no gold answer for `a`"));
+    // Beyond what was read ahead with the row before.
+    let endless = format!("id,completion,gold\na,\"{}", "x".repeat((64 << 20) + (1 << 17)));
+    assert!(message(&endless).contains("a row of more than"), "limited");
+}

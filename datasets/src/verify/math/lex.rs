@@ -98,6 +98,9 @@ pub(super) enum Rows {
     Lines,
 }
 
+/// Characters that are tokens of their own.
+const SYMBOLS: &str = "+-*/^_!()[]{}|;:=<>%&'?±≤≥≠∪∩∈∅∞°…→.∖⌊⌋⌈⌉∨‖ℝ";
+
 impl<'a> Lexer<'a> {
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
@@ -157,10 +160,7 @@ impl<'a> Lexer<'a> {
                 '✓' | '✔' | '✅' | '∎' | '■' | '□' | '∠' | '\u{fe0f}' => {
                     self.at += c.len_utf8()
                 }
-                '+' | '-' | '*' | '/' | '^' | '_' | '!' | '(' | ')' | '[' | ']' | '{' | '}'
-                | '|' | ';' | ':' | '=' | '<' | '>' | '%' | '&' | '\'' | '?' | '±' | '≤' | '≥'
-                | '≠' | '∪' | '∩' | '∈' | '∅' | '∞' | '°' | '…' | '→' | '.' | '∖' | '⌊' | '⌋'
-                | '⌈' | '⌉' | '∨' | '‖' | 'ℝ' => {
+                c if SYMBOLS.contains(c) => {
                     self.at += c.len_utf8();
                     self.out.push(Token::Symbol(c));
                 }
