@@ -220,9 +220,9 @@ fn learned_turns_keep_their_thoughts_and_calls() {
 #[test]
 fn a_box_is_asked_for_only_where_the_learned_solution_has_one() {
     let text = "{\"question\": \"1+1?\", \"answer\": \"2\"}\n{\"question\": \"2+1?\", \"answer\": \"so \\\\boxed{3}\"}\n";
-    let of = |purpose| of_text("a.jsonl", text, &Columns { purpose, ..Columns::default() });
+    let read_for = |purpose| of_text("a.jsonl", text, &Columns { purpose, ..Columns::default() });
     let asks = |purpose| -> Vec<bool> {
-        let problems = of(purpose).unwrap().problems;
+        let problems = read_for(purpose).unwrap().problems;
         problems.iter().map(|problem| problem.prompt.plain().contains("boxed")).collect()
     };
     assert_eq!(asks(Purpose::Imitate), [false, true]);
