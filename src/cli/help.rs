@@ -61,7 +61,7 @@ const COMMON: [(&str, &str); 13] = [
         "validity target beta measure model dataset num_presamples interval_width output json",
     ),
     ("bench", "model device dtype prompts group prompt_len new_tokens reps rollout_only json"),
-    ("gap", "path model beta projection_steps ascent_steps ascent_from output json"),
+    ("gap", "run model beta projection_steps ascent_steps ascent_from output json"),
     ("lab", "world class beta alpha divergence start sampled table seed output json"),
 ];
 

@@ -2,7 +2,7 @@
 //! narrower or only cleaner, by which strategies, by templates or not, and whether the verifier is to be trusted.
 //!
 //! Numbers that tallies have are those of `compare` ([`crate::transition`]); the others need texts, which are read
-//! once, problem by problem, into [`rows`]. Every interval is one of [`crate::inference`].
+//! once, problem by problem, into `rows`. Every interval is one of [`crate::inference`].
 
 mod diversity;
 mod lost;

@@ -8,8 +8,8 @@
 //!
 //! Few problems show few of the rare ones that change much: t is corrected for the skewness of the mean (Hall 1992).
 //! Problems that all show the same, or nearly, are no proof that others would: a kind of problem that P draws did not
-//! show may well be one of P, and change the mean by `largest / P`. No standard error is below that, nor below 1.4 times
-//! that where no problem changed (`rarity`, `coverage`).
+//! show may well be one of P, and change the mean by `largest / P`. No standard error is below that, nor below 1.4
+//! times that where no problem changed (`rarity`, `coverage`).
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 //!
 //! `J(pi) = E[v] - beta KL(pi || a)` is computed without samples, from the probability of every output of problems
 //! whose outputs are all listed. Its largest value over all distributions, `beta log Z_beta` at p_beta, is known in
-//! closed form; its largest value over the policies of a network is bounded from below by [`climb`]: a projection of
+//! closed form; its largest value over the policies of a network is bounded from below by `climb`: a projection of
 //! p_beta on the class, then ascent with the exact gradient. Then
 //!
 //! ```text

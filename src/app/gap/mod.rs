@@ -32,7 +32,7 @@ pub struct GapOptions {
     /// Base of the run. Default: the model that the run records; a model that is a directory must be repeated.
     #[arg(long, help_heading = "Model")]
     pub model: Option<String>,
-    /// KL coefficient of J = E[v] - beta KL(pi || a). Default: that of the run's objective, which must have this form.
+    /// KL coefficient of J = E(v) - beta KL(pi || a). Default: that of the run's objective, which must have this form.
     #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub beta: Option<f64>,
     /// Number of optimizer steps of the projection of p_beta on the model class.

@@ -257,9 +257,10 @@ fn optima(options: &LabOptions, world: &World, class: Class) -> Result<(Printed,
         .collect::<Result<_>>()?;
     let policies = class.to_string();
     let note = format!(
-        "{} with {policies} policies, search started at {}. N_eff is exp H(q1), where q1 is the policy conditioned on a correct output; \
-         alpha 0 is forward KL. The numbers are exact, without sampling. Optima are local ones of a search that ends: where \
-         a policy hardly gives an output, KL(p*||q) is not settled, and differs by --start and --iterations and from --paper.",
+        "{} with {policies} policies, search started at {}. N_eff is exp H(q1), where q1 is the policy conditioned \
+         on a correct output; alpha 0 is forward KL. The numbers are exact, without sampling. Optima are local ones of \
+         a search that ends: where a policy hardly gives an output, KL(p*||q) is not settled, and differs by --start \
+         and --iterations and from --paper.",
         world.name, options.start
     );
     let printed = Printed { cells: cells.clone(), json, note };

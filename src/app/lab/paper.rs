@@ -301,8 +301,8 @@ fn document(
                 "The world {} has {} outputs, of which {} are correct; the base is correct with \
                  chance {:.4}. The restricted class is {class}. Random policies have seed {}. Every other number is \
                  exact: outputs are enumerated, and optima are sought from the base with exact \
-                 gradients. They are local optima of a search that ends: where a policy hardly gives an output, KL(p* || q) \
-                 is not settled and differs by search and start, while validity and N_eff agree to three digits.",
+                 gradients. They are local optima of a search that ends: where a policy hardly gives an output, \
+                 KL(p* || q) is not settled and differs by search and start, while validity and N_eff agree to three digits.",
                 world.name,
                 world.outputs.len(),
                 world.total(0),

@@ -1,4 +1,5 @@
-//! A study as the paragraph of methods in a paper, with the references of the objectives, measures and tool that it used.
+//! A study as the paragraph of methods in a paper, with the references of the objectives, measures and tool that it
+//! used.
 
 use tealight_eval::curve::Measure;
 use tealight_eval::number::counted;
@@ -36,9 +37,9 @@ pub fn methods(study: &Study) -> String {
         let (problems, samples) =
             (counted(set.base.summary.problems, "problem"), counted(study.n, "sample"));
         text.push_str(&format!(
-            " Every model drew {samples} to each of {problems} of {} at temperature {}; pass@k is the unbiased estimate \
-             (Chen et al. 2021, arXiv 2107.03374), and the number of distinct correct answers among k samples is rarefied \
-             from all of them (Hurlbert 1971).",
+            " Every model drew {samples} to each of {problems} of {} at temperature {}; pass@k is the unbiased \
+             estimate (Chen et al. 2021, arXiv 2107.03374), and the number of distinct correct answers among k samples \
+             is rarefied from all of them (Hurlbert 1971).",
             set.name, set.temperature
         ));
     }

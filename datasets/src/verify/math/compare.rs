@@ -88,8 +88,8 @@ fn equal_family(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     };
     let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
     let is_same_name = name.is_none() || other.is_none() || name == other;
-    let index = |one: &Expr, of: &Expr| {
-        let others = variables(of);
+    let index = |one: &Expr, other: &Expr| {
+        let others = variables(other);
         let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
         names.next().filter(|name| matches!(name.as_str(), "k" | "l" | "m" | "n" | "j"))
     };

@@ -63,7 +63,8 @@ pub(super) struct Parser {
     pub(super) tokens: Vec<Token>,
     pub(super) at: usize,
     depth: usize,
-    /// Groups that may still be begun: text that fits several readings, group in group, is else read exponentially often.
+    /// Groups that may still be begun: text that fits several readings, group in group, is else read exponentially
+    /// often.
     steps: usize,
     /// Between bars, a bar ends the absolute value.
     pub(super) in_bars: bool,

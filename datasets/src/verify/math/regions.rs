@@ -312,13 +312,13 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
     seen_name.then_some(pieces)
 }
 
-/// Where the absolute value of a number is less or more than `bound`, which is positive.
-fn within(bound: &Expr, relation: Relation, of: &Expr, fuel: &mut Fuel) -> Option<Vec<Piece>> {
+/// Where the distance from `centre` is less or more than `bound`, which is positive.
+fn within(bound: &Expr, relation: Relation, centre: &Expr, fuel: &mut Fuel) -> Option<Vec<Piece>> {
     let is_in = matches!(relation, Relation::AtMost | Relation::AtLeast);
     let high = end(bound, is_in, fuel).filter(|end| end.at > 0.0 && end.at.is_finite())?;
-    let by = end(of, is_in, fuel).filter(|end| end.at.is_finite())?;
+    let by = end(centre, is_in, fuel).filter(|end| end.at.is_finite())?;
     let moved = |value: Expr, at: f64| End {
-        value: Expr::Sum(vec![of.clone(), value]),
+        value: Expr::Sum(vec![centre.clone(), value]),
         at: by.at + at,
         is_in,
     };
