@@ -24,7 +24,7 @@ impl Layout {
 }
 
 /// The options that `-h` shows, in this order, of commands that have too many to show all.
-const COMMON: [(&str, &str); 11] = [
+const COMMON: [(&str, &str); 12] = [
     (
         "train",
         "model dataset verifier objective beta use_peft learning_rate max_steps num_generations \
@@ -56,6 +56,7 @@ const COMMON: [(&str, &str); 11] = [
         "beta",
         "validity target beta measure model dataset num_presamples interval_width output json",
     ),
+    ("gap", "run model beta projection_steps ascent_steps ascent_from output json"),
     ("bench", "model device dtype prompts group prompt_len new_tokens reps rollout_only json"),
     ("lab", "world class beta alpha divergence start sampled table seed output json"),
 ];
