@@ -1,5 +1,6 @@
 //! An evaluation as a log of Inspect's (inspect.aisi.org.uk, `EvalLog` in JSON, version 2), which `inspect view` opens.
 
+use chrono::DateTime;
 use serde_json::{Map, Value, json};
 use tealight_datasets::{Verdict, fnv, names};
 
@@ -14,18 +15,8 @@ const MAX_NAME: usize = 80;
 
 /// Seconds since 1970 as Inspect writes a time.
 fn time(seconds: u64) -> String {
-    let (day, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date of the civil calendar: years that begin in March, in eras of 400.
-    let shifted = day + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * march + 2) / 5 + 1;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}+00:00")
+    let at = DateTime::from_timestamp(seconds as i64, 0).unwrap_or_default();
+    at.format("%Y-%m-%dT%H:%M:%S+00:00").to_string()
 }
 
 /// The end of the name of a set's log: the same whenever it is written.

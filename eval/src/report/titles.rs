@@ -3,25 +3,12 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use chrono::DateTime;
+
 use super::Study;
 use crate::number::counted;
 use crate::results::Results;
 use crate::transition::Aligned;
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 
 /// `colouring: 3 objectives x 5 seeds, model tasks (1.0M parameters)`.
 pub(super) fn study(study: &Study, tasks: &[&str]) -> String {
@@ -61,36 +48,30 @@ pub(super) fn made(folder: &Path, command: &str) -> String {
     let written = folder.join("results.json").symlink_metadata().and_then(|file| file.modified());
     let at = written.unwrap_or_else(|_| SystemTime::now());
     let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    format!("{}, tealight {command}", date(seconds / 86_400))
-}
-
-/// The date of a day since 1 January 1970, by the Gregorian calendar.
-fn date(day: u64) -> String {
-    // Days from 1 March of the year 0, in cycles of 400 years: leap days come last in such years.
-    let (cycle, day) = ((day + 719_468) / 146_097, (day + 719_468) % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let year = 400 * cycle + year + u64::from(month >= 10);
-    format!("{of_month} {} {year}", MONTHS[(month as usize + 2) % 12])
+    let at = DateTime::from_timestamp(seconds as i64, 0).unwrap_or_default();
+    format!("{}, tealight {command}", at.format("%-d %B %Y"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn days_have_their_date() {
-        let dates = [0, 59, 11_016, 20_785, 47_540].map(date);
-        let expected = [
-            "1 January 1970",
-            "1 March 1970",
-            "29 February 2000",
-            "28 November 2026",
-            "28 February 2100",
-        ];
-        assert_eq!(dates, expected);
+    fn a_page_is_dated_by_its_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(folder.path().join("results.json")).unwrap();
+        for (day, date) in [
+            (0, "1 January 1970"),
+            (59, "1 March 1970"),
+            (11_016, "29 February 2000"),
+            (20_785, "28 November 2026"),
+            (47_540, "28 February 2100"),
+        ] {
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(day * 86_400)).unwrap();
+            assert_eq!(made(folder.path(), "eval"), format!("{date}, tealight eval"));
+        }
         assert_eq!(parameters(1_012_345), "1.0M parameters");
     }
 }
