@@ -44,7 +44,12 @@ pub fn print(text: impl Display) -> std::io::Result<()> {
     if is_silent() {
         return Ok(());
     }
-    let text = wrapped(&escaped(&text.to_string()), width);
+    let text = text.to_string();
+    // JSON is for programs, also where a person looks.
+    if text.starts_with(['{', '[']) {
+        return writeln!(out, "{text}");
+    }
+    let text = wrapped(&escaped(&text), width);
     let text = if has_colours(&std::io::stdout()) { painted(&text) } else { text };
     writeln!(std::io::stdout(), "{text}")
 }
@@ -67,22 +72,23 @@ pub(super) fn has_colours(stream: &impl IsTerminal) -> bool {
         && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
 }
 
-/// Lines of prose end at words; those of tables, which have two spaces inside, were made to fit,
-/// and JSON is one line.
+/// Lines of prose end at words; those of tables, which have two spaces inside, were made to fit.
 fn wrapped(text: &str, width: usize) -> String {
     let mut lines = Vec::new();
-    for line in text.lines() {
-        let is_prose = !line.trim().contains("  ") && !line.contains('─') && !line.starts_with('{');
+    for line in text.split('\n') {
+        let prose = line.trim_start();
+        let is_prose = !prose.trim_end().contains("  ") && !line.contains('─');
         if !is_prose || line.chars().count() <= width {
             lines.push(line.to_owned());
             continue;
         }
-        let mut filled = String::new();
+        let indent = &line[..line.len() - prose.len()];
+        let mut filled = indent.to_owned();
         let mut used = 0;
-        for word in line.split(' ') {
+        for word in prose.split(' ') {
             let length = word.chars().count();
-            if used > 0 && used + 1 + length > width {
-                lines.push(std::mem::take(&mut filled));
+            if used > 0 && indent.len() + used + 1 + length > width {
+                lines.push(std::mem::replace(&mut filled, indent.to_owned()));
                 used = 0;
             } else if used > 0 {
                 filled.push(' ');
@@ -98,7 +104,7 @@ fn wrapped(text: &str, width: usize) -> String {
 
 /// Heads of tables bold and their rule faint.
 fn painted(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.split('\n').collect();
     let is_rule = |line: &str| line.contains('─') && line.chars().all(|c| matches!(c, '─' | ' '));
     // A head of several lines begins after an empty one.
     let is_head = |index: usize| {
@@ -160,6 +166,7 @@ mod tests {
         let shown = wrapped(&text, 14);
         assert_eq!(shown, format!("reverse KL\nkeeps more\nthan no\npenalty\n{table}"));
         assert_eq!(wrapped("averyveryverylongword x", 10), "averyveryverylongword\nx");
+        assert_eq!(wrapped("  line 4: a b c\n", 10), "  line 4:\n  a b c\n");
         let painted = painted(&shown);
         assert!(painted.contains("\u{1b}[1m model    pass@1 \u{1b}[0m\n\u{1b}[2m──"), "{painted}");
         assert!(painted.ends_with("\n base      0.242 "), "{painted}");
