@@ -46,7 +46,7 @@ pub fn plain(curves: &Curves) -> String {
     all.join(" ")
 }
 
-/// The baseline above every trained objective, where there is one: the highest by the reference.
+/// The baseline whose interval is above every trained objective, where there is one: the one with the largest lead.
 fn best_baseline(curves: &Curves) -> Option<String> {
     let is_baseline =
         |name: &str| curves.curves.iter().any(|one| one.is_baseline && one.objective == name);
@@ -54,20 +54,20 @@ fn best_baseline(curves: &Curves) -> Option<String> {
     // Baseline minus objective, over the accuracy that both reach.
     let above = |baseline: &str, objective: &str| {
         curves.comparisons.iter().find_map(|one| {
-            let value = one.difference?.value;
-            match (one.first.as_str(), one.second.as_str()) {
-                (first, second) if (first, second) == (baseline, objective) => Some((value, one)),
-                (first, second) if (first, second) == (objective, baseline) => Some((-value, one)),
-                _ => None,
-            }
+            let difference = one.difference?;
+            let (value, low) = match (one.first.as_str(), one.second.as_str()) {
+                pair if pair == (baseline, objective) => (difference.value, difference.low),
+                pair if pair == (objective, baseline) => (-difference.value, -difference.high),
+                _ => return None,
+            };
+            // These differences are not tested: the interval is to exclude 0 at least.
+            (low > 0.0).then_some((value, one.range?.1))
         })
     };
     let lead = |baseline: &str| -> Option<(f64, f64)> {
-        let all: Option<Vec<(f64, f64)>> = trained()
-            .map(|one| above(baseline, &one.objective).and_then(|(d, c)| Some((d, c.range?.1))))
-            .collect();
-        let least = all?.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        (least.0 > 0.0).then_some(least)
+        let all = trained().map(|one| above(baseline, &one.objective));
+        let all: Vec<(f64, f64)> = all.collect::<Option<_>>()?;
+        all.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)))
     };
     let names = curves.curves.iter().map(|one| &one.objective).filter(|name| is_baseline(name));
     let all = names.filter_map(|name| Some((name, lead(name)?)));
@@ -116,7 +116,8 @@ mod tests {
             let Some(difference) = &mut one.difference else { continue };
             let sign = if one.first == best { 1.0 } else { -1.0 };
             if one.first == best || one.second == best {
-                difference.value = sign * 0.25;
+                (difference.value, difference.low, difference.high) =
+                    (sign * 0.25, sign * 0.25 - 0.1, sign * 0.25 + 0.1);
                 (one.p_value, one.is_significant) = (None, false);
             }
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::DateTime;
+use tealight_datasets::SOURCES;
 
 use super::Study;
 use crate::number::counted;
@@ -12,9 +13,14 @@ use crate::transition::Aligned;
 
 /// `colouring: 3 objectives x 5 seeds, model tasks (1.0M parameters)`.
 pub(super) fn study(study: &Study, tasks: &[&str]) -> String {
-    let own = study.reported().map(|set| set.name.split('/').next().unwrap_or(&set.name));
+    // Of a generated task the split is left out; other names are paths, or repositories.
+    let name = |name: &str| match name.split_once('/') {
+        Some((task, _)) if SOURCES.iter().any(|source| source.name == task) => task.to_owned(),
+        _ => name.to_owned(),
+    };
+    let own = study.reported().map(|set| name(&set.name));
     let task = match tasks {
-        [] => own.unwrap_or("no held-out set").to_owned(),
+        [] => own.unwrap_or_else(|| "no held-out set".to_owned()),
         tasks => tasks.join(", "),
     };
     let seeds = study.seeds().len();
