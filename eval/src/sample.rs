@@ -143,9 +143,14 @@ impl Sample {
 
     /// Has `verifier` judge it again.
     pub fn judge_again(&mut self, problem: &Problem, verifier: &dyn Verifier) {
-        let starts_inside = self.thinking.is_some_and(|thinking| thinking.starts_inside);
-        let grade = grade(verifier, problem, &self.completion, starts_inside);
+        let grade = self.judged_by(problem, verifier);
         (self.reward, self.found, self.verdict) = (grade.graded(), grade.found, grade.verdict);
+    }
+
+    /// What another verifier says of its completion.
+    pub(crate) fn judged_by(&self, problem: &Problem, verifier: &dyn Verifier) -> Grade {
+        let starts_inside = self.thinking.is_some_and(|thinking| thinking.starts_inside);
+        grade(verifier, problem, &self.completion, starts_inside)
     }
 
     /// Whether its verdict counts: that of a truncated answer does not, unless the rule says so.

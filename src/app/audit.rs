@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Problem, Prompt, Verifier, judge, names, verify};
 use tealight_eval::audit::{self, Audit, AuditInput, Pairing, SecondJudge, Way};
 use tealight_eval::comparable;
 use tealight_eval::report::audit_page::{self, AuditPage};
+use tealight_eval::report::recipes;
 use tealight_eval::results::Results;
 use tealight_eval::store::Index;
 use tealight_eval::transition::{Aligned, align};
@@ -71,6 +72,9 @@ pub struct AuditOptions {
     pub json: bool,
 }
 
+/// The name of --second-draw among the models.
+const SECOND_DRAW: &str = "second draw";
+
 /// An audit, and why it is not to be relied on, where that is so.
 pub struct Audited {
     /// The audit.
@@ -111,7 +115,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     let mut notes = Vec::new();
     let mut judged = Vec::new();
     let set = grading::set_name(&options.files[0]);
-    let all_names = names.iter().map(String::as_str).chain(["second draw"]);
+    let all_names = names.iter().map(String::as_str).chain([SECOND_DRAW]);
     for ((file, source), name) in files.iter().zip(sources).zip(all_names) {
         let folder = readable_folder().tempdir_in(output);
         let folder = folder.with_context(|| format!("{}: cannot be written", output.display()))?;
@@ -123,6 +127,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
             verifier: &*verifier,
             samples: Some(format!("samples/{}.jsonl", names::file_name(name))),
             verdict_key: options.verdict_key.as_deref(),
+            ks: &[],
             extrapolate: &[],
             config: serde_json::to_value(options)?,
         };
@@ -158,7 +163,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         judged.iter().try_for_each(|file| file.save(output))?;
         let (audit, set, samples, notes) = (&audit, &set, &samples, &notes);
         let results = &results;
-        let command = options.command();
+        let command = options.command()?;
         let page = AuditPage { audit, set, results, samples, notes, command };
         audit_page::write(&page, output).context("the report cannot be written")?;
         let json = serde_json::to_string_pretty(audit)?;
@@ -237,17 +242,23 @@ fn aligned<'a>(
     let named = |file: &'a JudgedFile| (file.name.clone(), &file.results);
     let runs: Vec<(String, &Results)> = models.iter().map(named).collect();
     let (sets, mut notes) = align(&runs, second.map(named).as_ref(), intersects)?;
-    let (base, others) = models.split_first().context("a base")?;
-    if let Some(second) = second
-        && base.results.sets[0].problems.len() > 1
-        && comparable::are_identical(&base.results.sets[0], &second.results.sets[0])
-    {
-        bail!(
-            "--second-draw has the completions of {}: sample the base again, with another seed",
-            base.name
-        );
+    for (i, first) in models.iter().enumerate() {
+        let same = |other: &&JudgedFile| {
+            comparable::are_identical(&first.results.sets[0], &other.results.sets[0])
+        };
+        let others = models[i + 1..].iter().filter(same);
+        notes.extend(others.map(|other| {
+            format!("{} and {} are identical, problem by problem", first.name, other.name)
+        }));
     }
-    for other in others.iter().chain(second) {
+    let (base, others) = models.split_first().context("a base")?;
+    if let Some(second) = second {
+        let runs: Vec<(&str, &Results)> =
+            models.iter().map(|file| (file.name.as_str(), &file.results)).collect();
+        let file = second.results.config["file"].as_str().unwrap_or(SECOND_DRAW);
+        comparable::check_second_draw((file, &second.results), &runs).map_err(Error::msg)?;
+    }
+    for other in others {
         let sets = [&base.results.sets[0], &other.results.sets[0]];
         for difference in
             comparable::differences((&base.results, sets[0]), (&other.results, sets[1]))
@@ -266,12 +277,18 @@ fn aligned<'a>(
 impl AuditOptions {
     /// The names of the models.
     fn names(&self) -> Result<Vec<String>> {
-        let is_unique =
-            |names: &[String]| names.iter().collect::<HashSet<_>>().len() == names.len();
+        // The samples of each are a file by its name.
+        let is_unique = |names: &[String]| {
+            let draw = self.second_draw.as_ref().map(|_| SECOND_DRAW);
+            let all = names.iter().map(String::as_str).chain(draw);
+            let files: HashSet<String> = all.clone().map(names::file_name).collect();
+            files.len() == all.count()
+        };
         if !self.names.is_empty() {
-            if self.names.len() != self.files.len() || !is_unique(&self.names) {
+            let has_empty = self.names.iter().any(|name| name.trim().is_empty());
+            if self.names.len() != self.files.len() || has_empty || !is_unique(&self.names) {
                 bail!(
-                    "--names: one name for each of the {} files, all different",
+                    "--names: one name for each of the {} files, none empty, all different, also as names of files",
                     self.files.len()
                 );
             }
@@ -285,7 +302,8 @@ impl AuditOptions {
         match is_unique(&names) {
             true => Ok(names),
             false => bail!(
-                "the same file stands twice: an audit compares the completions of different models"
+                "the same file stands twice, or two files have one name: an audit compares the completions of different \
+                 models, which --names tells apart"
             ),
         }
     }
@@ -328,26 +346,13 @@ impl AuditOptions {
     }
 
     /// The command line that makes the same audit.
-    fn command(&self) -> String {
-        let argument = |text: &str| as_argument(Path::new(text));
-        let mut words = vec!["tealight audit".to_owned()];
-        words.extend(self.files.iter().map(|file| argument(file)));
-        let mut option = |name: &str, value: Option<&str>| {
-            words.extend(value.map(|value| format!("--{name} {}", argument(value))));
-        };
-        let names = self.names.join(",");
-        option("names", Some(names.as_str()).filter(|names| !names.is_empty()));
-        option("second-draw", self.second_draw.as_deref());
-        option("dataset", self.grading.dataset.as_deref());
-        option("gold-key", self.grading.gold_key.as_deref());
-        option("filter", self.grading.filter.as_deref());
-        option("against", self.against.as_deref());
-        option("verdict-key", self.verdict_key.as_deref());
-        option("classes", self.grading.rewards.classes.as_deref());
-        for verifier in &self.grading.rewards.verifier {
-            option("verifier", Some(verifier));
-        }
-        words.push("--output again".to_owned());
-        words.join(" ")
+    fn command(&self) -> Result<String> {
+        let files = self.files.iter().map(|file| as_argument(Path::new(file)));
+        let own = ["names", "second_draw", "intersect", "against", "verdict_key"];
+        let options = recipes::options(&serde_json::to_value(self)?, &own);
+        Ok(format!(
+            "tealight audit {}{options} --output again",
+            files.collect::<Vec<_>>().join(" ")
+        ))
     }
 }

@@ -21,6 +21,11 @@ pub struct GradeOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub grading: GradingOptions,
+    /// Report Pass@k and distinct correct answers at these k. Default: powers of two up to the fewest samples that a
+    /// problem has.
+    #[arg(short, value_delimiter = ',', add = COUNT)]
+    #[serde(default)]
+    pub k: Vec<usize>,
     /// Name of the set in the results. `compare` matches sets by their names. Default: the file's name.
     #[arg(long, value_name = "SET")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,11 +96,13 @@ pub fn run(
         verifier: &*verifier,
         samples,
         verdict_key: None,
+        ks: &options.k,
         extrapolate: &options.extrapolate,
         config: serde_json::to_value(options)?,
     };
     let graded = options.grading.grade(source, to_grade, judging.path(), process)?;
     let (results, unjudged) = (graded.results, graded.unjudged);
+    tracing::info!("intervals: 95 %, over problems");
     ranks.first(|| {
         directory::begin(claim.as_ref(), output, existing)?;
         let Some(path) = &path else { return Ok(()) };

@@ -21,7 +21,7 @@ use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
 use crate::system::choices::choice;
 use crate::system::process::Process;
-use crate::system::range::{COUNT, at_least};
+use crate::system::range::at_least;
 
 /// How often the progress of grading is logged.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -64,10 +64,10 @@ pub struct GradingOptions {
     #[serde(default)]
     pub require_gold: bool,
     /// Column of that dataset with the question.
-    #[arg(long, help_heading = "Data")]
+    #[arg(long, help_heading = "Data", requires = "dataset")]
     pub prompt_column: Option<String>,
     /// Column of that dataset with the answer.
-    #[arg(long, help_heading = "Data")]
+    #[arg(long, help_heading = "Data", requires = "dataset")]
     pub answer_column: Option<String>,
     /// The judge: --verifier, or else the dataset's own, or math without a dataset.
     #[command(flatten)]
@@ -78,11 +78,6 @@ pub struct GradingOptions {
     #[arg(long)]
     #[serde(default)]
     pub prefilled_thinking: bool,
-    /// Report Pass@k and distinct correct answers at these k. Default: powers of two up to the fewest samples that a
-    /// problem has.
-    #[arg(short, value_delimiter = ',', add = COUNT)]
-    #[serde(default)]
-    pub k: Vec<usize>,
     /// Exit with status 3 if more than this share of the completions could not be judged.
     #[arg(long, default_value_t = 0.05, add = at_least(0.0).at_most(1.0))]
     pub max_unjudged: f64,
@@ -101,7 +96,8 @@ pub(crate) struct FileToGrade<'a> {
     pub samples: Option<String>,
     /// Key of another judge's verdict, which samples then carry.
     pub verdict_key: Option<&'a str>,
-    /// The k of `--extrapolate`.
+    /// The k to report, none for powers of two, and those of `--extrapolate`.
+    pub ks: &'a [usize],
     pub extrapolate: &'a [usize],
     /// The settings that the results carry.
     pub config: Value,
@@ -175,7 +171,7 @@ impl GradingOptions {
         if graded.classes > 0 {
             config["file_classes"] = graded.classes.into();
         }
-        let ks = self.ks(&graded.tallies)?;
+        let ks = ks(to_grade.ks, &graded.tallies)?;
         let set = SetResult {
             name: to_grade.set,
             dataset: self.dataset.clone().unwrap_or_else(|| file.to_owned()),
@@ -225,16 +221,16 @@ impl GradingOptions {
         };
         data.open(spec).map(Some)
     }
+}
 
-    /// The k asked for, or the powers of two that every problem's samples can estimate.
-    fn ks(&self, tallies: &[Tally]) -> Result<Vec<usize>> {
-        let Some(fewest) = Tally::with_fewest(tallies) else {
-            bail!("there is no completion to grade");
-        };
-        if !self.k.is_empty() {
-            return Ok(self.k.clone());
-        }
-        Ok(tealight_eval::report::grid(&[], fewest.num_samples()))
+/// The k asked for, or the powers of two that every problem's samples can estimate.
+fn ks(asked: &[usize], tallies: &[Tally]) -> Result<Vec<usize>> {
+    let Some(fewest) = Tally::with_fewest(tallies) else {
+        bail!("there is no completion to grade");
+    };
+    match asked.is_empty() {
+        true => Ok(tealight_eval::report::grid(&[], fewest.num_samples())),
+        false => Ok(asked.to_vec()),
     }
 }
 
@@ -295,7 +291,6 @@ impl Follower {
         tracing::info!(
             "{completions} completions of {problems} problems in {seconds:.1} s ({rate:.0}/s)"
         );
-        tracing::info!("intervals: 95 %, over problems");
         Ok((seconds, index))
     }
 }

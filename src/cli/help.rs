@@ -39,7 +39,7 @@ const COMMON: [(&str, &str); 13] = [
     ("grade", "file dataset verifier answer_column name k truncated failed output json"),
     (
         "audit",
-        "files names second_draw dataset verifier gold_key against verdict_key k truncated intersect output json",
+        "files names second_draw dataset verifier gold_key against verdict_key truncated intersect output json",
     ),
     (
         "generate",

@@ -66,10 +66,10 @@ fn whole() -> &'static Path {
             answer_column: None,
             rewards: RewardOptions::default(),
             prefilled_thinking: false,
-            k: vec![],
             max_unjudged: 1.0,
         };
         let options = GradeOptions {
+            k: vec![],
             grading,
             name: None,
             extrapolate: vec![],

@@ -302,9 +302,11 @@ fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes
     assert!(text.expect("text").contains("the conclusion on pass@1 and pass@4 changes"));
     let both = ["audit", &base, &tuned, "--verdict-key", "metrics.acc", "--against", "exact"];
     assert!(refusal(&both).contains("each name the second judge"));
-    // A key that no record has: no second judge.
-    let none = audit(&folder, &[&base, &tuned], &["--verdict-key", "nothing"]);
-    assert_eq!(none["tuned"][0]["second_rule"], Value::Null);
+    let none = refusal(&["audit", &base, &tuned, "--verdict-key", "nothing"]);
+    assert!(none.contains("base: no record has a verdict under the key `nothing`"), "{none}");
+    // One name of a file for both: the samples of one would replace those of the other.
+    let names = refusal(&["audit", &base, &tuned, "--names", "a b,a-b"]);
+    assert!(names.contains("all different, also as names of files"), "{names}");
 }
 
 #[test]
@@ -332,4 +334,42 @@ fn a_python_function_names_the_strategies() {
         (&first["by"], &first["change"]["value"]),
         (&json!("equations of the working"), &json!(0.0))
     );
+}
+
+/// Of few problems an interval may exclude 0 where the adjustment for all six tests does not.
+#[test]
+fn sentences_say_what_the_adjusted_findings_say() {
+    let folder = Folder::new();
+    let read = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/audit").join(name);
+        std::fs::read_to_string(path).expect("an example")
+    };
+    let [base, tuned] = ["base.jsonl", "tuned.jsonl"].map(read);
+    let part = |text: &str, first: usize, count: usize| -> String {
+        text.split_inclusive('\n').skip(first).take(count).collect()
+    };
+    let mut all_adjusted = 0;
+    for (first, count) in [(0, 200), (0, 40), (40, 40), (80, 40), (120, 40), (160, 40), (20, 80)] {
+        let base = folder.write("base.jsonl", part(&base, first, count));
+        let tuned = folder.write("tuned.jsonl", part(&tuned, first, count));
+        let found = audit(&folder, &[&base, &tuned], &[]);
+        let text = String::from_utf8(succeeded(&["audit", &base, &tuned]).stdout).expect("text");
+        let mut adjusted_away = 0;
+        for (name, words) in [
+            ("share of problems lost beyond chance", "Problems were lost:"),
+            ("diversity of correct answers", "arrower"),
+            ("share of completions that point to their prompt", "Completions say "),
+        ] {
+            let findings = found["tuned"][0]["findings"].as_array().expect("findings");
+            let finding = findings.iter().find(|one| one[0] == name).expect(name);
+            let finding = finding[1]["finding"].as_str().expect("a finding");
+            let says = text.contains(words) && !text.contains("Neither narrower");
+            assert_eq!(says, finding == "change", "{name}: {finding}\n{text}");
+            adjusted_away += usize::from(finding == "not_after_adjustment");
+        }
+        let is_said = text.contains("not significant after Holm's adjustment");
+        assert!(is_said || adjusted_away == 0, "{text}");
+        all_adjusted += adjusted_away;
+    }
+    assert!(all_adjusted > 0, "no case tests the adjustment");
 }

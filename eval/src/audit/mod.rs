@@ -14,18 +14,19 @@ mod templates;
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::Serialize;
 use tealight_datasets::{Problem, Prompt};
 
 pub use diversity::DiversityChange;
 pub use lost::{Lost, LostProblem, Moved};
-pub use pairing::{Pairing, SameGold, pair};
+pub use pairing::{Pairing, pair};
 pub use rows::{SecondJudge, Way};
 pub use second_rule::{Disagreement, RuleChange, SecondRule};
 pub use strategies::{Strategies, Strategy};
-pub use templates::{CANDIDATES, Templates};
+pub(crate) use templates::CANDIDATES;
+pub use templates::Templates;
 
 use crate::crossing::CrossingPoint;
 use crate::inference::{Family, Tested, TestedFamily};
@@ -127,21 +128,21 @@ pub struct TunedAudit {
 }
 
 /// Names of the findings.
-pub mod finding {
+pub(crate) mod finding {
     /// Problems lost beyond chance, a problem.
-    pub const LOST: &str = "share of problems lost beyond chance";
-    /// The part of diversity of correct answers.
-    pub const ALIKE: &str = "diversity of correct answers";
-    /// The part of diversity of incorrect answers.
-    pub const CLEANER: &str = "diversity through incorrect answers";
+    pub(crate) const LOST: &str = "share of problems lost beyond chance";
+    /// The part of diversity of correct answers that became alike.
+    pub(crate) const ALIKE: &str = "diversity of correct answers";
+    /// The part of diversity of incorrect answers that went away.
+    pub(crate) const GONE: &str = "diversity through incorrect answers that went away";
     /// Retrieval of the prompt.
-    pub const TEMPLATES: &str = "share of completions that point to their prompt";
+    pub(crate) const TEMPLATES: &str = "share of completions that point to their prompt";
 }
 
 /// Audits tuned models against a base.
 ///
 /// # Errors
-/// Samples that cannot be read.
+/// Samples that cannot be read, a file without a verdict under the second judge's key.
 pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
     let set = input.set;
     let prompts = Prompts::new(set.questions.iter().map(|question| question.prompt.as_str()));
@@ -156,6 +157,16 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
         .iter()
         .map(|samples| problems.par_iter().enumerate().map(|at| row(at, samples)).collect())
         .collect::<Result<_>>()?;
+    if let Some((_, SecondJudge::Column(key))) = input.second {
+        let has_verdicts =
+            |rows: &[Row]| rows.iter().any(|row| row.second.is_some_and(|one| one.samples > 0));
+        if let Some(run) = rows.iter().position(|rows| !has_verdicts(rows)) {
+            bail!(
+                "{}: no record has a verdict under the key `{key}` (--verdict-key)",
+                input.names[run]
+            );
+        }
+    }
     let tuned = (1..set.runs.len()).map(|run| one(input, &rows, run)).collect::<Result<_>>()?;
     Ok(Audit {
         models: input.names.to_vec(),
@@ -185,9 +196,8 @@ fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAud
     }
     let way = input.ways.first().map_or("", Way::name);
     let rules = |(first, second): (&str, SecondJudge<'_>)| [first.to_owned(), second.name()];
-    let mut second_rule = input
-        .second
-        .and_then(|second| SecondRule::new(set, (base, tuned), &change.contrast, rules(second)));
+    let mut second_rule =
+        input.second.and_then(|second| SecondRule::new(set, (base, tuned), rules(second)));
     if let (Some(found), Some((_, rule))) = (&mut second_rule, input.second) {
         found.examples = disputed(input, rule, [(0, base), (run, tuned)])?;
     }
@@ -217,7 +227,7 @@ impl TunedAudit {
         let named = |name: &str, effect| (name.to_owned(), effect);
         all.push(named(finding::LOST, self.lost.as_ref().map(|lost| lost.lost.beyond)));
         let diversity = self.diversity.as_ref();
-        all.push(named(finding::CLEANER, diversity.map(|change| change.incorrect)));
+        all.push(named(finding::GONE, diversity.map(|change| change.incorrect_gone)));
         all.push(named(finding::ALIKE, diversity.map(|change| change.correct_alike)));
         all.push(named(finding::TEMPLATES, self.templates.as_ref().map(|found| found.change)));
         let mut family = Family::new(true);

@@ -19,7 +19,7 @@ pub enum Pairing {
 }
 
 /// Whether the second gold answer says the same as the first, of the problem with this place in the first set.
-pub type SameGold<'a> = dyn Fn(usize, &str) -> bool + 'a;
+pub(super) type SameGold<'a> = dyn Fn(usize, &str) -> bool + 'a;
 
 /// Pairs the problems of a set with the base's.
 ///
@@ -39,11 +39,10 @@ pub fn pair(
         .filter_map(|(i, tally)| Some((*ids.get(tally.problem.as_str())?, i)))
         .collect();
     let conflict = |pairs: &[(usize, usize)]| {
-        let gold = |set: &'_ SetResult, i: usize| set.questions.get(i).map(|q| q.answer.clone());
         pairs.iter().find_map(|(first, second)| {
-            let (a, b) = (gold(base, *first)?, gold(set, *second)?);
-            let differs = a.trim() != b.trim() && !same_gold(*first, &b);
-            differs.then(|| (base.problems[*first].problem.clone(), a, b))
+            let (a, b) = (&base.questions.get(*first)?.answer, &set.questions.get(*second)?.answer);
+            let differs = a.trim() != b.trim() && !same_gold(*first, b);
+            differs.then(|| (&base.problems[*first].problem, a, b))
         })
     };
     let by_id = conflict(&shared);
@@ -61,15 +60,15 @@ pub fn pair(
         (false, Some((id, a, b))) => bail!(
             "problem `{id}` of {base_name} has the gold answer `{}`, and the same prompt in {name} has `{}`: name the \
              right ones with --dataset",
-            short(&a),
-            short(&b)
+            short(a),
+            short(b)
         ),
         (true, _) => match by_id {
             Some((id, a, b)) => bail!(
                 "problem `{id}` has the gold answer `{}` in {base_name} and `{}` in {name}, and no prompts are the same: \
                  these are other problems, or name the right gold answers with --dataset",
-                short(&a),
-                short(&b)
+                short(a),
+                short(b)
             ),
             None => bail!(
                 "{base_name} and {name} share no id and no prompt: {base_name} has {} such as `{}`, {name} has {} such \
@@ -143,16 +142,14 @@ fn short(text: &str) -> String {
 }
 
 impl Pairing {
-    /// Gives the problems of a set the base's names; those that are not the base's keep their own.
+    /// Gives the problems of a set the base's names; those that are not the base's are marked.
     pub fn apply(&self, set: &mut SetResult) {
         let Pairing::ByPrompt(names) = self else { return };
-        let taken: HashSet<&String> = names.values().collect();
         for tally in &mut set.problems {
             match names.get(&tally.problem) {
                 Some(name) => tally.problem.clone_from(name),
-                // An id of the file's own that is another problem's in the base.
-                None if taken.contains(&tally.problem) => tally.problem.push_str(" (unpaired)"),
-                None => {}
+                // An id of the file's own may be another problem's in the base.
+                None => tally.problem.push_str(" (unpaired)"),
             }
         }
     }

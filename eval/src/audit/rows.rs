@@ -98,9 +98,9 @@ impl SecondJudge<'_> {
             _ if sample.failure.is_some() => return Some(sample.is_correct()),
             SecondJudge::Verifier(verifier) => verifier,
         };
-        let mut other = sample.clone();
-        other.judge_again(problem, *verifier);
-        (!matches!(other.verdict, Verdict::Unjudged { .. })).then(|| other.is_correct())
+        let verdict = sample.judged_by(problem, *verifier).verdict;
+        let is_judged = !matches!(verdict, Verdict::Unjudged { .. });
+        is_judged.then(|| sample.counts() && verdict.is_correct())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rows::Row;
+use super::rows::{Row, Second};
 use crate::Tally;
 use crate::contrast::{Contrast, Evaluations};
 use crate::inference::{Effect, paired};
@@ -16,6 +16,8 @@ pub struct SecondRule {
     /// Of the base and of the tuned model: completions that both rules judge, those that the first alone accepts, those
     /// that the second alone accepts.
     pub counts: [[usize; 3]; 2],
+    /// Completions of each that the first rule judges.
+    pub completions: [usize; 2],
     /// The share of completions that the rules disagree on, the tuned model's less the base's: a verifier that errs on
     /// both models alike changes no difference.
     pub disagreement: Effect,
@@ -56,14 +58,16 @@ impl SecondRule {
     pub(super) fn new(
         set: &Aligned<'_>,
         (base, tuned): (&[Row], &[Row]),
-        first: &Contrast,
         rules: [String; 2],
     ) -> Option<Self> {
-        let second = |row: &Row| row.second;
-        let counted: Option<Vec<_>> =
-            base.iter().zip(tuned).map(|(b, t)| Some([second(b)?, second(t)?])).collect();
-        let says = |one: &super::rows::Second| one.samples > 0;
-        let counted = counted.filter(|all| all.iter().flatten().any(says))?;
+        // Both rules on the same problems and samples: those that the second judges for both models.
+        let judged = |row: &Row| row.second.filter(|one| one.samples > 0);
+        let pairs = base.iter().zip(tuned);
+        let counted: Vec<[Second; 2]> =
+            pairs.filter_map(|(b, t)| Some([judged(b)?, judged(t)?])).collect();
+        if counted.is_empty() {
+            return None;
+        }
         let counts = [0, 1].map(|run| {
             counted.iter().fold([0; 3], |sum, pair| {
                 let one = &pair[run];
@@ -71,39 +75,39 @@ impl SecondRule {
             })
         });
         let share = |run: usize| -> Vec<f64> {
-            let disputed = |pair: &[super::rows::Second; 2]| {
-                let one = pair[run];
-                (one.only_first + one.only_second) as f64 / one.samples.max(1) as f64
-            };
-            counted.iter().map(disputed).collect()
+            let disputed = |one: &Second| (one.only_first + one.only_second) as f64;
+            counted.iter().map(|pair| disputed(&pair[run]) / pair[run].samples as f64).collect()
         };
-        let judged = counted.iter().filter(|pair| pair.iter().all(|one| one.samples > 0));
-        let tally = |run: usize| -> Vec<Tally> {
-            let one = |pair: &[super::rows::Second; 2]| Tally {
-                samples: pair[run].samples,
-                correct: pair[run].correct,
-                ..Tally::default()
-            };
-            judged.clone().map(one).collect()
+        let least = counted.iter().flatten().map(|one| one.samples).min().unwrap_or(1);
+        let ks = [1, set.most().min(least)];
+        let ks = if ks[1] > 1 { &ks[..] } else { &ks[..1] };
+        let contrast = |correct: fn(&Second) -> usize| {
+            let [of_base, of_tuned] = [0, 1].map(|run| -> Vec<Tally> {
+                let one = |pair: &[Second; 2]| Tally {
+                    samples: pair[run].samples,
+                    correct: correct(&pair[run]),
+                    ..Tally::default()
+                };
+                counted.iter().map(one).collect()
+            });
+            let runs = [of_tuned.as_slice()];
+            let evaluations =
+                Evaluations { base: &of_base, second: None, runs: &runs, table: &runs };
+            Contrast::new(&evaluations, ks).pass
         };
-        let (of_base, of_tuned) = (tally(0), tally(1));
-        let runs = [of_tuned.as_slice()];
-        let evaluations = Evaluations { base: &of_base, second: None, runs: &runs, table: &runs };
-        let ks = [1, set.most()];
-        let other = Contrast::new(&evaluations, if ks[1] > 1 { &ks } else { &ks[..1] });
-        let change = |(k, effect): &(usize, Effect)| {
-            let before = first.pass.iter().find(|(at, _)| at == k)?.1;
-            Some(RuleChange {
-                measure: format!("pass@{k}"),
-                is_other: sign(&before) != sign(effect),
-                effects: [before, *effect],
-            })
+        let first = contrast(|one| one.correct + one.only_first - one.only_second);
+        let second = contrast(|one| one.correct);
+        let change = |((k, before), (_, after)): (&(usize, Effect), &(usize, Effect))| RuleChange {
+            measure: format!("pass@{k}"),
+            is_other: sign(before) != sign(after),
+            effects: [*before, *after],
         };
         Some(Self {
             rules,
             counts,
+            completions: [base, tuned].map(|rows| rows.iter().map(|row| row.samples).sum()),
             disagreement: paired(&share(1), &share(0), 1.0).within(-1.0, 1.0),
-            changes: other.pass.iter().filter_map(change).collect(),
+            changes: first.iter().zip(&second).map(change).collect(),
             examples: Vec::new(),
         })
     }
@@ -112,4 +116,52 @@ impl SecondRule {
 /// What an interval concludes: a rise, a fall or neither.
 fn sign(effect: &Effect) -> i8 {
     i8::from(effect.low > 0.0) - i8::from(effect.high < 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Summary;
+
+    /// Forty problems of 8 samples, of which the first rule accepts 4. The second judges `judged` samples of each of the
+    /// first ten and accepts `correct` of them.
+    fn rows(judged: usize, correct: usize) -> Vec<Row> {
+        let second = |i: usize| match i < 10 {
+            true => Second {
+                samples: judged,
+                correct,
+                only_first: judged / 2 - judged.min(correct) / 2,
+                ..Second::default()
+            },
+            false => Second::default(),
+        };
+        let row = |i| Row { samples: 8, correct: 4, second: Some(second(i)), ..Row::default() };
+        (0..40).map(row).collect()
+    }
+
+    #[test]
+    fn both_rules_are_compared_on_what_the_second_judges() {
+        let tallies: Vec<Tally> = (0..40)
+            .map(|i| Tally { problem: i.to_string(), samples: 8, correct: 4, ..Tally::default() })
+            .collect();
+        let set = Aligned {
+            name: "s".into(),
+            questions: Vec::new().into(),
+            runs: vec![std::borrow::Cow::from(&tallies); 2],
+            second: None,
+            summaries: vec![Summary::new(&tallies, &[1, 8]).unwrap(); 2],
+            ks: vec![1, 8],
+        };
+        let rules = || ["a".to_owned(), "b".to_owned()];
+        let (base, tuned) = (rows(4, 2), rows(2, 0));
+        let found = SecondRule::new(&set, (&base, &tuned), rules()).unwrap();
+        assert_eq!((found.counts[0][0], found.counts[1][0], found.completions), (40, 20, [320; 2]));
+        // Two verdicts a problem say nothing of pass@8.
+        let measures: Vec<&str> = found.changes.iter().map(|one| one.measure.as_str()).collect();
+        assert_eq!(measures, ["pass@1", "pass@2"]);
+        // The thirty problems without a second verdict say nothing.
+        assert!((found.disagreement.value - 0.25).abs() < 1e-12, "{:?}", found.disagreement);
+        assert!((found.changes[0].effects[1].value + 0.5).abs() < 1e-12);
+        assert!(SecondRule::new(&set, (&base, &rows(0, 0)), rules()).is_none());
+    }
 }

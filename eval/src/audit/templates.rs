@@ -16,7 +16,7 @@ use crate::inference::{Effect, paired};
 use crate::interval::share;
 
 /// Prompts that a completion is compared with, its own among them.
-pub const CANDIDATES: usize = 16;
+pub(crate) const CANDIDATES: usize = 16;
 /// Completions of a problem that are compared: the first ones drawn.
 const COMPLETIONS: usize = 4;
 /// Most words of a completion that are looked at.

@@ -137,16 +137,28 @@ impl Tested {
     /// What became of a measure: `pass@1 rises, +0.552 (95 %: +0.094 to +0.998)`.
     pub fn sentence(&self, measure: &str) -> String {
         let moves = if self.effect.value > 0.0 { "rises" } else { "falls" };
-        let (word, after) = match self.finding {
-            Finding::Change => (moves, String::new()),
+        let word = match self.finding {
+            Finding::Change | Finding::NotAfterAdjustment => moves,
+            Finding::None => "does not change measurably",
+            Finding::OneSeed => "is not tested with one seed",
+        };
+        format!("{measure} {word}, {}", self.in_words())
+    }
+
+    /// The difference with its interval, and that the adjustment for other tests decides otherwise, where it does.
+    pub fn in_words(&self) -> String {
+        in_words(&self.effect) + &self.adjustment()
+    }
+
+    /// That the adjustment decides otherwise than the interval; empty where it does not.
+    pub fn adjustment(&self) -> String {
+        match self.finding {
             Finding::NotAfterAdjustment => {
                 let tests = counted(self.tests, "test");
-                (moves, format!(", not significant after Holm's adjustment for {tests}"))
+                format!(", not significant after Holm's adjustment for {tests}")
             }
-            Finding::None => ("does not change measurably", String::new()),
-            Finding::OneSeed => ("is not tested with one seed", String::new()),
-        };
-        format!("{measure} {word}, {}{after}", in_words(&self.effect))
+            _ => String::new(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The six answers of an audit, in a sentence or two each.
 
-use crate::audit::{Moved, TunedAudit};
-use crate::inference::in_words;
+use crate::audit::{CANDIDATES, Moved, SecondRule, TunedAudit, finding};
+use crate::inference::{Effect, Finding, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{MOST_PROBLEMS, POWER, Plan};
 
@@ -15,6 +15,17 @@ pub fn verdict(tuned: &TunedAudit) -> [String; 6] {
         templates(tuned),
         trusted(tuned),
     ]
+}
+
+/// The direction of a finding; 0 where it is none among all tests.
+fn direction(tuned: &TunedAudit, name: &str) -> f64 {
+    let found = tuned.finding(name).filter(|found| found.finding == Finding::Change);
+    found.map_or(0.0, |found| found.effect.value.signum())
+}
+
+/// A finding in words, with what its adjustment says.
+fn adjusted(tuned: &TunedAudit, name: &str, effect: &Effect) -> String {
+    tuned.finding(name).map_or_else(|| in_words(effect), |found| found.in_words())
 }
 
 pub(super) fn better(tuned: &TunedAudit) -> String {
@@ -74,14 +85,17 @@ pub(super) fn lost(tuned: &TunedAudit) -> String {
             all(beyond.high)
         )
     };
-    let word = match &lost.lost.beyond {
-        beyond if beyond.low > 0.0 => "Problems were lost",
-        beyond if beyond.high < 0.0 => "Fewer problems were lost than chance alone loses",
-        _ => "No loss beyond chance is certain",
+    let word = match direction(tuned, finding::LOST) {
+        more if more > 0.0 => "Problems were lost".to_owned(),
+        fewer if fewer < 0.0 => "Fewer problems were lost than chance alone loses".to_owned(),
+        _ => {
+            let after = tuned.finding(finding::LOST).map(|found| found.adjustment());
+            format!("No loss beyond chance is certain{}", after.unwrap_or_default())
+        }
     };
     format!(
         "{word}: within {}, the base alone solves {}, the tuned model alone {}.",
-        counted(lost.tries, "try").replace("trys", "tries"),
+        counted(lost.tries, "attempt"),
         count(&lost.lost),
         count(&lost.gained)
     )
@@ -91,7 +105,10 @@ pub(super) fn narrower(tuned: &TunedAudit) -> String {
     let Some(change) = &tuned.diversity else {
         return "Diversity needs two samples a problem.".into();
     };
-    let (is_narrower, is_cleaner) = (change.correct_alike.high < 0.0, change.incorrect.high < 0.0);
+    let is_narrower = direction(tuned, finding::ALIKE) < 0.0;
+    // The term of incorrect answers falls too where accuracy falls from one half to nothing.
+    let is_cleaner = direction(tuned, finding::GONE) < 0.0
+        && tuned.finding("pass@1").is_some_and(|found| found.effect.value > 0.0);
     let word = match (is_narrower, is_cleaner) {
         (true, true) => "Both narrower and cleaner",
         (true, false) => "Narrower",
@@ -99,12 +116,13 @@ pub(super) fn narrower(tuned: &TunedAudit) -> String {
         (false, false) => "Neither narrower nor cleaner, as far as the data show",
     };
     format!(
-        "{word}: the chance that two answers differ goes from {:.3} to {:.3}, by {} through incorrect answers and {} \
-         through correct ones.",
+        "{word}: the chance that two answers differ goes from {:.3} to {:.3}, by {} through incorrect answers that went \
+         away, {} through incorrect ones that became alike and {} through correct ones that became alike.",
         change.diversity[0],
         change.diversity[1],
-        in_words(&change.incorrect),
-        in_words(&change.correct_alike)
+        adjusted(tuned, finding::GONE, &change.incorrect_gone),
+        in_words(&change.incorrect_alike),
+        adjusted(tuned, finding::ALIKE, &change.correct_alike)
     )
 }
 
@@ -130,11 +148,13 @@ pub(super) fn strategies(tuned: &TunedAudit) -> String {
 
 pub(super) fn templates(tuned: &TunedAudit) -> String {
     let Some(found) = &tuned.templates else {
-        return "Templates cannot be seen: the files have no prompts, or fewer than 16.".into();
+        return format!(
+            "Templates cannot be seen: the files have no prompts, or fewer than {CANDIDATES}."
+        );
     };
-    let word = match &found.change {
-        change if change.high < 0.0 => "Completions say less about their prompts",
-        change if change.low > 0.0 => "Completions say more about their prompts",
+    let word = match direction(tuned, finding::TEMPLATES) {
+        less if less < 0.0 => "Completions say less about their prompts",
+        more if more > 0.0 => "Completions say more about their prompts",
         _ => "No change in how much completions say about their prompts is certain",
     };
     format!(
@@ -143,13 +163,15 @@ pub(super) fn templates(tuned: &TunedAudit) -> String {
         100.0 * found.base.value,
         100.0 * found.tuned.value,
         found.candidates,
-        in_words(&found.change)
+        adjusted(tuned, finding::TEMPLATES, &found.change)
     )
 }
 
 pub(super) fn trusted(tuned: &TunedAudit) -> String {
     let Some(second) = &tuned.second_rule else {
-        return "The verdicts are of one rule: name a second verifier with --against, or a column with --verdict-key.".into();
+        return "The verdicts are of one rule: name a second verifier with --against, or a column with --verdict-key that \
+                has verdicts for both models."
+            .into();
     };
     let others: Vec<&str> = second
         .changes
@@ -170,5 +192,17 @@ pub(super) fn trusted(tuned: &TunedAudit) -> String {
         second.rules[0],
         share(&second.counts[0]),
         share(&second.counts[1])
-    )
+    ) + &judged_in_part(second)
+}
+
+/// That a second rule judges some completions alone.
+fn judged_in_part(second: &SecondRule) -> String {
+    let [judged, all] = [second.counts.map(|counts| counts[0]), second.completions]
+        .map(|numbers| numbers.iter().sum::<usize>());
+    match judged < all {
+        true => {
+            format!(" {} judges {judged} of {all} completions, and only these.", second.rules[1])
+        }
+        false => String::new(),
+    }
 }

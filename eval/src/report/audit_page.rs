@@ -7,15 +7,15 @@ use anyhow::Result;
 
 use super::audit_answers::{better, lost, narrower, strategies, templates, trusted, verdict};
 use super::contrast::shown_ks;
-use super::evaluation::curve;
+use super::evaluation::{top, warnings};
 use super::page;
 use super::samples::{Sampled, Source, place};
 use super::titles;
-use super::view::{Cell, Chart, Document, Recipe, Section, Table};
-use crate::audit::{Audit, LostProblem, SHOWN_LOST, SecondRule, TunedAudit};
+use super::view::{Cell, Document, Recipe, Section, Table};
+use crate::audit::{Audit, CANDIDATES, LostProblem, SHOWN_LOST, SecondRule, TunedAudit};
 use crate::inference::{Effect, Tested, in_words};
 use crate::number::{counted, signed};
-use crate::planner::{POWER, Plan};
+use crate::planner::{MOST_PROBLEMS, POWER, Plan};
 use crate::results::Results;
 use crate::store::{self, Index};
 use crate::transition::Aligned;
@@ -61,6 +61,9 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         }
     }
     sections.push(counts(page));
+    let names: Vec<&str> = audit.models.iter().map(String::as_str).collect();
+    let named_results: Vec<(String, &Results)> =
+        audit.models.iter().cloned().zip(results.iter().copied()).collect();
     let document = Document {
         title: match &audit.models[..] {
             [base, tuned] => format!("Audit: {tuned} against {base}"),
@@ -75,9 +78,9 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         )],
         verdict: audit.tuned.iter().flat_map(|tuned| named(tuned, several)).collect(),
         statistics: Vec::new(),
-        warnings: warnings(results),
+        warnings: warnings(&named_results),
         models: audit.models.clone(),
-        top: top(set, &audit.models),
+        top: top(set, &names),
         sections,
         reproduce: vec![Recipe {
             command: page.command.clone(),
@@ -130,12 +133,13 @@ fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
             .table(lost_table(tuned, base)),
         Section::new("Narrower, or only cleaner?").text(narrower(tuned)).table(parts_table(tuned)),
         Section::new("How many strategies?").text(strategies(tuned)).table(ways_table(tuned)),
-        Section::new("Answers to the prompt, or a template?").text(templates(tuned)).text(
-            "Each completion is compared with its own prompt and 15 others by the words that both have, rare ones \
+        Section::new("Answers to the prompt, or a template?").text(templates(tuned)).text(format!(
+            "Each completion is compared with its own prompt and {} others by the words that both have, rare ones \
              counting most. A model that answers from a template retrieves its prompt less often, while the entropy of \
              its words may stay. Files have no log-probabilities of completions under other prompts, so that this \
              stands in for mutual information.",
-        ),
+            CANDIDATES - 1
+        )),
         trust_section(tuned),
     ]
 }
@@ -158,7 +162,9 @@ fn plan_table(plans: &[Plan]) -> Table {
     let header = ["settles", "difference seen", "samples each", "problems"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     rows.extend(plans.iter().map(|plan| {
-        let problems = plan.problems.map_or("more than 100000".to_owned(), |all| all.to_string());
+        let problems = plan
+            .problems
+            .map_or_else(|| format!("more than {MOST_PROBLEMS}"), |all| all.to_string());
         let seen = signed(plan.difference, 3);
         vec![format!("pass@{}", plan.k), seen, plan.samples.to_string(), problems]
     }));
@@ -342,31 +348,4 @@ fn counts(page: &AuditPage<'_>) -> Section {
     let section = Section::new("What was read")
         .table(Table::new(rows).titled("Completions of the problems that all files have", ""));
     page.notes.iter().fold(section, |section, note| section.text(note.clone()))
-}
-
-fn warnings(results: &[&Results]) -> Vec<String> {
-    let labelled = |results: &Results| -> Vec<String> {
-        let cautions = results.sets.iter().flat_map(|set| set.cautions(results.truncated()));
-        cautions.map(|caution| format!("{}: {caution}", results.model)).collect()
-    };
-    results.iter().copied().flat_map(labelled).collect()
-}
-
-fn top(set: &Aligned<'_>, names: &[String]) -> Vec<Chart> {
-    let lines = |by: fn(&crate::Summary) -> &crate::interval::ByK| {
-        names.iter().zip(&set.summaries).map(|(name, s)| curve(name, by(s))).collect()
-    };
-    vec![
-        Chart::new("Pass@k", ("k", "pass@k"), lines(|summary| &summary.pass_at_k))
-            .caption("Bands: 95 % intervals over problems.")
-            .log()
-            .from_to(0.0, 1.0),
-        Chart::new(
-            "Distinct correct answers",
-            ("k", "distinct correct"),
-            lines(|s| &s.unique_correct),
-        )
-        .caption("Expected number of distinct correct answers among k samples of a problem.")
-        .log(),
-    ]
 }

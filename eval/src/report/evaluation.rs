@@ -169,7 +169,7 @@ fn lead(named: &[(String, &Results)], notes: Vec<String>) -> Vec<String> {
     lead
 }
 
-fn warnings(named: &[(String, &Results)]) -> Vec<String> {
+pub(super) fn warnings(named: &[(String, &Results)]) -> Vec<String> {
     let labelled = |(name, results): &(String, &Results)| -> Vec<String> {
         let rule = results.truncated();
         let cautions = results.sets.iter().flat_map(|set| set.cautions(rule));
@@ -251,7 +251,7 @@ fn conditions(name: &str, results: &Results) -> String {
 }
 
 /// The curves at the top of the page.
-fn top(set: &Aligned<'_>, names: &[&str]) -> Vec<Chart> {
+pub(super) fn top(set: &Aligned<'_>, names: &[&str]) -> Vec<Chart> {
     vec![pass_chart(set, names), distinct_chart(set, names)]
 }
 

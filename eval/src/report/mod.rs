@@ -14,7 +14,7 @@ pub mod ledger;
 pub mod levels;
 mod listing;
 mod page;
-mod recipes;
+pub mod recipes;
 mod samples;
 mod steps;
 mod stored;

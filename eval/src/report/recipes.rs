@@ -8,32 +8,55 @@ use super::page;
 use super::view::Recipe;
 use crate::results::Results;
 
+/// Options of the commands that grade completions, with their defaults where they have one.
+const GRADING: [(&str, &str); 18] = [
+    ("dataset", ""),
+    ("prompt_column", ""),
+    ("answer_column", ""),
+    ("verifier", ""),
+    ("reward_weights", ""),
+    ("correct_threshold", ""),
+    ("classes", ""),
+    ("gold_key", ""),
+    ("filter", ""),
+    ("k", ""),
+    ("extrapolate", ""),
+    ("name", ""),
+    ("truncated", "wrong"),
+    ("failed", "wrong"),
+    ("missing", "left-out"),
+    ("max_unjudged", "0.05"),
+    ("require_gold", ""),
+    ("prefilled_thinking", ""),
+];
+
+/// The options of a command that grades, ` --dataset x -k 1`, as its settings `config` say: those of grading and `more`,
+/// without those at their default.
+pub fn options(config: &Value, more: &[&str]) -> String {
+    let one = |key: &str, default: &str, value: &Value| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let dashes = if key.len() == 1 { "-" } else { "--" };
+        let name = format!(" {dashes}{}", key.replace('_', "-"));
+        match value {
+            Value::Null | Value::Bool(false) => String::new(),
+            Value::Bool(true) => name,
+            _ if text == default => String::new(),
+            _ => format!("{name} {}", page::shell_argument(Path::new(&text))),
+        }
+    };
+    let option = |(key, default): (&str, &str)| match config.get(key) {
+        None => String::new(),
+        Some(Value::Array(values)) => values.iter().map(|value| one(key, default, value)).collect(),
+        Some(value) => one(key, default, value),
+    };
+    GRADING.into_iter().chain(more.iter().map(|key| (*key, ""))).map(option).collect()
+}
+
 /// The command that graded completions from elsewhere, where one did: `grade` leaves no file of settings.
 fn grading(results: &Results) -> Option<String> {
-    let setting = |key: &str| results.config.get(key);
-    let argument = |text: &str| page::shell_argument(Path::new(text));
-    let one = |key: &str, value: &Value| {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        format!(" --{} {}", key.replace('_', "-"), argument(&text))
-    };
-    let option = |key: &str| match setting(key) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::Array(values)) => values.iter().map(|value| one(key, value)).collect(),
-        Some(value) => one(key, value),
-    };
-    let file = argument(setting("file").and_then(Value::as_str)?);
-    let options = [
-        "dataset",
-        "prompt_column",
-        "answer_column",
-        "verifier",
-        "reward_weights",
-        "correct_threshold",
-        "classes",
-        "gold_key",
-    ];
-    let options: String = options.into_iter().map(option).collect();
-    Some(format!("tealight grade {file}{options} --output again"))
+    let file = results.config.get("file").and_then(Value::as_str)?;
+    let file = page::shell_argument(Path::new(file));
+    Some(format!("tealight grade {file}{} --output again", options(&results.config, &[])))
 }
 
 /// The commands of an evaluation, or of the comparison with those of its runs.
