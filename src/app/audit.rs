@@ -161,9 +161,8 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     if destination.is_saved() {
         directory::begin(Some(&claim), output, existing)?;
         judged.iter().try_for_each(|file| file.save(output))?;
-        let (audit, set, samples, notes) = (&audit, &set, &samples, &notes);
-        let results = &results;
-        let command = options.command()?;
+        let (audit, set, results) = (&audit, &set, results.as_slice());
+        let (samples, notes, command) = (&samples, &notes, options.command()?);
         let page = AuditPage { audit, set, results, samples, notes, command };
         audit_page::write(&page, output).context("the report cannot be written")?;
         let json = serde_json::to_string_pretty(audit)?;

@@ -123,8 +123,8 @@ mod tests {
     use super::*;
     use crate::Summary;
 
-    /// Forty problems of 8 samples, of which the first rule accepts 4. The second judges `judged` samples of each of the
-    /// first ten and accepts `correct` of them.
+    /// Forty problems of 8 samples, of which the first rule accepts 4. The second judges `judged` samples of each of
+    /// the first ten and accepts `correct` of them.
     fn rows(judged: usize, correct: usize) -> Vec<Row> {
         let second = |i: usize| match i < 10 {
             true => Second {
