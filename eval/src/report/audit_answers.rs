@@ -62,9 +62,9 @@ fn planned(plans: &[Plan]) -> String {
     };
     let parts: Vec<String> = ks.iter().map(of_k).collect();
     format!(
-        "The data leave this open: {}, with a chance of {:.0} % if the pass rates are as observed.",
-        parts.join("; "),
-        100.0 * POWER
+        "The data leave this open, if the pass rates are as observed (chance of a finding {:.0} %): {}.",
+        100.0 * POWER,
+        parts.join("; ")
     )
 }
 
@@ -201,7 +201,10 @@ fn judged_in_part(second: &SecondRule) -> String {
         .map(|numbers| numbers.iter().sum::<usize>());
     match judged < all {
         true => {
-            format!(" {} judges {judged} of {all} completions, and only these.", second.rules[1])
+            format!(
+                " Of {all} completions {} judges {judged}, and both are compared on these.",
+                second.rules[1]
+            )
         }
         false => String::new(),
     }
