@@ -4,19 +4,19 @@
 mod policies;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, task};
 
-use crate::app::directory::FINAL;
+use crate::app::directory::{self, Destination, Existing, FINAL};
 use crate::app::folder_settings;
 use crate::app::settings::defaults;
 use crate::app::training::TrainOptions;
 use crate::learn::gap::{Beta, Measures, Outputs};
-use crate::system::files::{MAX_SETTINGS, own_file, read_text, writable_directory, write_atomic};
+use crate::system::files::{MAX_SETTINGS, own_file, read_text, write_atomic};
 use crate::system::range::{LIMIT_OR_ZERO, above, at_least};
 use crate::system::stop::Stop;
 use crate::system::telemetry::Progress;
@@ -59,6 +59,10 @@ pub struct GapOptions {
     /// Directory for gap.json and for the projection, a model that `train --initial-policy` can start from.
     #[arg(long, help_heading = "Output")]
     pub output: Option<PathBuf>,
+    /// Replace an earlier result in --output: only files that Tealight wrote are removed.
+    #[arg(long, help_heading = "Output")]
+    #[serde(default)]
+    pub overwrite: bool,
     /// Print JSON instead of a table.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -119,6 +123,8 @@ pub struct Gap {
 /// A directory that holds no finished run, an objective that is not J without `--beta`, a dataset whose outputs
 /// cannot be listed.
 pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
+    let existing = Existing::from_flag(options.overwrite);
+    Destination::check(options.output.as_deref(), existing)?;
     let settings = recorded(options)?;
     let beta = match options.beta {
         Some(beta) => beta,
@@ -127,9 +133,9 @@ pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
     if !options.run.join(FINAL).is_dir() {
         bail!("{}: the run has not ended; continue it with --resume", options.run.display());
     }
-    if let Some(output) = &options.output {
-        writable_directory(output)?;
-    }
+    let output = options.output.as_deref();
+    output.map_or(Ok(()), |output| check_output(&options.run, output, existing))?;
+    let claim = output.map(|output| directory::fresh(output, existing)).transpose()?;
     let dataset = opened(&settings)?;
     let (base, device) = settings.model.load_to_train()?;
     let reference = base.decoder()?;
@@ -142,15 +148,30 @@ pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
         stop.check()
     })?;
     drop(progress);
+    if let Some(output) = output {
+        directory::begin(claim.as_ref(), output, existing)?;
+    }
     let (policies, rows) =
         (Policies { options, settings: &settings, base: &base, device }, Vec::new());
     let mut work = Work { policies, reference, problems, beta: Beta(beta), stop, rows };
     work.measure_all()?;
     let gap = work.into_gap();
-    if let Some(output) = &options.output {
+    if let Some(output) = output {
         write_atomic(&output.join("gap.json"), serde_json::to_string_pretty(&gap)?.as_bytes())?;
+        tracing::info!("gap.json and projection in {}", output.display());
     }
     Ok(gap)
+}
+
+/// Refuses an output in the run's folder or around it: what is there is the run's.
+fn check_output(run: &Path, output: &Path, existing: Existing) -> Result<()> {
+    directory::refuse_run(output, existing)?;
+    directory::refuse_inside(output, existing, std::iter::once(run))?;
+    let place = output.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    if directory::first_inside(run, std::iter::once(place)).is_some() {
+        bail!("{}: lies in the run's folder; choose another --output", output.display());
+    }
+    Ok(())
 }
 
 /// The settings that a run recorded, with the model that the user names.
