@@ -32,10 +32,12 @@ pub struct GapOptions {
     /// Base of the run. Default: the model that the run records; a model that is a directory must be repeated.
     #[arg(long, help_heading = "Model")]
     pub model: Option<String>,
-    /// KL coefficient of J = E(v) - beta KL(pi || a). Default: that of the run's objective, which must have this form.
+    /// KL coefficient of J = `E[v] - beta KL(pi || a)`. Default: that of the run's objective, which must have this
+    /// form.
     #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub beta: Option<f64>,
-    /// Number of optimizer steps of the projection of p_beta on the model class.
+    /// Number of optimizer steps of the projection of p_beta on the model class. p_beta is the base reweighted by
+    /// exp(v / beta), the distribution with the largest J; the projection is the policy nearest to it. 0 disables it.
     #[arg(long, default_value_t = 600, add = LIMIT_OR_ZERO, help_heading = "Optimizer")]
     pub projection_steps: usize,
     /// Learning rate of the first step of the projection; the rate falls to 0.
@@ -68,16 +70,16 @@ pub struct GapOptions {
     pub json: bool,
 }
 
-/// A policy that an ascent of J starts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+/// A policy that an ascent of J starts from, in the order of the ascents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AscentFrom {
-    /// The projection of p_beta on the model class.
-    Projection,
     /// The base, as the run did: training with exact gradients in place of samples.
     Base,
     /// The run's trained policy: whether more steps would close the gap.
     Run,
+    /// The projection of p_beta on the model class.
+    Projection,
 }
 
 /// A policy and its exact measures.
@@ -125,6 +127,7 @@ pub struct Gap {
 pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
     let existing = Existing::from_flag(options.overwrite);
     Destination::check(options.output.as_deref(), existing)?;
+    options.check_ascents()?;
     let settings = recorded(options)?;
     let beta = match options.beta {
         Some(beta) => beta,
@@ -153,14 +156,33 @@ pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
     }
     let (policies, rows) =
         (Policies { options, settings: &settings, base: &base, device }, Vec::new());
-    let mut work = Work { policies, reference, problems, beta: Beta(beta), stop, rows };
+    let mut work = Work { policies, problems, beta: Beta(beta), stop, rows };
     work.measure_all()?;
     let gap = work.into_gap();
     if let Some(output) = output {
         write_atomic(&output.join("gap.json"), serde_json::to_string_pretty(&gap)?.as_bytes())?;
-        tracing::info!("gap.json and projection in {}", output.display());
+        let what =
+            if options.projection_steps > 0 { "gap.json and projection" } else { "gap.json" };
+        tracing::info!("{what} in {}", output.display());
     }
     Ok(gap)
+}
+
+impl GapOptions {
+    /// Refuses starts of ascents that there are not.
+    fn check_ascents(&self) -> Result<()> {
+        let starts_at_projection = self.ascent_from.contains(&AscentFrom::Projection);
+        if self.ascent_steps == 0 && self.ascent_from != [AscentFrom::Projection] {
+            bail!("--ascent-from has no effect with --ascent-steps 0: leave one of them out");
+        }
+        if self.ascent_steps > 0 && self.projection_steps == 0 && starts_at_projection {
+            bail!(
+                "with --projection-steps 0 there is no projection to ascend from: name --ascent-from base or run, or \
+                 --ascent-steps 0"
+            );
+        }
+        Ok(())
+    }
 }
 
 /// Refuses an output in the run's folder or around it: what is there is the run's.
