@@ -55,8 +55,10 @@ pub(super) fn of_config(config: Value) -> Result<Value> {
             known.join(" or ")
         );
     };
-    // Of the weights of the whole: where they are quantized, so are those of the text part.
-    for key in ["bos_token_id", "eos_token_id", "pad_token_id", "quantization_config"] {
+    // The type of the weights and how they are quantised are said of the whole.
+    for key in
+        ["bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "quantization_config"]
+    {
         if let Some(value) = config.get(key) {
             text.entry(key).or_insert(value.clone());
         }
