@@ -19,6 +19,73 @@ use tealight_nn::tokenizer::Tokenizer;
 /// Completions in one forward pass.
 pub const ROWS: usize = 128;
 
+/// A text that a completion may be.
+pub(crate) struct EncodedText<'a> {
+    text: &'a str,
+    /// What the tokens of the text say.
+    read: String,
+    /// The verdict on that.
+    pub(crate) verdict: Verdict,
+    /// The tokens, followed by each token that ends a sequence.
+    pub(crate) rows: Vec<Sequence>,
+}
+
+/// Texts as completions of a problem's prompt, which may have `longest` tokens; a text with the tokens of an earlier
+/// one is left out.
+///
+/// # Errors
+/// A text that is too long to be sampled.
+pub(crate) fn encoded<'a>(
+    dataset: &Dataset,
+    problem: &Problem,
+    texts: &'a [String],
+    (tokenizer, longest): (&dyn Tokenizer, usize),
+) -> Result<Vec<EncodedText<'a>>> {
+    let prompt = tokenizer.encode_prompt(&problem.prompt)?;
+    let (mut known, mut all) = (HashSet::new(), Vec::new());
+    for text in texts {
+        let ids = tokenizer.encode_completion(text)?;
+        if ids.len() >= longest {
+            bail!(
+                "the answer `{text}` has {} tokens with the end of sequence, and --max-completion-length is \
+                 {longest}: raise it",
+                ids.len() + 1
+            );
+        }
+        // Of what a sample with these tokens would say.
+        let read = tokenizer.decode(&ids)?;
+        let verdict = judge::verify(&*dataset.verifier, problem, &read);
+        let row = |end: &u32| Sequence {
+            prompt: prompt.clone(),
+            completion: [ids.as_slice(), &[*end]].concat(),
+        };
+        let rows = tokenizer.eos().iter().map(row).collect();
+        if known.insert(ids) {
+            all.push(EncodedText { text, read, verdict, rows });
+        }
+    }
+    Ok(all)
+}
+
+/// The log-probability of each sequence under a model; `advance` hears of every pass.
+///
+/// # Errors
+/// A failed pass, an error of `advance`.
+pub fn logp(
+    decoder: &Decoder,
+    rows: &[Sequence],
+    temperature: f64,
+    advance: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<f64>> {
+    let mut all = Vec::with_capacity(rows.len());
+    for part in rows.chunks(ROWS) {
+        let logp = by_row(&token_logp(decoder, part, temperature)?.logp, part)?;
+        all.extend(logp.iter().map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>()));
+        advance()?;
+    }
+    Ok(all)
+}
+
 /// Answers and their token sequences, those of a problem together.
 #[derive(Default)]
 pub struct ListedAnswers {
@@ -41,41 +108,24 @@ impl ListedAnswers {
         texts: &[String],
         (tokenizer, longest): (&dyn Tokenizer, usize),
     ) -> Result<()> {
-        let prompt = tokenizer.encode_prompt(&problem.prompt)?;
         let first = self.modes.len();
-        let mut known = HashSet::new();
-        for text in texts {
-            let ids = tokenizer.encode_completion(text)?;
-            if ids.len() >= longest {
+        for one in encoded(dataset, problem, texts, (tokenizer, longest))? {
+            let Verdict::Correct { class, .. } = one.verdict else {
                 bail!(
-                    "the answer `{text}` has {} tokens with the end of sequence, and --max-completion-length is \
-                     {longest}: raise it",
-                    ids.len() + 1
-                );
-            }
-            // Of what a sample with these tokens would say.
-            let read = tokenizer.decode(&ids)?;
-            let Verdict::Correct { class, .. } = judge::verify(&*dataset.verifier, problem, &read)
-            else {
-                bail!(
-                    "the listed answer `{text}` is read back as `{read}`, which the verifier {} does not accept",
+                    "the listed answer `{}` is read back as `{}`, which the verifier {} does not accept",
+                    one.text,
+                    one.read,
                     dataset.verifier.name()
                 );
             };
-            if !known.insert(ids.clone()) {
-                continue;
-            }
             let known_mode = self.modes[first..].iter().position(|mode| mode.answer == class);
             let index = known_mode.map_or(self.modes.len(), |place| first + place);
             if known_mode.is_none() {
                 self.modes.push(Mode { problem: problem.id.clone(), answer: class, spellings: 0 });
             }
-            for end in tokenizer.eos() {
-                let completion = [ids.as_slice(), &[*end]].concat();
-                self.rows.push(Sequence { prompt: prompt.clone(), completion });
-                self.mode_of.push(index);
-                self.modes[index].spellings += 1;
-            }
+            self.modes[index].spellings += one.rows.len();
+            self.mode_of.extend(one.rows.iter().map(|_| index));
+            self.rows.extend(one.rows);
         }
         Ok(())
     }
@@ -95,14 +145,7 @@ impl ListedAnswers {
         temperature: f64,
         advance: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<f64>> {
-        let mut of_rows = Vec::with_capacity(self.rows.len());
-        for part in self.rows.chunks(ROWS) {
-            let scores = token_logp(decoder, part, temperature)?;
-            let logp = by_row(&scores.logp, part)?;
-            of_rows.extend(logp.iter().map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>()));
-            advance()?;
-        }
-        Ok(self.summed(&of_rows))
+        Ok(self.summed(&logp(decoder, &self.rows, temperature, advance)?))
     }
 
     /// Adds up the probabilities of each answer's sequences.

@@ -23,7 +23,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
-const OURS: [&str; 29] = [
+const OURS: [&str; 31] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -49,11 +49,15 @@ const OURS: [&str; 29] = [
     "summary.json",
     "compare.json",
     "audit.json",
+    "gap.json",
+    "projection",
     "lab.json",
     "lab.csv",
     "lab.html",
     "paper.html",
 ];
+/// How the names of others begin.
+const NUMBERED: [&str; 4] = ["checkpoint-", ".checkpoint-", "presamples-seed", "ascent-from-"];
 
 /// Why a directory cannot be written to: a caller can choose another one, or [`Existing::Replace`]. It is found in the
 /// error of a function of [`crate::app`] by `downcast_ref`.
@@ -331,9 +335,7 @@ fn clear(output: &Path, existing: Existing) -> Result<()> {
         let is_metrics = |target: &ReportTo| target.folder() == Some(name.as_str());
         let is_ours = OURS.contains(&name.as_str())
             || ReportTo::value_variants().iter().any(is_metrics)
-            || name.starts_with("checkpoint-")
-            || name.starts_with(".checkpoint-")
-            || name.starts_with("presamples-seed")
+            || NUMBERED.iter().any(|start| name.starts_with(start))
             || (name.contains("-seed") && is_run(&entry.path()))
             || (SOURCES.iter().any(|task| task.name == name) && is_ours(&entry.path()));
         if is_ours {
@@ -388,13 +390,11 @@ mod tests {
         clear(&output, Existing::Replace).unwrap();
         assert!(!output.join("js-seed0").exists() && output.join("my-seeds").exists());
         // A command that was killed early leaves its lock, which says who made the folder.
-        let killed = folder.path().join("killed");
-        let claim = fresh(&killed, Existing::Keep).unwrap();
+        let dead = folder.path().join("killed");
+        let claim = fresh(&dead, Existing::Keep).unwrap();
         claim.accept().unwrap();
-        std::fs::write(killed.join("model.safetensors"), "x").unwrap();
+        std::fs::write(dead.join("model.safetensors"), "x").unwrap();
         drop(claim);
-        assert!(
-            fresh(&killed, Existing::Keep).is_err() && fresh(&killed, Existing::Replace).is_ok()
-        );
+        assert!(check(&dead, Existing::Keep).is_err() && check(&dead, Existing::Replace).is_ok());
     }
 }

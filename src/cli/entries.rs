@@ -196,6 +196,9 @@ Example:
         options: GapOptions::augment_args,
         about: "Split the gap between a run and its objective's optimum: model class, optimisation",
         more: "\
+The objective is J = E[v] - beta KL(pi || a), v being 1 for a correct output and a the base. Of all distributions
+p_beta, the base reweighted by exp(v / beta), has the largest J.
+
 Examples:
   tealight train --model tasks --dataset colouring/train --max-samples 16 \\
       --objective reverse-kl:0.1 --learning-rate 7e-5 --output runs/kl

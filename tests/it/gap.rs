@@ -19,12 +19,13 @@ fn gaps_add_up_and_agree_with_an_exact_evaluation() {
     let (run, gap, model) = (folder.path("run"), folder.path("gap"), folder.path("run/final"));
     trained(&run, command!("{SAT} --objective reverse-kl:0.1"));
     let line = format!("gap {run} --projection-steps 60 --ascent-steps 10 --output {gap} --quiet");
-    let table = succeeded(command!("{line} --ascent-from projection,base,run"));
+    let table = succeeded(command!("{line} --ascent-from run,projection,base,run"));
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.contains("misspecification gap") && table.contains("checkpoint-2"), "{table}");
     let found = json(format!("{gap}/gap.json"));
     let rows = found["rows"].as_array().expect("rows");
     let names: Vec<&str> = rows.iter().filter_map(|row| row["policy"].as_str()).collect();
+    // Each once.
     let ascents = ["ascent from base", "ascent from run", "ascent from projection"];
     let first = ["base", "checkpoint-2", "checkpoint-4", "run", "projection"];
     assert_eq!(names, [&first[..], &ascents].concat());
@@ -96,6 +97,68 @@ fn an_initial_policy_leaves_the_base_where_it_is() {
         "train {SAT} --max-completion-length 20 --quiet --device cpu --output {output} {missing}"
     ));
     assert!(error.contains("--initial-policy") && error.contains("nowhere"), "{error}");
+}
+
+/// A start of training that does not exist, or is of another model, is found before anything is done.
+#[test]
+fn an_initial_policy_is_checked_first() {
+    let folder = Folder::new();
+    let (run, other) = (folder.path("run"), folder.path("other"));
+    ok(command!("export --model countdown --output {other}"));
+    let line = format!("train {SAT} --max-completion-length 20 --quiet --device cpu");
+    for start in [folder.path("nowhere"), other.clone()] {
+        for more in ["--dry-run".to_owned(), format!("--output {run}")] {
+            let error = refusal(command!("{line} --initial-policy {start} {more}"));
+            assert!(error.contains(&format!("--initial-policy {start}")), "{error}");
+            assert!(!std::path::Path::new(&run).exists(), "nothing was begun");
+        }
+    }
+    let error = refusal(command!("study --dry-run --initial-policy {other} --quiet"));
+    assert!(error.contains("--initial-policy is for train"), "{error}");
+}
+
+#[test]
+fn gap_replaces_only_its_own_results() {
+    let folder = Folder::new();
+    let path = |name: &str| folder.path(name);
+    let (run, gap, mine) = (path("run"), path("gap"), path("mine"));
+    trained(&run, command!("{SAT} --objective reverse-kl:0.1"));
+    std::fs::create_dir(&mine).expect("a folder");
+    folder.write("mine/thesis.tex", "x");
+    let line = format!("gap {run} --projection-steps 2 --ascent-steps 0");
+    for (output, message) in [
+        (run.clone(), "lies in the run's folder"),
+        (path("run/final"), "lies in the run's folder"),
+        (path("run/gap"), "lies in the run's folder"),
+        (mine.clone(), "holds files already"),
+    ] {
+        let error = refusal(command!("{line} --output {output}"));
+        assert!(error.contains(message), "{error}");
+    }
+    assert!(!std::path::Path::new(&path("run/gap")).exists());
+    for (more, message) in [
+        (format!("--overwrite --output {mine}"), "did not write"),
+        (format!("--overwrite --output {run}"), "training run"),
+        ("--overwrite".to_owned(), "no effect without --output"),
+        ("--ascent-from base".to_owned(), "no effect with --ascent-steps 0"),
+    ] {
+        let error = refusal(command!("{line} {more}"));
+        assert!(error.contains(message), "{error}");
+    }
+    let done = succeeded(command!("{line} --output {gap}"));
+    let log = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(log.contains(&format!("gap.json and projection in {gap}")), "{log}");
+    let error = refusal(command!("{line} --output {gap}"));
+    assert!(error.contains("gap.json") && error.contains("--overwrite"), "{error}");
+    folder.write("gap/notes.txt", "mine");
+    let none = format!("gap {run} --projection-steps 0 --ascent-steps 0");
+    ok(command!("{none} --output {gap} --overwrite --quiet"));
+    let left = |name: &str| std::path::Path::new(&gap).join(name).exists();
+    assert!(left("gap.json") && left("notes.txt") && !left("projection"));
+    let rows = json(format!("{gap}/gap.json"))["rows"].to_string();
+    assert!(rows.contains("checkpoint-4") && !rows.contains("projection"), "{rows}");
+    let error = refusal(command!("gap {run} --projection-steps 0"));
+    assert!(error.contains("no projection to ascend from"), "{error}");
 }
 
 #[test]

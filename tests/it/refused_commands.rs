@@ -70,6 +70,9 @@ const REFUSED: &str = "
     train --output @/run --overwrite --model @/run/final
     train --output @/run --overwrite --eval-steps 1 --eval-dataset countdown/train
     train --output @/run --overwrite --engine http://127.0.0.1:9
+    train --dry-run --output @/run
+    train --dry-run --output @/mine --overwrite
+    train --output @/new --initial-policy @/nowhere
     train --output @/mine
     train --output @/mine --overwrite
     train --output @/mine --resume
@@ -77,6 +80,7 @@ const REFUSED: &str = "
     sft --resume @/sft --dataset colouring --max-steps 4
     sft --resume @/run
     sft --output @/sft --overwrite --dataset @/bad.jsonl
+    sft --dry-run --output @/sft
     sft --output @/mine
     eval --output @/eval -n 2 -k 1 --seed 9
     eval --output @/eval -n 2 -k 1 --overwrite --dataset @/bad.jsonl
@@ -110,6 +114,10 @@ const REFUSED: &str = "
     study --output @/study --resume
     study --output @/run
     study --output @/mine
+    study --dry-run --output @/mine
+    study --output @/new --initial-policy @/run/final
+    gap @/run --beta 0.1 --output @/run
+    gap @/run --beta 0.1 --output @/mine --overwrite
     study --output @/run --overwrite --dataset @/bad.jsonl --test-dataset @/bad.jsonl
     push @/run --repo a/b
     push @/run --repo nothing

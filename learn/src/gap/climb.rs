@@ -8,7 +8,8 @@ use anyhow::{Result, bail};
 use candle_core::Tensor;
 
 use super::measures::Beta;
-use super::outputs::{Outputs, logp};
+use super::outputs::Outputs;
+use crate::listed;
 use crate::train::{AdamW, AdamWConfig, Schedule, Scheduler};
 use tealight_nn::policy::{GradAccumulator, Policy, Sequence};
 
@@ -101,7 +102,9 @@ impl Climb {
         let weight = match self.aim {
             Aim::Projection => optimum.clone(),
             Aim::Objective => {
-                let logp = logp(policy.decoder(), &outputs.rows, self.temperature)?;
+                let rows = &outputs.rows;
+                let decoder = policy.decoder();
+                let logp = listed::logp(decoder, rows, self.temperature, &mut || Ok(()))?;
                 logp.into_iter().map(f64::exp).collect()
             }
         };

@@ -19,4 +19,4 @@ mod tests;
 
 pub use climb::{Aim, Climb};
 pub use measures::{Beta, Measures};
-pub use outputs::{Outputs, logp};
+pub use outputs::Outputs;

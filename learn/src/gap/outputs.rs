@@ -1,13 +1,13 @@
 //! Problems to all of their outputs, as token sequences, and their probability under a model.
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::{Dataset, Problem, Verdict, judge};
+use tealight_datasets::{Dataset, Problem, Verdict};
 
 use tealight_nn::model::Decoder;
-use tealight_nn::policy::{Sequence, by_row, token_logp};
+use tealight_nn::policy::Sequence;
 use tealight_nn::tokenizer::Tokenizer;
 
-use crate::listed::ROWS;
+use crate::listed::{encoded, logp};
 
 /// Every output of a problem: the texts that are written like an answer, each followed by an end-of-sequence token.
 /// All other completions are one further output, which is incorrect.
@@ -48,8 +48,9 @@ impl Outputs {
                     tealight_datasets::task::MAX_TEXTS
                 )
             })?;
-            let mut outputs = Self::new(dataset, problem, &texts, (tokenizer, longest))?;
-            outputs.base = logp(base, &outputs.rows, temperature)?;
+            let mut outputs = Self::new(dataset, problem, &texts, (tokenizer, longest))
+                .with_context(|| format!("problem `{}` of {}", problem.id, dataset.name))?;
+            outputs.base = logp(base, &outputs.rows, temperature, &mut || Ok(()))?;
             advance()?;
             Ok(outputs)
         };
@@ -62,20 +63,10 @@ impl Outputs {
         texts: &[String],
         (tokenizer, longest): (&dyn Tokenizer, usize),
     ) -> Result<Self> {
-        let prompt = tokenizer.encode_prompt(&problem.prompt)?;
         let mut outputs = Self { rows: Vec::new(), class: Vec::new(), base: Vec::new() };
         let mut classes: Vec<String> = Vec::new();
-        for text in texts {
-            let ids = tokenizer.encode_completion(text)?;
-            if ids.len() >= longest {
-                bail!(
-                    "problem `{}`: the output `{text}` has {} tokens with the end of sequence, and the run's \
-                     completions have at most {longest}",
-                    problem.id,
-                    ids.len() + 1
-                );
-            }
-            let class = match judge::verify(&*dataset.verifier, problem, text) {
+        for one in encoded(dataset, problem, texts, (tokenizer, longest))? {
+            let class = match one.verdict {
                 Verdict::Correct { class, .. } => {
                     let known = classes.iter().position(|known| *known == class);
                     Some(known.unwrap_or_else(|| {
@@ -85,14 +76,11 @@ impl Outputs {
                 }
                 _ => None,
             };
-            for end in tokenizer.eos() {
-                let completion = [ids.as_slice(), &[*end]].concat();
-                outputs.rows.push(Sequence { prompt: prompt.clone(), completion });
-                outputs.class.push(class);
-            }
+            outputs.class.extend(one.rows.iter().map(|_| class));
+            outputs.rows.extend(one.rows);
         }
         if classes.is_empty() {
-            bail!("problem `{}` of {} has no correct output", problem.id, dataset.name);
+            bail!("it has no correct output");
         }
         Ok(outputs)
     }
@@ -107,17 +95,4 @@ impl Outputs {
         let rows = self.base.iter().zip(&self.class);
         rows.filter(|(_, class)| class.is_some()).map(|(logp, _)| logp.exp()).sum::<f64>().min(1.0)
     }
-}
-
-/// The log-probability of each sequence under a model.
-///
-/// # Errors
-/// A failed pass.
-pub fn logp(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<Vec<f64>> {
-    let mut all = Vec::with_capacity(rows.len());
-    for part in rows.chunks(ROWS) {
-        let logp = by_row(&token_logp(decoder, part, temperature)?.logp, part)?;
-        all.extend(logp.iter().map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>()));
-    }
-    Ok(all)
 }

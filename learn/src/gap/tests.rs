@@ -7,13 +7,15 @@ use tealight_nn::device::Precision;
 use tealight_nn::policy::{GradAccumulator, Policy};
 
 use super::climb::{Aim, Climb};
-use super::{Beta, Measures, Outputs, logp};
+use super::{Beta, Measures, Outputs};
+use crate::listed::{encoded, logp};
 
 const BETA: Beta = Beta(0.3);
 
 fn measured(policy: &Policy, problems: &[Outputs]) -> f64 {
-    let of_problem =
-        |outputs: &Outputs| logp(policy.decoder(), &outputs.rows, 1.0).expect("log-probabilities");
+    let of_problem = |outputs: &Outputs| {
+        logp(policy.decoder(), &outputs.rows, 1.0, &mut || Ok(())).expect("log-probabilities")
+    };
     let all: Vec<Vec<f64>> = problems.iter().map(of_problem).collect();
     Measures::new(problems, &all, BETA).objective
 }
@@ -72,4 +74,16 @@ fn gradients_of_a_policy_are_those_of_finite_differences_and_climbs_raise_j() {
     let best = Measures::of_optimum(&problems, BETA).objective;
     let end = measured(&policy, &problems);
     assert!(end > start && end <= best + 1e-5, "{start} {end} {best}");
+}
+
+/// A text that is listed twice is one output: its probability counts once.
+#[test]
+fn texts_of_equal_tokens_are_one_output() {
+    let base = Pretrained::load("tasks", Precision::default(), &Device::Cpu).expect("embedded");
+    let dataset = open("sat/train", &Columns::default(), Some(1)).expect("a task");
+    let problem = &dataset.problems[0];
+    let texts = dataset.outputs.and_then(|list| list(problem)).expect("few outputs");
+    let twice = [texts.clone(), texts.clone()].concat();
+    let all = encoded(&dataset, problem, &twice, (&base.tokenizer, 16)).expect("short texts");
+    assert_eq!(all.len(), texts.len());
 }

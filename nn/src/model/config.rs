@@ -289,6 +289,7 @@ mod tests {
         assert!(refusal("layer_types", json!(["linear_attention"])).contains("linear_attention"));
         assert!(refusal("rms_norm_eps", json!("1e-5")).contains("rms_norm_eps"));
         assert!(refusal("rms_norm_eps", Value::Null).contains("rms_norm_eps"));
+        assert!(refusal("rope_theta", Value::Null).contains("rope_theta"));
         assert!(refusal("num_key_value_heads", json!(3)).contains("num_key_value_heads"));
         assert!(refusal("vocab_size", json!("x")).contains("vocab_size"));
         assert!(refusal("vocab_size", Value::Null).contains("vocab_size"));

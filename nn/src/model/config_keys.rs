@@ -79,7 +79,7 @@ const PLAIN_ROPE: [&str; 4] = ["rope_type", "type", "rope_theta", "max_position_
 /// Keys of the scalings that Tealight's decoder knows.
 const SCALINGS: [&str; 12] = [
     "factor",
-    "original_max_position_embeddings",
+    ORIGINAL,
     "low_freq_factor",
     "high_freq_factor",
     "beta_fast",
@@ -91,8 +91,13 @@ const SCALINGS: [&str; 12] = [
     "long_factor",
     "truncate",
 ];
-/// Layers of both kinds, where each has a rotation of its own.
+/// Keys of scalings that transformers ignores.
+const IGNORED_SCALINGS: [&str; 2] = ["attn_factor", "finetuned"];
+/// Layers of both kinds, where each has a rotation of its own: in these families.
 const NESTED: [&str; 2] = ["full_attention", "sliding_attention"];
+const NESTED_FAMILIES: [&str; 2] = ["gemma3_text", "olmo3"];
+/// The context before a scaling; transformers reads it beside the scaling too.
+const ORIGINAL: &str = "original_max_position_embeddings";
 
 /// A configuration that was checked, with a value for every key that the family honours.
 ///
@@ -121,6 +126,7 @@ pub(crate) fn completed(config: &Value, decoder: Decoder) -> Result<Value> {
             bail!("key `{key}` must be an object, not {value}");
         } else if !row.allows(key, value)
             && !is_usual_size(fields, key)
+            && !row.is_neutral(fields, key)
             && !TABLE.is_of_others(row, key)
         {
             refuse(key, value)?;
@@ -179,7 +185,7 @@ impl Row {
             return Ok(());
         }
         let Some(fields) = value.as_object() else { return refused(key, value) };
-        let kind = ["rope_type", "type"].iter().find_map(|name| fields.get(*name)?.as_str());
+        let kind = rope_kind(value);
         let is_plain = kind.is_none_or(|kind| kind == "default");
         let knows_scalings = match decoder {
             Decoder::Own => true,
@@ -192,7 +198,7 @@ impl Row {
         for (name, inner) in fields {
             let name = name.as_str();
             let whole = || format!("{key}.{name}");
-            if NESTED.contains(&name) {
+            if NESTED.contains(&name) && NESTED_FAMILIES.contains(&family) {
                 self.check_rope(inner, &whole(), (decoder, family))?;
                 continue;
             }
@@ -201,6 +207,8 @@ impl Row {
                 "llama_4_scaling_beta" => family == "ministral3" && decoder == Decoder::Own,
                 // Positions of text are the same in all three sections.
                 "mrope_section" | "mrope_interleaved" => family == "qwen3_5_text",
+                _ if NESTED.contains(&name) => false,
+                _ if IGNORED_SCALINGS.contains(&name) => is_plain || decoder == Decoder::Own,
                 _ => PLAIN_ROPE.contains(&name) || is_plain || SCALINGS.contains(&name),
             };
             if !is_known && !is_nothing(inner) {
@@ -208,6 +216,25 @@ impl Row {
             }
         }
         Ok(())
+    }
+
+    /// Whether a key says nothing beside the others: an original context without a scaling, layers that all see
+    /// everything in a family without windows.
+    fn is_neutral(&self, fields: &Map<String, Value>, key: &str) -> bool {
+        let is_full = |kind: &Value| *kind == NESTED[0];
+        match key {
+            ORIGINAL => {
+                let given = ROPES
+                    .iter()
+                    .filter_map(|name| fields.get(*name))
+                    .find(|rope| !is_nothing(rope));
+                given.or(self.keys.get(ROPES[1])).is_none_or(is_plain_rotation)
+            }
+            "layer_types" if !self.keys.contains_key("sliding_window") => {
+                fields[key].as_array().is_some_and(|kinds| kinds.iter().all(is_full))
+            }
+            _ => false,
+        }
     }
 
     /// Gives every absent key the value that it stands for.
@@ -235,6 +262,17 @@ impl Row {
             }
         }
     }
+}
+
+/// The kind of a rotation, where it has one.
+fn rope_kind(rope: &Value) -> Option<&str> {
+    ["rope_type", "type"].iter().find_map(|name| rope.get(*name)?.as_str())
+}
+
+/// Whether a rotation has no scaling, in layers of any kind.
+fn is_plain_rotation(rope: &Value) -> bool {
+    rope_kind(rope).is_none_or(|kind| kind == "default")
+        && NESTED.iter().filter_map(|kind| rope.get(*kind)).all(is_plain_rotation)
 }
 
 /// Whether a value is absent, false or empty: new keys that are off.

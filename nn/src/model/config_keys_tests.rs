@@ -63,6 +63,10 @@ fn keys_that_are_not_honoured_are_refused_by_name() {
         ("qwen3", "rope_parameters", json!({"rope_type": "yarn", "new": 1})),
         ("gemma3_text", "use_bidirectional_attention", json!(true)),
         ("granite", "a_key_of_next_year", json!("x")),
+        // Layers of these families share one rotation.
+        ("llama", "rope_parameters", json!({"full_attention": {"rope_theta": 77}})),
+        ("qwen3", "rope_scaling", json!({"sliding_attention": {"rope_theta": 77}})),
+        ("llama", "layer_types", json!(["full_attention", "sliding_attention"])),
     ] {
         let mut config = json!({"model_type": family});
         config[key] = value;
@@ -86,6 +90,49 @@ fn keys_that_are_not_honoured_are_refused_by_name() {
     for off in [json!(null), json!(false), json!(0), json!([]), json!("")] {
         let config = json!({"model_type": "llama", "a_key_of_next_year": off});
         assert_eq!(refusal(&config, Decoder::Own), "taken");
+    }
+}
+
+/// Public configurations have them.
+#[test]
+fn keys_that_transformers_ignores_are_taken() {
+    for (decoder, config) in [
+        (
+            Decoder::Own,
+            json!({"model_type": "qwen3", "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+            "attn_factor": 0.8782488562869419}}),
+        ),
+        (
+            Decoder::Own,
+            json!({"model_type": "llama", "rope_scaling": {"type": "yarn", "factor": 16.0,
+            "finetuned": true, ORIGINAL: 4096}}),
+        ),
+        (
+            Decoder::Own,
+            json!({"model_type": "qwen2", "dual_chunk_attention_config": {"chunk_size": 262144}}),
+        ),
+        (
+            Decoder::Candle,
+            json!({"model_type": "qwen2", "rotary_emb_base": 1e6, "seq_length": 65536}),
+        ),
+        (Decoder::Candle, json!({"model_type": "qwen3_moe", "use_qk_norm": true})),
+        (Decoder::Own, json!({"model_type": "llama", ORIGINAL: 4096, "rope_scaling": {}})),
+        (
+            Decoder::Own,
+            json!({"model_type": "granite", ORIGINAL: 4096,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}),
+        ),
+        (Decoder::Own, json!({"model_type": "llama", "layer_types": ["full_attention"]})),
+        (Decoder::Candle, json!({"model_type": "glm4", "layer_types": ["full_attention"]})),
+    ] {
+        assert_eq!(refusal(&config, decoder), "taken", "{config}");
+    }
+    // transformers reads the original context beside a scaling, ministral3's own included.
+    for config in [
+        json!({"model_type": "llama", ORIGINAL: 4096, "rope_scaling": {"type": "yarn", "factor": 4.0}}),
+        json!({"model_type": "ministral3", ORIGINAL: 4096}),
+    ] {
+        assert!(refusal(&config, Decoder::Own).contains(ORIGINAL), "{config}");
     }
 }
 

@@ -15,13 +15,13 @@ impl Keys<'_> {
         window_rope: WindowRope,
         rotary_dim: usize,
     ) -> Result<(Vec<Rope>, Option<usize>)> {
-        let theta = self.number_or("rope_theta", OLMO_THETA)?;
         let window_theta = match window_rope {
-            WindowRope::Shared => return self.shared_ropes(theta, rotary_dim),
+            WindowRope::Shared => return self.shared_ropes(rotary_dim),
             WindowRope::Local => self.needed_number("rope_local_base_freq")?,
             // As transformers has it, whatever the other layers' is.
             WindowRope::Unscaled => OLMO_THETA,
         };
+        let theta = self.number_or("rope_theta", OLMO_THETA)?;
         let by_kind = self.present("rope_parameters");
         let of_kind = |kind: &str| by_kind.and_then(|given| given.get(kind)).cloned();
         let (full, sliding) = (of_kind("full_attention"), of_kind("sliding_attention"));
@@ -45,17 +45,12 @@ impl Keys<'_> {
         Ok((ropes, original))
     }
 
-    fn shared_ropes(&self, theta: f64, rotary_dim: usize) -> Result<(Vec<Rope>, Option<usize>)> {
+    fn shared_ropes(&self, rotary_dim: usize) -> Result<(Vec<Rope>, Option<usize>)> {
         let parameters = self.rope_parameters();
-        let by_type = |kind: &str| parameters.and_then(|parameters| parameters.get(kind));
-        if let (Some(full), Some(sliding)) =
-            (by_type("full_attention"), by_type("sliding_attention"))
-        {
-            let build = |parameters, theta| {
-                self.rope(Some(parameters), theta, rotary_dim).map(|(rope, _)| rope)
-            };
-            return Ok((vec![build(full, theta)?, build(sliding, theta)?], None));
-        }
+        let theta = match parameters.and_then(|parameters| parameters.get("rope_theta")) {
+            Some(theta) => number(theta, "rope_theta")?,
+            None => self.needed_number("rope_theta")?,
+        };
         let (rope, original) = self.rope(parameters, theta, rotary_dim)?;
         Ok((vec![rope], original))
     }

@@ -55,7 +55,10 @@ pub(super) fn of_config(config: Value) -> Result<Value> {
             known.join(" or ")
         );
     };
-    for key in ["bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"] {
+    // The type of the weights and how they are quantised are said of the whole.
+    for key in
+        ["bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "quantization_config"]
+    {
         if let Some(value) = config.get(key) {
             text.entry(key).or_insert(value.clone());
         }
@@ -103,8 +106,9 @@ mod tests {
     fn text_config_is_extracted_with_tokens_of_the_whole() {
         let text = json!({"model_type": "gemma3_text", "hidden_size": 8});
         let whole = json!({"model_type": "gemma3", "text_config": text, "eos_token_id": [1, 106],
-            "vision_config": {"hidden_size": 4}});
+            "vision_config": {"hidden_size": 4}, "quantization_config": {"quant_method": "fp8"}});
         let text = of_config(whole).unwrap();
+        assert_eq!(text["quantization_config"]["quant_method"], "fp8");
         assert_eq!(text["hidden_size"], 8);
         assert_eq!(text["architectures"], json!(["Gemma3ForCausalLM"]));
         assert_eq!(text["eos_token_id"], json!([1, 106]));

@@ -4,19 +4,19 @@
 mod policies;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tealight_datasets::{Dataset, task};
 
-use crate::app::directory::FINAL;
+use crate::app::directory::{self, Destination, Existing, FINAL};
 use crate::app::folder_settings;
 use crate::app::settings::defaults;
 use crate::app::training::TrainOptions;
 use crate::learn::gap::{Beta, Measures, Outputs};
-use crate::system::files::{MAX_SETTINGS, own_file, read_text, writable_directory, write_atomic};
+use crate::system::files::{MAX_SETTINGS, own_file, read_text, write_atomic};
 use crate::system::range::{LIMIT_OR_ZERO, above, at_least};
 use crate::system::stop::Stop;
 use crate::system::telemetry::Progress;
@@ -32,10 +32,12 @@ pub struct GapOptions {
     /// Base of the run. Default: the model that the run records; a model that is a directory must be repeated.
     #[arg(long, help_heading = "Model")]
     pub model: Option<String>,
-    /// KL coefficient of J = E(v) - beta KL(pi || a). Default: that of the run's objective, which must have this form.
+    /// KL coefficient of J = `E[v] - beta KL(pi || a)`. Default: that of the run's objective, which must have this
+    /// form.
     #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub beta: Option<f64>,
-    /// Number of optimizer steps of the projection of p_beta on the model class.
+    /// Number of optimizer steps of the projection of p_beta on the model class. p_beta is the base reweighted by
+    /// exp(v / beta), the distribution with the largest J; the projection is the policy nearest to it. 0 disables it.
     #[arg(long, default_value_t = 600, add = LIMIT_OR_ZERO, help_heading = "Optimizer")]
     pub projection_steps: usize,
     /// Learning rate of the first step of the projection; the rate falls to 0.
@@ -59,21 +61,25 @@ pub struct GapOptions {
     /// Directory for gap.json and for the projection, a model that `train --initial-policy` can start from.
     #[arg(long, help_heading = "Output")]
     pub output: Option<PathBuf>,
+    /// Replace an earlier result in --output: only files that Tealight wrote are removed.
+    #[arg(long, help_heading = "Output")]
+    #[serde(default)]
+    pub overwrite: bool,
     /// Print JSON instead of a table.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 }
 
-/// A policy that an ascent of J starts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+/// A policy that an ascent of J starts from, in the order of the ascents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AscentFrom {
-    /// The projection of p_beta on the model class.
-    Projection,
     /// The base, as the run did: training with exact gradients in place of samples.
     Base,
     /// The run's trained policy: whether more steps would close the gap.
     Run,
+    /// The projection of p_beta on the model class.
+    Projection,
 }
 
 /// A policy and its exact measures.
@@ -119,6 +125,9 @@ pub struct Gap {
 /// A directory that holds no finished run, an objective that is not J without `--beta`, a dataset whose outputs
 /// cannot be listed.
 pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
+    let existing = Existing::from_flag(options.overwrite);
+    Destination::check(options.output.as_deref(), existing)?;
+    options.check_ascents()?;
     let settings = recorded(options)?;
     let beta = match options.beta {
         Some(beta) => beta,
@@ -127,9 +136,9 @@ pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
     if !options.run.join(FINAL).is_dir() {
         bail!("{}: the run has not ended; continue it with --resume", options.run.display());
     }
-    if let Some(output) = &options.output {
-        writable_directory(output)?;
-    }
+    let output = options.output.as_deref();
+    output.map_or(Ok(()), |output| check_output(&options.run, output, existing))?;
+    let claim = output.map(|output| directory::fresh(output, existing)).transpose()?;
     let dataset = opened(&settings)?;
     let (base, device) = settings.model.load_to_train()?;
     let reference = base.decoder()?;
@@ -142,15 +151,49 @@ pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
         stop.check()
     })?;
     drop(progress);
+    if let Some(output) = output {
+        directory::begin(claim.as_ref(), output, existing)?;
+    }
     let (policies, rows) =
         (Policies { options, settings: &settings, base: &base, device }, Vec::new());
-    let mut work = Work { policies, reference, problems, beta: Beta(beta), stop, rows };
+    let mut work = Work { policies, problems, beta: Beta(beta), stop, rows };
     work.measure_all()?;
     let gap = work.into_gap();
-    if let Some(output) = &options.output {
+    if let Some(output) = output {
         write_atomic(&output.join("gap.json"), serde_json::to_string_pretty(&gap)?.as_bytes())?;
+        let what =
+            if options.projection_steps > 0 { "gap.json and projection" } else { "gap.json" };
+        tracing::info!("{what} in {}", output.display());
     }
     Ok(gap)
+}
+
+impl GapOptions {
+    /// Refuses starts of ascents that there are not.
+    fn check_ascents(&self) -> Result<()> {
+        let starts_at_projection = self.ascent_from.contains(&AscentFrom::Projection);
+        if self.ascent_steps == 0 && self.ascent_from != [AscentFrom::Projection] {
+            bail!("--ascent-from has no effect with --ascent-steps 0: leave one of them out");
+        }
+        if self.ascent_steps > 0 && self.projection_steps == 0 && starts_at_projection {
+            bail!(
+                "with --projection-steps 0 there is no projection to ascend from: name --ascent-from base or run, or \
+                 --ascent-steps 0"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Refuses an output in the run's folder or around it: what is there is the run's.
+fn check_output(run: &Path, output: &Path, existing: Existing) -> Result<()> {
+    directory::refuse_run(output, existing)?;
+    directory::refuse_inside(output, existing, std::iter::once(run))?;
+    let place = output.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    if directory::first_inside(run, std::iter::once(place)).is_some() {
+        bail!("{}: lies in the run's folder; choose another --output", output.display());
+    }
+    Ok(())
 }
 
 /// The settings that a run recorded, with the model that the user names.

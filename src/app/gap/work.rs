@@ -4,7 +4,8 @@ use anyhow::Result;
 
 use super::policies::{Movable, Policies};
 use super::{AscentFrom, Gap, GapRow};
-use crate::learn::gap::{Aim, Beta, Climb, Measures, Outputs, logp};
+use crate::learn::gap::{Aim, Beta, Climb, Measures, Outputs};
+use crate::learn::listed;
 use crate::nn::model::Decoder;
 use crate::system::stop::Stop;
 use crate::system::telemetry::Progress;
@@ -15,7 +16,6 @@ const RUN: &str = "run";
 /// The policies that are measured, on all outputs of the run's problems.
 pub(super) struct Work<'a> {
     pub(super) policies: Policies<'a>,
-    pub(super) reference: Decoder,
     pub(super) problems: Vec<Outputs>,
     pub(super) beta: Beta,
     pub(super) stop: &'a Stop,
@@ -25,8 +25,10 @@ pub(super) struct Work<'a> {
 impl Work<'_> {
     /// The base, the run along its checkpoints, the projection, the ascents.
     pub(super) fn measure_all(&mut self) -> Result<()> {
-        let reference = self.reference.clone();
-        self.measure("base", &reference)?;
+        let of_base: Vec<Vec<f64>> =
+            self.problems.iter().map(|outputs| outputs.base.clone()).collect();
+        let of_base = Measures::new(&self.problems, &of_base, self.beta);
+        self.rows.push(("base".into(), of_base));
         for (name, folder) in self.policies.checkpoints() {
             let decoder = self.policies.decoder(&folder)?;
             self.measure(&name, &decoder)?;
@@ -37,15 +39,23 @@ impl Work<'_> {
         let options = self.policies.options;
         let projection = self.policies.movable(None)?;
         let (steps, rate) = (options.projection_steps, options.projection_learning_rate);
-        self.climb(&projection, Aim::Projection, (steps, rate))?;
-        self.measure("projection", projection.policy.decoder())?;
-        self.policies.save(&projection, "projection")?;
+        if steps > 0 {
+            self.climb(&projection, Aim::Projection, (steps, rate))?;
+            let reached = self.measure("projection", projection.policy.decoder())?.objective;
+            self.policies.save(&projection, "projection")?;
+            if reached < of_base.objective {
+                tracing::warn!(
+                    "J of the projection is below the base's: use more --projection-steps, or another \
+                     --projection-learning-rate"
+                );
+            }
+        }
         if options.ascent_steps == 0 {
             return Ok(());
         }
         let mut from = options.ascent_from.clone();
         // The ascent of the projection moves it, so that it comes last.
-        from.sort_by_key(|from| *from == AscentFrom::Projection);
+        from.sort();
         from.dedup();
         let mut projection = Some(projection);
         for from in from {
@@ -77,16 +87,15 @@ impl Work<'_> {
         })
     }
 
-    fn measure(&mut self, name: &str, decoder: &Decoder) -> Result<()> {
+    fn measure(&mut self, name: &str, decoder: &Decoder) -> Result<Measures> {
         let temperature = self.policies.settings.rlvr.settings.temperature;
         let of_problem = |outputs: &Outputs| {
-            self.stop.check()?;
-            logp(decoder, &outputs.rows, temperature)
+            listed::logp(decoder, &outputs.rows, temperature, &mut || self.stop.check())
         };
         let logp: Vec<Vec<f64>> = self.problems.iter().map(of_problem).collect::<Result<_>>()?;
         let measures = Measures::new(&self.problems, &logp, self.beta);
         self.rows.push((name.to_owned(), measures));
-        Ok(())
+        Ok(measures)
     }
 
     /// The best policy is the one with the largest J of all that were measured, the run's own included: both gaps are

@@ -247,6 +247,11 @@ impl StudyOptions {
         let mut options = self.clone();
         options.k = settings::estimable(&options.k, &[1, 8, 32], options.n)?;
         options.settings.check()?;
+        if options.settings.initial_policy.is_some() {
+            bail!(
+                "--initial-policy is for train: every run of a study starts at --model, and so do its curves"
+            );
+        }
         options.check_baselines()?;
         if options.no_baselines {
             options.average_share.clear();

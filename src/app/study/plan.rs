@@ -14,6 +14,7 @@ use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
 use super::{Prepared, StudyOptions, TestMeasure};
+use crate::app::directory::{self, Existing};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::setup::RunSetup;
@@ -70,6 +71,9 @@ struct Part {
 /// As of a study: settings that do not go together, a model or data that cannot be read.
 pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
     let (mut options, configurations) = options.checked()?;
+    if let Some(output) = &options.output {
+        directory::check(output, Existing::Keep)?;
+    }
     options.model.template = options.model.template.dated(None, &process.ranks)?;
     let study = Prepared::open(options, configurations, &process.ranks)?;
     let mut text = toml::to_string(&study.options)?;

@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::space::{free_memory, sizes};
-use super::{TrainOptions, holds_base_to_log};
+use super::{TrainOptions, fine_tune, holds_base_to_log};
+use crate::app::directory::RunDirectory;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::memory::{Hardware, MemoryPlan};
 use crate::system::ranks::Ranks;
@@ -35,14 +36,24 @@ pub struct DryRun {
     pub is_trust_region_inactive: bool,
 }
 
-/// Finds out what a run on `ranks` would do, without sampling and without writing anything.
-pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
+/// Finds out what a run on `ranks` would do, in a directory where one is named, without sampling and without writing
+/// anything.
+pub fn dry_run(
+    options: &TrainOptions,
+    directory: Option<&RunDirectory>,
+    ranks: &Ranks,
+) -> Result<DryRun> {
     options.check()?;
+    if let Some(directory) = directory {
+        options.check_in(directory)?;
+        directory.check()?;
+    }
     let mut options = options.clone();
     options.model.template = options.model.template.dated(None, ranks)?;
     let (mut dataset, mut held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (base, device) = options.model.load_to_train()?;
+    fine_tune::check_start(&options.rlvr, &base, &device)?;
     let options = &options.with_length(&mut dataset, held_out.as_mut(), &base)?;
     let settings = &options.rlvr.settings;
     let (context, length) = (base.architecture.max_positions, settings.length());

@@ -184,11 +184,7 @@ impl Session<'_> {
             Some(taken) => taken.clone(),
             None => self.base.policy(adapter)?.sharing_buffers_with(&self.reference),
         };
-        if let Some(start) = &config.settings.initial_policy {
-            let weights = self.base.trained_weights(adapter.is_some(), start, &self.device);
-            let restored = weights.and_then(|weights| Ok(policy.restore(&weights)?));
-            restored.with_context(|| format!("--initial-policy {}", start.display()))?;
-        }
+        start_from(config, self.base, &policy, &self.device)?;
         if config.settings.gradient_checkpointing { Ok(policy.recomputing()) } else { Ok(policy) }
     }
 
@@ -309,6 +305,28 @@ pub(crate) fn dataset_checksum<'a>(problems: impl IntoIterator<Item = &'a Proble
 
 fn checksum(text: &str) -> String {
     format!("{:016x}", tealight_datasets::fnv(text.bytes()))
+}
+
+/// Gives a policy of `base` the weights that a run starts from, where it does not start at the base.
+fn start_from(
+    config: &RlvrConfig,
+    base: &Pretrained,
+    policy: &Policy,
+    device: &Device,
+) -> Result<()> {
+    let Some(start) = &config.settings.initial_policy else { return Ok(()) };
+    let weights = base.trained_weights(config.settings.lora.use_peft, start, device);
+    let restored = weights.and_then(|weights| Ok(policy.restore(&weights)?));
+    restored.with_context(|| format!("--initial-policy {}", start.display()))
+}
+
+/// Refuses weights to start from that are not of the run's policy.
+pub(super) fn check_start(config: &RlvrConfig, base: &Pretrained, device: &Device) -> Result<()> {
+    if config.settings.initial_policy.is_none() {
+        return Ok(());
+    }
+    let adapter = new_adapter(&config.settings.lora, base, config.seed, device)?;
+    start_from(config, base, &base.policy(adapter.as_ref())?, device)
 }
 
 /// The adapter that is to be trained on `base`, where one is.

@@ -187,8 +187,24 @@ pub fn run(
 }
 
 impl RunDirectory {
+    /// Refuses a directory that a run cannot begin in; nothing is taken.
+    fn check(&self) -> Result<()> {
+        let output = &self.path;
+        match &self.start {
+            Start::New if output.join("metrics.jsonl").exists() && !directory::is_free(output) => {
+                bail!(
+                    "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
+                    output.display()
+                )
+            }
+            Start::Resume(_) => Ok(()),
+            Start::New | Start::Replace => directory::check(output, self.start.existing()),
+        }
+    }
+
     /// Takes the directory for this process alone, and says which checkpoint the run goes on from.
     fn take(&self) -> Result<(Claim, Option<PathBuf>)> {
+        self.check()?;
         let output = &self.path;
         Ok(match &self.start {
             Start::Resume(which) => {
@@ -204,13 +220,7 @@ impl RunDirectory {
                 }
                 (claim, checkpoint)
             }
-            Start::New if output.join("metrics.jsonl").exists() && !directory::is_free(output) => {
-                bail!(
-                    "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
-                    output.display()
-                )
-            }
-            Start::New | Start::Replace => (directory::fresh(output, self.start.existing())?, None),
+            Start::New | Start::Replace => (Claim::take(output)?, None),
         })
     }
 }
@@ -253,6 +263,11 @@ impl TrainOptions {
         let options = self;
         options.rlvr.settings.check()?;
         options.gradient_link.check()?;
+        if let Some(start) =
+            options.rlvr.settings.initial_policy.as_ref().filter(|start| !start.is_dir())
+        {
+            bail!("--initial-policy {}: there is no such directory", start.display());
+        }
         let plan = options.rlvr.plan()?;
         let rounds = options.model.precision.rollout_dtype.is_some();
         options.engine.check(options.rlvr.settings.lora.use_peft, rounds)?;
@@ -289,7 +304,9 @@ impl TrainOptions {
     fn check_in(&self, RunDirectory { path, start }: &RunDirectory) -> Result<()> {
         self.check()?;
         let presamples = self.rlvr.settings.presamples.as_deref();
-        directory::refuse_inside(path, start.existing(), self.model.paths().chain(presamples))
+        let start_from = self.rlvr.settings.initial_policy.as_deref();
+        let inputs = self.model.paths().chain(presamples).chain(start_from);
+        directory::refuse_inside(path, start.existing(), inputs)
     }
 
     /// The problems to train on, and those held out, which are others.

@@ -137,12 +137,17 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
 }
 
 impl SftOptions {
-    /// What a run would do, in words: the settings, the first examples and the steps. Nothing is written.
+    /// What a run would do, in a directory where one is named: the settings, the first examples and the steps, in
+    /// words. Nothing is written.
     ///
     /// # Errors
-    /// As of a run: settings that do not go together, a model or data that cannot be read.
-    pub fn dry_run(&self) -> Result<String> {
+    /// As of a run: a directory that is taken, settings that do not go together, a model or data that cannot be read.
+    pub fn dry_run(&self, directory: Option<&RunDirectory>) -> Result<String> {
         self.check()?;
+        if let Some(directory) = directory {
+            self.check_in(directory)?;
+            directory.check()?;
+        }
         let mut options = self.clone();
         options.model.template = self.model.template.dated(None, &Ranks::alone())?;
         let mut datasets = options.open_data()?;

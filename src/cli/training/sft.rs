@@ -21,7 +21,7 @@ pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
 pub(in crate::cli) fn run(matches: &ArgMatches, stop: &Stop) -> Result<()> {
     let (options, directory) = resume::resolve::<SftOptions>(matches)?;
     if Flags::from_arg_matches(matches)?.dry_run {
-        return Ok(print(options.dry_run()?)?);
+        return Ok(print(options.dry_run(directory.as_ref())?)?);
     }
     sft::run(&options, &resume::directory(matches, directory)?, stop)
 }
