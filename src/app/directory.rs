@@ -395,6 +395,6 @@ mod tests {
         claim.accept().unwrap();
         std::fs::write(dead.join("model.safetensors"), "x").unwrap();
         drop(claim);
-        assert!(check(&dead, Existing::Keep).is_err() && check(&dead, Existing::Replace).is_ok());
+        assert!(fresh(&dead, Existing::Keep).is_err() && fresh(&dead, Existing::Replace).is_ok());
     }
 }

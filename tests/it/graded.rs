@@ -47,14 +47,13 @@ fn the_weighted_mean_is_trained_on_and_each_reward_is_logged() {
     }
     // The settings are read back as they were given, and continue the run.
     let config = folder.path("graded/config.toml");
-    let other = folder.path("other");
-    let shown = tealight(&["train", "--config", &config, "--output", &other, "--dry-run"]).stdout;
+    let shown = tealight(&["train", "--config", &config, "--dry-run"]).stdout;
     let shown = String::from_utf8_lossy(&shown).into_owned();
     assert!(shown.contains("reward_weights = [0.8, 0.2]"), "{shown}");
-    let resume = ["--reward-weights", "0.5,0.5", "--max-steps", "3", "--resume"];
+    let other = ["--reward-weights", "0.5,0.5", "--max-steps", "3", "--resume"];
     let output = folder.path("graded");
     let refused =
-        refusal(&[&["train", "--config", &config, "--output", &output], &resume[..]].concat());
+        refusal(&[&["train", "--config", &config, "--output", &output], &other[..]].concat());
     assert!(refused.contains("checkpoint") || refused.contains("settings"), "{refused}");
 }
 

@@ -4,7 +4,6 @@ use anyhow::Result;
 
 use super::space::{free_memory, sizes};
 use super::{TrainOptions, fine_tune, holds_base_to_log};
-use crate::app::directory::RunDirectory;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::memory::{Hardware, MemoryPlan};
 use crate::system::ranks::Ranks;
@@ -36,18 +35,10 @@ pub struct DryRun {
     pub is_trust_region_inactive: bool,
 }
 
-/// Finds out what a run on `ranks` would do, in a directory where one is named, without sampling and without writing
-/// anything.
-pub fn dry_run(
-    options: &TrainOptions,
-    directory: Option<&RunDirectory>,
-    ranks: &Ranks,
-) -> Result<DryRun> {
+/// Finds out what a run on `ranks` would do, without sampling and without writing anything: also in the directory of a
+/// run, whose settings it shows.
+pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
     options.check()?;
-    if let Some(directory) = directory {
-        options.check_in(directory)?;
-        directory.check()?;
-    }
     let mut options = options.clone();
     options.model.template = options.model.template.dated(None, ranks)?;
     let (mut dataset, mut held_out) = options.open()?;

@@ -31,7 +31,7 @@ pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
     let (options, directory) = resume::resolve::<TrainOptions>(matches)?;
     if Flags::from_arg_matches(matches)?.dry_run {
-        return show(&training::dry_run(&options, directory.as_ref(), &process.ranks)?);
+        return show(&training::dry_run(&options, &process.ranks)?);
     }
     let directory = resume::directory(matches, directory)?;
     if !options.json {
