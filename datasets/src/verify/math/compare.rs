@@ -27,11 +27,11 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     match (gold, answer) {
         (Answer::Value(a), Answer::Value(b)) => same_value(a, b, fuel),
         // Letters from other sets are other answers; without a set, they are from the gold's.
-        (Answer::Qualified(a, of_gold), Answer::Qualified(b, of_answer)) => {
-            of_gold == of_answer && equal_family(a, b, fuel)
+        (Answer::Qualified(a, of_gold, k), Answer::Qualified(b, of_answer, n)) => {
+            of_gold == of_answer && equal_family((a, k.as_ref()), (b, n.as_ref()), fuel)
         }
-        (Answer::Qualified(a, _), b) => equal_family(a, b, fuel),
-        (a, Answer::Qualified(b, _)) => equal_family(a, b, fuel),
+        (a, Answer::Qualified(b, _, n)) => equal_family((a, None), (b, n.as_ref()), fuel),
+        (Answer::Qualified(a, ..), b) => equal(a, b, fuel),
         (Answer::Chain(..), Answer::Marked(..)) | (Answer::Marked(..), Answer::Chain(..)) => {
             chains(gold, answer, equal, fuel)
         }
@@ -72,7 +72,11 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
 }
 
 /// Whether two families are the same, whatever letter runs over their set: `k\pi` and `n\pi`.
-fn equal_family(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+fn equal_family(
+    (gold, k): (&Answer, Option<&String>),
+    (answer, n): (&Answer, Option<&String>),
+    fuel: &mut Fuel,
+) -> bool {
     if equal(gold, answer, fuel) {
         return true;
     }
@@ -88,12 +92,15 @@ fn equal_family(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     };
     let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
     let is_same_name = name.is_none() || other.is_none() || name == other;
-    let index = |one: &Expr, other: &Expr| {
+    let index = |one: &Expr, other: &Expr, letter: Option<&String>| {
         let others = variables(other);
         let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
-        names.next().filter(|name| matches!(name.as_str(), "k" | "l" | "m" | "n" | "j"))
+        names.find(|name| match letter {
+            Some(letter) => name == letter,
+            None => matches!(name.as_str(), "k" | "l" | "m" | "n" | "j"),
+        })
     };
-    match (index(&a, &b), index(&b, &a)) {
+    match (index(&a, &b, k), index(&b, &a, n)) {
         (Some(k), Some(n)) if is_same_name => same_value(&a, &b.with(&n, &Expr::Variable(k)), fuel),
         _ => false,
     }

@@ -52,19 +52,39 @@ pub(super) fn has(text: &str, effects: u8) -> bool {
 const DENIALS: &str = "not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
     rather than|instead of|other than|\\\\neq?|\\\\not=|≠|no es|não é|non è|nicht|n['’]est pas|не|不是|并非|不等于|不选";
 
-/// Anywhere before a value in its clause: whoever says so does not state it.
-const DOUBTS: &str = "rul(?:e|ed) out|reject|can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)|\
-    do(?:n['’]?t| not) (?:think|believe)|doubt|unlikely|hardly|(?:false|untrue|incorrect|wrong|not true) (?:that|to)|\
-    mistake|not the case|no longer|any(?:thing|one) but|every(?:thing|one) (?:except|but)|differ(?:s|ent) from|\
-    (?:might|may|could|(?:one|you|they|many|some|people|he|she) would) (?:think|guess|say|believe|assume)|\
-    would(?:n['’]?t| not) say|some say|nobody|no one|refuse|none of|not sure|unsure|impossible that|not convinced";
+/// Whoever says so states nothing of what its clause says behind it.
+const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
+    (?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|\
+    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume))|mistake to|not the case|\
+    (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|\
+    might say|(?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|\
+    (?:nobody|no one) (?:would )?(?:think|say|believe)s?|\
+    not sure|unsure|impossible that|not convinced";
+
+/// Right before a value or words that only name it: it is not stated.
+const REFUSED: &str = "(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
+    (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?)|\
+    can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
+    every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of";
+
+/// Words between a refusal and the value that is refused.
+const NAMES: &str = "that|it|is|to|be|say|the|an?|final|correct|right|answer|value|option|choice|equals?|of|total|\
+    result|solution|number|sum|[a-z]";
 
 /// Behind a value, in other languages.
 const DENIED: &str = "是错|是錯|错误|錯誤|不正确|不正確|不对|不對";
 
 static DENIAL: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!("(?:^|[^a-z0-9])(?:{DENIALS})$")));
-static DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(DOUBTS));
+/// What all doubts and refusals have in them.
+const STEMS: &str = "think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|\
+    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of";
+
+static STEM: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions"));
+static DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&format!("\\b(?:{DOUBTS})\\b")));
+static REFUSAL: LazyLock<Regex> =
+    LazyLock::new(|| expression(&format!("\\b(?:{REFUSED})(?:[^a-z0-9]+(?:(?:{NAMES})\\b)?)*$")));
 
 /// A table as one expression, whatever the case of its letters.
 fn expression(table: &str) -> Regex {
@@ -80,35 +100,96 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = super::super::tail(before, 80);
     // The last letters of all denials.
-    const ENDS: &str = "ntreolfqsNTREOS=≠éèе是非于选";
-    let may_deny = near.ends_with(|c| ENDS.contains(c));
-    may_deny && DENIAL.is_match(near) || is_doubted(near) || is_taken_back(after)
+    const ENDS: &str = "ntreolfqs=≠éèе是非于选";
+    let last = near.chars().next_back().unwrap_or(' ');
+    last.to_lowercase().any(|c| ENDS.contains(c)) && DENIAL.is_match(near)
+        || is_doubted(near)
+        || is_taken_back(after)
+        || is_asked(near, after)
+}
+
+/// Whether a value is in a question that is not answered with yes: "Is it 7?"
+fn is_asked(before: &str, after: &str) -> bool {
+    let rest = after.trim_start_matches(['*', '$', ')', '}', '"', '\\', ' ']);
+    let asks = ["is ", "are ", "could ", "would ", "can "];
+    let question = || {
+        before
+            .rsplit(['.', '\n', '?', '!', ','])
+            .next()
+            .unwrap_or(before)
+            .trim_start()
+            .to_lowercase()
+    };
+    rest.starts_with('?')
+        && asks.iter().any(|begin| question().starts_with(begin))
+        && !rest[1..].trim_start().to_lowercase().starts_with("yes")
 }
 
 /// Whether the clause that a text ends with doubts what follows: "I don't think it is".
 pub(super) fn is_doubted(before: &str) -> bool {
-    let near = super::super::tail(before, 80);
+    let near = super::super::tail(before, 80).trim_end_matches([':', ' ', '*', '$', '\\', '(']);
     let clause = near.rsplit(['.', '\n', ';', ',', '?', '!', ':']).next().unwrap_or(near);
-    let links = [" but ", " so ", " hence ", " therefore "];
-    // What is said behind "but" is stated.
+    // What is said behind a link is stated.
+    let links = [
+        " but ",
+        " so ",
+        " hence ",
+        " therefore ",
+        " and ",
+        " then ",
+        " thus ",
+        " gives ",
+        " leaving ",
+        " we get ",
+        " we have ",
+    ];
     let link = |end: usize| links.iter().any(|link| clause[end..].contains(link));
-    clause.len() >= 6 && DOUBT.find_iter(clause).last().is_some_and(|found| !link(found.end()))
+    clause.len() >= 6
+        && STEM.is_match(clause)
+        // "the number that it cannot be is 7"
+        && (REFUSAL.find(clause).is_some_and(|found| !found.as_str().contains(" be is "))
+            || DOUBT.find_iter(clause).last().is_some_and(|found| !link(found.end())))
 }
 
 /// Whether the words right behind a value deny it.
 fn is_taken_back(after: &str) -> bool {
     let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
     match after.bytes().next() {
-        Some(b' ') => denies(after),
+        Some(b' ') => denies(after) || after.starts_with(" -") && is_revoked(after),
         Some(b'?') => {
-            let next = after[1..].trim_start().to_lowercase();
-            ["no", "not", "wrong", "that is", "that's", "incorrect", "impossible"]
+            let next = after[1..].trim_start().chars().take(40).collect::<String>().to_lowercase();
+            let next = ["that is ", "that's ", "it is "]
                 .iter()
-                .any(|begin| next.starts_with(begin))
+                .find_map(|it| next.strip_prefix(it))
+                .unwrap_or(&next);
+            let word = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(next);
+            matches!(
+                word,
+                "no" | "nope" | "not" | "wrong" | "incorrect" | "impossible" | "false" | "too"
+            )
         }
+        Some(b',' | b';') => is_revoked(after),
         Some(byte) if !byte.is_ascii() => DENIED.split('|').any(|word| after.starts_with(word)),
         _ => false,
     }
+}
+
+/// Whether a remark takes back the value before it: ", which is wrong", "; no, 9", " - scratch that".
+fn is_revoked(remark: &str) -> bool {
+    let remark = remark.trim_start_matches([',', ';', ' ', '-']).to_lowercase();
+    let revoking = [
+        "which is wrong",
+        "which is incorrect",
+        "which is false",
+        "which is not correct",
+        "which is not right",
+        "which is impossible",
+        "which can't be",
+        "which cannot be",
+        "no,",
+        "scratch that",
+    ];
+    revoking.iter().any(|begin| remark.starts_with(begin))
 }
 
 /// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
@@ -225,5 +306,6 @@ const REASONS: [&str; 13] = [
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(super) fn without_reason(text: &str) -> &str {
     let cut = REASONS.iter().filter_map(|reason| text.find(reason)).min();
+    let cut = cut.filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }

@@ -46,13 +46,10 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
         text = rows_as_list(&text.replace("\\\\ ", ", ")).replace("\\\\", "\\");
     }
     // Braces that only take the space from around a mark: `14{:}30`.
-    if let Some(mark) = text.bytes().zip(text.bytes().skip(2)).position(|ends| ends == (b'{', b'}'))
-        && ":.=-/".contains(&text[mark + 1..=mark + 1])
-    {
-        for (braced, plain) in
-            [("{:}", ":"), ("{.}", "."), ("{=}", "="), ("{-}", "-"), ("{/}", "/")]
-        {
-            text = text.replace(braced, plain);
+    let is_braced = |part: &[u8]| part[0] == b'{' && part[2] == b'}' && b":.=-/".contains(&part[1]);
+    if text.as_bytes().windows(3).any(is_braced) {
+        for mark in [":", ".", "=", "-", "/"] {
+            text = text.replace(&format!("{{{mark}}}"), mark);
         }
     }
     if text.contains("{\\,}") {
@@ -118,10 +115,6 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     let (value, digits) = (RBig::ZERO, "0.".into());
                     self.out.push(Token::Number { value, decimals: Some(0), digits });
-                }
-                // `\frac{4}{5}\ (=80\%)`
-                '(' if self.rest().starts_with("(=") && !self.out.is_empty() => {
-                    self.at = self.text.len();
                 }
                 '\\' => self.command()?,
                 'a'..='z' | 'A'..='Z' => self.letters(),

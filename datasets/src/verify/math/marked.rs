@@ -6,7 +6,7 @@ use super::hedges;
 use super::lex::Token;
 use super::numerals::is_written;
 use super::parse::Parser;
-use super::spelled::denominator;
+use super::spelled::parts;
 use super::text::{number_word, scale};
 use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
@@ -60,6 +60,14 @@ impl Parser {
                 (Answer::Value(times(value, Expr::integer(scale))), rest.to_owned())
             }
             (value, _) => (value, words.to_owned()),
+        };
+        // `7 squared`
+        let value = match (value, words.as_str()) {
+            (Answer::Value(base), "squared" | "cubed") => {
+                let power = Expr::integer(if words == "cubed" { 3 } else { 2 });
+                return Some(Answer::Value(Expr::Power(Box::new(base), Box::new(power))));
+            }
+            (value, _) => value,
         };
         Some(match words.to_lowercase().as_str() {
             "" => value,
@@ -306,7 +314,7 @@ fn without_extent(words: &str) -> &str {
 /// A value with the words for a part of one taken into it: `5 thousandths`.
 fn thousandths(value: Answer, words: &str) -> (Answer, &str) {
     let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
-    match (value, denominator(first).filter(|_| first.ends_with("ths"))) {
+    match (value, parts(first)) {
         (Answer::Value(value), Some(below)) => {
             let below = Expr::Number(RBig::from(below), None);
             (Answer::Value(Expr::Quotient(Box::new(value), Box::new(below))), rest)

@@ -2,7 +2,10 @@
 
 use dashu_ratio::RBig;
 
+use super::FUEL;
 use super::calendar::time;
+use super::compare::equal;
+use super::fuel::Fuel;
 use super::lex::{Token, tokens};
 use super::spelled::spelled;
 use super::structures::cases_of;
@@ -26,13 +29,23 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     if let Some(number) = spelled_sum(text) {
         return Some(Answer::Value(Expr::Number(number, None)));
     }
+    // `\frac{4}{5}\ (=80\%)`: the same value again.
+    if let Some((value, again)) = text.split_once("(=")
+        && !value.is_empty()
+        && !again.contains("(=")
+    {
+        let again = again.trim().strip_suffix(')')?;
+        let (value, again) = (parse(value.trim_end_matches(['\\', ' '])), parse(again)?);
+        return value.filter(|value| equal(value, &again, &mut Fuel::new(FUEL)));
+    }
     let mut tokens = tidy(tokens(text)?);
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
         return None;
     }
-    let domain = qualifier(&tokens).map(|(end, domain)| {
+    let domain = qualifier(&tokens).and_then(|(end, domain)| {
+        let letter = runs_over(&tokens[end..]);
         tokens.truncate(end);
-        domain
+        Some((domain?, letter))
     });
     let steps = STEPS * (tokens.len() + 2);
     let has_matrix = tokens.iter().any(|token| matches!(token, Token::Matrix(true)));
@@ -53,8 +66,21 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     }
     let is_whole = parser.at == parser.tokens.len();
     is_whole.then(|| match domain {
-        Some(Some(domain)) => Answer::Qualified(Box::new(answer), domain),
-        _ => answer,
+        Some((domain, letter)) => Answer::Qualified(Box::new(answer), domain, letter),
+        None => answer,
+    })
+}
+
+/// The letter that a qualifier is about: k of `k in Z` and "where k is an integer".
+fn runs_over(qualifier: &[Token]) -> Option<String> {
+    let is_letter =
+        |word: &&str| word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    qualifier.iter().find_map(|token| match token {
+        Token::Name(name) => Some(name.as_str()).filter(is_letter).map(str::to_owned),
+        Token::Text(words) => {
+            words.split(' ').filter(|word| *word != "a").find(is_letter).map(str::to_owned)
+        }
+        _ => None,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Calls by name, and what they stand for: `@1` and `@2` are arguments, `@@` is all of them.
-const CALLS: [(&str, &str); 16] = [
+const CALLS: [(&str, &str); 15] = [
     ("Rational", "\\frac{@1}{@2}"),
     ("Fraction", "\\frac{@1}{@2}"),
     ("Matrix", "@@"),
@@ -13,7 +13,6 @@ const CALLS: [(&str, &str); 16] = [
     ("Interval.open", "(@1,@2)"),
     ("Interval.Lopen", "(@1,@2]"),
     ("Interval.Ropen", "[@1,@2)"),
-    ("Union", "@1\\cup @2"),
     ("binomial", "\\binom{@1}{@2}"),
     ("comb", "\\binom{@1}{@2}"),
     ("nCr", "\\binom{@1}{@2}"),
@@ -60,13 +59,18 @@ fn without_call(text: &str) -> Option<String> {
         }
         let modules = ["np.", "numpy.", "sp.", "sympy.", "math.", "S."];
         let name = modules.iter().find_map(|module| run.strip_prefix(module)).unwrap_or(run);
-        let Some((_, form)) = CALLS.iter().find(|(known, _)| *known == name) else { continue };
+        let is_union = name == "Union";
+        let call = CALLS.iter().find(|(known, _)| *known == name).map(|(_, form)| *form);
+        let Some(form) = call.or(is_union.then_some("@@")) else { continue };
         let (inner, rest) = closed(&text[open + 1..])?;
         let parts = arguments(inner);
+        let joined = if is_union { parts.join("\\cup ") } else { inner.to_owned() };
         let count = 1 + usize::from(form.contains("@2"));
-        (form.contains("@@") || parts.len() == count).then_some(())?;
+        if !form.contains("@@") && parts.len() != count {
+            continue;
+        }
         let second = parts.get(1).copied().unwrap_or_default();
-        let form = form.replace("@@", inner).replace("@1", parts[0]).replace("@2", second);
+        let form = form.replace("@@", &joined).replace("@1", parts[0]).replace("@2", second);
         return Some(format!("{}{form}{rest}", &text[..start]));
     }
     None
@@ -186,6 +190,7 @@ mod tests {
             ("Rational(1, 2)", "\\frac{1}{2}"),
             ("np.array([[1,2],[3,4]])", "[[1,2],[3,4]]"),
             ("Union(Interval(0, 1), Interval.open(2, 3))", "[0,1]\\cup (2,3)"),
+            ("Union(Interval(0,1), FiniteSet(2), Interval(4,5))", "[0,1]\\cup \\{2\\}\\cup [4,5]"),
             ("3 + nCr(5,2)", "3 + \\binom{5}{2}"),
             ("[1 2; 3 4]", "[[1,2],[3,4]]"),
             ("[4\\ 5\\ 6]^T", "[4,5,6]^T"),

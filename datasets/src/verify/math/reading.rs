@@ -10,7 +10,7 @@ const MAX_QUOTED: usize = 80;
 /// The value of an answer that is one real number, nearly.
 pub fn number(text: &str) -> Option<f64> {
     let mut answer = parse::parse(bare(text))?;
-    if let Answer::Qualified(inner, _) = answer {
+    if let Answer::Qualified(inner, ..) = answer {
         answer = *inner;
     }
     if let Answer::Chain(mut sides, _) = answer {
@@ -140,7 +140,7 @@ fn kind(answer: &Answer) -> String {
         Answer::Condition(_) => "a set by a condition".into(),
         Answer::Cases(pieces) => format!("a function of {} pieces", pieces.len()),
         Answer::Congruence(..) => "a congruence".into(),
-        Answer::Qualified(inner, _) => kind(inner),
+        Answer::Qualified(inner, ..) => kind(inner),
     }
 }
 

@@ -8,7 +8,7 @@ use super::relations::{center, is_absolute};
 use super::spelled::spelled;
 use super::text::folded;
 use super::tree::{Answer, Expr, Relation};
-use super::values::{signs, values};
+use super::values::{signs, values, variables};
 
 /// Most pieces of a set.
 const MAX_PIECES: usize = 64;
@@ -36,6 +36,10 @@ pub(super) fn same_region(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
     if is_relation(answer) && !is_relation(gold) || is_shifted(answer) && !is_shifted(gold) {
         return false;
     }
+    // `y < 3` says nothing of x.
+    if letter(gold).zip(letter(answer)).is_some_and(|(a, b)| a != b) {
+        return false;
+    }
     let (Some(a), Some(b)) = (region(gold, fuel), region(answer, fuel)) else { return false };
     let same = |a: &End, b: &End, fuel: &mut Fuel| {
         a.is_in == b.is_in
@@ -44,6 +48,17 @@ pub(super) fn same_region(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
     };
     a.len() == b.len()
         && a.iter().zip(&b).all(|(a, b)| same(&a.low, &b.low, fuel) && same(&a.high, &b.high, fuel))
+}
+
+/// The letter of a set of relations.
+fn letter(answer: &Answer) -> Option<String> {
+    match answer {
+        Answer::Value(side) => variables(side).into_iter().next(),
+        Answer::Chain(sides, _) => sides.iter().find_map(letter),
+        Answer::Union(parts) | Answer::List(parts) => parts.first().and_then(letter),
+        Answer::Member(name, _) => letter(name),
+        _ => None,
+    }
 }
 
 /// Whether `rest` is all that `others` leave of the real line, the condition "otherwise".

@@ -142,17 +142,25 @@ fn chinese(text: &str) -> Option<RBig> {
 fn with_part(words: &[&str]) -> Option<RBig> {
     if let Some(and) = words.iter().rposition(|word| *word == "and") {
         let (before, after) = (&words[..and], &words[and + 1..]);
-        // "one and a half hours"
-        let parts = part(after).or_else(|| match after {
-            [part @ .., unit] if unit.chars().all(char::is_alphabetic) => self::part(part),
+        // "one and a half hours", "one and a half million"
+        let parts = part(after).map(|part| (part, 1)).or_else(|| match after {
+            [part @ .., unit] if unit.chars().all(char::is_alphabetic) => {
+                Some((self::part(part)?, scale(unit).unwrap_or(1)))
+            }
             _ => None,
         });
-        if let (Some(whole), Some(part)) = (integer(before), parts) {
-            return Some(RBig::from(whole) + part);
+        if let (Some(whole), Some((part, times))) = (integer(before), parts) {
+            return Some((RBig::from(whole) + part) * RBig::from(times));
         }
     }
     if let Some(part) = part(words) {
         return Some(part);
+    }
+    // "half a million"
+    if let [part @ .., times] = words
+        && let (Some(part), Some(times)) = (self::part(part), scale(times))
+    {
+        return Some(part * RBig::from(times));
     }
     if let Some(whole) = integer(words) {
         return Some(RBig::from(whole));
@@ -198,6 +206,11 @@ pub(super) fn denominator(word: &str) -> Option<u64> {
         "thousandth" | "thousandths" => Some(1000),
         word => parts(word).or_else(|| parts(word.strip_suffix('s')?)),
     }
+}
+
+/// As [`denominator`], of words that are no unit or coin: 1000 of "thousandths", 2 of "halves", none of "quarters".
+pub(super) fn parts(word: &str) -> Option<u64> {
+    denominator(word).filter(|_| word.ends_with("ths") || matches!(word, "halves" | "thirds"))
 }
 
 /// `two hundred and five thousand twelve`.
@@ -261,6 +274,9 @@ mod tests {
             ("a half", 1, 2),
             ("three quarters", 3, 4),
             ("two and a half", 5, 2),
+            ("one and a half million", 1_500_000, 1),
+            ("half a million", 500_000, 1),
+            ("two and a half hours", 5, 2),
             ("zero", 0, 1),
         ] {
             let expected = RBig::from_parts(above.into(), u64::try_from(below).unwrap().into());

@@ -78,6 +78,13 @@ pub(super) fn is_none(words: &str) -> bool {
         .iter()
         .find_map(|begin| words.split_once(begin))
         .filter(|(before, _)| before.len() < 40 && !hedges::has(before, hedges::SENTENCE))
+        // "x=5 has no solution"
+        .filter(|(before, _)| {
+            !matches!(
+                before.rsplit(' ').next().unwrap_or(before).as_bytes(),
+                [b'a'..=b'z', b'=', b'0'..=b'9', ..]
+            )
+        })
         .map_or(words, |(_, rest)| rest);
     let words = words.strip_suffix(" exist").or(words.strip_suffix(" exists")).unwrap_or(words);
     matches!(
@@ -303,6 +310,8 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         .iter()
         .any(|words| whole.contains(words))
         || clause.contains(' ')
+            // "If n is odd then yes."
+            && !clause.rsplit_once(' ').is_some_and(|(before, _)| before.ends_with(" then"))
             && hedges::has(clause, hedges::SENTENCE)
             && says(&folded(clause.split(' ').find(|word| !word.is_empty()).unwrap_or_default()))
                 .is_none();

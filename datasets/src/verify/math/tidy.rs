@@ -139,7 +139,7 @@ fn label(tokens: &[Token]) -> usize {
     };
     let has_colon = tokens.get(words) == Some(&Token::Symbol(':'));
     let lower = last.trim().to_lowercase();
-    let is_label = !is_doubted(&format!("{lower} "))
+    let is_label = !is_doubted(&lower)
         && (has_colon
             || lower.ends_with(':')
             || lower.ends_with(" is")

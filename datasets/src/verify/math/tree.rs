@@ -97,8 +97,8 @@ pub(super) enum Answer {
     Cases(Vec<(Answer, Answer)>),
     /// `2 (mod 5)`: a residue and its modulus.
     Congruence(Expr, Expr),
-    /// An answer with the set that its letters are from: `2k, k in Z`.
-    Qualified(Box<Answer>, char),
+    /// An answer with the set that its letters are from, and the letter that runs over it: `2k, k in Z`.
+    Qualified(Box<Answer>, char, Option<String>),
     Words(String),
 }
 

@@ -6,12 +6,15 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::super::hedges::is_denied;
-use super::super::spelled::denominator;
+use super::super::spelled::{parts, spelled};
 use super::super::text::scale;
 use super::super::units::is_unit;
+use super::super::{Outcome, texts};
 use super::scan::Needle;
 use super::sentences::is_open;
-use super::{Found, MAX_WHOLE, Rule, is_answer, is_placeholder, is_value, lenient, offset_in};
+use super::values::formula_at;
+use super::{Found, MAX_WHOLE, Rule, is_answer, is_integer, is_placeholder, is_value};
+use super::{formula, lenient, offset_in};
 
 static BOX: Needle = Needle::new(|| Finder::new("box"));
 
@@ -32,7 +35,10 @@ struct Boxed {
 pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
     let mut boxes = Boxes::new(text);
     let is_denied = |boxed: &Boxed| is_denied(&text[..boxed.start], &text[boxed.end..]);
-    let last = boxes.by_ref().take(MAX_LIST).find(|boxed| !is_denied(boxed))?;
+    let mut last = boxes.by_ref().take(MAX_LIST).find(|boxed| !is_denied(boxed))?;
+    if text[..last.start].ends_with("**") && text[last.end..].starts_with("**") {
+        (last.start, last.end) = (last.start - 2, last.end + 2);
+    }
     let at = last.start;
     if let Some(whole) = around(text, &last) {
         return Some((at, whole));
@@ -67,40 +73,65 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
     let inner = text[boxed.inner.clone()].trim();
     let line = after.lines().next().unwrap_or_default();
-    if line.trim_start().starts_with('=') {
+    // Most boxes, "is $\boxed{7}$.", need no look at what is around them.
+    let begin = before.trim_end_matches([' ', '$']);
+    let is_value_of =
+        begin.ends_with('=') && !["<=", ">=", "!="].iter().any(|end| begin.ends_with(end));
+    let is_alone = (begin.is_empty() || is_value_of || begin.ends_with(" is"))
+        && line.trim_start_matches(['$', '.', ' ']).is_empty();
+    if is_alone || line.trim_start().starts_with('=') {
         return None;
     }
-    let (start, end) = match enclosing(before, after).or_else(|| operation(before, after)) {
-        Some((start, end)) => (start, boxed.end + end),
-        None => {
-            let factor = |c: char| c.is_ascii_digit() || "-−+*/".contains(c);
-            let prefix = before.trim_end_matches(factor);
-            // Bold text is no product.
-            let sign = &before[prefix.len()..];
-            let is_sign = sign.starts_with(['-', '−', '+', '*', '/']) && !sign.contains("**");
-            // `x-\boxed{3}` and `1.\boxed{3}` are no signs or factors.
-            let is_apart =
-                !prefix.ends_with(|c: char| c.is_alphanumeric() || ".}])*/#".contains(c));
-            let start = if sign.contains("**") {
-                before.len()
-            } else if is_apart || !is_sign && prefix.ends_with(' ') {
-                prefix.len()
-            } else {
-                before.len()
-            };
-            (start, boxed.end + suffix(line))
-        }
+    let found = |start: usize, end: usize| {
+        let (left, right) = (&text[start..boxed.start], &text[boxed.end..end]);
+        let is_bare = is_integer(inner)
+            && !left.ends_with(|c: char| c.is_ascii_digit())
+            && !right.starts_with(|c: char| c.is_ascii_digit());
+        let group = if is_bare { inner.to_owned() } else { format!("({inner})") };
+        let text = format!("{left}{group}{right}").replace('$', "");
+        Found { text: text.into(), span: start..end, rule: Rule::Box }
+    };
+    let inside = formula::around(before, after);
+    if let Some((left, right)) = &inside
+        && !(left.trim().is_empty() && right.trim().is_empty())
+        && let whole = found(boxed.start - left.len(), boxed.end + right.len())
+        && is_value(&whole.text)
+    {
+        return is_value(inner).then_some(whole);
+    }
+    let outside =
+        || formula::enclosing(before, after).or_else(|| formula::operation(before, after));
+    let (start, end) = match inside {
+        Some(_) => (boxed.start, boxed.end + suffix(inner, line)),
+        None => match outside() {
+            Some((start, end)) => (start, boxed.end + end),
+            None => (formula::factor(before), boxed.end + suffix(inner, line)),
+        },
     };
     let is_part = start < boxed.start || end > boxed.end;
-    (is_part && is_value(inner)).then(|| Found {
-        text: format!("{}({inner}){}", &text[start..boxed.start], &text[boxed.end..end]).into(),
-        span: start..end,
-        rule: Rule::Box,
-    })
+    (is_part && is_value(inner)).then(|| found(start, end))
+}
+
+/// The other value of `\boxed{14} or 15`, up to its end; none where it is the same again.
+fn second_guess(inner: &str, other: &str) -> Option<usize> {
+    let begin = other.trim_start_matches(['}', ' ']);
+    let value = ["maybe ", "perhaps ", "possibly ", "else "]
+        .iter()
+        .find_map(|word| begin.strip_prefix(word))
+        .unwrap_or(begin);
+    let word = value.split([' ', ';', '!', '?']).next().unwrap_or(value);
+    let word = word.trim_end_matches(['.', ',', ':', ')', '}']);
+    let (value, end) = match formula_at(value) {
+        Some((formula, rest)) => (formula, other.len() - rest.len()),
+        None => (word, offset_in(other, word) + word.len()),
+    };
+    let is_number = || spelled(value).is_some() || value.contains(|c: char| c.is_ascii_digit());
+    let is_same = || texts::compared(inner, value).0 == Outcome::Correct;
+    (other.starts_with([' ', '}', '$']) && is_number() && !is_same()).then_some(end)
 }
 
 /// How much of what follows a box at once goes on as its formula.
-fn suffix(line: &str) -> usize {
+fn suffix(inner: &str, line: &str) -> usize {
     let whole = line.len();
     if line.is_empty() {
         return 0;
@@ -108,25 +139,22 @@ fn suffix(line: &str) -> usize {
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
     let word =
         word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
-    // `\boxed{14} or 15`
-    if let Some(other) = word.strip_prefix("or") {
-        let other = other.trim_start_matches(['}', ' ', '$', '-']);
-        let digits = other.bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0 {
-            return offset_in(line, other) + digits;
-        }
+    if let Some(end) = word.strip_prefix("or").and_then(|other| second_guess(inner, other)) {
+        return offset_in(line, word) + 2 + end;
     }
     let length = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
-    let is_part = word[..length].ends_with("ths") && denominator(&word[..length]).is_some();
+    let is_part = parts(&word[..length]).is_some();
     if scale(&word[..length]).is_some() || is_part {
         let end = offset_in(line, word) + length;
         let is_braced = line[..end].contains('{');
         let close = usize::from(is_braced && line[end..].starts_with('}'));
-        return if line[..end].contains('$') { 0 } else { end + close };
+        return end + close;
     }
     // `\boxed{8}x` is no 8.
     let is_letter = line.starts_with(['x', 'y', 'z', 'n', 'k', 'i'])
-        && !line[1..].starts_with(|c: char| c.is_alphanumeric());
+        && !line[1..].starts_with(|c: char| c.is_alphanumeric())
+        // `\boxed{5}x faster`, `\boxed{8}i.e.`
+        && !line[1..].trim_start_matches([' ', '.']).starts_with(char::is_alphabetic);
     if is_letter || line.starts_with("\\pi") || line.starts_with("\\sqrt{") {
         return line.find([' ', '$', '.', ',', ')']).unwrap_or(line.len());
     }
@@ -157,73 +185,6 @@ fn suffix(line: &str) -> usize {
     let is_last = || ["$", "\\)", "\\]"].iter().any(|close| operand[end..].starts_with(close));
     let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
     if is_part { before + start + end } else { 0 }
-}
-
-/// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.
-fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
-    const OPERATORS: [&str; 18] = [
-        "\\cdot",
-        "\\times",
-        "\\le",
-        "\\ge",
-        "\\leq",
-        "\\geq",
-        "\\lt",
-        "\\gt",
-        "\\leqslant",
-        "\\geqslant",
-        "<",
-        ">",
-        "≤",
-        "≥",
-        "^{",
-        "^",
-        "- ",
-        "+ ",
-    ];
-    let last = before.trim_end_matches(' ').chars().next_back()?;
-    if !last.is_ascii_lowercase() && !"<>≤≥{^-+".contains(last) {
-        return None;
-    }
-    let (head, sign) = OPERATORS.iter().find_map(|sign| {
-        let text = if sign.ends_with(' ') { before } else { before.trim_end_matches(' ') };
-        Some((text.strip_suffix(sign)?, *sign))
-    })?;
-    let is_operand = |c: char| c.is_alphanumeric() || "\\.{}()^_".contains(c);
-    let operand = head.trim_end_matches(' ');
-    let start = operand.trim_end_matches(is_operand).len();
-    let is_line = operand[..start].trim_end_matches(' ').ends_with(['\n', '$', '=', '(', '['])
-        || operand[..start].trim().is_empty();
-    // A dash behind words, or before a box at the start of a line, is none of a formula.
-    let is_formula = start < operand.len() && is_line;
-    let is_relation = "<>≤≥".contains(sign) || sign.starts_with("\\l") || sign.starts_with("\\g");
-    // `<b>`, arrows, and the mark of a quotation at the start of a line.
-    let tag = head.rfind('<').map(|at| &head[at + 1..]);
-    let is_mark = sign == ">"
-        && (tag.is_some_and(|tag| tag.chars().all(|c| c.is_alphanumeric() || c == '/'))
-            || head.ends_with(['=', '-'])
-            || start == operand.len() && !operand.ends_with(['$', '(', '[']));
-    let is_open = sign == "^{" && !after.starts_with('}');
-    let is_part = !is_open && (is_formula || is_relation && !is_mark);
-    is_part.then_some((start, usize::from(sign == "^{")))
-}
-
-/// The command whose argument the box is, `\sqrt{\boxed{25}}`: where it begins, and how much behind the box it takes.
-fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
-    let head = before.strip_suffix('{')?;
-    let rest = after.strip_prefix('}')?;
-    for (command, is_fraction) in
-        [("\\sqrt", false), ("\\frac", true), ("\\dfrac", true), ("\\tfrac", true)]
-    {
-        if let Some(start) = head.strip_suffix(command) {
-            let second = rest.strip_prefix('{').filter(|_| is_fraction);
-            let second = second.and_then(closing).map_or(0, |close| close + 2);
-            return Some((start.len(), 1 + second));
-        }
-    }
-    // The denominator of a fraction, or a power.
-    let start = head.rfind("\\frac").filter(|_| head.ends_with('}'))?;
-    (!head[start..].contains(['$', '\n', ' '])).then_some((start, 1))
 }
 
 /// The conclusion of a sentence in a box; anything else in a box is the answer as it is.
@@ -368,7 +329,7 @@ fn links(gap: &str) -> bool {
 }
 
 /// Where the brace that was open before `inner` closes; escaped braces do not count.
-fn closing(inner: &str) -> Option<usize> {
+pub(super) fn closing(inner: &str) -> Option<usize> {
     let mut depth = 1_usize;
     let mut is_escaped = false;
     for (at, byte) in inner.bytes().enumerate() {

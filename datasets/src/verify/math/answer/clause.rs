@@ -62,6 +62,9 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
         return Some(value);
     }
+    if is_operand(clause) {
+        return Some(clause);
+    }
     if let Some(answer) = expression(clause, is_bold) {
         return Some(answer);
     }
@@ -75,6 +78,46 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // "The answer is that she has 12 eggs": the only value.
     let value = only_value(clause);
     Some(value.unwrap_or(clause))
+}
+
+/// Whether the number that a clause begins with is a part of a calculation in words: `7 times 2`, `7 squared`.
+fn is_operand(clause: &str) -> bool {
+    let Some(number) = first_number(clause).filter(|number| clause.starts_with(*number)) else {
+        return false;
+    };
+    let rest = clause[number.len()..].trim_start();
+    let (word, next) = rest.split_once(' ').unwrap_or((rest, ""));
+    let is_value = next.starts_with(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
+    match word {
+        "squared" | "cubed" | "factorial" => next.is_empty(),
+        "times" | "plus" | "minus" => is_value && !clause.contains('='),
+        _ => false,
+    }
+}
+
+/// Words before a number of which it is a part: `twice 7`, `the square of 7`, `nowhere near 7`.
+fn is_changed(before: &str) -> bool {
+    let words = [
+        "twice",
+        "half",
+        "half of",
+        "double",
+        "triple",
+        "square of",
+        "cube of",
+        "root of",
+        "near",
+        "far from",
+        "third of",
+        "quarter of",
+        "reciprocal of",
+        "opposite of",
+    ];
+    let before = before.trim_end().to_lowercase();
+    let ends = |word: &&str| {
+        before.strip_suffix(*word).is_some_and(|rest| !rest.ends_with(char::is_alphabetic))
+    };
+    words.iter().any(|word| ends(&word))
 }
 
 /// What a calculation in words is said to be: 42 of "6 times 7, which is 42 apples".
@@ -323,6 +366,9 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
         return (is_only && is_answer(formula)).then_some(formula);
     }
     let number = first_number(clause)?;
+    if is_changed(&clause[..super::offset_in(clause, number)]) {
+        return None;
+    }
     let end = super::offset_in(clause, number) + number.len();
     first_number(&clause[end..]).is_none().then_some(number)
 }

@@ -44,15 +44,7 @@ pub(super) fn without_courtesy(text: &str) -> &str {
 
 /// Whether a text refuses to answer.
 pub(super) fn is_refusal(text: &str) -> bool {
-    const REFUSALS: [&str; 18] = [
-        "i will not answer",
-        "i have no idea",
-        "i have 0 idea",
-        "i give up",
-        "i refuse",
-        "i can't do",
-        "i am not able to",
-        "no comment",
+    const ANYWHERE: [&str; 9] = [
         "i can't help",
         "i cannot help",
         "i can't assist",
@@ -62,6 +54,16 @@ pub(super) fn is_refusal(text: &str) -> bool {
         "i'm unable to",
         "i am unable to",
         "i'm not able to",
+    ];
+    // At the beginning of the last sentence, where no value follows as its consequence.
+    const LAST: [&str; 8] = [
+        "i will not answer",
+        "i have no idea",
+        "i have 0 idea",
+        "i give up",
+        "i refuse",
+        "i can't do",
+        "i am not able to",
         "i won't",
     ];
     if text.len() > MAX_WHOLE {
@@ -70,9 +72,21 @@ pub(super) fn is_refusal(text: &str) -> bool {
     let lower = text.to_lowercase().replace('’', "'");
     let is_blank = matches!(
         lower.trim_matches(|c: char| !c.is_alphanumeric()),
-        "no idea" | "no answer" | "no clue"
+        "no idea" | "no answer" | "no clue" | "no comment"
     );
     let asks = ["is ", "are ", "could ", "would ", "can "];
-    let is_question = lower.ends_with('?') && asks.iter().any(|begin| lower.starts_with(begin));
-    is_blank || is_question || REFUSALS.iter().any(|words| lower.contains(words))
+    let sentences = || lower.split(['.', '!', '?', '\n']).filter(|part| !part.trim().is_empty());
+    let is_question = lower.ends_with('?')
+        && sentences().count() == 1
+        && asks.iter().any(|begin| lower.starts_with(begin));
+    let last = sentences().next_back().unwrap_or_default().trim();
+    let last = ["sorry, ", "sorry but ", "no, "]
+        .iter()
+        .find_map(|word| last.strip_prefix(word))
+        .unwrap_or(last);
+    let refuses = LAST.iter().any(|words| last.starts_with(words))
+        && ![", so ", ", but ", ", thus ", ", hence ", ", leaving "]
+            .iter()
+            .any(|link| last.contains(link));
+    is_blank || is_question || refuses || ANYWHERE.iter().any(|words| lower.contains(words))
 }

@@ -138,7 +138,8 @@ fn named(last: &str) -> Option<&str> {
 /// The last sentence, where it is words alone.
 fn worded<'a>(ending: &Ending<'a>) -> Option<&'a str> {
     let has_value = ending.last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
-    (!has_value && !is_doubted(ending.last)).then_some(ending.last)
+    let is_polar = || ["No, ", "Yes, "].iter().any(|word| ending.last.starts_with(word));
+    (!has_value && (is_polar() || !is_doubted(ending.last))).then_some(ending.last)
 }
 
 /// Whether a text is a sentence whose short words could be read as products of letters: `Au total, il y en a 42`.

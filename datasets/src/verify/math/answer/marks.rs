@@ -3,11 +3,11 @@
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use super::super::hedges::without_reason;
+use super::super::hedges::{is_denied, without_reason};
 use super::clause::{leading, stated};
 use super::scan::{Needle, head, strip_prefix};
 use super::values::formula_in;
-use super::{MAX_LINE, is_answer, is_placeholder, is_value};
+use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
 static HASHES: Needle = Needle::new(|| Finder::new("####"));
 
@@ -53,9 +53,16 @@ fn tagged(inner: &str) -> &str {
     }
     match formula_in(inner) {
         Some((_, formula)) if inner.matches('$').count() <= 2 => formula,
-        _ if !inner.contains('\n') => stated(inner).unwrap_or(inner),
+        _ if !inner.contains('\n') => {
+            stated(inner).filter(|part| stands(inner, part)).unwrap_or(inner)
+        }
         _ => inner,
     }
+}
+
+/// Whether nothing behind an answer in a line takes it back.
+fn stands(line: &str, answer: &str) -> bool {
+    !is_denied("", &line[offset_in(line, answer) + answer.len()..])
 }
 
 /// The first `####` before an answer: it ends a solution, so what follows is another one. The marks of headings such as
@@ -69,17 +76,22 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
             });
         let is_assignment = matches!(line.as_bytes(), [b'a'..=b'z', b' ', b'i', b's', b' ', ..]);
         let line = if is_assignment { &line[5..] } else { line };
-        if is_numbered { None } else { Some((at, leading(line)?)) }
+        if is_numbered {
+            None
+        } else {
+            Some((at, leading(line).filter(|part| stands(line, part))?))
+        }
     });
     let first = all.next()?;
-    // "#### 18, wait: #### 20"
-    let is_corrected = |at: usize| {
-        let between = text[first.0..at].to_lowercase();
-        ["correct", "wrong", "mistake", "wait", "actually", "scratch that"]
-            .iter()
-            .any(|word| between.contains(word))
-    };
-    Some(all.find(|(at, _)| is_corrected(*at)).unwrap_or(first))
+    // "#### 18, wait: #### 20": the words of the first one's paragraph.
+    let rest = &text[first.0 + 4..];
+    let ends = ["\n\n", "####"].iter().filter_map(|end| rest.find(end)).min();
+    let remark = rest[..ends.unwrap_or(rest.len())].to_lowercase();
+    let mut words = remark.split(|c: char| !c.is_alphanumeric());
+    let is_corrected = remark.contains("scratch that")
+        || words
+            .any(|word| matches!(word, "wrong" | "mistake" | "wait" | "incorrect" | "correction"));
+    Some(if is_corrected { all.next().unwrap_or(first) } else { first })
 }
 
 /// Words behind the last `####`: an answer where no other rule finds one.

@@ -10,6 +10,7 @@
 mod boxes;
 mod clause;
 mod courtesy;
+mod formula;
 mod lenient;
 mod marks;
 mod phrase;
@@ -214,6 +215,12 @@ fn by_marks(text: &str) -> Option<Found<'_>> {
 /// The answer by the flexible rules. Before a next question, a number in passing answers nothing.
 fn by_position(text: &str, is_whole: bool) -> Option<Found<'_>> {
     let (inner, rule) = lenient::answer(text.trim())?;
+    // A box in it is one that the text denies.
+    let start = offset_in(text, inner);
+    let is_inner =
+        text[..start].ends_with("\\boxed{") && text[start + inner.len()..].starts_with('}');
+    let is_boxed = inner.contains("\\boxed{") || is_inner;
+    (!is_boxed).then_some(())?;
     let is_passing = matches!(rule, Rule::Number | Rule::Words);
     (is_whole || !is_passing).then(|| part(text, inner, rule))
 }

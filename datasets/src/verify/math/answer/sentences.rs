@@ -11,7 +11,8 @@ pub(super) const ABOUT: [&str; 10] = [
 
 /// The letter of a clause that calls it right: B of "A is wrong; B is correct".
 pub(super) fn affirmed(sentence: &str) -> Option<&str> {
-    if ["none of", "None of", "either ", "nor "].iter().any(|words| sentence.contains(words)) {
+    let part = sentence.rsplit(';').next().unwrap_or(sentence);
+    if ["none of", "None of", "either ", "nor "].iter().any(|words| part.contains(words)) {
         return None;
     }
     sentence.split([';', ',']).rev().find_map(|clause| {
@@ -21,16 +22,17 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = matches!(letter.as_bytes(), [b'A'..=b'J']);
-        let is_right = [
-            "is correct",
-            "is right",
-            "is the answer",
-            "is the correct",
-            "is the right",
-            "is the best",
-        ]
-        .iter()
-        .any(|words| rest.starts_with(words));
+        let said = ["correct", "right", "answer", "best"].iter().find_map(|word| {
+            let rest = rest.strip_prefix("is ")?;
+            rest.strip_prefix("the ").unwrap_or(rest).strip_prefix(word)
+        });
+        let is_right = said.is_some_and(|rest| {
+            let rest = rest.trim_start_matches(['*', ' ']);
+            let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+            let goes_on =
+                ["option", "choice", "answer", "one", "because", "since", "as", "by", "here"];
+            word.is_empty() || goes_on.contains(&word)
+        });
         (is_letter && is_right).then_some(letter)
     })
 }
@@ -94,8 +96,18 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
     let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
     let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
     let sentence = &sentence[start.unwrap_or(0)..];
-    let is_refused =
-        ["incorrect", "wrong", "false", "eliminate"].iter().any(|word| sentence.contains(word));
+    let is_refused = [
+        "incorrect",
+        "wrong",
+        "false",
+        "eliminate",
+        "n't go",
+        "n't choose",
+        "n't pick",
+        "n't select",
+    ]
+    .iter()
+    .any(|word| sentence.contains(word));
     if is_refused || is_open(sentence) {
         return None;
     }
