@@ -70,8 +70,6 @@ const REFUSED: &str = "
     train --output @/run --overwrite --model @/run/final
     train --output @/run --overwrite --eval-steps 1 --eval-dataset countdown/train
     train --output @/run --overwrite --engine http://127.0.0.1:9
-    train --dry-run --output @/run
-    train --dry-run --output @/mine --overwrite
     train --output @/new --initial-policy @/nowhere
     train --output @/mine
     train --output @/mine --overwrite

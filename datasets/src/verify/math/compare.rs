@@ -31,6 +31,12 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             of_gold == of_answer && equal_family((a, k.as_ref()), (b, n.as_ref()), fuel)
         }
         (a, Answer::Qualified(b, _, n)) => equal_family((a, None), (b, n.as_ref()), fuel),
+        // A bare `2\pi n`, with no other letter, is understood to be of all integers; a bare `n^2` of no set.
+        (Answer::Qualified(a, 'Z', k), b)
+            if form(b).is_some_and(|(_, form)| variables(form).len() == 1) =>
+        {
+            equal_family((a, k.as_ref()), (b, None), fuel)
+        }
         (Answer::Qualified(a, ..), b) => equal(a, b, fuel),
         (Answer::Chain(..), Answer::Marked(..)) | (Answer::Marked(..), Answer::Chain(..)) => {
             chains(gold, answer, equal, fuel)
@@ -71,6 +77,18 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     }
 }
 
+/// A value, and the name that it is given.
+fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
+    match answer {
+        Answer::Value(form) => Some((None, form)),
+        Answer::Chain(sides, relations) => match (sides.as_slice(), relations.as_slice()) {
+            ([name, Answer::Value(form)], [Relation::Equal]) => Some((Some(name), form)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Whether two families are the same, whatever letter runs over their set: `k\pi` and `n\pi`.
 fn equal_family(
     (gold, k): (&Answer, Option<&String>),
@@ -80,28 +98,16 @@ fn equal_family(
     if equal(gold, answer, fuel) {
         return true;
     }
-    let form = |answer: &Answer| match answer {
-        Answer::Value(form) => Some((None, form.clone())),
-        Answer::Chain(sides, relations) => match (sides.as_slice(), relations.as_slice()) {
-            ([name, Answer::Value(form)], [Relation::Equal]) => {
-                Some((Some(name.clone()), form.clone()))
-            }
-            _ => None,
-        },
-        _ => None,
-    };
     let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
     let is_same_name = name.is_none() || other.is_none() || name == other;
     let index = |one: &Expr, other: &Expr, letter: Option<&String>| {
         let others = variables(other);
         let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
-        names.find(|name| match letter {
-            Some(letter) => name == letter,
-            None => matches!(name.as_str(), "k" | "l" | "m" | "n" | "j"),
-        })
+        let is_index = |name: &str| matches!(name, "k" | "l" | "m" | "n" | "j");
+        names.find(|name| letter.map_or_else(|| is_index(name), |letter| name == letter))
     };
-    match (index(&a, &b, k), index(&b, &a, n)) {
-        (Some(k), Some(n)) if is_same_name => same_value(&a, &b.with(&n, &Expr::Variable(k)), fuel),
+    match (index(a, b, k), index(b, a, n)) {
+        (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
         _ => false,
     }
 }
@@ -376,10 +382,8 @@ fn is_clock(parts: &[Expr]) -> bool {
 /// `a : b` and `c : d` are the same when proportional.
 fn ratios(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     let numbers = |parts: &[Answer]| -> Option<Vec<Expr>> {
-        parts
-            .iter()
-            .map(|part| if let Answer::Value(expr) = part { Some(expr.clone()) } else { None })
-            .collect()
+        let number = |part| form(part).filter(|(name, _)| name.is_none());
+        parts.iter().map(|part| Some(number(part)?.1.clone())).collect()
     };
     let (Some(a), Some(b)) = (numbers(a), numbers(b)) else { return false };
     let cross = |x: &Expr, y: &Expr| Expr::Product(vec![x.clone(), y.clone()]);

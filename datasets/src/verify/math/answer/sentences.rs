@@ -22,11 +22,11 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = matches!(letter.as_bytes(), [b'A'..=b'J']);
-        let said = ["correct", "right", "answer", "best"].iter().find_map(|word| {
+        let praised = ["correct", "right", "answer", "best"].iter().find_map(|word| {
             let rest = rest.strip_prefix("is ")?;
             rest.strip_prefix("the ").unwrap_or(rest).strip_prefix(word)
         });
-        let is_right = said.is_some_and(|rest| {
+        let is_right = praised.is_some_and(|rest| {
             let rest = rest.trim_start_matches(['*', ' ']);
             let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
             let goes_on =
