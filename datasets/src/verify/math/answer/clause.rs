@@ -117,7 +117,7 @@ fn is_changed(before: &str) -> bool {
     let ends = |word: &&str| {
         before.strip_suffix(*word).is_some_and(|rest| !rest.ends_with(char::is_alphabetic))
     };
-    words.iter().any(|word| ends(&word))
+    words.iter().any(ends)
 }
 
 /// What a calculation in words is said to be: 42 of "6 times 7, which is 42 apples".
