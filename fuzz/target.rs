@@ -6,6 +6,6 @@ use tealight::system::budget::Counting;
 static ALLOCATOR: Counting<std::alloc::System> = Counting(std::alloc::System);
 
 libfuzzer_sys::fuzz_target!(
-    init: tealight_datasets::guard::quiet_panics(),
+    init: tealight_core::guard::quiet_panics(),
     |data: &[u8]| tealight::fuzzing::try_input(env!("CARGO_BIN_NAME"), data)
 );

@@ -16,6 +16,6 @@ static ALLOCATOR: Counting<BySize<mimalloc::MiMalloc, Large>> =
 
 fn main() -> std::process::ExitCode {
     tealight::system::allocator::return_large_values();
-    tealight_datasets::guard::quiet_panics();
+    tealight_core::guard::quiet_panics();
     tealight::cli::main()
 }

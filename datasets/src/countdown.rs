@@ -20,7 +20,8 @@ use crate::verify::{self, Expression, Operator};
 use chance::Reported;
 pub use spellings::spellings;
 
-use crate::{DataError, Dataset, Problem, Prompt, Result, Source, distinct, fnv};
+use crate::{DataError, Dataset, Problem, Result, Source, distinct};
+use tealight_core::{Prompt, fnv};
 
 /// Largest number given; the smallest is 1.
 pub const MAX_NUMBER: u32 = 12;

@@ -48,7 +48,7 @@ impl Features {
             while !name.is_char_boundary(end) {
                 end -= 1;
             }
-            format!("{}~{:016x}", &name[..end], crate::fnv(name.bytes()))
+            format!("{}~{:016x}", &name[..end], tealight_core::fnv(name.bytes()))
         };
         let mut features: Vec<String> = features.into_iter().take(Self::MOST).map(one).collect();
         features.sort_unstable();

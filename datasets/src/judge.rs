@@ -5,9 +5,9 @@
 //! text as the reason, and all others are judged as usual. Such a completion gets reward 0 in training, like one that
 //! is too costly to compare: its text caused the panic, and would again after `--resume`.
 
-use crate::guard::caught;
 use crate::verify::math::{self, Checked, Mode};
 use crate::{CompletionText, Grade, Problem, Verdict, Verifier};
+use tealight_core::guard::caught;
 
 /// How the reason begins where a verifier panicked.
 pub const PANICKED: &str = "the verifier panicked";
@@ -66,7 +66,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Prompt, thinking};
+    use crate::thinking;
+    use tealight_core::Prompt;
 
     /// Panics on one text, and on one gold answer.
     struct Fragile;

@@ -8,39 +8,28 @@
 #![warn(missing_docs)]
 
 pub mod countdown;
-pub mod display;
 mod error;
 pub mod features;
-pub mod guard;
-pub mod interpreter;
 pub mod json;
-pub mod json_file;
 pub mod judge;
-pub mod lines;
-pub mod names;
 mod open;
-pub mod output;
-pub mod prompt;
 pub mod prompting;
 pub mod read;
-pub mod regular;
 pub mod reward;
-pub mod similar;
 pub mod suite;
 pub mod task;
 pub mod thinking;
-pub mod turns;
 mod verdict;
 pub mod verify;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tealight_core::{Message, Prompt};
 
 pub use error::{DataError, Result};
 pub use features::Features;
 pub use open::{open, open_files};
-pub use prompt::{Chat, Message, Prompt};
 pub use prompting::Prompting;
 use read::Purpose;
 pub use reward::{Grade, Rewards};
@@ -171,13 +160,6 @@ pub(crate) fn distinct(
         }
     }
     problems
-}
-
-/// FNV-1a: a hash that is the same on every machine and for ever, unlike the standard library's.
-pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 /// Lists all correct answers to a problem; none where it cannot.

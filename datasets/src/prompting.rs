@@ -9,7 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde_json::{Map, Value};
 
-use crate::{Chat, DataError, Message, Problem, Prompt, Result};
+use crate::{DataError, Problem, Result};
+use tealight_core::{Chat, Message, Prompt};
 
 /// The instruction to box the answer: the math verifier's, unless another is named.
 pub const BOXED: &str = "Please reason step by step, and put your final answer within \\boxed{}.";

@@ -296,7 +296,7 @@ impl Verifier for Weighted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Prompt;
+    use tealight_core::Prompt;
 
     fn problem(answer: &str) -> Problem {
         Problem::new("p", Prompt::Text("?".into()), answer)

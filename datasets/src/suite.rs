@@ -12,8 +12,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::read::Columns;
-use crate::similar::nearest;
-use crate::{DataError, Result, Rewards, regular};
+use crate::{DataError, Result, Rewards};
+use tealight_core::regular;
+use tealight_core::similar::nearest;
 
 /// Most bytes of a suite's file.
 const MAX_FILE: u64 = 1 << 20;

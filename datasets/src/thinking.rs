@@ -137,7 +137,7 @@ mod tests {
     use crate::verify;
 
     fn is_right(spec: &str, completion: &str, starts_inside: bool) -> bool {
-        let problem = Problem::new("a", crate::Prompt::Text("2 + 2?".into()), "4");
+        let problem = Problem::new("a", tealight_core::Prompt::Text("2 + 2?".into()), "4");
         judge(&*verify::open(spec).unwrap(), &problem, completion, starts_inside).is_correct()
     }
 

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tealight_core::{Message, Prompt};
 use tealight_datasets::read::{Columns, Purpose};
-use tealight_datasets::{Dataset, Message, Prompt, Prompting, Rewards, Verdict, prompting, verify};
+use tealight_datasets::{Dataset, Prompting, Rewards, Verdict, prompting, verify};
 
 /// Reads rows as a file of the format, without an instruction after the questions.
 fn read(folder: &Path, rows: &[Value], columns: Columns) -> Result<Dataset, String> {

@@ -49,7 +49,8 @@ pub fn describe(summary: &Summary) -> Option<String> {
 mod tests {
     use super::*;
     use crate::{Completion, Sample, Summary, Tally};
-    use tealight_datasets::{Problem, Prompt, verify};
+    use tealight_core::Prompt;
+    use tealight_datasets::{Problem, verify};
 
     #[test]
     fn the_rules_that_found_the_answers_are_counted() {

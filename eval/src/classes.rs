@@ -156,7 +156,7 @@ impl Classes {
 /// FNV-1a and a final mix: the same on every machine. Among a million classes two share a hash with
 /// chance 3e-8.
 fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
-    let mut hash = tealight_datasets::fnv(bytes);
+    let mut hash = tealight_core::fnv(bytes);
     // FNV mixes its upper bits little.
     hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     hash ^ (hash >> 32)

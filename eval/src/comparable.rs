@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tealight_datasets::fnv;
+use tealight_core::fnv;
 
 use crate::results::{Results, SetResult};
 

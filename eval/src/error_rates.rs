@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use statrs::distribution::{Beta, ContinuousCDF};
-use tealight_datasets::regular;
+use tealight_core::regular;
 
 use crate::Estimate;
 

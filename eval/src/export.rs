@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use tealight_datasets::display;
+use tealight_core::display;
 
 use crate::features::CORRECT;
 use crate::number::fixed;

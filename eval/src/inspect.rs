@@ -2,7 +2,8 @@
 
 use chrono::DateTime;
 use serde_json::{Map, Value, json};
-use tealight_datasets::{Verdict, fnv, names};
+use tealight_core::{fnv, names};
+use tealight_datasets::Verdict;
 
 use crate::export::measures;
 use crate::results::{Question, Results, SetResult};

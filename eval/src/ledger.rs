@@ -5,7 +5,7 @@
 //! where its probability is at least s times the base's.
 
 use serde::{Deserialize, Serialize};
-use tealight_datasets::display;
+use tealight_core::display;
 
 use crate::exact::ListedProblem;
 

@@ -6,12 +6,14 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::json_file::{self, JsonFileError};
-use tealight_datasets::{Dataset, Message, Problem, Prompt, Unusable};
+use tealight_core::choices::Choices;
+use tealight_core::json_file::{self, JsonFileError};
+use tealight_core::{Message, Prompt};
+use tealight_datasets::{Dataset, Problem, Unusable};
 
 use crate::classes::Level;
 use crate::number::counted;
-use crate::rules::{Choices, Truncated};
+use crate::rules::Truncated;
 use crate::{Summary, Tally};
 
 /// The version of the schema that this program writes and reads.

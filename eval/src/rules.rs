@@ -2,6 +2,7 @@
 //! nobody answered. Two evaluations can be compared where their rules are the same.
 
 use serde::{Deserialize, Serialize};
+use tealight_core::choices::Choices;
 
 /// What a completion counts as that was cut off at the limit of its length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,17 +51,6 @@ pub struct Rules {
     pub truncated: Truncated,
     /// Those that a server failed to give or refused.
     pub failed: Failed,
-}
-
-/// The names of a rule's choices, for command lines.
-pub trait Choices: Sized + Copy + 'static {
-    /// Each choice with its name.
-    const ALL: &'static [(&'static str, Self)];
-
-    /// The choice of this name.
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
-    }
 }
 
 impl Choices for Truncated {

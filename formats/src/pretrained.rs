@@ -383,5 +383,5 @@ fn refuse_base(name: &str, adapter: &Path, base: &str) -> Result<()> {
 
 fn names_hub(base: &str) -> bool {
     let (id, _) = base.split_once('@').unwrap_or((base, "main"));
-    tealight_datasets::names::is_repository(id)
+    tealight_core::names::is_repository(id)
 }

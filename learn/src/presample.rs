@@ -15,8 +15,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::lines::Lines;
-use tealight_datasets::{Verdict, output};
+use tealight_core::lines::Lines;
+use tealight_core::output;
+use tealight_datasets::Verdict;
 use tealight_eval::population::Trials;
 
 use crate::rollout::{Collector, Encoded, Group, collect};

@@ -7,6 +7,7 @@
 pub mod backend;
 pub mod device;
 pub mod generate;
+pub mod limits;
 pub mod model;
 pub mod policy;
 pub mod tokenizer;

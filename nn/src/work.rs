@@ -2,8 +2,8 @@
 
 use candle_core::DType;
 
+use crate::limits::Limits;
 use crate::model::{Architecture, LayerKind};
-use tealight_system::machine::Limits;
 
 /// The work of a rollout and of a training step: floating-point operations, and bytes that must be read.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use pyo3::prelude::*;
-use tealight_datasets::names;
+use tealight_core::names;
 use tealight_eval::export;
 use tealight_eval::results::Results;
 

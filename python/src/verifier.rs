@@ -13,7 +13,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use tealight_datasets::verify::math::Mode;
-use tealight_datasets::{Database, Problem, Prompt, judge, thinking, verify};
+use tealight_core::Prompt;
+use tealight_datasets::{Database, Problem, judge, thinking, verify};
 
 use crate::refused;
 use crate::verdict::Verdict;

@@ -16,6 +16,7 @@ use crate::learn::train::bench::{StepParts, step};
 use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::learn::train::{AdamW, AdamWConfig};
 use crate::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
+use crate::nn::limits;
 use crate::nn::model::weights::{self, Weights};
 use crate::nn::model::{Architecture, Decoder};
 use crate::nn::policy::{self, Policy, Sequence};
@@ -95,7 +96,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     // Before the limits are measured, which take memory of their own.
     let peak = machine::peak_rss();
     let dtype = options.model.precision.dtype.storage(&device);
-    let limits = machine::measure(&device, dtype)?;
+    let limits = limits::measure(&device, dtype)?;
     let work = Work::new(
         &architecture,
         (dtype, reference.dtype()),

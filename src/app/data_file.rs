@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
+use tealight_core::guard;
 use tealight_datasets::read::{self, Columns};
-use tealight_datasets::{Dataset, guard};
+use tealight_datasets::{Dataset, SOURCES};
 
 use crate::formats::hub::dataset::{Fetched, HubDataset};
 use crate::system::budget;
@@ -30,10 +31,17 @@ Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .pa
              others with --prompt-column and --answer-column.
              Spider and BIRD files (db_id, question, query) find their databases beside them";
 
+/// Whether `spec` names a source of Tealight's own.
+pub(crate) fn is_source(spec: &str) -> bool {
+    let name = spec.trim().split('/').next().unwrap_or_default();
+    SOURCES.iter().any(|source| source.name == name)
+}
+
 /// Opens a named source, a file, or a dataset on the Hub.
 pub(crate) fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
     let (name, columns) = (spec.to_owned(), columns.clone());
-    let Some(dataset) = HubDataset::parse(spec)? else {
+    let hub = if is_source(spec) { None } else { HubDataset::parse(spec)? };
+    let Some(dataset) = hub else {
         let files = [PathBuf::from(spec)];
         return bounded(spec, &files, move || Ok(tealight_datasets::open(&name, &columns, limit)?));
     };

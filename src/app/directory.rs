@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde::Deserialize;
-use tealight_datasets::{SOURCES, json_file};
+use tealight_core::json_file;
+use tealight_datasets::SOURCES;
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 

@@ -168,7 +168,7 @@ fn self_test(device: &str) -> Result<String> {
     let policy = Policy::new(&model.architecture, &model.weights)?;
     let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 64 };
     let prompt =
-        model.tokenizer.encode_prompt(&tealight_datasets::Prompt::Text("3,7,8,9=24:".into()))?;
+        model.tokenizer.encode_prompt(&tealight_core::Prompt::Text("3,7,8,9=24:".into()))?;
     let params = SamplingParams {
         temperature: 1.0,
         filters: Filters::default(),

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
+use super::data_file::is_source;
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
+use tealight_core::names;
 use tealight_datasets::verify::{self, Reads};
-use tealight_datasets::{SOURCES, names};
 use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
@@ -81,12 +82,6 @@ pub(crate) fn is_built_in(spec: &str) -> bool {
     verify::reads(spec) == Some(Reads::Nothing)
 }
 
-/// Whether `spec` names generated problems.
-fn is_source(spec: &str) -> bool {
-    let name = spec.trim().split('/').next().unwrap_or_default();
-    SOURCES.iter().any(|source| source.name == name)
-}
-
 /// Whether `name` is a model of the Hub, and could be of no folder here.
 fn is_hub_model(name: &str) -> bool {
     let id = name.split('@').next().unwrap_or_default();
@@ -96,7 +91,7 @@ fn is_hub_model(name: &str) -> bool {
 
 /// Whether `spec` is a dataset of the Hub, and could be of no file here.
 fn is_hub_dataset(spec: &str) -> bool {
-    matches!(HubDataset::parse(spec.trim()), Ok(Some(_)))
+    !is_source(spec) && matches!(HubDataset::parse(spec.trim()), Ok(Some(_)))
 }
 
 /// Whether a value is a number, or a list of numbers: it names nothing.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::names;
+use tealight_core::names;
 
 use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Extras, Judged, LogFormat};

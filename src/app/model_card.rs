@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tealight_datasets::names;
+use tealight_core::names;
 use tealight_datasets::verify::{self, Reads};
 
 use crate::formats::adapter;

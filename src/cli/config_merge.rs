@@ -11,7 +11,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tealight_datasets::similar;
+use tealight_core::similar;
 use toml::{Table, Value};
 
 use super::setup::recipes;

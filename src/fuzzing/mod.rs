@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 
 use candle_core::Device;
 use serde_json::Value;
+use tealight_core::{Message, Prompt, names};
 use tealight_datasets::read::Columns;
-use tealight_datasets::{Message, Prompt, names};
 use tealight_models::COUNTDOWN_FILES;
 
 use crate::app::verdicts::{Audit, Judge};

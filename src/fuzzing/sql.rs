@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use serde_json::json;
+use tealight_core::Prompt;
 use tealight_datasets::verify::sql::Sql;
-use tealight_datasets::{Database, Problem, Prompt, Verifier};
+use tealight_datasets::{Database, Problem, Verifier};
 use tealight_eval::grade::{GradeJob, Source};
 
 /// The word in whose place the path of the file to be spared is put.

@@ -20,7 +20,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tealight_datasets::guard;
+use tealight_core::guard;
 
 /// How long the work may take.
 const TIME: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! Options whose values are the names of a rule's choices.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use tealight_eval::rules::Choices;
+use tealight_core::choices::Choices;
 
 /// Parses the name of a choice; `--help` lists the names.
 pub fn choice<T: Choices + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::{output, regular};
+use tealight_core::{output, regular};
 
 use crate::files::{TEMPORARY, writable_directory};
 

@@ -5,8 +5,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::json_file::{self, JsonFileError};
-use tealight_datasets::{names, output, regular};
+use tealight_core::json_file::{self, JsonFileError};
+use tealight_core::{names, output, regular};
 
 /// Most bytes of states and summaries in a run's folder.
 pub const MAX_SMALL: u64 = 64 << 20;

@@ -77,7 +77,7 @@ fn mutated(seed: &[u8], rng: &mut ChaCha8Rng) -> Vec<u8> {
 
 #[test]
 fn readers_of_untrusted_bytes_never_panic_or_hang() {
-    tealight_datasets::guard::quiet_panics();
+    tealight_core::guard::quiet_panics();
     let seconds = std::env::var("TEALIGHT_FUZZ_SECONDS")
         .ok()
         .and_then(|text| text.parse().ok())

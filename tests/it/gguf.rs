@@ -11,7 +11,7 @@ use tealight::nn::model::Architecture;
 use tealight::nn::policy::{Sequence, token_logp};
 use tealight::nn::tokenizer::Tokenizer;
 use tealight::solvers::sampled::Sampled;
-use tealight_datasets::{Message, Prompt};
+use tealight_core::{Message, Prompt};
 
 use crate::support::binary::{Folder, ok, refusal};
 

@@ -9,7 +9,7 @@ use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::Precision;
 use tealight::nn::model::weights;
 use tealight::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
-use tealight_datasets::{Message, Prompt};
+use tealight_core::{Message, Prompt};
 
 use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight, words};
 use crate::support::chat_model::ChatModel;

@@ -11,7 +11,7 @@ use tealight::nn::model::weights::{self, Weights};
 use tealight::nn::model::{Architecture, Decoder};
 use tealight::nn::policy::{Policy, Sequence};
 use tealight::nn::tokenizer::Tokenizer;
-use tealight_datasets::Prompt;
+use tealight_core::Prompt;
 
 use crate::support;
 use crate::support::binary::{Folder, command, ok, refusal};

@@ -9,7 +9,7 @@ use tealight::formats::gguf::GgufType;
 use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::Precision;
 use tealight::nn::tokenizer::{HubTokenizer, Tokenizer};
-use tealight_datasets::{Message, Prompt};
+use tealight_core::{Message, Prompt};
 
 use crate::support::binary::{Folder, command, ok, succeeded};
 use crate::support::chat_model::{CHATML, ChatModel, END_OF_TEXT, END_OF_TURN};

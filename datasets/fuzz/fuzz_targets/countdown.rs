@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use tealight_datasets::verify::countdown::Countdown;
-use tealight_datasets::{Problem, Prompt, Verifier};
+use tealight_core::Prompt;
+use tealight_datasets::{Problem, Verifier};
 
 fuzz_target!(|pair: (&str, &str)| {
     let (gold, answer) = pair;

@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use tealight_datasets::verify::sql::Sql;
-use tealight_datasets::{Database, Problem, Prompt, Verifier};
+use tealight_core::Prompt;
+use tealight_datasets::{Database, Problem, Verifier};
 
 const SCRIPT: &str = "CREATE TABLE pets(name TEXT, kind TEXT, age INTEGER);
     INSERT INTO pets VALUES ('Ada','dog',3),('Bo','cat',5),('Cy','dog',7);";

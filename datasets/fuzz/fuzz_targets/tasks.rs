@@ -5,7 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use tealight_datasets::task::TASKS;
 use tealight_datasets::task::judge::Judge;
-use tealight_datasets::{Problem, Prompt, Verifier};
+use tealight_core::Prompt;
+use tealight_datasets::{Problem, Verifier};
 
 fuzz_target!(|pair: (&str, &str)| {
     let (statement, answer) = pair;

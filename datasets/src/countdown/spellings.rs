@@ -135,7 +135,7 @@ mod tests {
             ("3,3,8,8=24", vec![3, 3, 8, 8]),
             ("2,4,6=12", vec![2, 4, 6]),
         ] {
-            let problem = Problem::new(id, crate::Prompt::Text(format!("{id}:")), id);
+            let problem = Problem::new(id, tealight_core::Prompt::Text(format!("{id}:")), id);
             let texts = orders(&numbers).into_iter().flat_map(|order| brute(&order));
             let texts: HashSet<String> = texts.map(|tree| tree.to_string()).collect();
             let right: HashSet<String> = texts

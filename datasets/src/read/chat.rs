@@ -4,8 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::json_array;
-use crate::Message;
 use crate::verify::short;
+use tealight_core::Message;
 
 /// Names of a message's role, and of its text.
 const ROLES: [&str; 2] = ["role", "from"];

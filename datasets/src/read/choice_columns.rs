@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::choices::{Choices, MOST, letter};
 use super::gold::plain;
 use super::{Row, json_array};
-use crate::fnv;
+use tealight_core::fnv;
 
 /// Columns that hold all choices of a row.
 const LISTS: [&str; 11] = [

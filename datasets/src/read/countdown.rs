@@ -8,7 +8,8 @@ use super::layout::SOLUTIONS;
 use super::problem::prompt_of;
 use super::{Columns, Row, json_array, lookup};
 use crate::verify::countdown::{Countdown, MAX_NUMBERS};
-use crate::{DataError, Dataset, Problem, Prompt, Result};
+use crate::{DataError, Dataset, Problem, Result};
+use tealight_core::Prompt;
 
 /// Columns of the numbers and of the target, in a row or in its gold answer.
 const NUMBERS: [&str; 2] = ["nums", "numbers"];

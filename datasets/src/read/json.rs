@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{Row, file, text};
 use crate::json;
-use crate::lines::Lines;
 use crate::{DataError, Result};
+use tealight_core::lines::Lines;
 
 /// One object a line; empty lines are skipped.
 pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {

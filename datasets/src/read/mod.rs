@@ -27,6 +27,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use tealight_core::names::{extension, is_of_dataset};
 
 use crate::prompting::{BOXED, BOXED_CHOICE};
 use crate::verify::{math, sql};
@@ -36,9 +37,6 @@ use problem::Read as RowRead;
 
 pub use json::with_long_numbers;
 pub use records::{Records as ParquetRecords, records as parquet_records};
-
-/// Extensions of the formats that are read.
-const EXTENSIONS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "parquet"];
 
 /// How a file is read: which columns hold what, and what checks answers; `None` is detected. A dot
 /// descends into a nested object; a comma joins several columns by a blank.
@@ -82,11 +80,6 @@ struct Row {
     values: Map<String, Value>,
 }
 
-/// Whether the file name is of a format that is read here.
-pub fn is_readable(name: &str) -> bool {
-    EXTENSIONS.contains(&extension(Path::new(name)).as_str())
-}
-
 /// The files of the dataset that lies in a folder, by name: those of one split.
 ///
 /// # Errors
@@ -97,7 +90,7 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io)? {
         let name = entry.map_err(io)?.file_name().into_string().unwrap_or_default();
-        if is_readable(&name) && !name.starts_with('.') {
+        if is_of_dataset(&name) && !name.starts_with('.') {
             names.push(name);
         }
     }
@@ -117,12 +110,6 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
             "a folder with `{first}` and `{other}`, which may be several splits: name one of its files"
         ))),
     }
-}
-
-/// The extension that names the format, whatever its case.
-fn extension(path: &Path) -> String {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    extension.unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Reads the first `limit` problems of the files of one dataset, in their order.

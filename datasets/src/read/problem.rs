@@ -9,7 +9,8 @@ use super::gold::{self, Gold, one_line, plain};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
 use super::{Columns, Purpose, Row, chat, nested, variables};
 use crate::verify::{math, short};
-use crate::{Message, Problem, Prompt, Unusable, judge};
+use crate::{Problem, Unusable, judge};
+use tealight_core::{Message, Prompt};
 
 /// Columns of a picture, without which the question cannot be answered.
 const PICTURES: [&str; 6] = ["image", "images", "Image", "Picture", "decoded_image", "image_1"];

@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::{Row, lookup};
 use crate::task::judge::Judge;
 use crate::task::{self, Kind, reasoning_gym::PREFIX};
-use crate::{DataError, Dataset, Problem, Prompt, Result, Verdict, judge};
+use crate::{DataError, Dataset, Problem, Result, Verdict, judge};
+use tealight_core::Prompt;
 
 /// Whether a row has this shape.
 pub(super) fn is_layout(row: &Row) -> bool {

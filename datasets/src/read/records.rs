@@ -12,8 +12,8 @@ use parquet::file::reader::SerializedFileReader;
 use serde_json::{Map, Value};
 
 use super::parquet::object;
-use crate::guard;
-use crate::lines::MAX_LINE;
+use tealight_core::guard;
+use tealight_core::lines::MAX_LINE;
 
 /// How long one row may take.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -213,7 +213,7 @@ fn learned_turns_keep_their_thoughts_and_calls() {
     assert_eq!(reply(0), r#"{"role":"assistant","content":"B","reasoning_content":"r"}"#);
     let calls = r#"{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]}"#;
     assert_eq!(reply(1), calls);
-    let crate::Prompt::Chat(chat) = &problems[1].prompt else { panic!("a chat") };
+    let tealight_core::Prompt::Chat(chat) = &problems[1].prompt else { panic!("a chat") };
     assert_eq!(chat.variables["tools"][0]["type"], "function");
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::Row;
 use crate::verify::sql::{Compare, Sql, schema_of};
-use crate::{DataError, Database, Dataset, Message, Problem, Prompt, Result};
+use crate::{DataError, Database, Dataset, Problem, Result};
+use tealight_core::{Message, Prompt};
 
 /// Folders that the databases of a file may lie in, beside it.
 const FOLDERS: [&str; 6] = [

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use super::judge::Judge;
 use super::knobs::{self, InstanceSpec, Split};
 use super::{Answer, InstanceRng, Kind, MAX_TEXTS, classes};
-use crate::{DataError, Dataset, Problem, Prompt, Result, distinct, fnv};
+use crate::{DataError, Dataset, Problem, Result, distinct};
+use tealight_core::{Prompt, fnv};
 
 /// Problems in a split when no limit is given.
 const DEFAULT_PROBLEMS: usize = 96;

@@ -32,7 +32,7 @@ pub enum Split {
 impl Split {
     /// The part of a statement, by a hash.
     pub fn for_statement(statement: &str) -> Self {
-        match (crate::fnv(statement.bytes()) >> 16) % 10 {
+        match (tealight_core::fnv(statement.bytes()) >> 16) % 10 {
             0 => Split::Train,
             1 => Split::Test,
             2 => Split::Valid,

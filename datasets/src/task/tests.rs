@@ -10,7 +10,8 @@ use super::instances::{InstanceStream, spread, with_seed};
 use super::judge::Judge;
 use super::knobs::{Split, parse};
 use super::{ALPHABET, Kind, TASKS, classes, find};
-use crate::{Problem, Prompt, Verdict, Verifier};
+use crate::{Problem, Verdict, Verifier};
+use tealight_core::Prompt;
 
 /// The listed answers to a statement.
 pub(super) fn answers(name: &str, statement: &str) -> Vec<String> {

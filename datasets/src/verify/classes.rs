@@ -87,7 +87,8 @@ impl Verifier for WithClasses {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::{Prompt, verify};
+    use crate::verify;
+    use tealight_core::Prompt;
 
     #[test]
     fn a_function_names_the_classes_of_correct_completions() {

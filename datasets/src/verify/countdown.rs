@@ -270,7 +270,7 @@ pub fn parse_problem(text: &str) -> Option<(Vec<u32>, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Prompt;
+    use tealight_core::Prompt;
 
     fn verdict_of(gold: &str, completion: &str, mode: Mode) -> Verdict {
         let problem = Problem::new("p", Prompt::Text(format!("{gold}:")), gold);

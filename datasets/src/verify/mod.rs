@@ -16,8 +16,8 @@ pub mod sql;
 
 use std::sync::Arc;
 
-use crate::similar::nearest;
 use crate::{DataError, Result, Verifier, task};
+use tealight_core::similar::nearest;
 
 pub(crate) use classes::WithClasses;
 pub use exact::Exact;
@@ -259,7 +259,9 @@ pub(crate) fn text_class(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.char_indices().nth(MAX) {
         None => text,
-        Some((end, _)) => format!("{}... (text {:016x})", &text[..end], crate::fnv(text.bytes())),
+        Some((end, _)) => {
+            format!("{}... (text {:016x})", &text[..end], tealight_core::fnv(text.bytes()))
+        }
     }
 }
 

@@ -26,9 +26,10 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::lines::{BadLine, Line, Lines};
 use crate::reward::Grading;
-use crate::{CompletionText, Features, Grade, Message, Problem, Prompt, Verdict, Verifier};
+use crate::{CompletionText, Features, Grade, Problem, Verdict, Verifier};
+use tealight_core::lines::{BadLine, Line, Lines};
+use tealight_core::{Message, Prompt};
 
 /// Longest timeout: ten days.
 const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
@@ -195,7 +196,7 @@ impl Program {
             ]),
             Launch::Interpreter(arguments, _) => {
                 let run = format!("{GROUP}shift; exec \"$@\"");
-                crate::interpreter::guard(&mut command);
+                tealight_core::interpreter::guard(&mut command);
                 command.args(["-c", &run, "tealight", &pid]).args(arguments)
             }
         };
@@ -208,7 +209,7 @@ impl Program {
         if let Launch::Interpreter(arguments, _) = &self.launch {
             let mut command = Command::new(&arguments[0]);
             command.args(&arguments[1..]);
-            crate::interpreter::guard(&mut command);
+            tealight_core::interpreter::guard(&mut command);
             return command;
         }
         let mut command = Command::new("cmd");

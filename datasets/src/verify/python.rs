@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::program::{Program, limited};
-use crate::interpreter;
+use tealight_core::interpreter;
 
 /// The script that the interpreter runs.
 const DRIVER: &str = include_str!("python.py");
@@ -49,7 +49,8 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::{CompletionText, Problem, Prompt, Verdict, Verifier};
+    use crate::{CompletionText, Problem, Verdict, Verifier};
+    use tealight_core::Prompt;
 
     const JUDGE: &str = r#"
 import os, sys, time

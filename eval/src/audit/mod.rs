@@ -17,7 +17,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::Serialize;
-use tealight_datasets::{Problem, Prompt};
+use tealight_core::Prompt;
+use tealight_datasets::Problem;
 
 pub use diversity::DiversityChange;
 pub use lost::{Lost, LostProblem, Moved};

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, bail};
-use tealight_datasets::fnv;
+use tealight_core::fnv;
 
 use crate::number::counted;
 use crate::results::SetResult;

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use tealight_core::fnv;
 use tealight_datasets::verify::math::solution;
-use tealight_datasets::{Problem, Verdict, Verifier, fnv};
+use tealight_datasets::{Problem, Verdict, Verifier};
 
 use super::templates::Prompts;
 use crate::Sample;

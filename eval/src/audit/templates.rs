@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use tealight_datasets::fnv;
+use tealight_core::fnv;
 
 use super::rows::Row;
 use crate::Estimate;

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, bail};
-use tealight_datasets::{Dataset, Problem, Prompt};
+use tealight_core::Prompt;
+use tealight_datasets::{Dataset, Problem};
 
 use super::line::{Line, hash};
 

@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::{fnv, judge};
+use tealight_core::fnv;
+use tealight_datasets::judge;
 
 use super::judge::{Task, Work};
 use super::line::{Format, Keys, Line, hash, parse};

@@ -153,7 +153,7 @@ fn the_first_error_counts_and_the_sink_ends_grading() {
     let mut all = lines();
     all.truncate(CHUNK + 10);
     all[CHUNK + 3] = "{oops}".into();
-    let long = "x".repeat(tealight_datasets::lines::MAX_LINE + 1);
+    let long = "x".repeat(tealight_core::lines::MAX_LINE + 1);
     let text = format!("{}\n{}{long}", all.join("\n"), "\n".repeat(CHUNK));
     let message = |text: &str| {
         let mut source = Source::new(text.as_bytes(), "f.jsonl").unwrap();

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use tealight_core::Prompt;
 use tealight_datasets::verify::math;
-use tealight_datasets::{Database, Dataset, Problem, Prompt, judge};
+use tealight_datasets::{Database, Dataset, Problem, judge};
 
 use super::known::Known;
 use super::line::{Format, Line, hash};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::Value;
-use tealight_datasets::names;
+use tealight_core::names;
 
 use super::contrast;
 use super::evaluation_tables::{extrapolated, features, matrix, numbers, totals};

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use serde_json::json;
-use tealight_datasets::{display, guard, regular};
+use tealight_core::{display, guard, regular};
 
 use super::samples::SampleChunks;
 use super::steps::{MAX_REFUSED, StepFile, rows, some};

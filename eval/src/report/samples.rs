@@ -18,7 +18,8 @@ use flate2::write::GzEncoder;
 use rayon::prelude::*;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
-use tealight_datasets::{Verdict, display, output as output_file, regular};
+use tealight_core::{display, output as output_file, regular};
+use tealight_datasets::Verdict;
 
 use super::answer_place;
 use super::listing::{Listing, list, start};

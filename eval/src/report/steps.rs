@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tealight_datasets::{guard, read};
+use tealight_core::guard;
+use tealight_datasets::read;
 
 /// Most files of completions whose contents a page holds, and most completions of one.
 const MAX_FILES: usize = 24;

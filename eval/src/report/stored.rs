@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::json_file;
+use tealight_core::json_file;
 
 use super::{Measured, Study, Training};
 use crate::results::{MAX_COUNT, MAX_RESULTS, check_counts, check_summary};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
-use tealight_datasets::{names, regular};
+use tealight_core::{names, regular};
 
 use super::differences::Differences;
 use super::levels::{averages, best_temperatures};

@@ -1,6 +1,6 @@
 //! A study's tables as rows of cells, for the terminal, documents and the page.
 
-use tealight_datasets::display;
+use tealight_core::display;
 
 use super::{Evaluated, Study};
 use crate::contrast::{Beyond, Contrast, Matched};

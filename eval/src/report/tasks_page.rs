@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::{names, regular};
+use tealight_core::{names, regular};
 
 use super::samples::{Sampled, place};
 use super::steps::StepFile;

@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use tealight_datasets::lines::Lines;
-use tealight_datasets::regular;
+use tealight_core::lines::Lines;
+use tealight_core::regular;
 
 use super::Training;
 use super::steps::{StepFile, completions};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::lines::Lines;
-use tealight_datasets::regular;
+use tealight_core::lines::Lines;
+use tealight_core::regular;
 
 use crate::Sample;
 

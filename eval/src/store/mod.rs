@@ -9,7 +9,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use tealight_datasets::{Problem, output};
+use tealight_core::output;
+use tealight_datasets::Problem;
 
 use crate::Sample;
 use crate::team::Team;

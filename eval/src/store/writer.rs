@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use tealight_datasets::output;
+use tealight_core::output;
 
 use super::Index;
 use super::index::IndexBuilder;

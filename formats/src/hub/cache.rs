@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use hf_hub::Repo;
-use tealight_datasets::{names, output};
+use tealight_core::{names, output};
 
 use super::client::repository_type;
 use super::git_object::{FileMetadata, is_hexadecimal};

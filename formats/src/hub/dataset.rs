@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use regex::Regex;
-use tealight_datasets::{SOURCES, names, read};
+use tealight_core::names;
 
 use super::cache::Listing;
 use super::client::NotFound;
@@ -55,7 +55,7 @@ pub struct Fetched {
 }
 
 impl HubDataset {
-    /// The dataset that `spec` names on the Hub; none where it names a file or a source of our own. `hub:` before it
+    /// The dataset that `spec` names on the Hub; none where it names a file. `hub:` before it
     /// says that the Hub is meant whatever is here.
     ///
     /// # Errors
@@ -67,10 +67,9 @@ impl HubDataset {
         };
         let owner = dataset.id.split('/').next().unwrap_or_default();
         if explicit.is_none() {
-            let is_source = SOURCES.iter().any(|source| source.name == owner);
             // A path that is not there is no dataset of the Hub either.
-            let is_path = !spec.contains(':') && read::is_readable(spec);
-            if is_source || is_path || Path::new(spec).exists() {
+            let is_path = !spec.contains(':') && names::is_of_dataset(spec);
+            if is_path || Path::new(spec).exists() {
                 return Ok(None);
             }
             if Path::new(owner).is_dir() {
@@ -102,7 +101,9 @@ impl HubDataset {
             return None;
         }
         let part = match part {
-            Some(file) if file.contains('/') || read::is_readable(file) => Part::File(file.into()),
+            Some(file) if file.contains('/') || names::is_of_dataset(file) => {
+                Part::File(file.into())
+            }
             split => Part::Split(split.map(str::to_owned)),
         };
         let is_whole = config.is_none() || matches!(part, Part::Split(_));
@@ -296,8 +297,6 @@ mod tests {
         }
         // Sources, files, and paths that are not there.
         for spec in [
-            "countdown",
-            "countdown/test",
             "Cargo.toml",
             "data/x.jsonl",
             "a/b/c.csv",

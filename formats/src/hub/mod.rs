@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
-use tealight_datasets::names;
+use tealight_core::names;
 
 use repository::Repository;
 

@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tealight_datasets::names;
+use tealight_core::names;
 
 use super::token::{endpoint, token};
 use super::upload::{Answer, Hub, JSON, LFS};

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use tealight_datasets::names;
+use tealight_core::names;
 
 use super::cache::{Folder, Listing};
 use super::client::{Address, Broken, Description, Hub};

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use regex::Regex;
-use tealight_datasets::read;
+use tealight_core::names;
 
 use super::front_matter;
 use super::patterns::matching;
@@ -110,7 +110,7 @@ fn in_order(splits: BTreeMap<&str, Vec<String>>) -> Vec<Split> {
 /// The splits, without files that are of no format that is read.
 fn readable(mut splits: Vec<Split>) -> Vec<Split> {
     for split in &mut splits {
-        split.files.retain(|file| read::is_readable(file));
+        split.files.retain(|file| names::is_of_dataset(file));
     }
     splits.retain(|split| !split.files.is_empty());
     splits

@@ -40,7 +40,7 @@ pub fn tokens(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tealight_datasets::Prompt;
+    use tealight_core::Prompt;
     use tealight_nn::tokenizer::HubTokenizer;
 
     #[test]

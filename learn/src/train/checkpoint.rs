@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::{json_file, names};
+use tealight_core::{json_file, names};
 
 use super::AdamW;
 use super::inventory::{self, Inventory};
@@ -367,7 +367,7 @@ pub fn all(output: &Path) -> Vec<(usize, PathBuf)> {
 fn hash(config: &Value) -> String {
     let fields: BTreeMap<&String, &Value> = config.as_object().into_iter().flatten().collect();
     let text: String = fields.into_iter().map(|(key, value)| format!("{key}={value}\n")).collect();
-    format!("{:016x}", tealight_datasets::fnv(text.bytes()))
+    format!("{:016x}", tealight_core::fnv(text.bytes()))
 }
 
 fn differences(old: &Value, new: &Value) -> Vec<String> {

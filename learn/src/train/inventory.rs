@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::names;
+use tealight_core::names;
 use tealight_system::files::open_regular;
 
 /// Size and CRC-32 of files by name.

@@ -1,7 +1,7 @@
 //! A problem and its solution as the tokens that supervised fine-tuning imitates.
 
 use anyhow::{Result, bail};
-use tealight_datasets::{Chat, Message, Prompt};
+use tealight_core::{Chat, Message, Prompt};
 
 use super::{HubTokenizer, honoured};
 

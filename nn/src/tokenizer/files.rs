@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use tealight_datasets::names;
+use tealight_core::names;
 
 use tealight_system::files::{read_json, read_limited, write_atomic};
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::{Map, Value};
-use tealight_datasets::{Chat, Message};
+use tealight_core::{Chat, Message};
 
 use super::{HubTokenizer, TemplateDate};
 

@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
-use tealight_datasets::{Chat, Prompt};
+use tealight_core::{Chat, Prompt};
 use tokenizers::Encoding;
 
 pub use date::TemplateDate;
@@ -357,7 +357,7 @@ fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize, bool)> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tealight_datasets::Message;
+    use tealight_core::Message;
 
     #[test]
     #[ignore = "needs ../shared/data"]

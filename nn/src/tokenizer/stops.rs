@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tealight_datasets::Message;
+use tealight_core::Message;
 
 use super::template::ChatTemplate;
 

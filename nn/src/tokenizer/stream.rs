@@ -49,7 +49,7 @@ impl<'a> TextStream<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tealight_datasets::Prompt;
+    use tealight_core::Prompt;
 
     /// A token a byte.
     struct Bytes;

@@ -9,7 +9,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use serde_json::{Map, Value as Json};
-use tealight_datasets::{Chat, Message};
+use tealight_core::{Chat, Message};
 
 use super::date::TemplateDate;
 use super::{template_check, template_json, template_python};
@@ -163,7 +163,7 @@ impl std::io::Write for Limited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tealight_datasets::Message;
+    use tealight_core::Message;
 
     #[test]
     fn a_template_has_one_date_and_no_clock() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
-use tealight_datasets::Message;
+use tealight_core::Message;
 
 use super::template::ChatTemplate;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
-use tealight_datasets::Prompt;
+use tealight_core::Prompt;
 
 use super::address::Address;
 use super::answers::{self, Answers, ServerSample};

@@ -82,7 +82,7 @@ impl<'a> Fleet<'a> {
             None => output.join("engine"),
             // Runs that share it are told apart by where they write.
             Some(shared) => {
-                let hash = tealight_datasets::fnv(output.display().to_string().bytes());
+                let hash = tealight_core::fnv(output.display().to_string().bytes());
                 std::path::absolute(shared)?.join(format!("run-{hash:016x}"))
             }
         };

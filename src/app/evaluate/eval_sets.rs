@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use tealight_core::names;
+use tealight_datasets::Dataset;
 use tealight_datasets::suite::SuiteSet;
-use tealight_datasets::{Dataset, names};
 
 /// One set to evaluate at one temperature.
 pub(crate) struct EvalSet<'a> {

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tealight_datasets::{Dataset, Problem, fnv, json_file};
+use tealight_core::{fnv, json_file};
+use tealight_datasets::{Dataset, Problem};
 use tealight_eval::results::MAX_RESULTS;
 
 use crate::app::directory::{self, Existing};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use tealight_datasets::names;
+use tealight_core::names;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::results::{Question, SetResult};
 use tealight_eval::rules::Rules;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::display;
+use tealight_core::display;
 use tealight_eval::number::fixed;
 use tealight_eval::report::sheet;
 use tealight_eval::report::view::{Section, Table};

@@ -58,7 +58,7 @@ impl Configuration {
         }
         if slug.len() > LONGEST_SLUG {
             // The same on every machine and version.
-            let hash = tealight_datasets::fnv(slug.bytes());
+            let hash = tealight_core::fnv(slug.bytes());
             slug.truncate(LONGEST_SLUG - 20);
             slug.push_str(&format!("-{hash:016x}"));
         }

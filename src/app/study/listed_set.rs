@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::names;
+use tealight_core::names;
 use tealight_eval::exact::ListedProblem;
 use tealight_eval::ledger::Mode;
 

@@ -1,6 +1,6 @@
 //! A study's tables as a document: what a model card shows.
 
-use tealight_datasets::display;
+use tealight_core::display;
 use tealight_eval::number::counted;
 use tealight_eval::report::differences::Differences;
 use tealight_eval::report::{Study, curve, greedy_warnings, ledger, levels, tables};

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use tealight_datasets::{Dataset, json_file};
+use tealight_core::json_file;
+use tealight_datasets::Dataset;
 use tealight_eval::curve::tasks::TaskCurves;
 use tealight_eval::curve::{Comparison, Curves, Power, Variances, plan};
 use tealight_eval::evaluate::EvalJob;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use tealight_core::{fnv, names};
 use tealight_datasets::suite::{Domain, SuiteSet};
-use tealight_datasets::{Dataset, SOURCES, fnv, names};
+use tealight_datasets::{Dataset, SOURCES};
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::rules::Rules;
 use tealight_eval::store::{self, SampleStore};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::similar::nearest;
+use tealight_core::similar::nearest;
 use tealight_datasets::{suite, task};
 use tealight_eval::curve::tasks::{
     PAIRS_NOTE, TASKS_NOTE, TaskCurves, across_tasks, pair_rows, task_rows,

@@ -304,7 +304,7 @@ pub(crate) fn dataset_checksum<'a>(problems: impl IntoIterator<Item = &'a Proble
 }
 
 fn checksum(text: &str) -> String {
-    format!("{:016x}", tealight_datasets::fnv(text.bytes()))
+    format!("{:016x}", tealight_core::fnv(text.bytes()))
 }
 
 /// Gives a policy of `base` the weights that a run starts from, where it does not start at the base.

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde::Deserialize;
-use tealight_datasets::lines::Lines;
+use tealight_core::lines::Lines;
+use tealight_core::{fnv, output, regular};
+use tealight_datasets::json;
 use tealight_datasets::verify::math;
-use tealight_datasets::{fnv, json, output, regular};
 use tealight_eval::error_rates::{Rates, Stratum, columns, rates};
 
 use super::judge::{Judge, Kind, Pair, Text};

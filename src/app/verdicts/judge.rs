@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use tealight_core::Prompt;
 use tealight_datasets::json::with_long_numbers;
 use tealight_datasets::verify::math::{Checked, Mode, Outcome, Rule};
-use tealight_datasets::{Database, Problem, Prompt, Verdict, Verifier, judge, verify};
+use tealight_datasets::{Database, Problem, Verdict, Verifier, judge, verify};
 
 /// A verifier, by kind.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tealight_datasets::{Message, Prompt};
+use tealight_core::{Message, Prompt};
 
 use crate::app::settings::ModelOptions;
 use crate::formats::hub;

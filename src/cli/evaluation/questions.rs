@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tealight_datasets::json_file;
+use tealight_core::json_file;
 use tealight_eval::results::{MAX_RESULTS, Question};
 
 /// Folders between a file of samples and the results: `samples/`, or of a study a run and a model made from it.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::json_file::{self, JsonFileError};
+use tealight_core::json_file::{self, JsonFileError};
 use tealight_eval::report::{self, Study, TasksStudy};
 use tealight_eval::results::{MAX_RESULTS, Results};
 

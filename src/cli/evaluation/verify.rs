@@ -10,10 +10,11 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::guard::caught;
-use tealight_datasets::lines::Lines;
+use tealight_core::Prompt;
+use tealight_core::guard::caught;
+use tealight_core::lines::Lines;
 use tealight_datasets::verify::math::{self, Mode, Outcome};
-use tealight_datasets::{Prompt, Verdict, Verifier, judge};
+use tealight_datasets::{Verdict, Verifier, judge};
 
 use super::disputes;
 use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line};

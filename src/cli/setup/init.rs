@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tealight_datasets::output;
+use tealight_core::output;
 
 use super::{recipes, schema};
 use crate::cli::commands;

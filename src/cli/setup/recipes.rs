@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_datasets::similar::nearest;
+use tealight_core::similar::nearest;
 
 use crate::system::telemetry::out;
 

@@ -267,7 +267,8 @@ fn right_aligned(header: &[impl ToString]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use tealight_datasets::{Problem, Prompt, verify};
+    use tealight_core::Prompt;
+    use tealight_datasets::{Problem, verify};
     use tealight_eval::{Completion, Sample, Tally};
 
     use super::*;

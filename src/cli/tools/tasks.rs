@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tealight_datasets::similar::nearest;
+use tealight_core::similar::nearest;
 use tealight_datasets::task::{self, Kind, instances, knobs, reasoning_gym};
 
 use crate::system::range::{COUNT, SEED};

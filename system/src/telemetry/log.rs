@@ -11,7 +11,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use tealight_datasets::display::escaped;
+use tealight_core::display::escaped;
 
 use super::terminal::{has_colours, is_silent, shortened};
 

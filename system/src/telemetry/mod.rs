@@ -16,14 +16,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use tealight_datasets::output;
+use tealight_core::output;
 
 pub use log::{Terminal, be_quiet};
 #[cfg(not(target_family = "wasm"))]
 pub use progress::{Progress, Transfer};
 pub use progress::{count_tokens, phase};
 pub use report_to::{MetricsTarget, ReportTo};
-pub use tealight_datasets::display::escaped;
+pub use tealight_core::display::escaped;
 pub use terminal::{be_silent, out, print, width};
 
 /// A file of one JSON object a line, each on disk as soon as it is written.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use tealight_datasets::display::escaped;
+use tealight_core::display::escaped;
 
 /// How often work without a terminal says where it is.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);

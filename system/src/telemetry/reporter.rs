@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::interpreter;
+use tealight_core::interpreter;
 
 /// The script that the interpreter runs.
 const SCRIPT: &str = include_str!("to_wandb.py");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use tealight_datasets::output;
+use tealight_core::output;
 
 /// An event file of TensorBoard, written record by record.
 pub struct EventFile {

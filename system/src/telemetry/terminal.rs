@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::{Error, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tealight_datasets::display::escaped;
+use tealight_core::display::escaped;
 
 /// Whether nothing is shown or printed at all.
 static IS_SILENT: AtomicBool = AtomicBool::new(false);

@@ -1,7 +1,8 @@
 //! Problems about letters, with a tokenizer and a verifier for them.
 
 use tealight::nn::tokenizer::Tokenizer;
-use tealight_datasets::{Problem, Prompt, Verdict, Verifier};
+use tealight_core::Prompt;
+use tealight_datasets::{Problem, Verdict, Verifier};
 
 /// Tokens are letters; token 0 ends. Other characters have no tokens.
 pub(crate) struct Letters;

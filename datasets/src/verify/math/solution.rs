@@ -29,7 +29,7 @@ pub fn solution(completion: &str, answer: &str) -> String {
         more => format!(
             "{},... ({more} more, {:016x})",
             results.join(","),
-            crate::fnv(rest.join(",").bytes())
+            tealight_core::fnv(rest.join(",").bytes())
         ),
     }
 }
@@ -83,7 +83,8 @@ fn calculates(before: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Problem, Prompt, Verdict, verify};
+    use crate::{Problem, Verdict, verify};
+    use tealight_core::Prompt;
 
     /// Without equations the answer's value is the class: a phrase more is no other solution.
     #[test]

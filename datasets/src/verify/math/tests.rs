@@ -1,7 +1,7 @@
 //! Answers that are found, and those that are equal.
 
 use super::*;
-use crate::Prompt;
+use tealight_core::Prompt;
 
 fn verdict(gold: &str, completion: &str) -> Verdict {
     let problem = Problem::new("p", Prompt::question("?"), gold);

@@ -1,7 +1,7 @@
 //! Programs that judge, and those that fail to.
 
 use super::*;
-use crate::Prompt;
+use tealight_core::Prompt;
 
 fn problem() -> Problem {
     Problem::new("p", Prompt::question("?"), "7")

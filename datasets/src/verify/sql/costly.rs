@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use super::Sql;
-use crate::{Database, Problem, Prompt, Verdict, Verifier};
+use crate::{Database, Problem, Verdict, Verifier};
+use tealight_core::Prompt;
 
 /// Most seconds of a query: ten, and what is left of the step in which they end.
 const MOST: f64 = 12.0;

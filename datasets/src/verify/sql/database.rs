@@ -21,7 +21,8 @@ use super::budget::{Budget, STEPS_A_LOOK};
 use super::functions;
 use super::lengths::limit_lengths;
 
-use crate::{Database, names};
+use crate::Database;
+use tealight_core::names;
 
 /// Most rows of a result.
 const MAX_ROWS: usize = 20_000;

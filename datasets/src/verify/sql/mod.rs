@@ -110,7 +110,7 @@ pub fn schema_of(folder: &Path, name: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Prompt;
+    use tealight_core::Prompt;
 
     const SCRIPT: &str = "CREATE TABLE pets(name TEXT, kind TEXT, age INTEGER, weight REAL);
         INSERT INTO pets VALUES ('Ada','dog',3,2.5),('Bo','cat',5,4),('Cy','dog',7,NULL),('Di','cow',5,1e9);";

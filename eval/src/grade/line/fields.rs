@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use tealight_datasets::{Message, Prompt};
+use tealight_core::{Message, Prompt};
 
 use crate::completion::{Content, reason};
 

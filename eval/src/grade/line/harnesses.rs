@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use tealight_datasets::Prompt;
+use tealight_core::Prompt;
 
 use super::fields::{first, first_golds, first_id, golds, id_of, prompt_of, text_of};
 use super::{Format, Line, MAX_ANSWERS, hash, python_list};

@@ -11,7 +11,8 @@ mod servers;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
-use tealight_datasets::{Prompt, fnv, json};
+use tealight_core::{Prompt, fnv};
+use tealight_datasets::json;
 
 use super::source::{Content, LISTS};
 use crate::completion::{Completion, Reading};

@@ -7,7 +7,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
-use tealight_datasets::lines::MAX_LINE;
+use tealight_core::lines::MAX_LINE;
 
 use super::{unpack, zstandard};
 

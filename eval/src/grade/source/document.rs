@@ -5,8 +5,8 @@
 use std::io::BufRead;
 
 use serde_json::{Map, Value};
+use tealight_core::lines::MAX_LINE;
 use tealight_datasets::json;
-use tealight_datasets::lines::MAX_LINE;
 
 /// Lists of an object whose items are records.
 pub(in crate::grade) const LISTS: [&str; 2] = ["samples", "convos"];

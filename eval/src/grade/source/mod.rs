@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
-use tealight_datasets::lines::{Lines, MAX_LINE};
+use tealight_core::lines::{Lines, MAX_LINE};
 use tealight_datasets::read::{ParquetRecords, parquet_records};
 
 use archive::Archive;

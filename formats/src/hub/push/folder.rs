@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tealight_datasets::regular;
+use tealight_core::regular;
 
 use super::sha256;
 use crate::adapter;

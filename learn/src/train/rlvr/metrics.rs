@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tealight_core::turns::end_of_turn;
 use tealight_datasets::Verdict;
-use tealight_datasets::turns::end_of_turn;
 
 use super::rewarding::Rewarding;
 use super::update::{Update, UpdateStats};

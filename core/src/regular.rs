@@ -72,7 +72,7 @@ pub fn read_own(folder: &Path, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 /// Opens a file without waiting for the other end of a pipe, and refuses what is not a regular file.
 #[cfg_attr(not(unix), expect(unused_variables))]
-pub(crate) fn checked(options: &mut OpenOptions, path: &Path, flags: i32) -> io::Result<File> {
+pub fn checked(options: &mut OpenOptions, path: &Path, flags: i32) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;

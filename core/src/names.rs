@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+/// Extensions of the formats that problems are read from.
+const DATASETS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "parquet"];
 /// Longest name that is taken, in bytes.
 const MAX_NAME: usize = 255;
 /// Longest path below its folder, in bytes.
@@ -76,6 +78,17 @@ pub fn file_name(text: &str) -> String {
     }
     // Neither hidden, nor the folder itself or its parent, nor an option of some command.
     if name.starts_with(['.', '-']) || name.is_empty() { format!("_{name}") } else { name }
+}
+
+/// The extension that names the format of a file, whatever its case.
+pub fn extension(path: &Path) -> String {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Whether the name is of a format that problems are read from (`datasets/src/read/mod.rs`).
+pub fn is_of_dataset(name: &str) -> bool {
+    DATASETS.contains(&extension(Path::new(name)).as_str())
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl Message {
     }
 
     /// The same without a text: its content is null for the template.
-    pub(crate) fn without_text(role: &str) -> Self {
+    pub fn without_text(role: &str) -> Self {
         let more = Map::from_iter([(CONTENT.to_owned(), Value::Null)]);
         Self { role: role.into(), content: String::new(), more }
     }
@@ -176,7 +176,7 @@ impl Prompt {
     }
 
     /// Puts a system message first, unless the chat has one.
-    pub(crate) fn set_system(&mut self, text: &str) {
+    pub fn set_system(&mut self, text: &str) {
         match self {
             Prompt::Chat(messages) if messages.iter().any(|message| message.role == "system") => {}
             Prompt::Chat(messages) => messages.insert(0, Message::new("system", text)),

@@ -1,0 +1,26 @@
+//! What every part of Tealight stands on: names, files that others wrote, prompts. Nothing here knows tensors, problems
+//! or the system beyond its files.
+
+#![warn(missing_docs)]
+
+pub mod choices;
+pub mod display;
+pub mod guard;
+pub mod interpreter;
+pub mod json_file;
+pub mod lines;
+pub mod names;
+pub mod output;
+pub mod prompt;
+pub mod regular;
+pub mod similar;
+pub mod turns;
+
+pub use prompt::{Chat, Message, Prompt};
+
+/// FNV-1a: a hash that is the same on every machine and for ever, unlike the standard library's.
+pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
