@@ -10,9 +10,10 @@ const MAX_FUNCTION: usize = 80;
 const MAX_WIDTH: usize = 120;
 
 /// The folders of packages, beside the tests.
-const FOLDERS: [&str; 15] = [
+const FOLDERS: [&str; 16] = [
     "src",
     "tests",
+    "core/src",
     "datasets/src",
     "divergence/src",
     "eval/src",
@@ -79,6 +80,7 @@ const FORBIDDEN: [(&str, &[&str]); 18] = [
     ("src/app", &["crate::cli", "telemetry::print", "telemetry::out", "println!"]),
     ("eval/src", &["tokenizers"]),
     ("models/src", &["tealight_"]),
+    ("core/src", &["tealight_"]),
     ("eval/src", VERIFIER_CALLS),
     ("learn/src", VERIFIER_CALLS),
     ("src", VERIFIER_CALLS),
@@ -90,7 +92,7 @@ const VERIFIER_CALLS: &[&str] =
 
 /// Folders in which no function, field, parameter, variable or module has a name of [`VAGUE`]. Methods and fields of
 /// other crates may be used there.
-const NAMED: &str = "src tests lab/src python/src examples benches fuzz datasets divergence eval formats gpu learn \
+const NAMED: &str = "src tests lab/src python/src examples benches fuzz core datasets divergence eval formats gpu learn \
                      matmul nn solvers system";
 
 /// Names that do not say what a value is: `of` is what a function computes (`mean_reward`, `new`), `said` is a message,
