@@ -11,7 +11,7 @@ use tealight_datasets::{Dataset, Rewards, verify};
 
 use crate::app::directory::as_argument;
 use crate::app::folder_settings;
-use crate::system::one_or_many::{self, OneOrMany};
+use crate::system::one_or_many;
 use crate::system::range::above;
 
 /// The help of `--verifier`.
@@ -29,7 +29,7 @@ pub struct RewardOptions {
     /// Verifier of completions: math, exact, numeric, regex:PATTERN, python:FILE.py:FUNCTION, program:COMMAND,
     /// sql:FOLDER, ... Default: the dataset's own. Repeat the option for several verifiers: the reward is the weighted
     /// mean of their rewards.
-    #[arg(long, long_help = VERIFIER_HELP.as_str(), add = OneOrMany, help_heading = "Data")]
+    #[arg(long, long_help = VERIFIER_HELP.as_str(), help_heading = "Data")]
     #[serde(default, with = "one_or_many")]
     pub verifier: Vec<String>,
     /// Weight of each --verifier, in the same order, such as 0.8,0.2. Weights are divided by their sum, so the reward

@@ -57,11 +57,6 @@ pub(super) fn entry(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 
-/// The names of all commands.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    ENTRIES.iter().map(|entry| entry.name)
-}
-
 /// Whether a command has an option.
 fn has(command: &Command, id: &str) -> bool {
     command.get_arguments().any(|option| option.get_id() == id)

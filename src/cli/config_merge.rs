@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tealight_core::similar;
 use toml::{Table, Value};
 
-use super::setup::recipes;
+use super::recipes;
 use super::{ranges, trl_names};
 use crate::learn::train::Schedule;
 use crate::system::files::MAX_SETTINGS;

@@ -5,7 +5,7 @@ use clap::Args;
 use super::commands::{Entry, command};
 use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{audit, compare, eval, generate, report, show, verify};
-use super::setup::{init, recipes, schema};
+use super::recipes;
 use super::theory::{beta, gap, lab, prove};
 use super::tools::{bench, doctor, launch, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
@@ -315,19 +315,6 @@ Examples:
         run: |m, _| tasks::run(&resolve(m)?),
     },
     Entry {
-        name: "init",
-        options: init::InitOptions::augment_args,
-        about: "Write a commented settings file into this folder",
-        more: "\
-The file is named after the recipe and never written over.
-
-Examples:
-  tealight init
-  tealight init papers/maxrl",
-        check: |m| resolve::<init::InitOptions>(m).map(drop),
-        run: |m, _| init::run(&resolve(m)?),
-    },
-    Entry {
         name: "recipes",
         options: recipes::RecipesOptions::augment_args,
         about: "List the recipes that come with the program, or print one",
@@ -337,17 +324,6 @@ Examples:
   tealight train --config recipe:countdown --config recipe:objectives/dph-js --output runs/js",
         check: |m| resolve::<recipes::RecipesOptions>(m).map(drop),
         run: |m, _| recipes::run(&resolve(m)?),
-    },
-    Entry {
-        name: "schema",
-        options: schema::SchemaOptions::augment_args,
-        about: "Print the JSON schema of settings files, for editors",
-        more: "\
-Examples:
-  tealight schema > tealight.schema.json
-  tealight schema train",
-        check: |m| resolve::<schema::SchemaOptions>(m).map(drop),
-        run: |m, _| schema::run(&resolve(m)?),
     },
     Entry {
         name: "doctor",

@@ -87,7 +87,7 @@ const COMMANDS: [(&str, &str); 6] = [
     ("Objectives", "study objectives tasks presample beta gap lab prove"),
     ("Models and samples", "generate sft export push show"),
     ("Verifiers", "verify"),
-    ("Settings", "init recipes schema"),
+    ("Settings", "recipes"),
     ("This machine", "doctor bench launch completions man"),
 ];
 

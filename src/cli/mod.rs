@@ -6,7 +6,7 @@ mod entries;
 mod evaluation;
 mod help;
 mod ranges;
-mod setup;
+mod recipes;
 mod table;
 mod theory;
 mod tools;

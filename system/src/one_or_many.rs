@@ -1,15 +1,8 @@
 //! A list that settings files write as its one item where it has one, and leave out where it is empty: an option that
 //! once took one value takes several, and files of before are read.
 
-use clap::builder::ArgExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// The mark of such an option, for the schema of settings files: `#[arg(long, add = OneOrMany)]`.
-#[derive(Debug, Clone)]
-pub struct OneOrMany;
-
-impl ArgExt for OneOrMany {}
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a value, or a list of values, of those that --help names")]

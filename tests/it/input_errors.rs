@@ -30,7 +30,7 @@ fn a_file_without_rows_is_an_error_of_every_command_that_reads_rows() {
 #[test]
 fn a_full_disk_is_named_with_the_file_that_it_stopped() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
-    for line in [&["objectives"][..], &["verify", "--gold", "1", "--answer", "1"], &["schema"]] {
+    for line in [&["objectives"][..], &["verify", "--gold", "1", "--answer", "1"], &["recipes"]] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tealight"));
         let done = command.args(line).stdout(full()).output().expect("runs");
         let stderr = stderr_of(&done);

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::app::folder_settings;
 use crate::cli::config_merge;
-use crate::cli::setup::recipes;
+use crate::cli::recipes;
 use crate::system::files::own_file;
 
 /// Most links that are followed on the way to a file, as in Linux.

@@ -14,7 +14,7 @@ use tealight_formats::adapter::LoraOptions;
 use tealight_nn::generate::{Filters, SamplingParams};
 use tealight_nn::tokenizer::Tokenizer;
 use tealight_system::choices::choice;
-use tealight_system::one_or_many::{self, OneOrMany};
+use tealight_system::one_or_many;
 use tealight_system::telemetry::ReportTo;
 
 /// Maximum new tokens of a completion where nobody says and the context leaves more.
@@ -147,8 +147,13 @@ pub struct Settings {
     pub log_completions: usize,
     /// Where to log metrics besides metrics.jsonl: tensorboard (event files), wandb or trackio (by the Python package
     /// of that name, with python3 or TEALIGHT_PYTHON), or none. Separate several by commas.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tensorboard", add = OneOrMany,
-          help_heading = "Output")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "tensorboard",
+        help_heading = "Output"
+    )]
     #[serde(default = "tensorboard", with = "one_or_many")]
     pub report_to: Vec<ReportTo>,
     /// Save a checkpoint and stop, instead of only warning, when a run learns nothing.

@@ -21,7 +21,7 @@ pub(in crate::cli) struct Recipe {
 
 macro_rules! recipe {
     ($name:literal) => {
-        Recipe { name: $name, text: include_str!(concat!("../../../recipes/", $name, ".toml")) }
+        Recipe { name: $name, text: include_str!(concat!("../../recipes/", $name, ".toml")) }
     };
 }
 
@@ -108,7 +108,10 @@ pub(in crate::cli) fn run(options: &RecipesOptions) -> Result<()> {
     for recipe in &RECIPES {
         writeln!(out, "{:width$}  {:5}  {}", recipe.name, recipe.command(), recipe.about())?;
     }
-    writeln!(out, "\nUse one with --config recipe:NAME, or copy it here with tealight init NAME.")?;
+    writeln!(
+        out,
+        "\nUse one with --config recipe:NAME; tealight recipes NAME > own.toml copies it."
+    )?;
     Ok(())
 }
 
