@@ -2,13 +2,12 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use super::{DeltaShapes, Shapes};
+use super::{DeltaShapes, Shapes, comparison};
 use crate::kernels::{
     self, AdamW, Delta, DeltaRun, Gain, Gate, Heads, Run, Runs, SampleArgs, Taps,
 };
 use crate::products::{product, wide_product};
 use crate::sizes::{ELEMENTS, PART, SQUARES};
-use crate::witness;
 use crate::workspace::{Array, Destination, Workspace};
 
 /// Tokens of most launches.
@@ -69,7 +68,7 @@ impl On<'_> {
         );
         let on_cpu = |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(DType::F32);
         let exact = on_cpu(&x)?.matmul(&on_cpu(&w)?.t()?)?;
-        let compare = |name: &str, ours: Array| witness::compare(name, ours.tensor(), &exact);
+        let compare = |name: &str, ours: Array| comparison::compare(name, ours.tensor(), &exact);
         compare("product", product(&x, &w)?)?;
         compare("product to float32", wide_product(&x, &w)?)?;
         let Some(workspace) = Workspace::new(self.device, TOKENS) else { return Ok(()) };
@@ -82,7 +81,7 @@ impl On<'_> {
             let values: Vec<f32> = (0..TOKENS).map(|i| (i as f32).cos()).collect();
             let expected = Tensor::from_slice(&values, TOKENS, &Device::Cpu)?;
             let copied = at.upload(values, TOKENS)?;
-            witness::compare("copy to a workspace", copied.tensor(), &expected)?;
+            comparison::compare("copy to a workspace", copied.tensor(), &expected)?;
         }
         Ok(())
     }

@@ -156,24 +156,3 @@ fn attention_of_every_head_size_of_tensor_cores() {
         }
     }
 }
-
-/// The tests above by CUDA's text, which has the kernels on tensor cores, the threads of a block in three orders. In
-/// processes of their own: what the environment asks for is read once.
-#[cfg(target_os = "linux")]
-#[test]
-fn attention_tests_pass_under_cuda_emulation() {
-    if tealight_gpu::has_tensor_cores(&device()) {
-        return;
-    }
-    for emulation in ["cuda", "cuda-forward", "cuda-shuffled"] {
-        let tests = std::env::current_exe().expect("these tests");
-        let done = std::process::Command::new(tests)
-            .args(["attention_of_every", "attention_over_a_cache"])
-            .env("TEALIGHT_EMULATION", emulation)
-            .output()
-            .expect("runs");
-        let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert!(done.status.success(), "{emulation}: {stdout}");
-        assert!(stdout.contains("2 passed"), "{emulation}: {stdout}");
-    }
-}
