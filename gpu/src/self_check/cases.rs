@@ -175,14 +175,14 @@ impl On<'_> {
         let (q, grad) = (rows(queries, 0.37)?, rows(queries, 0.29)?);
         let (k, v) = (rows(keys, 0.71)?, rows(keys, 0.13)?);
         for window in [None, self.shapes.window] {
-            let (out, sums) = kernels::attention(&q, &k, &v, (&runs, window))?;
-            kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window))?;
+            let (out, sums) = kernels::attention(&q, &k, &v, &runs, window)?;
+            kernels::attention_back([&q, &k, &v], [&out, &sums], &grad, &runs, window)?;
         }
         // One token after 40 in the second row of a cache of 45 slots: more keys than one tile.
         let run = Run { first: 0, tokens: 1, sees: 41, start: 45, split: 45, rest: 0, until: 1 };
         let runs = Runs::new(&[run], heads, scale)?;
         let cache = |by| self.x(&[90, keys * dim], by);
-        kernels::attention(&q.narrow(0, 0, 1)?, &cache(0.3)?, &cache(0.6)?, (&runs, None))?;
+        kernels::attention(&q.narrow(0, 0, 1)?, &cache(0.3)?, &cache(0.6)?, &runs, None)?;
         Ok(())
     }
 
