@@ -18,14 +18,8 @@
 #define NAME(name) name##_f32
 #include "single.c"
 #include "sampling.c"
-// On tensor cores where there is CUDA, or what emulates it; in C by the kernel that they are held against.
-#ifdef __cplusplus
-#include "mma_tiles.cu"
-#include "attention_mma.cu"
-#include "attention_mma_back.cu"
-#else
+// For those on tensor cores the kernel that they are held against.
 #include "attention_twin.c"
-#endif
 
 static const struct { const char* name; Kernel* kernel; } KERNELS[] = {
 #define ONE(name) {#name "_f32", name##_f32},

@@ -1,5 +1,5 @@
-// A warp's instructions for tensor cores, in PTX for compute capability 8.0 and later. mma_emulated.h gives the same
-// functions to a CPU, by the layouts that PTX's manual has for them. All lanes of a warp call them together.
+// A warp's instructions for tensor cores, in PTX for compute capability 8.0 and later. All lanes of a warp call them
+// together.
 //
 // Of an 8 x 8 matrix lane l holds row l / 4 at columns 2 (l % 4) and the one after it, the first in the lower half of a
 // register.

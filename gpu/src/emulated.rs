@@ -22,12 +22,10 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// One launch on memory of this process: a kernel's name, buffers with their bytes, numbers, groups.
+/// One launch on memory of this process: a kernel's name, buffers, numbers, groups.
 pub(crate) struct Launch<'a> {
     pub(crate) name: &'a CStr,
     pub(crate) buffers: [*mut c_void; BUFFERS],
-    #[cfg_attr(not(feature = "opencl"), allow(dead_code))]
-    pub(crate) bytes: [usize; BUFFERS],
     pub(crate) params: &'a Params,
     pub(crate) groups: c_int,
 }
@@ -65,14 +63,6 @@ impl Values {
             Self::Single(x) => x.as_mut_ptr().cast(),
             Self::Half(x) => x.as_mut_ptr().cast(),
             Self::Numbers(x) => x.as_mut_ptr().cast(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Single(x) => 4 * x.len(),
-            Self::Half(x) => 2 * x.len(),
-            Self::Numbers(x) => 4 * x.len(),
         }
     }
 
@@ -125,7 +115,7 @@ pub(crate) fn reference(call: &Call<'_>) -> Result<()> {
 
 /// Launches a kernel as C; nonzero where there is none of its name.
 pub(crate) fn plain(launch: &Launch<'_>) -> c_int {
-    let Launch { name, buffers, params, groups, .. } = launch;
+    let Launch { name, buffers, params, groups } = launch;
     // SAFETY: every buffer is memory that `run_by` owns, as large as the tensor it is a copy of, and the wrappers in
     // `kernels` have checked that tensors are as large as the kernel takes them to be.
     #[allow(unsafe_code)]
@@ -157,13 +147,11 @@ pub(crate) fn run_by(
     let mut launch = Launch {
         name: &name,
         buffers: [std::ptr::null_mut(); BUFFERS],
-        bytes: [0; BUFFERS],
         params: &call.params,
         groups: call.groups as c_int,
     };
     for (at, index) in index_of.into_iter().enumerate() {
         launch.buffers[at] = copies[index].0.pointer();
-        launch.bytes[at] = copies[index].0.bytes();
     }
     if engine(&launch) != 0 {
         bail!("there is no kernel of this name");

@@ -23,11 +23,9 @@ pub mod kernels;
 #[cfg(all(feature = "metal", target_os = "macos"))]
 mod metal;
 mod operations;
-mod outcome;
 pub mod products;
 pub mod self_check;
 mod sizes;
-mod witness;
 pub mod workspace;
 
 #[cfg(feature = "nccl")]
@@ -73,16 +71,9 @@ pub fn runs_on(device: &Device) -> bool {
     }
 }
 
-/// Whether kernels for tensor cores run on `device`: on CUDA, where all kernels need compute capability 8.0, and in the
-/// emulation of CUDA's own text.
+/// Whether kernels for tensor cores run on `device`: on CUDA, where all kernels need compute capability 8.0.
 pub fn has_tensor_cores(device: &Device) -> bool {
-    match device {
-        _ if is_by_candle() => false,
-        Device::Cuda(_) => cfg!(feature = "cuda"),
-        #[cfg(feature = "emulated")]
-        Device::Cpu => emulators::is_of_cuda(),
-        _ => false,
-    }
+    cfg!(feature = "cuda") && device.is_cuda() && !is_by_candle()
 }
 
 /// Whether this build has the kernels as C, with which the CPU can take a GPU's place: the feature `emulated`.
@@ -173,8 +164,6 @@ pub fn free_memory(device: &Device) -> Option<u64> {
 pub enum Dialect {
     /// CUDA C++.
     Cuda,
-    /// OpenCL C, for Oclgrind, which finds races and reads of memory that nothing wrote.
-    OpenCl,
     /// The Metal Shading Language.
     Metal,
 }
@@ -200,7 +189,6 @@ pub fn program(dialect: Dialect) -> String {
     let prelude = match dialect {
         Dialect::Cuda => include_str!("../kernels/cuda.h"),
         Dialect::Metal => include_str!("../kernels/metal.h"),
-        Dialect::OpenCl => include_str!("../kernels/opencl.h"),
     };
     let define = |(name, value): &(&str, usize)| format!("#define {name} {value}\n");
     // Metal's library comes before any of our short names, which it may use itself.
@@ -242,7 +230,7 @@ impl Call<'_> {
         }
         let launch = || {
             counts::launched(&self.name);
-            witness::seen(self, || self.launch(device))
+            self_check::comparison::seen(self, || self.launch(device))
         };
         graph::launched(|| Identity::from_call(self), |replay| replay.add(self, device), launch)
     }

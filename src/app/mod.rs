@@ -18,7 +18,6 @@ pub mod gap;
 pub mod grade;
 pub mod grading;
 pub mod lab;
-pub mod launch;
 pub(crate) mod lengths;
 mod model_card;
 pub mod presample;

@@ -7,7 +7,7 @@ use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{audit, compare, eval, generate, report, show, verify};
 use super::recipes;
 use super::theory::{beta, gap, lab, prove};
-use super::tools::{bench, doctor, launch, objectives, pages, tasks};
+use super::tools::{bench, doctor, objectives, pages, tasks};
 use super::training::{export, presample, push, sft, study, train};
 use crate::app::audit::AuditOptions;
 use crate::app::bench::BenchOptions;
@@ -277,18 +277,6 @@ Examples:
   tealight bench --model config.json --dtype bfloat16 --json   # random weights",
         check: |m| resolve::<BenchOptions>(m).map(drop),
         run: |m, _| bench::run(&resolve(m)?),
-    },
-    Entry {
-        name: "launch",
-        options: launch::LaunchOptions::augment_args,
-        about: "Run a command in several processes of this machine, without MPI",
-        more: "\
-The command is train, study, eval, presample or grade. docs/how-to/cluster.md says what is divided.
-
-Examples:
-  tealight launch -n 2 train --output runs/two",
-        check: |m| launch::check(&resolve(m)?),
-        run: |m, process| launch::run(&resolve(m)?, &process.stop),
     },
     Entry {
         name: "objectives",

@@ -88,7 +88,7 @@ const COMMANDS: [(&str, &str); 6] = [
     ("Models and samples", "generate sft export push show"),
     ("Verifiers", "verify"),
     ("Settings", "recipes"),
-    ("This machine", "doctor bench launch completions man"),
+    ("This machine", "doctor bench completions man"),
 ];
 
 /// Whether `-h` of a command shows an option.

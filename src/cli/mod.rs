@@ -14,7 +14,6 @@ mod training;
 mod trl_names;
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,9 +25,8 @@ use tealight_matmul::InstructionSet;
 
 use self::help::Layout;
 use crate::app::evaluate::Doubtful;
-use crate::app::launch::RankFailed;
 use crate::system::machine;
-use crate::system::process::{self, Process};
+use crate::system::process::{self, Launched, Process};
 use crate::system::ranks::{FirstFailed, Ranks};
 use crate::system::stop::{Interrupted, Stop};
 use crate::system::telemetry::{self, Terminal};
@@ -145,10 +143,6 @@ fn report(error: &anyhow::Error) -> u8 {
     if let Some(Interrupted(code)) = error.downcast_ref::<Interrupted>() {
         return *code as u8;
     }
-    // The rank has said why itself.
-    if let Some(RankFailed(code)) = error.downcast_ref::<RankFailed>() {
-        return *code;
-    }
     // Whoever read our output has seen enough, as `head` does.
     let is_unread = error.chain().any(|cause| {
         let cause = cause.downcast_ref::<std::io::Error>();
@@ -199,20 +193,15 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let launched = if entry.is_shared() {
         process::launch()?
     } else {
-        process::refuse_several(&format!(
-            "`{name}` runs in one: start it without mpirun, srun or tealight launch"
-        ))?;
-        None
+        process::refuse_several(&format!("`{name}` runs in one: start it without a launcher"))?;
+        Launched::default()
     };
-    let ranks = launched.as_ref().map_or_else(Ranks::alone, |launched| launched.ranks.clone());
+    let ranks = launched.ranks.clone();
     if ranks.size() > 1 {
         share_machine(&ranks);
     }
     let ended = Arc::<AtomicUsize>::default();
     let stop = if ranks.is_first() { handle_signals()? } else { ignore_signals(&ended)? };
-    if launched.as_ref().is_some_and(|launched| launched.has_launcher) {
-        obey_the_launcher();
-    }
     let process = Process { stop, ranks };
     let result = (entry.run)(matches, &process);
     let ranks = &process.ranks;
@@ -224,23 +213,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         ranks.abort(report(error));
     }
-    if let Some(launched) = launched {
-        launched.finish();
-    }
+    launched.finish();
     result
-}
-
-/// Takes the signals that the launcher got for this process's own, and ends with the launcher.
-fn obey_the_launcher() {
-    std::thread::spawn(|| {
-        let mut code = [0];
-        while std::io::stdin().read_exact(&mut code).is_ok() {
-            if let Some((signal, _)) = signals().find(|(_, other)| *other == i32::from(code[0])) {
-                let _ = signal_hook::low_level::raise(signal);
-            }
-        }
-        std::process::exit(1);
-    });
 }
 
 /// Waits for the first rank to say what went wrong here too, and to end all; returns where it does not.

@@ -69,7 +69,7 @@ const HINTS: &[(&str, &str)] = &[
     ("push-to-hub hub-model-id", "use tealight push after training"),
     (
         "deepspeed fsdp zero-stage",
-        "start several processes with tealight launch -n N; each holds the whole model and optimizer",
+        "start several processes with mpirun -np N; each holds the whole model and optimizer",
     ),
     (
         "num-samples",

@@ -46,7 +46,6 @@ mod input_errors;
 mod int8;
 mod judges;
 mod lab;
-mod launch;
 mod layers;
 mod learns;
 mod ledger;

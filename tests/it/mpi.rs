@@ -101,7 +101,7 @@ fn a_rank_that_dies_ends_all_and_a_stop_saves() {
 fn an_error_on_all_ranks_is_reported_once() {
     for (arguments, words) in [
         (&["train", "--output", "/dev/null/x"][..], "/dev/null/x"),
-        (&["sft", "--output", "x"], "`sft` runs in one: start it without mpirun"),
+        (&["sft", "--output", "x"], "`sft` runs in one: start it without a launcher"),
         (&["grade", "-", "--output", "x"], "standard input goes to one process"),
     ] {
         let done = mpirun(2, arguments).output().expect("mpirun");

@@ -1,4 +1,4 @@
-//! `--prompt-allocation`: a rule goes by the run's own pass rates, through checkpoints and on ranks.
+//! `--prompt-allocation`: a rule goes by the run's own pass rates, through checkpoints.
 
 use std::path::Path;
 
@@ -6,32 +6,29 @@ use crate::support::binary::{Folder, ok, tealight, words};
 use crate::support::metrics::rows;
 use crate::support::processes::rewards;
 
-fn train(launch: &[&str], [prompts, problems]: [&str; 2], more: &[&str]) {
+fn train([prompts, problems]: [&str; 2], more: &[&str]) {
     let run = words(
         "train --objective rloo --num-generations 4 --max-completion-length 16 --learning-rate \
          1e-4",
     );
     let sizes = ["--prompts-per-step", prompts, "--max-samples", problems];
-    ok(&[launch, &run, &sizes, more].concat());
+    ok(&[&run[..], &sizes, more].concat());
 }
 
-fn few(launch: &[&str], rule: &str, steps: &str, more: &[&str]) {
+fn few(rule: &str, steps: &str, more: &[&str]) {
     let rule = ["--prompt-allocation", rule, "--max-steps", steps];
-    train(launch, ["3", "12"], &[&rule, more].concat());
+    train(["3", "12"], &[&rule, more].concat());
 }
 
 #[test]
-fn an_adaptive_run_is_the_same_resumed_and_on_ranks() {
+fn an_adaptive_run_is_the_same_resumed() {
     let folder = Folder::new();
-    let [whole, cut, ranks, uniform] =
-        ["whole", "cut", "ranks", "uniform"].map(|name| folder.path(name));
-    few(&[], "thompson", "6", &["--output", &whole]);
-    few(&[], "thompson", "3", &["--output", &cut, "--save-steps", "3"]);
-    few(&[], "thompson", "6", &["--output", &cut, "--save-steps", "3", "--resume"]);
+    let [whole, cut, uniform] = ["whole", "cut", "uniform"].map(|name| folder.path(name));
+    few("thompson", "6", &["--output", &whole]);
+    few("thompson", "3", &["--output", &cut, "--save-steps", "3"]);
+    few("thompson", "6", &["--output", &cut, "--save-steps", "3", "--resume"]);
     assert_eq!(rows(Path::new(&whole)), rows(Path::new(&cut)));
-    few(&["launch", "-n", "2"], "thompson", "6", &["--output", &ranks]);
-    assert_eq!(rewards(&whole), rewards(&ranks));
-    few(&[], "uniform", "6", &["--output", &uniform]);
+    few("uniform", "6", &["--output", &uniform]);
     assert_ne!(rewards(&whole), rewards(&uniform), "the rule changes which prompts are sampled");
 }
 
@@ -41,7 +38,7 @@ fn pass_rates_are_logged_and_a_rule_moves_them() {
     let shares = |rule: &str| -> f64 {
         let output = folder.path(&rule.replace(':', "-"));
         let more = ["--prompt-allocation", rule, "--max-steps", "16", "--output", &output];
-        train(&[], ["6", "36"], &more);
+        train(["6", "36"], &more);
         let rows = rows(Path::new(&output));
         for row in &rows {
             let names = ["0", "0-33", "33-67", "67-100", "100"];

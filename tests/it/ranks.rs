@@ -16,7 +16,7 @@ use tealight::app::{evaluate, grade, presample, study, training};
 use tealight::nn::model::weights;
 use tealight::system::process::Process;
 use tealight::system::ranks::threads;
-use tealight::system::stop::Stop;
+use tealight::system::stop::{Interrupted, Stop};
 
 use crate::support::metrics::rows;
 use crate::support::vllm::Vllm;
@@ -112,6 +112,7 @@ fn training_on_ranks_is_that_of_one_process_to_rounding() {
         ("--objective dapo --max-steps 2".into(), whole),
         ("--objective simko --max-steps 2 --micro-batch-tokens 64".into(), whole),
         ("--objective rft --max-steps 2 --num-presamples 4".into(), whole),
+        ("--objective rloo --max-steps 4 --prompt-allocation thompson".into(), whole),
     ]
     .into_iter()
     .enumerate()
@@ -146,6 +147,21 @@ fn a_checkpoint_resumes_on_any_number_of_ranks() {
     train(&moved, 1, "--objective grpo --max-steps 6", Start::Resume(String::new()));
     assert!(apart(&whole, &moved, "model.safetensors") < ROUNDED);
     assert_same_course(&whole, &moved, &[]);
+}
+
+#[test]
+fn a_stop_of_the_first_rank_saves_and_ends_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = RunDirectory::new(folder.path().join("run"));
+    on_ranks(2, |process| {
+        if process.ranks.is_first() {
+            process.stop.cell().store(143, Ordering::SeqCst);
+        }
+        let settings: TrainOptions = options(&format!("{SMALL} --objective grpo --max-steps 9"));
+        let error = training::run(&settings, &run, process, None).expect_err("it was stopped");
+        assert_eq!(error.downcast::<Interrupted>().expect("a stop").0, 143);
+    });
+    assert!(run.path.join("latest").exists() && rows(&run.path).len() < 3);
 }
 
 #[test]

@@ -168,3 +168,25 @@ fn a_root_folder_keeps_no_lock_of_a_refused_command() {
         assert!(!lock.exists());
     }
 }
+
+#[test]
+#[cfg(not(feature = "mpi"))]
+fn ranks_of_a_launcher_are_refused_without_mpi() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let launchers = [
+        &[("WORLD_SIZE", "2"), ("RANK", "0")][..],
+        &[("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "1")],
+        &[("PMI_SIZE", "2")],
+        &[("PMIX_RANK", "0"), ("SLURM_STEP_NUM_TASKS", "8")],
+    ];
+    for variables in launchers {
+        for (name, why) in [("train", "built without the feature mpi"), ("sft", "runs in one")] {
+            let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
+            command.envs(variables.iter().copied()).args([name, "--output", &output]);
+            let error = stderr_of(&command.output().expect("runs"));
+            assert!(error.contains(why) && error.lines().count() == 1, "{variables:?}: {error}");
+            assert!(!Path::new(&output).exists(), "{variables:?}");
+        }
+    }
+}

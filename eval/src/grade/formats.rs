@@ -92,7 +92,7 @@ fn altered_archives_are_refused() {
         let message = read(name, bytes).unwrap_err();
         assert!(message.contains(name) && message.contains(why), "{message}");
     };
-    says("cut.eval", &bytes[..bytes.len() - 30], "its end is missing");
+    says("cut.eval", &bytes[..bytes.len() - 30], "a zip archive that cannot be read");
     // A byte of a stored sample is another one.
     let at = bytes
         .windows(6)
@@ -101,7 +101,7 @@ fn altered_archives_are_refused() {
     if let Some(at) = at {
         let mut changed = bytes.clone();
         changed[at] = b'9';
-        says("changed.eval", &changed, "its checksum is another one");
+        says("changed.eval", &changed, "Invalid checksum");
     }
     let mut without = bytes.clone();
     while let Some(at) = without.windows(8).position(|part| part == b"samples/") {

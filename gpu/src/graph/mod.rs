@@ -21,8 +21,9 @@ use candle_core::{DType, Device, Result, bail};
 
 pub(crate) use launches::{Identity, Replay};
 
+use crate::self_check::comparison;
 use crate::workspace::{Array, Workspace};
-use crate::{counts, is_by_candle, witness};
+use crate::{counts, is_by_candle};
 
 /// The launches of a step.
 #[derive(Debug, Default)]
@@ -95,7 +96,7 @@ fn turn_off_because(why: String) {
 
 fn are_made_on(device: &Device) -> bool {
     let is_possible = device.is_cuda() || device.is_cpu() && crate::has_emulation();
-    is_possible && !IS_OFF.load(Ordering::Relaxed) && !is_by_candle() && !witness::is_watching()
+    is_possible && !IS_OFF.load(Ordering::Relaxed) && !is_by_candle() && !comparison::is_watching()
 }
 
 /// Launches, or what the mode of this thread makes of a launch.

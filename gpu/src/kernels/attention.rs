@@ -227,7 +227,8 @@ pub fn attention(
     q: &dyn Operand,
     k: &dyn Operand,
     v: &dyn Operand,
-    (runs, window): (&Runs, Option<usize>),
+    runs: &Runs,
+    window: Option<usize>,
 ) -> Result<(Array, Array)> {
     runs.check(q.tensor(), k.tensor(), v.tensor())?;
     let out = new_empty(q, q.tensor().shape(), q.tensor().dtype())?;
@@ -250,9 +251,10 @@ pub fn attention(
 /// tokens themselves.
 pub fn attention_back(
     qkv: [&dyn Operand; 3],
-    (out, sums): (&dyn Operand, &dyn Operand),
+    [out, sums]: [&dyn Operand; 2],
     grad: &dyn Operand,
-    (runs, window): (&Runs, Option<usize>),
+    runs: &Runs,
+    window: Option<usize>,
 ) -> Result<[Array; 3]> {
     let like = |x: &dyn Operand| new_empty(x, x.tensor().shape(), x.tensor().dtype());
     let ([dq, dk, dv], out_dot_grad) = ([like(qkv[0])?, like(qkv[1])?, like(qkv[2])?], like(sums)?);

@@ -2,13 +2,12 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use super::{DeltaShapes, Shapes};
+use super::{DeltaShapes, Shapes, comparison};
 use crate::kernels::{
     self, AdamW, Delta, DeltaRun, Gain, Gate, Heads, Run, Runs, SampleArgs, Taps,
 };
 use crate::products::{product, wide_product};
 use crate::sizes::{ELEMENTS, PART, SQUARES};
-use crate::witness;
 use crate::workspace::{Array, Destination, Workspace};
 
 /// Tokens of most launches.
@@ -69,7 +68,7 @@ impl On<'_> {
         );
         let on_cpu = |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(DType::F32);
         let exact = on_cpu(&x)?.matmul(&on_cpu(&w)?.t()?)?;
-        let compare = |name: &str, ours: Array| witness::compare(name, ours.tensor(), &exact);
+        let compare = |name: &str, ours: Array| comparison::compare(name, ours.tensor(), &exact);
         compare("product", product(&x, &w)?)?;
         compare("product to float32", wide_product(&x, &w)?)?;
         let Some(workspace) = Workspace::new(self.device, TOKENS) else { return Ok(()) };
@@ -82,7 +81,7 @@ impl On<'_> {
             let values: Vec<f32> = (0..TOKENS).map(|i| (i as f32).cos()).collect();
             let expected = Tensor::from_slice(&values, TOKENS, &Device::Cpu)?;
             let copied = at.upload(values, TOKENS)?;
-            witness::compare("copy to a workspace", copied.tensor(), &expected)?;
+            comparison::compare("copy to a workspace", copied.tensor(), &expected)?;
         }
         Ok(())
     }
@@ -176,14 +175,14 @@ impl On<'_> {
         let (q, grad) = (rows(queries, 0.37)?, rows(queries, 0.29)?);
         let (k, v) = (rows(keys, 0.71)?, rows(keys, 0.13)?);
         for window in [None, self.shapes.window] {
-            let (out, sums) = kernels::attention(&q, &k, &v, (&runs, window))?;
-            kernels::attention_back([&q, &k, &v], (&out, &sums), &grad, (&runs, window))?;
+            let (out, sums) = kernels::attention(&q, &k, &v, &runs, window)?;
+            kernels::attention_back([&q, &k, &v], [&out, &sums], &grad, &runs, window)?;
         }
         // One token after 40 in the second row of a cache of 45 slots: more keys than one tile.
         let run = Run { first: 0, tokens: 1, sees: 41, start: 45, split: 45, rest: 0, until: 1 };
         let runs = Runs::new(&[run], heads, scale)?;
         let cache = |by| self.x(&[90, keys * dim], by);
-        kernels::attention(&q.narrow(0, 0, 1)?, &cache(0.3)?, &cache(0.6)?, (&runs, None))?;
+        kernels::attention(&q.narrow(0, 0, 1)?, &cache(0.3)?, &cache(0.6)?, &runs, None)?;
         Ok(())
     }
 

@@ -5,12 +5,29 @@
 //! verdict is cached by the kernels' text, the device, its driver and the model's sizes: see [`crate::disk_cache`].
 
 mod cases;
+pub(crate) mod comparison;
 
 use candle_core::{DType, Device, Result, bail};
 
 use crate::disk_cache::{Key, cached};
-pub use crate::outcome::Outcome;
-use crate::witness;
+
+/// How far one launch of a kernel is from the same on the CPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The kernel, as `logp_f32`.
+    pub kernel: String,
+    /// Its largest difference from the CPU's result, over the largest value; not a number where a value is none.
+    pub error: f64,
+    /// Most that it may be.
+    pub most: f64,
+}
+
+impl Outcome {
+    /// Whether the device computes what the CPU does.
+    pub fn is_well(&self) -> bool {
+        self.error <= self.most
+    }
+}
 
 /// The shapes of a model that the kernels are checked with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +87,7 @@ impl Shapes {
 /// # Errors
 /// The device's; sizes that kernels do not know.
 pub fn run(device: &Device, shapes: &Shapes) -> Result<Vec<Outcome>> {
-    witness::watch(|| cases::all(device, shapes))
+    comparison::watch(|| cases::all(device, shapes))
 }
 
 /// The launches in order of kernels, of each kernel the worst.

@@ -316,7 +316,6 @@ fn wrong_sizes_are_refused() {
     let run = Run { first: 0, tokens: 3, sees: 1, start: 2, split: 3, rest: 0, until: 3 };
     let runs = Runs::new(&[run], heads, 0.2).expect("tables");
     let (q, k) = (x(&[3, 8], DType::F32), x(&[3, 4], DType::F32));
-    let error =
-        kernels::attention(&q, &k, &k, (&runs, None)).expect_err("too few keys").to_string();
+    let error = kernels::attention(&q, &k, &k, &runs, None).expect_err("too few keys").to_string();
     assert!(error.contains("has not 5 rows of keys"), "{error}");
 }

@@ -1,12 +1,6 @@
-//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI, AVX-VNNI or ARM, by ARM's matrix products,
-//! by AVX2's products of 16 bits, or by loops. All come to the same bits.
+//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI, by AVX2's products of 16 bits, or by loops.
+//! All come to the same bits.
 
-#[cfg(target_arch = "aarch64")]
-mod dot;
-#[cfg(target_arch = "aarch64")]
-mod matrix;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -50,14 +44,8 @@ pub(crate) struct Layout {
 pub(crate) enum IntegerKernel {
     /// AVX-512's VNNI: four products of 8 bits to a sum.
     Vnni,
-    /// AVX-VNNI: the same in registers half as wide.
-    AvxVnni,
     /// AVX2: two products of 16 bits to a sum.
     Pairs,
-    /// ARM's `usmmla`: eight products of 8 bits to each of four sums.
-    Matrix,
-    /// ARM's `sdot`: four products of 8 bits to a sum.
-    Dot,
     /// Loops.
     Written,
 }
@@ -68,17 +56,7 @@ impl IntegerKernel {
         match InstructionSet::in_use() {
             #[cfg(target_arch = "x86_64")]
             set if set.has_avx512() && is_x86_feature_detected!("avx512vnni") => Self::Vnni,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Amx | InstructionSet::Avx512 | InstructionSet::Avx2
-                if is_x86_feature_detected!("avxvnni") =>
-            {
-                Self::AvxVnni
-            }
             InstructionSet::Amx | InstructionSet::Avx512 | InstructionSet::Avx2 => Self::Pairs,
-            #[cfg(target_arch = "aarch64")]
-            InstructionSet::Neon if std::arch::is_aarch64_feature_detected!("i8mm") => Self::Matrix,
-            #[cfg(target_arch = "aarch64")]
-            InstructionSet::Neon if std::arch::is_aarch64_feature_detected!("dotprod") => Self::Dot,
             InstructionSet::Neon | InstructionSet::RelaxedSimd | InstructionSet::Portable => {
                 Self::Written
             }
@@ -89,9 +67,6 @@ impl IntegerKernel {
         match self {
             // Half of the registers hold the sums of all groups, half those of one.
             Self::Vnni => Layout { columns: 32, step: 4, rows: 6 },
-            Self::AvxVnni => Layout { columns: 16, step: 4, rows: 6 },
-            Self::Dot => Layout { columns: 16, step: 4, rows: 5 },
-            Self::Matrix => Layout { columns: 16, step: 8, rows: 4 },
             Self::Pairs | Self::Written => Layout { columns: 16, step: 2, rows: 5 },
         }
     }
@@ -145,7 +120,7 @@ impl<T: Copy + Into<i32>> Tile<'_, T> {
     }
 }
 
-/// A left value of a tile, and the kernels that take such.
+/// A left value of a tile, and the kernel that takes such.
 pub(crate) trait Level: Copy + Default + Send + Sync + From<i8> + Into<i32> {
     /// Computes, or with `adds` adds to, the part of the result at row and column `at`.
     fn tile(
@@ -157,66 +132,34 @@ pub(crate) trait Level: Copy + Default + Send + Sync + From<i8> + Into<i32> {
     );
 }
 
-impl Level for i8 {
-    fn tile(
-        kernel: IntegerKernel,
-        tile: &Tile<'_, Self>,
-        adds: bool,
-        at: [usize; 2],
-        target: &Target<'_>,
-    ) {
-        match kernel {
-            #[cfg(target_arch = "x86_64")]
-            IntegerKernel::Vnni => {
-                tile.check();
-                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { x86::vnni::tile(tile, adds, at, target) };
+/// Values of a type are for one kernel, or for the loops.
+macro_rules! level {
+    ($value:ty, $kernel:ident) => {
+        impl Level for $value {
+            fn tile(
+                kernel: IntegerKernel,
+                tile: &Tile<'_, Self>,
+                adds: bool,
+                at: [usize; 2],
+                target: &Target<'_>,
+            ) {
+                #[cfg(target_arch = "x86_64")]
+                if kernel == IntegerKernel::$kernel {
+                    tile.check();
+                    // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
+                    return unsafe { x86::$kernel::tile(tile, adds, at, target) };
+                }
+                debug_assert_eq!(kernel, IntegerKernel::Written);
+                crate::vectorized(
+                    #[inline(always)]
+                    || tile.written_out(adds, at, target),
+                );
             }
-            #[cfg(target_arch = "x86_64")]
-            IntegerKernel::AvxVnni => {
-                tile.check();
-                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { x86::avx_vnni::tile(tile, adds, at, target) };
-            }
-            #[cfg(target_arch = "aarch64")]
-            IntegerKernel::Matrix => {
-                tile.check();
-                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { matrix::tile(tile, adds, at, target) };
-            }
-            #[cfg(target_arch = "aarch64")]
-            IntegerKernel::Dot => {
-                tile.check();
-                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { dot::tile(tile, adds, at, target) };
-            }
-            _ => tile.written_out(adds, at, target),
         }
-    }
+    };
 }
-
-impl Level for i16 {
-    fn tile(
-        kernel: IntegerKernel,
-        tile: &Tile<'_, Self>,
-        adds: bool,
-        at: [usize; 2],
-        target: &Target<'_>,
-    ) {
-        match kernel {
-            #[cfg(target_arch = "x86_64")]
-            IntegerKernel::Pairs => {
-                tile.check();
-                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { x86::pairs::tile(tile, adds, at, target) };
-            }
-            _ => crate::vectorized(
-                #[inline(always)]
-                || tile.written_out(adds, at, target),
-            ),
-        }
-    }
-}
+level!(i8, Vnni);
+level!(i16, Pairs);
 
 #[cfg(test)]
 mod tests {
@@ -226,16 +169,8 @@ mod tests {
         (i * 7919 % 255) as i32 - 127
     }
 
-    /// Holds a kernel against its loops and against f64.
+    /// Holds a kernel against the loops of its layout and against f64.
     fn check<T: Level>(kernel: IntegerKernel, layout: Layout) {
-        check_tile::<T>(layout, |tile, adds, at, target| T::tile(kernel, tile, adds, at, target));
-    }
-
-    /// Holds `compute` against the loops and against f64.
-    fn check_tile<T: Level>(
-        layout: Layout,
-        compute: impl Fn(&Tile<'_, T>, bool, [usize; 2], &Target<'_>),
-    ) {
         let Layout { columns: wide, step, .. } = layout;
         for (rows, steps) in [(1, 1), (3, 32), (layout.rows, 74), (4, 51)] {
             let (width, groups) = (steps * step, (steps * step).div_ceil(GROUP));
@@ -267,7 +202,7 @@ mod tests {
                 }
                 out
             };
-            let out = run(&|adds, target| compute(&tile, adds, [0, 0], target));
+            let out = run(&|adds, target| T::tile(kernel, &tile, adds, [0, 0], target));
             assert_eq!(out, run(&|adds, target| tile.written_out(adds, [0, 0], target)));
             for (row, out) in out.chunks(stride).enumerate() {
                 assert!(out[columns..].iter().all(|x| *x == 1.0), "past the result");
@@ -287,42 +222,19 @@ mod tests {
 
     #[test]
     fn instructions_and_loops_come_to_the_same_bits() {
-        use IntegerKernel::{AvxVnni, Dot, Matrix, Pairs, Vnni, Written};
+        use IntegerKernel::{Pairs, Vnni, Written};
 
         let kernel = IntegerKernel::in_use();
         match kernel {
-            Vnni | AvxVnni | Matrix | Dot => check::<i8>(kernel, kernel.layout()),
+            Vnni => check::<i8>(kernel, kernel.layout()),
             Pairs | Written => check::<i16>(kernel, kernel.layout()),
         }
         // Every layout by loops, whatever the processor has.
-        for kernel in [Vnni, AvxVnni, Matrix, Dot] {
-            check::<i8>(Written, kernel.layout());
-        }
+        check::<i8>(Written, Vnni.layout());
         check::<i16>(Written, Pairs.layout());
-    }
-
-    /// A processor with the other instruction uses that.
-    #[cfg(target_arch = "aarch64")]
-    #[test]
-    fn dot_products_come_to_the_same_bits_beside_matrix_products() {
-        if std::arch::is_aarch64_feature_detected!("dotprod") {
-            check::<i8>(IntegerKernel::Dot, IntegerKernel::Dot.layout());
-        }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn avx_vnni_comes_to_the_same_bits_under_either_encoding() {
-        let layout = IntegerKernel::AvxVnni.layout();
-        if is_x86_feature_detected!("avxvnni") {
-            check::<i8>(IntegerKernel::AvxVnni, layout);
-        }
-        if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512vl") {
-            check_tile::<i8>(layout, |tile, adds, at, target| {
-                tile.check();
-                // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                unsafe { x86::avx_vnni_512::tile(tile, adds, at, target) };
-            });
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            check::<i16>(Pairs, Pairs.layout());
         }
     }
 }

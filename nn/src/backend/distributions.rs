@@ -7,6 +7,13 @@ use candle_core::Tensor;
 use super::Parameter;
 use tealight_divergence::Divergence;
 
+/// The tokens that rows of hidden states are asked about, and the temperature of their distributions.
+#[derive(Clone, Copy)]
+pub(crate) struct Targets<'a> {
+    pub(crate) tokens: &'a [u32],
+    pub(crate) temperature: f64,
+}
+
 /// Results of next-token distributions, and the values that their gradient needs.
 pub(crate) struct TokenLogp<S> {
     /// Natural log-probability of each target, `[N]`.

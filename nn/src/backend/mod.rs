@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use delta::Delta;
 pub use delta::DeltaSizes;
-pub(crate) use distributions::{Anchor, Divergences, Likeliest, LogpGrads, TokenLogp};
+pub(crate) use distributions::{Anchor, Divergences, Likeliest, LogpGrads, Targets, TokenLogp};
 pub(crate) use dropout::{Dropout, hashed};
 pub use gradients::GradAccumulator;
 pub use gradients::Gradient;
@@ -224,7 +224,8 @@ pub(crate) trait Backend {
     fn rope_attention(
         &self,
         pass: &Self::Pass,
-        (ropes, window): (Option<[usize; 2]>, Option<usize>),
+        ropes: Option<[usize; 2]>,
+        window: Option<usize>,
         [q, k, v]: [&mut Self::Array; 3],
         cache: Option<&mut Self::Cache<'_>>,
     ) -> Result<(Self::Array, Self::AttentionSums)> {
@@ -307,7 +308,7 @@ pub(crate) trait Backend {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         likeliest: usize,
     ) -> Result<TokenLogp<Self::LogpSums>>;
     /// How far those distributions are from an anchor's.
@@ -315,7 +316,7 @@ pub(crate) trait Backend {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         saved: &Self::LogpSums,
         anchor: &Anchor,
     ) -> Result<Divergences>;
@@ -324,7 +325,7 @@ pub(crate) trait Backend {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         saved: &Self::LogpSums,
         grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,

@@ -71,8 +71,8 @@ impl Attention {
             let [normed_q, normed_k] = normed;
             raw = Some([std::mem::replace(&mut q, normed_q), std::mem::replace(&mut k, normed_k)]);
         }
-        let sight = (self.ropes, self.window);
-        let attended = backend.rope_attention(pass, sight, [&mut q, &mut k, &mut v], cache)?;
+        let qkv = [&mut q, &mut k, &mut v];
+        let attended = backend.rope_attention(pass, self.ropes, self.window, qkv, cache)?;
         Ok(SavedAttention { qkv: [q, k, v], raw, gate, attended })
     }
 

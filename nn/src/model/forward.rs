@@ -14,7 +14,7 @@ use super::{batch_memory, run};
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::Gpu;
 use crate::backend::{
-    Anchor, AnyBackend, Backend, Divergences, GradAccumulator, LogpGrads, PackedSequences,
+    Anchor, AnyBackend, Backend, Divergences, GradAccumulator, LogpGrads, PackedSequences, Targets,
     TokenLogp,
 };
 use tealight_divergence::Divergence;
@@ -212,7 +212,7 @@ impl Decoder {
     pub(crate) fn logp(
         &self,
         hidden: &Tensor,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         likeliest: usize,
     ) -> Result<TokenLogp<LogpTrace>> {
         match &self.backend {
@@ -235,7 +235,7 @@ impl Decoder {
     pub(crate) fn divergences(
         &self,
         hidden: &Tensor,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         trace: &LogpTrace,
         anchor: &Anchor,
     ) -> Result<Divergences> {
@@ -254,7 +254,7 @@ impl Decoder {
     pub(crate) fn logp_backward(
         &self,
         hidden: &Tensor,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         trace: &LogpTrace,
         grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,

@@ -7,7 +7,7 @@ use std::borrow::Borrow;
 use candle_core::{DType, Result, Tensor, Var};
 
 use super::{Batch, Distributions, Policy, Sequence};
-use crate::backend::{Anchor, Divergences, GradAccumulator, LogpGrads};
+use crate::backend::{Anchor, Divergences, GradAccumulator, LogpGrads, Targets};
 use crate::model::{Decoder, LogpTrace, Trace};
 use tealight_divergence::Divergence;
 
@@ -124,7 +124,7 @@ impl Policy {
         let batch = Batch::new(rows)?;
         let (hidden, trace) = self.decoder.forward(&batch.ids, &batch.packed, number)?;
         let hidden = batch.predicting(&hidden)?;
-        let targets = (batch.targets.as_slice(), temperature);
+        let targets = Targets { tokens: &batch.targets, temperature };
         let outputs = self.decoder.logp(&hidden, targets, request.likeliest)?;
         let base_divergence = request.base.as_ref().map(|base| {
             let anchor = base.anchor();
@@ -187,7 +187,7 @@ impl Policy {
             divergence: divergence.as_ref().map(|(term, grad)| (&term.anchor, &term.outputs, grad)),
             likeliest: likeliest.as_ref().map(|(term, grad)| (term.tokens.as_slice(), grad)),
         };
-        let at = (targets.as_slice(), forward.temperature);
+        let at = Targets { tokens: targets, temperature: forward.temperature };
         let dx =
             self.decoder.logp_backward(hidden, at, &forward.logp_trace, &output_grads, grads)?;
         // dL/d(output) [N] to dL/dh at the predicting positions, to dL/dh of all tokens (zero at the others), to

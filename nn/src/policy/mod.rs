@@ -13,7 +13,7 @@ use candle_core::{DType, Device, Result, Tensor, Var, bail};
 
 pub use crate::backend::GradAccumulator;
 pub use crate::backend::Gradient;
-use crate::backend::{Parameter, int8};
+use crate::backend::{Parameter, Targets, int8};
 use crate::model::lora::{self, Scaling};
 use crate::model::weights::Weights;
 use crate::model::{Architecture, BackendKind, Decoder, PackedSequences};
@@ -266,7 +266,7 @@ pub fn token_logp<S: Borrow<Sequence>>(
     temperature: f64,
 ) -> Result<TokenLogp> {
     let (batch, hidden) = hidden_states(decoder, rows)?;
-    let outputs = decoder.logp(&hidden, (&batch.targets, temperature), 0)?;
+    let outputs = decoder.logp(&hidden, Targets { tokens: &batch.targets, temperature }, 0)?;
     let distributions = Distributions { hidden, log_mass: outputs.log_mass };
     Ok(TokenLogp { logp: outputs.logp, entropy: outputs.entropy, distributions })
 }
@@ -279,7 +279,7 @@ pub fn token_divergence<S: Borrow<Sequence>>(
     base: &Base<'_>,
 ) -> Result<Tensor> {
     let (batch, hidden) = hidden_states(decoder, rows)?;
-    let targets = (batch.targets.as_slice(), temperature);
+    let targets = Targets { tokens: &batch.targets, temperature };
     let outputs = decoder.logp(&hidden, targets, 0)?;
     Ok(decoder.divergences(&hidden, targets, &outputs.saved, &base.anchor())?.values)
 }

@@ -2,7 +2,6 @@
 
 pub(super) mod bench;
 pub(super) mod doctor;
-pub(super) mod launch;
 pub(super) mod objectives;
 pub(super) mod pages;
 pub(super) mod tasks;

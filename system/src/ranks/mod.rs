@@ -3,13 +3,10 @@
 //! All of them run the same program on the same input. What is computed of a problem or of a row of a batch is
 //! divided ([`Ranks::divide`], [`Ranks::is_own`]) and gathered, so that every rank knows all of it afterwards and goes
 //! on alike; what is written, or decided by what others may not see, the first does for all ([`Ranks::first`]). To add
-//! a way for them to talk, add a file that implements [`Link`], as `tcp` and `mpi` do for processes and `threads` for
-//! tests.
+//! a way for them to talk, add a file that implements [`Link`], as `mpi` does for processes and `threads` for tests.
 
 #[cfg(feature = "mpi")]
 mod mpi;
-#[cfg(not(target_family = "wasm"))]
-pub mod tcp;
 mod threads;
 
 use std::sync::Arc;

@@ -44,7 +44,8 @@ impl KeyLayout {
     /// the gradient `grad` of the result, laid out alike.
     pub(crate) fn gradients(
         &self,
-        (past, window): (usize, usize),
+        past: usize,
+        window: usize,
         [q, k, v, grad]: [&[f32]; 4],
         [dq, dk, dv]: [&mut [f32]; 3],
     ) {

@@ -7,7 +7,7 @@ use tealight_matmul::{Matrix, Output, multiply};
 
 use super::super::{
     Anchor, Angles, Backend, Buffer, Delta, Divergences, Dropout, GradAccumulator, Heads,
-    LogpGrads, Norm, PackedSequences, Parameter, RolloutDtype, TokenLogp, Turn, WithBias,
+    LogpGrads, Norm, PackedSequences, Parameter, RolloutDtype, Targets, TokenLogp, Turn, WithBias,
     check_tokens,
 };
 use super::pass::Pass;
@@ -344,7 +344,7 @@ impl Backend for Cpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         likeliest: usize,
     ) -> Result<TokenLogp<Vec<RowSums>>> {
         output::logp(hidden, head, targets, likeliest)
@@ -354,7 +354,7 @@ impl Backend for Cpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         saved: &Vec<RowSums>,
         anchor: &Anchor,
     ) -> Result<Divergences> {
@@ -365,13 +365,13 @@ impl Backend for Cpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         saved: &Vec<RowSums>,
         grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
         let d_weight = head.is_trained.then(|| grads.on_cpu(head, &self.pool));
-        output::logp_backward(hidden, head, targets, (saved, grad), d_weight)
+        output::logp_backward(hidden, head, targets, saved, grad, d_weight)
     }
 
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {

@@ -2,7 +2,9 @@
 
 use candle_core::{Device, Result, Tensor};
 
-use super::super::{Anchor, Divergences, Likeliest, LogpGrads, Parameter, TokenLogp, check_tokens};
+use super::super::{
+    Anchor, Divergences, Likeliest, LogpGrads, Parameter, Targets, TokenLogp, check_tokens,
+};
 use super::full_vocabulary::{Base, DivergenceTerm, OutputGrads};
 use super::product::with_weight;
 use super::vocabulary::{Head, Layer, RowSums};
@@ -12,13 +14,12 @@ use super::with_values;
 pub(super) fn logp(
     hidden: &Tensor,
     head: &Parameter,
-    (targets, temperature): (&[u32], f64),
+    targets: Targets<'_>,
     likeliest: usize,
 ) -> Result<TokenLogp<Vec<RowSums>>> {
-    let (rows, largest) = (targets.len(), likeliest.min(head.dims2()?.0));
-    let (sums, top_logits) =
-        with_head(hidden, head, (targets, temperature), |head| Ok(head.forward(largest)))?;
-    let inverse = (1.0 / temperature) as f32;
+    let (rows, largest) = (targets.tokens.len(), likeliest.min(head.dims2()?.0));
+    let (sums, top_logits) = with_head(hidden, head, targets, |head| Ok(head.forward(largest)))?;
+    let inverse = (1.0 / targets.temperature) as f32;
     let tensor = |value: &dyn Fn(&RowSums) -> f32| {
         Tensor::from_vec(sums.iter().map(value).collect(), rows, &Device::Cpu)
     };
@@ -45,7 +46,7 @@ pub(super) fn logp(
 pub(super) fn divergences(
     hidden: &Tensor,
     head: &Parameter,
-    targets: (&[u32], f64),
+    targets: Targets<'_>,
     saved: &[RowSums],
     anchor: &Anchor,
 ) -> Result<Divergences> {
@@ -63,8 +64,9 @@ pub(super) fn divergences(
 pub(super) fn logp_backward(
     hidden: &Tensor,
     head: &Parameter,
-    targets: (&[u32], f64),
-    (saved, grad): (&[RowSums], &LogpGrads<'_>),
+    targets: Targets<'_>,
+    saved: &[RowSums],
+    grad: &LogpGrads<'_>,
     d_weight: Option<&mut [f32]>,
 ) -> Result<Tensor> {
     let mut d_hidden = vec![0f32; hidden.elem_count()];
@@ -105,13 +107,15 @@ pub(super) fn logp_backward(
 fn with_head<R>(
     hidden: &Tensor,
     head: &Parameter,
-    (targets, temperature): (&[u32], f64),
+    targets: Targets<'_>,
     work: impl FnOnce(Head<'_>) -> Result<R>,
 ) -> Result<R> {
-    check_tokens(targets, head.dims2()?.0)?;
-    let inverse = (1.0 / temperature) as f32;
+    check_tokens(targets.tokens, head.dims2()?.0)?;
+    let inverse = (1.0 / targets.temperature) as f32;
     with_values(hidden, |hidden| {
-        with_weight(head, |weight| work(Head { layer: Layer { hidden, weight }, targets, inverse }))
+        with_weight(head, |weight| {
+            work(Head { layer: Layer { hidden, weight }, targets: targets.tokens, inverse })
+        })
     })
 }
 

@@ -222,7 +222,8 @@ impl Pass {
                 let (k, v) = (seen(k), seen(v));
                 let mut gradients = [vec![0f32; q.len()], vec![0f32; k.len()], vec![0f32; v.len()]];
                 layout.gradients(
-                    (run.prefix.len(), window),
+                    run.prefix.len(),
+                    window,
                     [&q, &k, &v, &grad],
                     gradients.each_mut().map(Vec::as_mut_slice),
                 );

@@ -36,9 +36,9 @@ impl Gpu {
             (Some([keys, values]), Some(slots)) => {
                 kernels::store_rows(k, keys, slots)?;
                 kernels::store_rows(v, values, slots)?;
-                kernels::attention(q, keys, values, (&pass.runs, window))
+                kernels::attention(q, keys, values, &pass.runs, window)
             }
-            _ => kernels::attention(q, k, v, (&pass.runs, window)),
+            _ => kernels::attention(q, k, v, &pass.runs, window),
         }
     }
 
@@ -47,7 +47,8 @@ impl Gpu {
     pub(super) fn turn_and_attend(
         &self,
         pass: &Pass,
-        (ropes, window): (Option<[usize; 2]>, Option<usize>),
+        ropes: Option<[usize; 2]>,
+        window: Option<usize>,
         [q, k, v]: [&Array; 3],
         cache: Option<&[Tensor; 2]>,
     ) -> Result<(Array, Array)> {
@@ -55,11 +56,11 @@ impl Gpu {
         let angles = ropes.map(|rope| &pass.angles[rope]);
         if let (Some([keys, values]), Some(slots)) = (cache, &pass.slots) {
             kernels::rope_store([q, k, v], pass.heads, angles, [keys, values], slots)?;
-            return kernels::attention(q, keys, values, (&pass.runs, window));
+            return kernels::attention(q, keys, values, &pass.runs, window);
         }
         for (x, [cos, sin]) in [q, k].into_iter().zip(angles) {
             kernels::rope(x, pass.heads.dim, [cos, sin], false)?;
         }
-        kernels::attention(q, k, v, (&pass.runs, window))
+        kernels::attention(q, k, v, &pass.runs, window)
     }
 }

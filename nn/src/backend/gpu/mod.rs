@@ -17,7 +17,8 @@ use tealight_gpu::{kernels, products};
 
 use super::{
     Anchor, Angles, Backend, Delta, Divergences, Dropout, GradAccumulator, Heads, LogpGrads, Norm,
-    PackedSequences, Parameter, Prepacked, RolloutDtype, TokenLogp, Turn, WithBias, check_tokens,
+    PackedSequences, Parameter, Prepacked, RolloutDtype, Targets, TokenLogp, Turn, WithBias,
+    check_tokens,
 };
 
 use crate::backend::Activation;
@@ -216,11 +217,12 @@ impl Backend for Gpu {
     fn rope_attention(
         &self,
         pass: &Pass,
-        sight: (Option<[usize; 2]>, Option<usize>),
+        ropes: Option<[usize; 2]>,
+        window: Option<usize>,
         [q, k, v]: [&mut Array; 3],
         cache: Option<&mut &[Tensor; 2]>,
     ) -> Result<(Array, Array)> {
-        self.turn_and_attend(pass, sight, [q, k, v], cache.copied())
+        self.turn_and_attend(pass, ropes, window, [q, k, v], cache.copied())
     }
 
     fn attention_backward(
@@ -231,8 +233,7 @@ impl Backend for Gpu {
         out: (&Array, &Array),
         grad: &Array,
     ) -> Result<[Array; 3]> {
-        let [q, k, v] = qkv;
-        kernels::attention_back([q, k, v], (out.0, out.1), grad, (&pass.runs, window))
+        kernels::attention_back(qkv.map(|x| x as _), [out.0, out.1], grad, &pass.runs, window)
     }
 
     fn convolution(
@@ -337,7 +338,7 @@ impl Backend for Gpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         likeliest: usize,
     ) -> Result<TokenLogp<Tensor>> {
         self.token_logp(hidden, head, targets, likeliest)
@@ -347,23 +348,23 @@ impl Backend for Gpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        (_, temperature): (&[u32], f64),
+        targets: Targets<'_>,
         saved: &Tensor,
         anchor: &Anchor,
     ) -> Result<Divergences> {
-        self.distances(hidden, head, temperature, saved, anchor)
+        self.distances(hidden, head, targets.temperature, saved, anchor)
     }
 
     fn logp_backward(
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        targets: (&[u32], f64),
+        targets: Targets<'_>,
         saved: &Tensor,
         grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
-        self.token_logp_backward(hidden, head, targets, (saved, grad), grads)
+        self.token_logp_backward(hidden, head, targets, saved, grad, grads)
     }
 
     fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {

@@ -6,8 +6,8 @@ use tealight_gpu::workspace::{Array, Operand};
 use tealight_gpu::{kernels, products};
 
 use super::super::{
-    Anchor, Divergences, GradAccumulator, Likeliest, LogpGrads, Parameter, Prepacked, TokenLogp,
-    check_tokens,
+    Anchor, Divergences, GradAccumulator, Likeliest, LogpGrads, Parameter, Prepacked, Targets,
+    TokenLogp, check_tokens,
 };
 use super::{Gpu, sums_of};
 use tealight_divergence::{Divergence, MAX_LOG_RATIO, OnDevice};
@@ -46,7 +46,7 @@ impl Gpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        (targets, temperature): (&[u32], f64),
+        Targets { tokens: targets, temperature }: Targets<'_>,
         likeliest: usize,
     ) -> Result<TokenLogp<Tensor>> {
         let (vocabulary, _) = head.dims2()?;
@@ -108,8 +108,9 @@ impl Gpu {
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        (targets, temperature): (&[u32], f64),
-        (saved, grad): (&Tensor, &LogpGrads<'_>),
+        Targets { tokens: targets, temperature }: Targets<'_>,
+        saved: &Tensor,
+        grad: &LogpGrads<'_>,
         grads: &mut GradAccumulator,
     ) -> Result<Tensor> {
         let (wide, targets) = (self.wide(head)?, self.table(targets)?.into_tensor());

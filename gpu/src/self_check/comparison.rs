@@ -1,11 +1,11 @@
-//! Holds every launch of a stretch of work against the kernels as C: the same tensors, copied to the CPU before.
+//! Holds every launch of a self-check against the kernels as C: the same tensors, copied to the CPU before.
 
 use std::cell::RefCell;
 
 use candle_core::{DType, Device, Result, Tensor};
 
+use super::Outcome;
 use crate::Call;
-use crate::outcome::Outcome;
 
 thread_local! {
     /// The recorded launches, while a recording runs.
