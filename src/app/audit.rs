@@ -37,7 +37,7 @@ pub struct AuditOptions {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     #[serde(default)]
     pub names: Vec<String>,
-    /// Further completions of the base, of another seed: they show what chance alone loses and gains. Default: the
+    /// Completions of the base with another seed, by which the noise of sampling is measured. Default: the
     /// base's own samples are split.
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct AuditOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
     /// Key of another judge's verdict in the records (exact_match, score, Math-Verify's output), as the second
-    /// verdict in place of --against. A number counts as correct from one half on.
+    /// verdict in place of --against. A number of .5 or more counts as correct.
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict_key: Option<String>,

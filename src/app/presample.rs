@@ -41,7 +41,8 @@ pub struct PresampleOptions {
     /// Sample one further completion of each prompt, to confirm the prompts that the base seems to solve (DPH-RL).
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     pub extra_check: bool,
-    /// Report DPH-RL's split of the prompts: D_pef has at least this share of correct completions, D_exp the rest.
+    /// Split the prompts as DPH-RL does: those with at least this share of correct completions (D_pef), and the others
+    /// (D_exp).
     #[arg(long, default_value_t = 0.875, add = at_least(0.0).at_most(1.0))]
     pub pef_threshold: f64,
     /// Sampling temperature; must equal that of the training that will use the samples.

@@ -105,7 +105,7 @@ Example:
     Entry {
         name: "audit",
         options: AuditOptions::augment_args,
-        about: "Audit what tuning did, from files of completions: better, lost, narrower, templates",
+        about: "Compare completions of a base and a tuned model: accuracy, losses, diversity, templates",
         more: "\
 Reads every file that grade reads, grades, pairs the problems, and writes one page and one JSON.
 docs/how-to/audit.md says what each answer means.
@@ -194,7 +194,7 @@ Example:
     Entry {
         name: "gap",
         options: GapOptions::augment_args,
-        about: "Split the gap between a run and its objective's optimum: model class, optimisation",
+        about: "Measure how far a run is from its objective's optimum, and why: network or training",
         more: "\
 The objective is J = E[v] - beta KL(pi || a), v being 1 for a correct output and a the base. Of all distributions
 p_beta, the base reweighted by exp(v / beta), has the largest J.
@@ -230,7 +230,7 @@ Examples:
     Entry {
         name: "prove",
         options: prove::ProveOptions::augment_args,
-        about: "Compare what an objective's estimator optimises with what it claims",
+        about: "Compare an objective's exact expected gradient with that of its definition",
         more: "\
 prove computes the exact expected gradient on a toy task (three prompts, 27 outputs) and compares it
 with the gradient of the claim. If they differ, the estimator is biased: prove prints the size and,
@@ -259,7 +259,7 @@ Examples:
     Entry {
         name: "beta",
         options: BetaOptions::augment_args,
-        about: "Convert between a KL coefficient and the expected accuracy of its optimum",
+        about: "Print the optimal policy's accuracy for a KL coefficient, or the reverse",
         more: "\
 Example:
   tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1 --output betas

@@ -43,7 +43,7 @@ pub struct LoraOptions {
     #[arg(long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0), help_heading = "LoRA",
           alias = "lora-rank")]
     pub lora_r: usize,
-    /// Scale of the adapter: this number divided by the rank.
+    /// The adapter's output is multiplied by this number divided by --lora-r.
     #[arg(long, default_value_t = 32.0, add = above(0.0).at_most(1e6), help_heading = "LoRA")]
     pub lora_alpha: f64,
     /// Dropout probability of the adapter's inputs. Above 0, the policy that is trained differs from the policy that

@@ -22,7 +22,7 @@ pub struct EngineOptions {
     #[arg(long, value_enum, help_heading = "Engine", requires = "engine")]
     #[serde(default)]
     pub engine_weights: Option<EngineWeights>,
-    /// Directory through which weights are handed to the servers, which must see the directory under the same path.
+    /// Directory that the servers load weights from, which has the same path on all machines.
     /// Default: a directory in --output.
     #[arg(long, value_name = "DIR", help_heading = "Engine", requires = "engine")]
     #[serde(default)]

@@ -64,8 +64,8 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Where the gradients of several ranks are summed: on the host, or by NCCL on the GPUs (nccl), one for each rank,
-    /// in a build with the feature nccl. The result has the same bits.
+    /// Sum the ranks' gradients on the host, or with NCCL (nccl): one GPU for each rank, and a build with the feature
+    /// nccl. The results are bit-identical.
     #[arg(long, value_enum, default_value_t, help_heading = "Optimizer", value_name = "PLACE")]
     #[serde(default)]
     pub gradient_link: GradientLink,

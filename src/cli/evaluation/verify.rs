@@ -64,8 +64,8 @@ pub(in crate::cli) struct VerifyOptions {
     /// the answer: disagreements by kind, and false-positive and false-negative rates with intervals.
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// Second side of --audit: another verifier, or a CSV with its verdicts in the column `correct` (and line numbers
-    /// in `line`).
+    /// Compare the verifier with another one, or with a CSV of verdicts in the column `correct` (and line numbers in
+    /// `line`).
     #[arg(long, value_name = "CSV|VERIFIER")]
     against: Option<String>,
     /// Ask for labels in the terminal and save them in FILE.labels.csv, first for pairs on which the verifiers

@@ -48,7 +48,7 @@ pub struct Settings {
     #[arg(long, add = at_least(1.0).at_most(1000.0), help_heading = "Objective")]
     #[serde(default)]
     pub steps_per_generation: Option<usize>,
-    /// Choose beta such that the objective's optimum is correct with this probability, on average over prompts.
+    /// Set beta so that the optimal policy has this Pass@1, averaged over prompts.
     #[arg(long, add = above(0.0).below(1.0), help_heading = "Objective")]
     pub target_validity: Option<f64>,
     /// Whether --target-validity sets one beta for the run or one for each prompt.
@@ -76,7 +76,7 @@ pub struct Settings {
     #[arg(long, add = LIMIT, help_heading = "Optimizer")]
     #[serde(default)]
     pub max_tokens: Option<usize>,
-    /// Maximum new tokens of a completion; --truncated says what a truncated completion earns. Default: the room that
+    /// Maximum new tokens of a completion; a truncated one counts as incorrect unless --truncated judged. Default: what
     /// the context leaves, up to 512.
     #[arg(long, add = TOKENS, help_heading = "Rollout")]
     pub max_completion_length: Option<usize>,
