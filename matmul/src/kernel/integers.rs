@@ -1,5 +1,5 @@
-//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI, by AVX2's products of 16 bits, or by loops.
-//! All come to the same bits.
+//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI or AVX-VNNI, by AVX2's products of 16 bits, or
+//! by loops. All come to the same bits.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -44,6 +44,8 @@ pub(crate) struct Layout {
 pub(crate) enum IntegerKernel {
     /// AVX-512's VNNI: four products of 8 bits to a sum.
     Vnni,
+    /// AVX-VNNI: the same in registers half as wide.
+    AvxVnni,
     /// AVX2: two products of 16 bits to a sum.
     Pairs,
     /// Loops.
@@ -56,6 +58,12 @@ impl IntegerKernel {
         match InstructionSet::in_use() {
             #[cfg(target_arch = "x86_64")]
             set if set.has_avx512() && is_x86_feature_detected!("avx512vnni") => Self::Vnni,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Amx | InstructionSet::Avx512 | InstructionSet::Avx2
+                if is_x86_feature_detected!("avxvnni") =>
+            {
+                Self::AvxVnni
+            }
             InstructionSet::Amx | InstructionSet::Avx512 | InstructionSet::Avx2 => Self::Pairs,
             InstructionSet::Neon | InstructionSet::RelaxedSimd | InstructionSet::Portable => {
                 Self::Written
@@ -67,6 +75,7 @@ impl IntegerKernel {
         match self {
             // Half of the registers hold the sums of all groups, half those of one.
             Self::Vnni => Layout { columns: 32, step: 4, rows: 6 },
+            Self::AvxVnni => Layout { columns: 16, step: 4, rows: 6 },
             Self::Pairs | Self::Written => Layout { columns: 16, step: 2, rows: 5 },
         }
     }
@@ -120,7 +129,7 @@ impl<T: Copy + Into<i32>> Tile<'_, T> {
     }
 }
 
-/// A left value of a tile, and the kernel that takes such.
+/// A left value of a tile, and the kernels that take such.
 pub(crate) trait Level: Copy + Default + Send + Sync + From<i8> + Into<i32> {
     /// Computes, or with `adds` adds to, the part of the result at row and column `at`.
     fn tile(
@@ -132,9 +141,9 @@ pub(crate) trait Level: Copy + Default + Send + Sync + From<i8> + Into<i32> {
     );
 }
 
-/// Values of a type are for one kernel, or for the loops.
+/// Values of a type are for some kernels, or for the loops.
 macro_rules! level {
-    ($value:ty, $kernel:ident) => {
+    ($value:ty, $($kernel:ident)*) => {
         impl Level for $value {
             fn tile(
                 kernel: IntegerKernel,
@@ -143,12 +152,14 @@ macro_rules! level {
                 at: [usize; 2],
                 target: &Target<'_>,
             ) {
-                #[cfg(target_arch = "x86_64")]
-                if kernel == IntegerKernel::$kernel {
-                    tile.check();
-                    // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
-                    return unsafe { x86::$kernel::tile(tile, adds, at, target) };
-                }
+                $(
+                    #[cfg(target_arch = "x86_64")]
+                    if kernel == IntegerKernel::$kernel {
+                        tile.check();
+                        // SAFETY: the processor has the instructions, and the sizes of the tile were checked.
+                        return unsafe { x86::$kernel::tile(tile, adds, at, target) };
+                    }
+                )*
                 debug_assert_eq!(kernel, IntegerKernel::Written);
                 crate::vectorized(
                     #[inline(always)]
@@ -158,7 +169,7 @@ macro_rules! level {
         }
     };
 }
-level!(i8, Vnni);
+level!(i8, Vnni AvxVnni);
 level!(i16, Pairs);
 
 #[cfg(test)]
@@ -222,19 +233,24 @@ mod tests {
 
     #[test]
     fn instructions_and_loops_come_to_the_same_bits() {
-        use IntegerKernel::{Pairs, Vnni, Written};
+        use IntegerKernel::{AvxVnni, Pairs, Vnni, Written};
 
         let kernel = IntegerKernel::in_use();
         match kernel {
-            Vnni => check::<i8>(kernel, kernel.layout()),
+            Vnni | AvxVnni => check::<i8>(kernel, kernel.layout()),
             Pairs | Written => check::<i16>(kernel, kernel.layout()),
         }
         // Every layout by loops, whatever the processor has.
         check::<i8>(Written, Vnni.layout());
+        check::<i8>(Written, AvxVnni.layout());
         check::<i16>(Written, Pairs.layout());
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             check::<i16>(Pairs, Pairs.layout());
+        }
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avxvnni") {
+            check::<i8>(AvxVnni, AvxVnni.layout());
         }
     }
 }

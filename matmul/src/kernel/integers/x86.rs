@@ -1,5 +1,5 @@
-//! The kernels of x86: by the dot products of AVX-512 VNNI, or by AVX2's products of 16 bits. A tile is written once for
-//! both kinds of registers.
+//! The kernels of x86: by the dot products of AVX-512 VNNI and AVX-VNNI, or by AVX2's products of 16 bits. A tile is
+//! written once for all.
 #![allow(
     unsafe_op_in_unsafe_fn,
     reason = "every function is called where the instructions are there"
@@ -150,6 +150,12 @@ kernel!(
     _mm512_fmadd_ps, bytes, _mm512_dpbusd_epi32, 1 2 3 4 5 6
 );
 kernel!(
+    /// By AVX-VNNI: the same in registers half as wide.
+    AvxVnni, "avx2,fma,avxvnni", i8, 4, [__m256, __m256i, 8], (_MM_HINT_T0, 2048),
+    _mm256_set1_epi32 _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_cvtepi32_ps _mm256_mul_ps
+    _mm256_fmadd_ps, half_bytes, _mm256_dpbusd_avx_epi32, 1 2 3 4 5 6
+);
+kernel!(
     /// By AVX2: two products of 16 bits to a sum.
     Pairs, "avx2,fma", i16, 2, [__m256, __m256i, 8], (_MM_HINT_T0, 1024),
     _mm256_set1_epi32 _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_cvtepi32_ps _mm256_mul_ps
@@ -159,6 +165,11 @@ kernel!(
 #[inline(always)]
 unsafe fn bytes(right: *const u8) -> __m512i {
     _mm512_loadu_si512(right.cast())
+}
+
+#[inline(always)]
+unsafe fn half_bytes(right: *const u8) -> __m256i {
+    _mm256_loadu_si256(right.cast())
 }
 
 /// Bytes as 16 bits.
