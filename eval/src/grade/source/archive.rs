@@ -85,8 +85,8 @@ impl Archive {
     /// The name and the bytes of the next sample.
     pub(super) fn next(&mut self) -> Option<(String, io::Result<Vec<u8>>)> {
         let index = self.members.next()?;
-        let name = self.zip.by_index_data(index).expect("a number of the list");
-        let name = String::from_utf8_lossy(name.name_raw()).into_owned();
+        let name = self.zip.name_for_index(index).and_then(Result::ok);
+        let name = name.unwrap_or_default().into_owned();
         Some((name, self.unpack(index)))
     }
 
