@@ -204,7 +204,9 @@ fn row_to<T: Level>(line: &[f32], values: &mut [T], scales: &mut [f32], begin: &
 /// Writes or adds the products of `left`, which is rounded once for all; sizes are checked.
 pub(super) fn multiply(left: Matrix<'_>, parts: &[Part<'_, &Quantized>], parallel: bool) {
     match IntegerKernel::in_use() {
-        IntegerKernel::Vnni | IntegerKernel::AvxVnni => multiply_levels::<i8>(left, parts, parallel),
+        IntegerKernel::Vnni | IntegerKernel::AvxVnni => {
+            multiply_levels::<i8>(left, parts, parallel)
+        }
         IntegerKernel::Pairs | IntegerKernel::Written => {
             multiply_levels::<i16>(left, parts, parallel);
         }

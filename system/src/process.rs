@@ -62,30 +62,23 @@ pub struct Launched {
 /// Joins the other processes of this command, where a launcher of MPI started any.
 ///
 /// # Errors
-/// They cannot be joined; a launcher that is not MPI's started several.
-#[cfg(feature = "mpi")]
+/// They cannot be joined; a launcher started several, and this build has no MPI or the launcher is not MPI's.
 pub fn launch() -> Result<Launched> {
-    if number(&STARTED).is_none() {
-        refuse_several("only mpirun and `srun --mpi=pmix` join ranks (docs/how-to/cluster.md)")?;
-        if number(&[TASKS]).is_some_and(|(tasks, _)| tasks > 1) {
-            tracing::info!("one of several tasks of Slurm, alone: `srun --mpi=pmix` joins them");
-        }
-        return Ok(Launched::default());
+    #[cfg(feature = "mpi")]
+    if number(&STARTED).is_some() {
+        let mpi = crate::ranks::launch()?;
+        return Ok(Launched { ranks: mpi.ranks.clone(), mpi: Some(mpi) });
     }
-    let mpi = crate::ranks::launch()?;
-    Ok(Launched { ranks: mpi.ranks.clone(), mpi: Some(mpi) })
-}
-
-/// One process: this build has no MPI.
-///
-/// # Errors
-/// A launcher started several.
-#[cfg(not(feature = "mpi"))]
-pub fn launch() -> Result<Launched> {
-    refuse_several(
-        "Tealight was built without the feature mpi: build it with `--features mpi`, and start the ranks with mpirun \
-         (docs/how-to/cluster.md)",
-    )?;
+    refuse_several(match cfg!(feature = "mpi") {
+        true => "mpirun or `srun --mpi=pmix` start ranks (docs/how-to/cluster.md)",
+        false => {
+            "Tealight was built without the feature mpi: build it with `--features mpi`, and start the ranks with mpirun \
+             (docs/how-to/cluster.md)"
+        }
+    })?;
+    if number(&[TASKS]).is_some_and(|(tasks, _)| tasks > 1) {
+        tracing::info!("one of several tasks of Slurm, alone: `srun --mpi=pmix` joins them");
+    }
     Ok(Launched::default())
 }
 

@@ -1,5 +1,6 @@
 //! Attacks by untrusted files, links and servers: nothing of the user's is written, read or told.
 
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -188,6 +189,25 @@ fn a_file_of_completions_cannot_write() {
         assert_eq!(std::fs::read(&victim).expect("the victim"), b"precious");
         assert!(!Path::new(&format!("{victim}.copy")).exists());
     }
+}
+
+#[test]
+fn an_archive_that_claims_endless_members_is_refused() {
+    let folder = Folder::new();
+    let (path, start) = (folder.write("x.eval", b"PK\x03\x04"), 400_u64 << 20);
+    // A header of the list, and ends that claim as many members as there are bytes before it, for which a reader would
+    // reserve a hundred gigabytes.
+    let numbers = |all: &[u64]| all.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let header = [&b"PK\x01\x02"[..], &[0; 42]].concat();
+    let sizes = numbers(&[start, start, 46 * start, start]);
+    let end64 = [&b"PK\x06\x06"[..], &numbers(&[44]), &[45, 0, 45, 0], &[0; 8], &sizes].concat();
+    let locator = [&b"PK\x06\x07\0\0\0\0"[..], &numbers(&[start + 46]), &[1, 0, 0, 0]].concat();
+    let end = [&b"PK\x05\x06\0\0\0\0"[..], &[0xff; 12], &[0; 2]].concat();
+    let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("a file");
+    file.seek(SeekFrom::Start(start)).expect("a hole");
+    file.write_all(&[header, end64, locator, end].concat()).expect("written");
+    let error = refusal(&["grade", &path, "--output", &folder.path("graded")]);
+    assert!(error.contains("x.eval"), "{error}");
 }
 
 #[test]

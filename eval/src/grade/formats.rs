@@ -123,7 +123,7 @@ fn altered_archives_are_refused() {
             },
         )
         .collect();
-    says("overlapping.eval", &restored, "its members overlap");
+    says("overlapping.eval", &restored, "whose members overlap");
 }
 
 /// Every prefix and single changed byte of binary fixtures is read or refused, never a panic.

@@ -1,11 +1,11 @@
 //! The samples in an `.eval` log of Inspect's: a zip archive with one JSON document for each sample. Names in the
 //! archive select members and are shown; they are never paths.
 
-use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::rc::Rc;
+use std::io::{self, BufReader, Read};
+use std::time::Duration;
 
+use tealight_core::guard;
 use tealight_core::lines::MAX_LINE;
 use zip::ZipArchive;
 use zip::read::{ArchiveOffset, Config};
@@ -13,37 +13,17 @@ use zip::result::ZipError;
 
 use super::unpack;
 
-/// Most bytes that are read for the list of members, which takes some times as much memory.
-const MAX_DIRECTORY: u64 = 64 << 20;
+/// Most memory and time for the list of members, whose length an archive may claim to be any.
+const MAX_MEMORY: u64 = 2 << 30;
+const MAX_TIME: Duration = Duration::from_secs(60);
 
 /// The samples of an archive, in the order of its list.
 pub(super) struct Archive {
-    zip: ZipArchive<BufReader<Bounded>>,
+    zip: ZipArchive<BufReader<File>>,
     /// The samples' numbers in the list.
     members: std::vec::IntoIter<usize>,
     packed: u64,
     unpacked: u64,
-}
-
-/// A file of which at most so many bytes are read.
-struct Bounded {
-    file: File,
-    left: Rc<Cell<u64>>,
-}
-
-impl Read for Bounded {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(buffer)?;
-        let left = self.left.get().checked_sub(count as u64);
-        self.left.set(left.ok_or_else(|| io::Error::other("its list of members is too long"))?);
-        Ok(count)
-    }
-}
-
-impl Seek for Bounded {
-    fn seek(&mut self, at: SeekFrom) -> io::Result<u64> {
-        self.file.seek(at)
-    }
 }
 
 fn broken(why: impl Into<ZipError>) -> io::Error {
@@ -57,11 +37,10 @@ impl Archive {
     /// Not a zip archive, one without samples, one whose members overlap.
     pub(super) fn open(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
-        let left = Rc::new(Cell::new(MAX_DIRECTORY));
-        let bounded = BufReader::new(Bounded { file, left: left.clone() });
         let config = Config { archive_offset: ArchiveOffset::Known(0) };
-        let zip = ZipArchive::with_config(config, bounded).map_err(broken)?;
-        left.set(u64::MAX);
+        let read = move || ZipArchive::with_config(config, BufReader::new(file));
+        let zip = guard::guarded("its list of members", MAX_MEMORY, MAX_TIME, read);
+        let zip = zip.map_err(io::Error::other)?.map_err(broken)?;
         let (mut members, mut total) = (Vec::new(), 0_u64);
         for index in 0..zip.len() {
             let member = zip.by_index_data(index).map_err(broken)?;
