@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 /// Extensions of the formats that problems are read from.
-const DATASETS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "parquet"];
+const DATASETS: [&str; 6] = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"];
 /// Longest name that is taken, in bytes.
 const MAX_NAME: usize = 255;
 /// Longest path below its folder, in bytes.

@@ -51,14 +51,25 @@ pub enum SaveDtype {
     Float16,
 }
 
-/// Refuses a weight that float16 has no number for.
-fn refuse_overflow(name: &str, tensor: &Tensor) -> Result<()> {
-    let largest = tensor.to_dtype(DType::F32)?.abs()?.flatten_all()?.max(0)?.to_scalar::<f32>()?;
-    // Numbers from here on round to infinity.
-    if f64::from(largest) >= 65_520.0 {
-        bail!(
-            "`{name}` reaches {largest}, and float16 ends at 65504: choose --save-dtype bfloat16"
-        );
+/// Refuses weights that float16 has no number for, as they are or as scales of 8 bits.
+fn refuse_overflow(options: &ExportOptions, weights: &Weights) -> Result<()> {
+    let (part, other) = match (options.gguf, options.save_dtype) {
+        (Some(GgufType::F16), _) => (1.0, "--gguf bf16"),
+        (Some(GgufType::Q8_0), _) => (127.0, "--gguf bf16"),
+        (None, SaveDtype::Float16) => (1.0, "--save-dtype bfloat16"),
+        _ => return Ok(()),
+    };
+    for (name, tensor) in weights {
+        // GGUF keeps vectors in 32 bits.
+        if options.gguf.is_some() && tensor.rank() < 2 {
+            continue;
+        }
+        let all = tensor.to_dtype(DType::F32)?.abs()?.flatten_all()?;
+        let largest = all.max(0)?.to_scalar::<f32>()?;
+        // Numbers from here on round to infinity.
+        if f64::from(largest) >= 65_520.0 * part {
+            bail!("`{name}` reaches {largest}, and float16 ends at 65504: choose {other}");
+        }
     }
     Ok(())
 }
@@ -94,6 +105,7 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
         1 => all.remove(0),
         _ => averages::mean(&all).context("--average")?,
     };
+    refuse_overflow(options, &weights)?;
     claim.accept()?;
     // A killed export leaves a folder that the next one removes.
     let temporary = readable_folder().tempdir_in(output)?;
@@ -106,9 +118,6 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
             let weights: Weights = weights
                 .into_iter()
                 .map(|(name, tensor)| {
-                    if dtype == DType::F16 {
-                        refuse_overflow(&name, &tensor)?;
-                    }
                     let tensor = tensor.to_dtype(dtype).context("no memory for the weights")?;
                     Ok((name, tensor))
                 })

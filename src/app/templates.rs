@@ -29,8 +29,8 @@ pub struct TemplateOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_date: Option<TemplateDate>,
     /// Variable of the chat template in every prompt, such as enable_thinking=false; several times for several. VALUE
-    /// is JSON, or else text. It wins over the same variable in a row's chat_template_kwargs. A variable that the
-    /// template does not read is refused.
+    /// is JSON or Python's True, False or None, or else text. It wins over the same variable in a row's
+    /// chat_template_kwargs. A variable that the template does not read is refused.
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Prompts")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub template_kwargs: Vec<String>,
@@ -68,7 +68,12 @@ impl TemplateOptions {
                     "--template-kwargs `{text}`: expected KEY=VALUE, such as enable_thinking=false"
                 );
             };
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+            let value = match value {
+                "True" => true.into(),
+                "False" => false.into(),
+                "None" => Value::Null,
+                value => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
+            };
             if variables.insert(key.to_owned(), value).is_some() {
                 bail!("--template-kwargs sets `{key}` twice");
             }

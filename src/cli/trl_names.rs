@@ -52,6 +52,10 @@ const HINTS: &[(&str, &str)] = &[
         "batch-size train-batch-size",
         "use --prompts-per-step, each with --num-generations completions",
     ),
+    (
+        "use-bias-correction-kl",
+        "--objective kl-k3 is TRL's KL without this correction; kl-k2 has the gradient of reverse KL",
+    ),
     ("scale-rewards", "use --baseline group-std, batch-std or group-mean"),
     (
         "use-vllm vllm-mode vllm-server-base-url vllm-server-host vllm-server-port",

@@ -177,6 +177,7 @@ fn unsupported_adapters_are_refused() {
     load(&[], &matrices).expect("as it is");
     for (changes, words) in [
         (("use_dora", true.into()), "`use_dora` is set"),
+        (("use_new_thing", true.into()), "`use_new_thing` is set"),
         (("bias", "all".into()), "`bias` is set"),
         (("alpha_pattern", serde_json::json!({"q_proj": 3})), "`alpha_pattern` is set"),
         (("peft_type", "IA3".into()), "only LORA"),

@@ -54,7 +54,7 @@ fn what_a_message_or_row_says_is_learned_and_read() {
     let off = r#", "chat_template_kwargs": {"enable_thinking": false}"#;
     let by_row = loss("row", r#""content": "B""#, off, &[]);
     let by_option =
-        loss("option", r#""content": "B""#, "", &["--template-kwargs", "enable_thinking=false"]);
+        loss("option", r#""content": "B""#, "", &["--template-kwargs", "enable_thinking=False"]);
     assert_eq!(by_row, by_option);
     assert!((by_row - plain).abs() > 1e-3, "{by_row} {plain}");
     let on = loss("on", r#""content": "B""#, off, &["--template-kwargs", "enable_thinking=true"]);

@@ -24,6 +24,17 @@ fn rendered(path: &str) -> String {
     tokenizer.render(&Prompt::chat([Message::user("Hi")])).expect("a chat")
 }
 
+/// The standard output of a command.
+fn said(arguments: &[&str]) -> String {
+    String::from_utf8_lossy(&succeeded(arguments).stdout).into_owned()
+}
+
+/// What a model writes, with its log-probability.
+fn written(model: &ChatModel) -> String {
+    let how = "--raw --temperature 0 --max-completion-length 8 --json Hi";
+    said(command!("generate --model {} {how}", model.path))
+}
+
 fn question(folder: &Folder) -> String {
     folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\",\"solution\":\"2\"}\n")
 }
@@ -44,6 +55,15 @@ fn templates_are_found_where_transformers_finds_them() {
     let several = json!([{"name": "tool_use", "template": "tools"}, {"name": "default", "template": "default"}]);
     model.change("tokenizer_config.json", |config| config["chat_template"] = several);
     assert_eq!(rendered(&model.path), "default");
+    model.change("tokenizer_config.json", |config| {
+        config["chat_template"] = json!({"tool_use": "{{ tools[0].name }}", "default": "default"});
+    });
+    assert_eq!(rendered(&model.path), "default");
+    let row = r#"{"prompt":[{"role":"user","content":"1"}],"answer":"2","tools":[{"name":"add"}]}"#;
+    let tools = folder.write("tools.jsonl", row);
+    let more = format!("--dataset {tools} --instruction= --device cpu --max-completion-length 4");
+    let shown = said(command!("train --dry-run --model {} {more}", model.path));
+    assert!(shown.contains("add"), "{shown}");
     std::fs::create_dir(model.file("additional_chat_templates")).expect("a folder");
     model.write("additional_chat_templates/rag.jinja", "rag");
     assert_eq!(rendered(&model.path), "default");
@@ -72,8 +92,7 @@ fn a_template_that_is_given_replaces_all_others_and_is_saved() {
     let data = question(&folder);
     let more =
         format!("--model {} --dataset {data} --chat-template {template} --device cpu", model.path);
-    let shown = succeeded(command!("train --dry-run {more} --max-completion-length 4"));
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let shown = said(command!("train --dry-run {more} --max-completion-length 4"));
     assert!(shown.contains("Q: 1+1") && shown.contains("chat_template = "), "{shown}");
     let run = folder.path("run");
     ok(command!("sft {more} --max-steps 1 --batch-size 1 --output {run}"));
@@ -182,6 +201,70 @@ fn a_stored_output_layer_that_differs_from_tied_embeddings_is_used_and_saved() {
 }
 
 #[test]
+fn weights_are_read_under_every_name_that_they_are_saved_under() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let (whole, expected) = (load(&model.path).weights, written(&model));
+    let file = Path::new(&model.path).join("model.safetensors");
+    let head = |name: &str| name.replace("model.embed_tokens", "lm_head");
+    for rename in [&head as &dyn Fn(&str) -> String, &|name| name.replace("model.", "")] {
+        let renamed = whole.iter().map(|(name, weight)| (rename(name), weight.clone()));
+        weights::save(&renamed.collect(), &file).expect("saved");
+        assert_eq!(written(&model), expected);
+    }
+}
+
+#[test]
+fn numbers_that_16_bits_do_not_hold_are_refused_by_name() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let mut weights = load(&model.path).weights;
+    let name = "model.layers.1.mlp.down_proj.weight";
+    let large = weights[name].affine(1.0, 70_000.0).expect("large numbers");
+    weights.insert(name.into(), large);
+    weights::save(&weights, &Path::new(&model.path).join("model.safetensors")).expect("saved");
+    let export = format!("export --model {} --device cpu --output", model.path);
+    for kind in ["--save-dtype float16", "--gguf f16"] {
+        let error = refusal(command!("{export} {} {kind}", folder.path("half")));
+        assert!(error.contains(name) && error.contains("65504"), "{kind}: {error}");
+    }
+    ok(command!("{export} {} --save-dtype bfloat16", folder.path("other")));
+    ok(command!("{export} {} --gguf q8_0", folder.path("q8")));
+}
+
+#[test]
+fn a_model_from_scratch_names_the_defaults_that_it_was_made_with() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let left_out = ["num_key_value_heads", "rms_norm_eps", "hidden_act", "tie_word_embeddings"];
+    model.change("config.json", |config| {
+        let config = config.as_object_mut().expect("an object");
+        left_out.iter().for_each(|key| drop(config.shift_remove(*key)));
+    });
+    let (data, out) = (question(&folder), folder.path("out"));
+    let line =
+        format!("sft --from-scratch {} --tokenizer {}", model.file("config.json"), model.path);
+    ok(command!(
+        "{line} --dataset {data} --max-steps 1 --batch-size 1 --output {out} --device cpu"
+    ));
+    let saved = json(format!("{out}/final/config.json"));
+    for key in left_out {
+        assert!(!saved[key].is_null(), "{key}: {saved}");
+    }
+}
+
+#[test]
+fn a_step_with_fewer_prompts_than_asked_says_so() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let (data, out) = (question(&folder), folder.path("out"));
+    let how = "--prompts-per-step 3 --num-generations 2 --max-steps 1 --max-completion-length 2";
+    let line = format!("train --model {} --dataset {data} {how}", model.path);
+    let messages = ok(command!("{line} --output {out} --device cpu"));
+    assert!(messages.contains("a step has 1 prompts, all that there are, and not 3"), "{messages}");
+}
+
+#[test]
 fn adapters_on_a_base_that_was_changed_are_refused_with_the_way_out() {
     let folder = Folder::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peft/lora");
@@ -200,7 +283,7 @@ fn adapters_on_a_base_that_was_changed_are_refused_with_the_way_out() {
             "export --model countdown --adapter {adapter} --merge --device cpu --overwrite --output {out}"
         )
     };
-    for method in ["pissa", "pissa_niter_16", "olora", "corda", "loftq", "PiSSA"] {
+    for method in ["pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "PiSSA"] {
         let line = with(json!(method));
         let message = refusal(&words(&line));
         let has_fix = message.contains("path_initial_model_for_weight_conversion");

@@ -10,8 +10,19 @@ use tealight_core::Message;
 /// Names of a message's role, and of its text.
 const ROLES: [&str; 2] = ["role", "from"];
 const CONTENTS: [&str; 3] = ["content", "value", "text"];
-/// Keys that say whether a turn is trained: OpenAI's, axolotl's, ms-swift's. They are no part of the message.
-const MARKS: [&str; 4] = ["weight", "train", "training", "loss"];
+/// Keys that say whether a turn is trained, and the value that says so: OpenAI's, axolotl's, ms-swift's, torchtune's.
+/// They are no part of the message.
+const MARKS: [(&str, bool); 9] = [
+    ("weight", true),
+    ("train", true),
+    ("training", true),
+    ("loss", true),
+    ("loss_weight", true),
+    ("trainable", true),
+    ("train_on_turn", true),
+    ("mask", false),
+    ("masked", false),
+];
 /// The same for parts of a turn, which cannot be told from the others here.
 const PART_MARKS: [&str; 3] = ["train_detail", "training_detail", "message_train_detail"];
 /// Tools in a message: absent parts of them are no keys with null.
@@ -80,8 +91,8 @@ fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String>
         ));
     }
     let mut found = None;
-    for key in MARKS.into_iter().filter(|key| given(key)) {
-        let is_trained = match &fields[key] {
+    for (key, trains) in MARKS.into_iter().filter(|(key, _)| given(key)) {
+        let is_set = match &fields[key] {
             Value::Bool(flag) => *flag,
             value if value.as_f64() == Some(0.0) => false,
             value if value.as_f64() == Some(1.0) => true,
@@ -92,6 +103,7 @@ fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String>
                 ));
             }
         };
+        let is_trained = is_set == trains;
         if is_trained && role != "assistant" {
             return Err(format!(
                 "a message of the {role} has `{key}` {}: turns of the assistant alone are trained",
@@ -135,7 +147,8 @@ fn message(item: &Value) -> Result<Turn, String> {
         (Value::Null, Some(_)) => Message::without_text(role),
         _ => Message::new(role, text(content)?),
     };
-    let is_other = |name: &str| ![key, content_key].contains(&name) && !MARKS.contains(&name);
+    let is_mark = |name: &str| MARKS.iter().any(|(mark, _)| *mark == name);
+    let is_other = |name: &str| ![key, content_key].contains(&name) && !is_mark(name);
     let others = fields.iter().filter(|(name, value)| is_other(name) && !value.is_null());
     message.more.extend(others.map(|(name, value)| match name.as_str() {
         TOOL_CALLS => (name.clone(), without_nulls(value)),
@@ -207,12 +220,12 @@ mod tests {
         let value = json!([
             {"role": "user", "content": "6+8?", "name": "Ann", "weight": 0},
             {"role": "assistant", "content": null, "tool_calls": call, "train": true},
-            {"role": "tool", "content": "14", "tool_call_id": "1"},
+            {"role": "tool", "content": "14", "tool_call_id": "1", "masked": true},
             {"from": "gpt", "value": "14", "reasoning_content": "add", "weight": null},
         ]);
         let turns = turns(&value).unwrap();
         let marks: Vec<Option<bool>> = turns.iter().map(|(_, mark)| *mark).collect();
-        assert_eq!(marks, [Some(false), Some(true), None, None]);
+        assert_eq!(marks, [Some(false), Some(true), Some(false), None]);
         let messages: Vec<Message> = turns.into_iter().map(|(message, _)| message).collect();
         let expected = r#"[{"role":"user","content":"6+8?","name":"Ann"},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"add","arguments":{"b":1,"a":2}}}]},{"role":"tool","content":"14","tool_call_id":"1"},{"role":"assistant","content":"14","reasoning_content":"add"}]"#;
         assert_eq!(serde_json::to_string(&messages).unwrap(), expected);
@@ -226,6 +239,7 @@ mod tests {
             (json!([{"from": "narrator", "value": "x"}]), "`narrator`"),
             (json!([{"role": "user", "content": null}]), "no text"),
             (json!([{"role": "assistant", "content": "x", "weight": 0.5}]), "`weight` 0.5"),
+            (json!([{"role": "user", "content": "x", "masked": false}]), "the assistant alone"),
             (json!([{"role": "user", "content": "x", "train": true}]), "the assistant alone"),
             (json!([{"role": "assistant", "content": "x", "train_detail": []}]), "`train_detail`"),
             (json!([{"role": "assistant", "content": "x", "weight": 1, "train": false}]), "beside"),

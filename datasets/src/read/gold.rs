@@ -40,17 +40,17 @@ pub(super) fn exact(value: &Value) -> Result<Gold, String> {
     match value {
         Value::Null => Ok(missing("null", "there is no answer")),
         Value::Array(items) => Ok(one_of(items)),
-        Value::Object(fields) => Err(match fields.keys().next() {
-            None => "should hold text or a number, not an empty object".into(),
+        Value::Object(fields) => match fields.keys().next() {
+            None => Ok(missing("{}", "there is no answer")),
             Some(first) => {
                 let names: Vec<&str> = fields.keys().map(String::as_str).collect();
-                format!(
+                Err(format!(
                     "should hold text or a number, not an object of {}; name one of them, such as --answer-column \
                      NAME.{first}",
                     names.join(", ")
-                )
+                ))
             }
-        }),
+        },
         Value::String(text) => Ok(of_text(text)),
         other => Ok(Gold::Answer(plain(other).unwrap_or_default())),
     }
@@ -94,7 +94,11 @@ fn of_text(text: &str) -> Gold {
     let trimmed = text.trim();
     match trimmed.to_lowercase().as_str() {
         "" => return missing("", "there is no answer"),
-        "null" | "nan" | "none" | "n/a" => return missing(trimmed, "there is no answer"),
+        "null" | "nan" | "none" | "n/a" | "#n/a" | "<na>" => {
+            return missing(trimmed, "there is no answer");
+        }
+        // As tables write a missing value; `Na` is sodium.
+        _ if trimmed == "NA" => return missing(trimmed, "there is no answer"),
         "proof" => return missing(trimmed, "a proof is asked for, which has no answer to compare"),
         "notfound" | "not found" | "not_found" => {
             return missing(trimmed, "the dataset says that it found no answer");
@@ -105,6 +109,9 @@ fn of_text(text: &str) -> Gold {
         && items.iter().all(Value::is_string)
     {
         return one_of(&items);
+    }
+    if trimmed.starts_with("['") && trimmed.ends_with("']") {
+        return missing(trimmed, "a list as Python prints it: write it as JSON");
     }
     if trimmed.starts_with('{') && serde_json::from_str::<Value>(trimmed).is_ok() {
         return missing(trimmed, "a specification for another verifier, not an answer");
@@ -191,6 +198,7 @@ mod tests {
             (json!("9-4=<<9-4=5>>5\n#### 5"), "5"),
             (json!("We get $\\boxed{32}$."), "32"),
             (json!("7 (nuts)"), "7"),
+            (json!("Na"), "Na"),
             (json!("[1, 2]"), "[1, 2]"),
             (json!("f(x) (even)"), "f(x) (even)"),
             (json!("Adding both of the numbers gives 14. The answer is 14."), "14"),
@@ -207,6 +215,9 @@ mod tests {
             (json!([]), "no answer"),
             (json!("None"), "no answer"),
             (json!("N/A"), "no answer"),
+            (json!("NA"), "no answer"),
+            (json!({}), "no answer"),
+            (json!("['2', '3']"), "as Python prints it"),
             (json!("proof"), "a proof"),
             (json!("NotFound"), "found no answer"),
             (json!(["2", "-2"]), "several answers"),

@@ -1,22 +1,22 @@
 //! JSONL and JSON files to rows.
 
 use std::borrow::Cow;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Row, file, text};
+use super::{Row, text};
 use crate::json;
 use crate::{DataError, Result};
 use tealight_core::lines::Lines;
 
-/// One object a line; empty lines are skipped.
+/// One object a line; empty lines are skipped. A file that is one list is read as a document, as others read it.
 pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let malformed =
         |line: usize, what: String| DataError::Malformed { path: path.into(), line, what };
-    for line in Lines::new(BufReader::new(file(path)?)) {
+    for line in Lines::new(text(path)?) {
         let line = line.map_err(|error| malformed(error.number, error.why))?;
         let number = line.number;
         if line.bytes.trim_ascii().is_empty() {
@@ -24,6 +24,9 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
         }
         if rows.len() == limit {
             break;
+        }
+        if rows.is_empty() && line.bytes.trim_ascii_start().starts_with(b"[") {
+            return document(path, limit);
         }
         let text = std::str::from_utf8(&line.bytes)
             .map_err(|error| malformed(number, format!("not UTF-8: {error}")))?;
@@ -37,15 +40,19 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// An array of objects or lists, or an object with exactly one array of objects in it.
+/// An array of objects or lists, or an object with exactly one array of objects in it; or lines, under another name.
 pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let wrong = |what: String| DataError::File { path: path.into(), what };
     let mut content = String::new();
     text(path)?
         .read_to_string(&mut content)
         .map_err(|error| wrong(format!("cannot be read as text: {error}")))?;
-    let document = json::parse(&content)
-        .map_err(|error| wrong(format!("not JSON: {error}. Is it JSONL? Name it .jsonl")))?;
+    let document = match json::parse(&content) {
+        Ok(document) => document,
+        // The first line is an object by itself, and others follow.
+        Err(_) if content.lines().next().is_some_and(is_object) => return lines(path, limit),
+        Err(error) => return Err(wrong(format!("not JSON: {error}"))),
+    };
     let items = match document {
         Value::Array(items) => items,
         Value::Object(fields) => {
@@ -76,15 +83,19 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     items.into_iter().take(limit).enumerate().map(row).collect()
 }
 
+fn is_object(line: &str) -> bool {
+    json::parse(line).is_ok_and(|value| value.is_object())
+}
+
 /// Significant digits of a number that a float holds without loss.
 const EXACT_DIGITS: usize = 17;
 
-/// Whether a number has more significant digits than a float or a 64-bit integer holds.
+/// Whether a number has more significant digits than a float or a 64-bit integer holds, or is too large for them.
 fn is_long(number: &str) -> bool {
     let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit);
-    digits.skip_while(|digit| *digit == b'0').count() > EXACT_DIGITS
-        && number.parse::<f64>().is_ok()
+    let is_precise = digits.skip_while(|digit| *digit == b'0').count() > EXACT_DIGITS;
+    number.parse::<f64>().is_ok_and(|value| is_precise || value.is_infinite())
         && number.parse::<u64>().is_err()
         && number.parse::<i64>().is_err()
 }
@@ -143,6 +154,7 @@ mod tests {
     #[test]
     fn long_numbers_keep_their_digits() {
         let read = |text: &str| serde_json::from_str::<Value>(&with_long_numbers(text));
+        assert_eq!(read("1e400").unwrap(), "1e400");
         let long = r#"{"a": 123456789012345678901234, "b": [-0.12345678901234567890], "c": "9\\\"99999999999999999999"}"#;
         let value = read(long).unwrap();
         assert_eq!(value["a"], "123456789012345678901234");

@@ -6,7 +6,7 @@ use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
 use super::gold::plain;
 use super::no_answers::{are_classes, other_kind};
-use super::{Columns, Row, chat, nested};
+use super::{Columns, Row, chat, nested, variables};
 use crate::{DataError, Result};
 
 /// Columns that hold the question, in order of preference.
@@ -51,7 +51,7 @@ const CONTEXTS: [&str; 13] = [
     "Body",
 ];
 /// Columns with a system message.
-const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
+const SYSTEMS: [&str; 3] = ["system", "system_prompt", "system_message"];
 /// Columns that hold answers, the most exact first.
 const ANSWERS: [&str; 33] = [
     "final_answer",
@@ -219,6 +219,7 @@ impl QuestionColumns {
             ),
         })?;
         refuse_two_questions(first, question)?;
+        rows.iter().try_for_each(variables::refuse_other_forms)?;
         let has_input = question == "instruction" && is_filled(rows, "input");
         if has_input {
             refuse_no_text(rows, question, "input")?;

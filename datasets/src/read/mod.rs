@@ -23,7 +23,7 @@ mod text_to_sql;
 mod variables;
 
 use std::borrow::Cow;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -37,6 +37,17 @@ use problem::Read as RowRead;
 
 pub use json::with_long_numbers;
 pub use records::{Records as ParquetRecords, records as parquet_records};
+
+/// The first bytes of files that are no text, what they are, and how they become readable.
+const NO_TEXT: [(&[u8], &str); 7] = [
+    (b"\x1f\x8b", "compressed: unpack it with gunzip"),
+    (b"\x28\xb5\x2f\xfd", "compressed: unpack it with unzstd"),
+    (b"BZh", "compressed: unpack it with bunzip2"),
+    (b"PK\x03\x04", "an archive: unpack it, or export a sheet as CSV"),
+    (b"PAR1", "a Parquet file: name it .parquet"),
+    (b"\xff\xfe", "UTF-16: save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16: save it as UTF-8"),
+];
 
 /// How a file is read: which columns hold what, and what checks answers; `None` is detected. A dot
 /// descends into a nested object; a comma joins several columns by a blank.
@@ -189,12 +200,18 @@ fn read_rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     match extension(path).as_str() {
         "jsonl" | "ndjson" => json::lines(path, limit),
         "json" => json::document(path, limit),
-        "csv" => csv::rows(path, limit),
+        "csv" | "tsv" => csv::rows(path, limit),
         "parquet" => parquet::rows(path, limit),
-        _ => Err(DataError::File {
-            path: path.into(),
-            what: "unknown format: name the file .jsonl, .json, .csv or .parquet".into(),
-        }),
+        other => {
+            let remedy = match other {
+                "gz" | "zst" | "bz2" | "xz" | "zip" => "compressed: unpack it",
+                "arrow" | "feather" => {
+                    "unknown format: write it with `to_parquet` of datasets or pandas"
+                }
+                _ => "unknown format: name the file .jsonl, .json, .csv or .parquet",
+            };
+            Err(DataError::File { path: path.into(), what: remedy.into() })
+        }
     }
 }
 
@@ -267,15 +284,18 @@ fn file(path: &Path) -> Result<std::fs::File> {
 }
 
 /// The same as text of any length, without a byte-order mark.
-fn text(path: &Path) -> Result<impl Read> {
-    let mut start = Vec::with_capacity(3);
+fn text(path: &Path) -> Result<impl BufRead> {
+    let mut start = Vec::with_capacity(4);
     let mut file = file(path)?;
     file.by_ref()
-        .take(3)
+        .take(4)
         .read_to_end(&mut start)
         .map_err(|source| DataError::Io { path: path.into(), source })?;
-    if start == b"\xef\xbb\xbf" {
-        start.clear();
+    if let Some((_, what)) = NO_TEXT.iter().find(|(magic, _)| start.starts_with(magic)) {
+        return Err(DataError::File { path: path.into(), what: (*what).into() });
+    }
+    if start.starts_with(b"\xef\xbb\xbf") {
+        start.drain(..3);
     }
     Ok(BufReader::new(std::io::Cursor::new(start).chain(file)))
 }

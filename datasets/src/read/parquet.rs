@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use parquet::basic::{LogicalType, TimeUnit};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
-use serde_json::{Map, Value};
+use parquet::schema::types::Type;
+use serde_json::{Map, Value, json};
 
 use super::{Row, file};
 use crate::{DataError, Result};
@@ -21,6 +23,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         let what = format!("column `{}` stands twice: rename one", twice.name());
         return Err(DataError::File { path: path.into(), what });
     }
+    let nanoseconds = nanoseconds(reader.metadata().file_metadata().schema());
     let mut rows = Vec::new();
     for (index, row) in reader.get_row_iter(None).map_err(wrong)?.take(limit).enumerate() {
         let row = row.map_err(|error| DataError::Malformed {
@@ -28,14 +31,20 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
             line: index + 1,
             what: error.to_string(),
         })?;
-        rows.push(Row::new(index + 1, object(&row)));
+        rows.push(Row::new(index + 1, object(&row, &nanoseconds)));
     }
     Ok(rows)
 }
 
-/// A row as a JSON object.
-pub(super) fn object(row: &parquet::record::Row) -> Map<String, Value> {
-    row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
+/// A row as a JSON object; `nanoseconds` are the names of its [`nanoseconds`].
+pub(super) fn object(row: &parquet::record::Row, nanoseconds: &[String]) -> Map<String, Value> {
+    let cell = |(name, field): (&String, &Field)| match field {
+        Field::Long(time) if nanoseconds.contains(name) => {
+            (name.clone(), value(&Field::TimestampMicros(time / 1000)))
+        }
+        field => (name.clone(), value(field)),
+    };
+    row.get_column_iter().map(cell).collect()
 }
 
 /// A cell as JSON. Bytes that are UTF-8 are text, as older writers leave it unmarked; kinds that no dataset of text
@@ -56,13 +65,39 @@ fn value(field: &Field) -> Value {
         Field::Float16(x) => shortest_of_half(x.to_f32()).into(),
         Field::Double(x) => (*x).into(),
         Field::Str(text) => text.clone().into(),
-        Field::Bytes(bytes) if std::str::from_utf8(bytes.data()).is_ok() => {
-            String::from_utf8_lossy(bytes.data()).into()
-        }
-        Field::Group(row) => Value::Object(object(row)),
+        Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {
+            Ok(text) => text.into(),
+            // No text, and no list of numbers either: refused where it is read as one of them.
+            Err(_) => json!({"bytes that are no UTF-8": bytes.len()}),
+        },
+        Field::Group(row) => Value::Object(object(row, &[])),
         Field::ListInternal(list) => Value::Array(list.elements().iter().map(value).collect()),
-        other => other.to_string().into(),
+        Field::MapInternal(map) => {
+            let key = |field: &Field| match value(field) {
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            let entries = map.entries().iter().map(|(name, field)| (key(name), value(field)));
+            Value::Object(entries.collect())
+        }
+        other => {
+            // As Python prints them: `2024-01-02 03:04:05`, `2`.
+            let text = other.to_string();
+            let text = text.strip_suffix(" +00:00").unwrap_or(&text);
+            let text = text.strip_suffix(".000000").or(text.strip_suffix(".000")).unwrap_or(text);
+            text.trim_end_matches('.').into()
+        }
     }
+}
+
+/// The columns of times in nanoseconds since 1970, which the reader leaves as numbers.
+pub(super) fn nanoseconds(schema: &Type) -> Vec<String> {
+    let is_time = |column: &Type| {
+        let kind = column.get_basic_info().logical_type_ref();
+        matches!(kind, Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS)
+    };
+    let columns = schema.get_fields().iter().filter(|column| is_time(column));
+    columns.map(|column| column.name().to_owned()).collect()
 }
 
 /// The number with the shortest decimal of a 32-bit number: 0.1, not 0.10000000149011612.
@@ -91,7 +126,7 @@ fn shortest_of_half(x: f32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::data_type::{ByteArray, ByteArrayType, Decimal, Int64Type};
     use parquet::file::properties::{EnabledStatistics, WriterProperties};
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
@@ -149,10 +184,26 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_text_are_text() {
-        let bytes = |bytes: &[u8]| value(&Field::Bytes(bytes.to_vec().into()));
-        assert_eq!(bytes("What is 1+1?".as_bytes()), "What is 1+1?");
-        assert_ne!(bytes(&[0xff, 0xfe]), "");
+    fn cells_of_other_kinds_are_what_python_prints() {
+        let bytes = |bytes: &[u8]| Field::Bytes(bytes.to_vec().into());
+        for (field, expected) in [
+            (bytes("What is 1+1?".as_bytes()), json!("What is 1+1?")),
+            (bytes(&[0xff, 0xfe]), json!({"bytes that are no UTF-8": 2})),
+            (Field::Decimal(Decimal::from_i32(250, 9, 2)), json!("2.50")),
+            (Field::Decimal(Decimal::from_i32(-2, 9, 0)), json!("-2")),
+            (Field::Date(19_724), json!("2024-01-02")),
+            (Field::TimestampMillis(1_704_164_645_000), json!("2024-01-02 03:04:05")),
+            (Field::TimestampMicros(1_704_164_645_250_000), json!("2024-01-02 03:04:05.250000")),
+        ] {
+            assert_eq!(value(&field), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn times_in_nanoseconds_are_times() {
+        let schema =
+            "message row { required int64 answer (TIMESTAMP(NANOS,true)); required int64 n; }";
+        assert_eq!(nanoseconds(&parse_message_type(schema).unwrap()), ["answer"]);
     }
 
     #[test]

@@ -43,6 +43,11 @@ fn question(row: &Row, column: &str) -> Result<String, String> {
             short(&other.to_string())
         ),
     })?;
+    if ["[{'role':", "[{'from':", "[{'content':"].iter().any(|start| text.starts_with(start)) {
+        return Err(format!(
+            "column `{column}` holds a chat as Python prints it: write it as JSON"
+        ));
+    }
     if text.trim().is_empty() { Err(empty(column)) } else { Ok(text) }
 }
 
@@ -62,7 +67,7 @@ impl Layout {
     /// # Errors
     /// A column that is missing or holds what it should not, an empty question.
     pub(super) fn read(&self, row: &Row, columns: &Columns) -> Result<Vec<Read>, String> {
-        let Some(trained) = self.trained_turns(row, columns)? else {
+        let Some((messages, trained)) = self.trained_turns(row, columns)? else {
             return Ok(vec![self.read_turn(row, None, columns)?]);
         };
         if trained.is_empty() {
@@ -72,7 +77,7 @@ impl Layout {
         }
         let is_one = trained.len() == 1;
         let read = |turn: usize| {
-            Ok(match self.read_turn(row, Some(turn), columns)? {
+            Ok(match self.read_turn(row, Some(&messages[..=turn]), columns)? {
                 Read::Problem(mut problem) if !is_one => {
                     problem.id = format!("{}#{}", problem.id, turn + 1);
                     Read::Problem(problem)
@@ -83,9 +88,13 @@ impl Layout {
         trained.into_iter().map(read).collect()
     }
 
-    /// The turns that `sft` learns, where a row says which: those that are not marked otherwise. None where it leaves
-    /// it to the layout, which learns the last one.
-    fn trained_turns(&self, row: &Row, columns: &Columns) -> Result<Option<Vec<usize>>, String> {
+    /// The messages, and the places of those that `sft` learns, where a row says which: those that are not marked
+    /// otherwise. None where it leaves it to the layout, which learns the last one.
+    fn trained_turns(
+        &self,
+        row: &Row,
+        columns: &Columns,
+    ) -> Result<Option<(Vec<Message>, Vec<usize>)>, String> {
         if columns.purpose == Purpose::Judge {
             return Ok(None);
         }
@@ -94,7 +103,7 @@ impl Layout {
             && let Some(turn) = chat::solution(&value)
         {
             let is_trained = turn.map_err(|what| named(&what, column))?.1 != Some(false);
-            return Ok(if is_trained { None } else { Some(Vec::new()) });
+            return Ok(if is_trained { None } else { Some(Default::default()) });
         }
         let column = self.question.column().filter(|_| self.question.is_conversation());
         let value = column.and_then(|column| nested(&row.values, column));
@@ -106,13 +115,19 @@ impl Layout {
         let is_trained =
             |(message, mark): &chat::Turn| message.role == "assistant" && *mark != Some(false);
         let places = turns.iter().enumerate().filter(|(_, turn)| is_trained(turn));
-        Ok(Some(places.map(|(place, _)| place).collect()))
+        let places = places.map(|(place, _)| place).collect();
+        Ok(Some((turns.into_iter().map(|(message, _)| message).collect(), places)))
     }
 
-    /// Reads a row, as far as a turn of its conversation that is learned where there is one.
-    fn read_turn(&self, row: &Row, turn: Option<usize>, columns: &Columns) -> Result<Read, String> {
+    /// Reads a row; of its conversation the turns up to the one that is learned, where these are given.
+    fn read_turn(
+        &self,
+        row: &Row,
+        learned: Option<&[Message]>,
+        columns: &Columns,
+    ) -> Result<Read, String> {
         let choices = self.choices.as_ref().and_then(|layout| layout.columns.choices(row));
-        let (mut prompt, last_turn) = self.prompt(row, choices.as_ref(), turn, columns)?;
+        let (mut prompt, last_turn) = self.prompt(row, choices.as_ref(), learned, columns)?;
         if let Prompt::Chat(chat) = &mut prompt {
             chat.variables = variables::of_row(row)?;
         }
@@ -149,17 +164,19 @@ impl Layout {
         &self,
         row: &Row,
         choices: Option<&Choices>,
-        learned: Option<usize>,
+        learned: Option<&[Message]>,
         columns: &Columns,
     ) -> Result<(Prompt, Option<Message>), String> {
         if let Some(template) = &columns.prompting.template {
             return Ok((Prompt::question(&template.render(&row.values)?), None));
         }
         let column = self.question.column().unwrap_or_default();
-        let mut prompt = prompt_of(row, column)?;
+        let mut prompt = match learned {
+            Some(turns) => Prompt::chat(turns.iter().cloned()),
+            None => prompt_of(row, column)?,
+        };
         let mut last_turn = None;
         if let Prompt::Chat(messages) = &mut prompt {
-            messages.truncate(learned.map_or(usize::MAX, |place| place + 1));
             let is_answer = |turn: &Message| {
                 turn.role == "assistant" && (learned.is_some() || !opens_thought(&turn.content))
             };

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use parquet::file::reader::SerializedFileReader;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Map, Value};
 
-use super::parquet::object;
+use super::parquet::{nanoseconds, object};
 use tealight_core::guard;
 use tealight_core::lines::MAX_LINE;
 
@@ -94,8 +94,9 @@ fn stream(file: File, rows: &SyncSender<Sent>, taken: &Receiver<()>) {
     if rows.send(Ok(None)).is_err() {
         return;
     }
+    let nanoseconds = nanoseconds(reader.metadata().file_metadata().schema());
     for row in reader {
-        let row = match row.map(|row| object(&row)) {
+        let row = match row.map(|row| object(&row, &nanoseconds)) {
             Err(error) => return drop(rows.send(Err(error.to_string()))),
             Ok(row) if row.values().map(size).fold(0, usize::saturating_add) > MAX_LINE => {
                 let why = format!("a row of more than {MAX_LINE} bytes, the limit");

@@ -40,6 +40,61 @@ fn usual_columns_are_detected_in_every_text_format() {
     }
 }
 
+/// What other programs write under the usual names: read as they read it, or refused with the mend.
+#[test]
+fn files_of_other_programs_are_read_or_named() {
+    let json = "{\"question\":\"1+1?\",\"answer\":\"2\"}";
+    let lines = format!("{json}\r\n{json}\r\n");
+    for (name, contents) in [
+        ("lines.json", lines.clone()),
+        ("list.jsonl", format!("[{json},\n{json}]")),
+        ("semicolons.csv", "question;answer\n1+1?;2\n1+1?;2\n".into()),
+        ("tabs.tsv", "\u{feff}question\tanswer\n1+1?\t2\n1+1?\t2\n".into()),
+        ("old_mac.csv", "question,answer\r1+1?,2\r1+1?,2\r".into()),
+        ("infinite.jsonl", format!("{{\"x\":1e400,{}\n{json}", &json[1..])),
+        ("tools.jsonl", format!("{{\"history\":[],\"functions\":[\"sin\"],{}\n{json}", &json[1..])),
+    ] {
+        let answers = read(name, &contents, &Columns::default()).map(|set| {
+            set.problems.into_iter().map(|problem| (problem.id, problem.answer)).collect::<Vec<_>>()
+        });
+        let answers = answers.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(answers.len(), 2, "{name}");
+        assert!(answers[0].0 != answers[1].0 && answers[1].1 == "2", "{name}: {answers:?}");
+    }
+    for (name, contents, mend) in [
+        ("a.csv", "PK\u{3}\u{4}", "an archive"),
+        ("a.jsonl", "[1]\n[2]\n", "not JSON"),
+        ("a.json", "[1]\n[2]\n", "not JSON"),
+        ("a.jsonl.gz", "", "unpack it"),
+        ("a.arrow", "", "to_parquet"),
+        (
+            "a.jsonl",
+            r#"{"prompt": "[{'role': 'user', 'content': '1+1?'}]", "answer": "2"}"#,
+            "as JSON",
+        ),
+        (
+            "a.jsonl",
+            r#"{"instruction": "1+1?", "output": "2", "history": [["0+1?", "1"]]}"#,
+            "`messages`",
+        ),
+        (
+            "a.jsonl",
+            r#"{"question": "1+1?", "answer": "2", "functions": [{"name": "f", "parameters": {}}]}"#,
+            "name it `tools`",
+        ),
+    ] {
+        let message = refusal(name, contents, &Columns::default());
+        assert!(message.contains(mend), "{name}: {message}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (bytes, mend) in [(&b"\x1f\x8b\x08"[..], "gunzip"), (b"\xff\xfe{\0", "UTF-16")] {
+        let path = folder.path().join("a.jsonl");
+        std::fs::write(&path, bytes).unwrap();
+        let message = open(&[path], &Columns::default(), None).err().unwrap().to_string();
+        assert!(message.contains(mend), "{message}");
+    }
+}
+
 #[test]
 fn completions_that_are_chats_are_read_as_their_turn() {
     let question = r#""prompt":[{"role":"user","content":"1+1?"}]"#;

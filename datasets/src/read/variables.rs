@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::Row;
 use super::chat::without_nulls;
-use super::{Row, json_array};
 use crate::verify::short;
 
 /// The column of tools, and the variable that templates read them from.
@@ -34,19 +34,45 @@ pub(super) fn of_row(row: &Row) -> Result<Map<String, Value>, String> {
     Ok(variables)
 }
 
-/// The tools of a row: a list of objects, or a text that holds one. Another value is a column like any other.
+/// The tools of a row: an object or a list of them, each of which, and the list too, may stand as JSON in a text.
+/// Another value is a column like any other.
 fn tools(row: &Row) -> Option<Value> {
-    let value = row.values.get(TOOLS)?;
-    let parsed = value.as_str().and_then(json_array);
-    let tools = parsed.as_deref().or(value.as_array().map(Vec::as_slice))?;
-    let is_list = !tools.is_empty() && tools.iter().all(Value::is_object);
-    is_list.then(|| tools.iter().map(without_nulls).collect())
+    let value = parsed(row.values.get(TOOLS)?);
+    let one = std::slice::from_ref(&*value);
+    let tools: Vec<Value> = value
+        .as_array()
+        .map_or(one, Vec::as_slice)
+        .iter()
+        .map(|tool| without_nulls(&parsed(tool)))
+        .collect();
+    (!tools.is_empty() && tools.iter().all(Value::is_object)).then_some(Value::Array(tools))
 }
 
 /// A value, or the one that its text holds as JSON.
 fn parsed(value: &Value) -> Cow<'_, Value> {
     let inner = value.as_str().and_then(|text| serde_json::from_str(text).ok());
     inner.map_or(Cow::Borrowed(value), Cow::Owned)
+}
+
+/// Refuses columns that say what the model is told, in a form that is not read: LLaMA-Factory's earlier turns, OpenAI's
+/// older tools.
+pub(super) fn refuse_other_forms(row: &Row) -> Result<(), String> {
+    let items =
+        |name: &str| row.values.get(name).and_then(Value::as_array).filter(|x| !x.is_empty());
+    let is_pair = |item: &Value| item.as_array().is_some_and(|pair| pair.len() == 2);
+    if items("history").is_some_and(|turns| turns.iter().all(is_pair)) {
+        return Err(
+            "column `history` holds earlier turns: write the whole chat in a column `messages`"
+                .into(),
+        );
+    }
+    let is_tool = |item: &Value| item.get("name").is_some() && item.get("parameters").is_some();
+    if items("functions").is_some_and(|tools| tools.iter().all(is_tool)) {
+        return Err("column `functions` holds tools: name it `tools`, each of its values as {\"type\": \"function\", \
+                    \"function\": ..}"
+            .into());
+    }
+    Ok(())
 }
 
 /// The columns that are read besides, for the line that names columns.
@@ -85,6 +111,14 @@ mod tests {
             ),
             (
                 json!({"tools": tool.to_string()}),
+                json!({"tools": [{"type": "function", "function": {"name": "add"}}]}),
+            ),
+            (
+                json!({"tools": [tool[0].to_string()]}),
+                json!({"tools": [{"type": "function", "function": {"name": "add"}}]}),
+            ),
+            (
+                json!({"tools": tool[0]}),
                 json!({"tools": [{"type": "function", "function": {"name": "add"}}]}),
             ),
         ] {

@@ -9,23 +9,26 @@ use serde_json::Value;
 use super::CONFIG;
 use tealight_system::files::{MAX_CONFIG, read_json};
 
-/// Keys that change what an adapter computes in ways that are not written here, unless they are off.
-const UNSUPPORTED: [&str; 15] = [
-    "use_dora",
-    "modules_to_save",
-    "rank_pattern",
-    "alpha_pattern",
-    "fan_in_fan_out",
-    "lora_bias",
-    "layer_replication",
-    "trainable_token_indices",
-    "use_qalora",
-    "target_parameters",
-    "alora_invocation_tokens",
-    "arrow_config",
-    "kasa_config",
-    "monteclora_config",
-    "use_bdlora",
+/// Keys that change nothing of what a trained adapter computes. Any other that is not off may, as `use_dora` does.
+const HARMLESS: [&str; 18] = [
+    "auto_mapping",
+    "corda_config",
+    "ensure_weight_tying",
+    "eva_config",
+    "exclude_modules",
+    "inference_mode",
+    "init_lora_weights",
+    "layers_pattern",
+    "layers_to_transform",
+    "loftq_config",
+    "lora_ga_config",
+    "megatron_core",
+    "peft_version",
+    "qalora_group_size",
+    "revision",
+    "target_modules",
+    "task_type",
+    "velora_config",
 ];
 /// Values of `init_lora_weights` that change the base's weights before training: PEFT saves matrices that belong on the
 /// changed base, which the folder has not.
@@ -97,8 +100,9 @@ impl Config {
 
     fn unsupported(&self) -> Option<&str> {
         let bias = self.other.get("bias").filter(|bias| **bias != "none" && !bias.is_null());
-        let option = UNSUPPORTED.into_iter().find(|key| self.is_set(key));
-        option.or(bias.map(|_| "bias"))
+        let is_harmless = |key: &str| key == "bias" || HARMLESS.contains(&key);
+        let option = self.other.keys().find(|key| !is_harmless(key) && self.is_set(key));
+        option.map(String::as_str).or(bias.map(|_| "bias"))
     }
 
     /// Whether `target_modules` name `module`, as far as that can be told: as a list of names, where no other key takes

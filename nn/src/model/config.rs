@@ -55,10 +55,10 @@ impl Architecture {
         if keys.number_or("num_local_experts", 0.0)? != 0.0 {
             bail!("num_local_experts: mixtures of experts are not supported");
         }
-        let attention_bias = keys.flag("attention_bias", false)?;
+        let attention_bias = keys.flag("attention_bias")?;
         let (hidden_size, num_heads) =
             (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
-        let head_dim = keys.size_or("head_dim", hidden_size / num_heads)?;
+        let head_dim = keys.size("head_dim")?;
         let num_layers = keys.size("num_hidden_layers")?;
         let rotary_dim = rotary_dim(&keys, head_dim)?;
         let (mut ropes, original) = keys.ropes(family.window_rope, rotary_dim)?;
@@ -83,7 +83,7 @@ impl Architecture {
             intermediate_size: keys.size(family.width)?,
             num_layers,
             num_heads,
-            num_kv_heads: keys.size_or("num_key_value_heads", num_heads)?,
+            num_kv_heads: keys.size("num_key_value_heads")?,
             head_dim,
             rotary_dim,
             max_positions: original.map_or(max_positions, |original| max_positions.min(original)),
@@ -100,12 +100,12 @@ impl Architecture {
             qkv_bias: family.qkv_bias || attention_bias,
             output_bias: family.has_output_bias && attention_bias,
             fusion: family.fusion,
-            tied_embeddings: keys.flag("tie_word_embeddings", false)?,
+            tied_embeddings: keys.flag("tie_word_embeddings")?,
             embedding_scale: factors.embeddings,
             residual_scale: factors.residuals,
             attention_scale: factors.attention,
             logits_scale: factors.logits,
-            initializer_range: keys.number_or("initializer_range", 0.02)?,
+            initializer_range: keys.needed_number("initializer_range")?,
         };
         architecture.check()?;
         Ok(architecture)
@@ -180,14 +180,14 @@ impl Factors {
             Scales::Usual => usual,
             Scales::Gemma => Self {
                 embeddings: (hidden_size as f64).sqrt(),
-                attention: keys.number_or("query_pre_attn_scalar", 256.0)?.powf(-0.5),
+                attention: keys.needed_number("query_pre_attn_scalar")?.powf(-0.5),
                 ..usual
             },
             Scales::Keys => Self {
-                embeddings: keys.number_or("embedding_multiplier", 1.0)?,
-                residuals: keys.number_or("residual_multiplier", 1.0)?,
-                attention: keys.number_or("attention_multiplier", 1.0)?,
-                logits: 1.0 / keys.number_or("logits_scaling", 1.0)?,
+                embeddings: keys.needed_number("embedding_multiplier")?,
+                residuals: keys.needed_number("residual_multiplier")?,
+                attention: keys.needed_number("attention_multiplier")?,
+                logits: 1.0 / keys.needed_number("logits_scaling")?,
             },
         })
     }
@@ -196,11 +196,11 @@ impl Factors {
 /// The sizes of the delta rule.
 fn delta(keys: &Keys<'_>) -> Result<DeltaSizes> {
     let sizes = DeltaSizes {
-        key_heads: keys.size_or("linear_num_key_heads", 16)?,
-        value_heads: keys.size_or("linear_num_value_heads", 32)?,
-        key_dim: keys.size_or("linear_key_head_dim", 128)?,
-        value_dim: keys.size_or("linear_value_head_dim", 128)?,
-        kernel: keys.size_or("linear_conv_kernel_dim", 4)?,
+        key_heads: keys.size("linear_num_key_heads")?,
+        value_heads: keys.size("linear_num_value_heads")?,
+        key_dim: keys.size("linear_key_head_dim")?,
+        value_dim: keys.size("linear_value_head_dim")?,
+        kernel: keys.size("linear_conv_kernel_dim")?,
     };
     let DeltaSizes { key_heads, value_heads, kernel, .. } = sizes;
     if !value_heads.is_multiple_of(key_heads) {

@@ -320,8 +320,7 @@ fn resolve(family: &str, row: &Row, fields: &mut Map<String, Value>) -> Result<(
         Some(given) => given.iter().map(|flag| *flag != 0.0).collect(),
         None => (0..count).map(turns).collect::<Vec<bool>>(),
     };
-    let has_window =
-        keys.flag("use_sliding_window", false)? && keys.present("sliding_window").is_some();
+    let has_window = keys.flag("use_sliding_window")? && keys.present("sliding_window").is_some();
     let first = keys.number_or("max_window_layers", 0.0)?;
     let pattern = keys.size_or("sliding_window_pattern", 4)?;
     let full_interval = keys.size_or("full_attention_interval", 4)?;

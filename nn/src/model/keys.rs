@@ -62,9 +62,10 @@ impl<'a> Keys<'a> {
         number(self.0.get(key).unwrap_or(&Value::Null), key)
     }
 
-    pub(super) fn flag(&self, key: &str, default: bool) -> Result<bool> {
+    /// False where the key is absent.
+    pub(super) fn flag(&self, key: &str) -> Result<bool> {
         match self.present(key) {
-            None => Ok(default),
+            None => Ok(false),
             Some(value) => value
                 .as_bool()
                 .with_context(|| format!("key `{key}` must be true or false, not {value}")),

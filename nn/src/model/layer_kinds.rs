@@ -20,7 +20,7 @@ pub(super) fn layers(
         None => !family.asks_for_rope,
     };
     let sees_window = match family.windows {
-        Windows::Chosen => keys.flag("use_sliding_window", false)?,
+        Windows::Chosen => keys.flag("use_sliding_window")?,
         _ => true,
     };
     let slides = |layer: usize| match (&types, family.windows) {

@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use serde_json::Value;
 use tokenizers::AddedToken;
 
+use super::HubTokenizer;
 use super::files::{CONFIG, TOKENS, TokenizerFiles};
 
 /// Older files name tokens here, with their ids.
@@ -29,10 +30,28 @@ impl TokenizerFiles {
     /// A file that is not JSON, too many tokens.
     pub(super) fn added_tokens(&self) -> Result<Vec<Named>> {
         let (config, map, old) = (self.json(CONFIG)?, self.json(TOKENS)?, self.json(FILE)?);
+        let mut special: Vec<Named> = Vec::new();
+        for file in [&map, &config] {
+            for key in ["extra_special_tokens", "additional_special_tokens"] {
+                let values: Vec<&Value> = match &file[key] {
+                    Value::Array(values) => values.iter().collect(),
+                    Value::Object(values) => values.values().collect(),
+                    _ => Vec::new(),
+                };
+                let tokens = values.into_iter().filter_map(|value| token(value, true));
+                special.extend(tokens.map(|token| Named { token, id: None, is_new: true }));
+            }
+            let own = file.as_object().into_iter().flatten();
+            let own = own.filter(|(name, _)| name.ends_with("_token"));
+            let own = own.filter_map(|(_, value)| token(value, true));
+            special.extend(own.map(|token| Named { token, id: None, is_new: false }));
+        }
         let mut by_id: BTreeMap<u32, AddedToken> = BTreeMap::new();
         for (text, id) in old.as_object().into_iter().flatten() {
             if let Some(id) = id.as_u64().and_then(|id| u32::try_from(id).ok()) {
-                by_id.insert(id, AddedToken::from(text.as_str(), true).normalized(false));
+                // A token that is not special is looked for in the normalised text.
+                let is_special = special.iter().any(|named| named.token.content == *text);
+                by_id.extend(token(&text.as_str().into(), is_special).map(|token| (id, token)));
             }
         }
         for (id, value) in config["added_tokens_decoder"].as_object().into_iter().flatten() {
@@ -44,21 +63,7 @@ impl TokenizerFiles {
             .into_iter()
             .map(|(id, token)| Named { token, id: Some(id), is_new: true })
             .collect();
-        for file in [&map, &config] {
-            for key in ["extra_special_tokens", "additional_special_tokens"] {
-                let values: Vec<&Value> = match &file[key] {
-                    Value::Array(values) => values.iter().collect(),
-                    Value::Object(values) => values.values().collect(),
-                    _ => Vec::new(),
-                };
-                let tokens = values.into_iter().filter_map(|value| token(value, true));
-                named.extend(tokens.map(|token| Named { token, id: None, is_new: true }));
-            }
-            let own = file.as_object().into_iter().flatten();
-            let own = own.filter(|(name, _)| name.ends_with("_token"));
-            let own = own.filter_map(|(_, value)| token(value, true));
-            named.extend(own.map(|token| Named { token, id: None, is_new: false }));
-        }
+        named.extend(special);
         if named.len() > MAX {
             bail!("{}: more than {MAX} added tokens", self.folder());
         }
@@ -108,6 +113,20 @@ pub(super) fn add(tokenizer: &mut tokenizers::Tokenizer, named: &[Named]) -> Res
         has_added = true;
     }
     Ok(has_added)
+}
+
+impl HubTokenizer {
+    /// `tokenizer.json` with the tokens that other files add; none where they add none.
+    ///
+    /// # Errors
+    /// A tokenizer that cannot be written.
+    pub fn with_added_tokens(&self) -> Result<Option<Value>> {
+        if !self.parts.has_added {
+            return Ok(None);
+        }
+        let text = self.parts.inner.to_string(false).map_err(|error| anyhow!("{error}"))?;
+        Ok(Some(serde_json::from_str(&text)?))
+    }
 }
 
 #[cfg(test)]

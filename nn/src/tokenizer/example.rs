@@ -52,7 +52,8 @@ impl HubTokenizer {
         let (before, after) = encoding.get_ids().split_at(cut);
         let mut completion = after.to_vec();
         let end = end.unwrap_or_else(|| self.end_of_text());
-        if completion.last() != Some(&end) {
+        // Where text of special tokens is split, the end stands there in pieces.
+        if completion.last() != Some(&end) && !self.parts.inner.get_encode_special_tokens() {
             completion.push(end);
         }
         Ok(Example { prompt: before.to_vec(), completion })

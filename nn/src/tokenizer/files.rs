@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ pub(super) const TOKENS: &str = "special_tokens_map.json";
 const TEMPLATE: &str = "chat_template.jinja";
 const OLD_TEMPLATE: &str = "chat_template.json";
 const FOLDER: &str = "additional_chat_templates";
+/// The name of the template for chats with tools.
+const WITH_TOOLS: &str = "tool_use";
 
 /// Files of a tokenizer, not all of which every model has.
 pub(crate) const FILES: [&str; 8] = [
@@ -46,6 +49,26 @@ pub fn is_tokenizers(name: &str) -> bool {
 fn is_additional(name: &str) -> bool {
     let file = name.strip_prefix(FOLDER).and_then(|file| file.strip_prefix('/'));
     file.is_some_and(|file| file.ends_with(".jinja") && names::inside(Path::new(""), file).is_ok())
+}
+
+/// The text of a chat template, and of another one for chats with tools.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TemplateSource {
+    pub(super) usual: Arc<str>,
+    pub(super) with_tools: Option<Arc<str>>,
+}
+
+impl From<&str> for TemplateSource {
+    fn from(usual: &str) -> Self {
+        Self { usual: usual.into(), with_tools: None }
+    }
+}
+
+impl TemplateSource {
+    /// Whether one of them has a text that `is_wanted`.
+    pub(super) fn any(&self, is_wanted: impl Fn(&str) -> bool) -> bool {
+        is_wanted(&self.usual) || self.with_tools.as_deref().is_some_and(is_wanted)
+    }
 }
 
 /// The files of a tokenizer, by name.
@@ -150,21 +173,36 @@ impl TokenizerFiles {
     }
 
     /// The chat template, by the rules of transformers: a file of its own, else the one in `tokenizer_config.json`,
-    /// else that of an older processor.
+    /// else that of an older processor; and the one for chats with tools, where it is another.
     ///
     /// # Errors
-    /// A file that is not text or not JSON.
-    pub(super) fn template(&self) -> Result<Option<String>> {
+    /// A file that is not text or not JSON, named templates without a default.
+    pub(super) fn template(&self) -> Result<Option<TemplateSource>> {
+        let file = |name: &str| -> Result<Option<Arc<str>>> {
+            let Some(bytes) = self.files.get(name) else { return Ok(None) };
+            let text = std::str::from_utf8(bytes);
+            let text = text.with_context(|| format!("{}/{name}: not UTF-8", self.folder))?;
+            Ok(Some(text.into()))
+        };
         for name in [TEMPLATE.to_owned(), format!("{FOLDER}/default.jinja")] {
-            if let Some(bytes) = self.files.get(&name) {
-                let text = String::from_utf8(bytes.clone());
-                let text = text.with_context(|| format!("{}/{name}: not UTF-8", self.folder))?;
-                return Ok(Some(text));
+            if let Some(usual) = file(&name)? {
+                let with_tools = file(&format!("{FOLDER}/{WITH_TOOLS}.jinja"))?;
+                return Ok(Some(TemplateSource { usual, with_tools }));
             }
         }
         for name in [CONFIG, OLD_TEMPLATE] {
-            if let Some(text) = default_template(&self.json(name)?["chat_template"]) {
-                return Ok(Some(text));
+            let template = &self.json(name)?["chat_template"];
+            let (usual, with_tools) = (named(template, "default"), named(template, WITH_TOOLS));
+            match usual.or(template.as_str()) {
+                Some(usual) => {
+                    let with_tools = with_tools.map(Into::into);
+                    return Ok(Some(TemplateSource { usual: usual.into(), with_tools }));
+                }
+                None if template.is_null() => {}
+                None => bail!(
+                    "{}/{name}: several chat templates, none of which is called default: rename one",
+                    self.folder
+                ),
             }
         }
         Ok(None)
@@ -231,15 +269,11 @@ impl TokenizerFiles {
     }
 }
 
-/// The template itself, or the one called `default` among several.
-fn default_template(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(named) => {
-            let default = named.iter().find(|entry| entry["name"] == "default")?;
-            default.get("template")?.as_str().map(str::to_owned)
-        }
-        _ => None,
+/// The template of this name among several: a list of names and templates, or an object.
+fn named<'a>(templates: &'a Value, name: &str) -> Option<&'a str> {
+    match templates {
+        Value::Array(all) => all.iter().find(|one| one["name"] == name)?["template"].as_str(),
+        other => other.get(name)?.as_str(),
     }
 }
 

@@ -7,7 +7,8 @@ use tealight_core::{Chat, Message};
 use super::{HubTokenizer, TemplateDate};
 
 /// Keys of messages that hold what a model read or wrote: a template that does not name them leaves it out.
-const KEYS: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "tool_calls"];
+const KEYS: [&str; 6] =
+    ["reasoning_content", "reasoning", "thinking", "thought", "tool_calls", "function_call"];
 /// Variables that are set here.
 const OWN: [&str; 4] =
     ["messages", "add_generation_prompt", "continue_final_message", "chat_template"];
@@ -62,7 +63,13 @@ impl HubTokenizer {
 
     /// The same of one message.
     pub(super) fn check_message(&self, message: &Message) -> Result<()> {
-        let is_read = |key: &str| self.template.as_ref().is_some_and(|one| one.reads(key));
+        let reads = |key: &str| self.template.as_ref().is_some_and(|one| one.reads(key));
+        // Servers write a thought under two names.
+        let is_said = |key: &str| {
+            keys_with_content(message)
+                .any(|one| reads(one) && message.more[one] == message.more[key])
+        };
+        let is_read = |key: &str| reads(key) || is_said(key);
         match keys_with_content(message).find(|key| !is_read(key)) {
             None => Ok(()),
             Some(key) => bail!(

@@ -29,6 +29,7 @@ use tokenizers::Encoding;
 
 pub use date::TemplateDate;
 pub use example::Example;
+use files::TemplateSource;
 pub use files::{TokenizerFiles, generation_stops, is_tokenizers};
 pub use honoured::Rendering;
 pub use stops::StopToken;
@@ -126,7 +127,7 @@ impl HubTokenizer {
             generation,
             folder: files.folder().to_owned(),
         };
-        Self::assemble(parts, files.template()?.map(Into::into), TemplateDate::today())
+        Self::assemble(parts, files.template()?, TemplateDate::today())
     }
 
     /// The same with chats rendered in another way.
@@ -146,7 +147,11 @@ impl HubTokenizer {
         Ok(Self { variables: variables.clone(), ..self })
     }
 
-    fn assemble(parts: Parts, template: Option<Arc<str>>, date: TemplateDate) -> Result<Self> {
+    fn assemble(
+        parts: Parts,
+        template: Option<TemplateSource>,
+        date: TemplateDate,
+    ) -> Result<Self> {
         let Parts { inner, tokens, generation, .. } = &parts;
         let template = template.map(|source| ChatTemplate { source, tokens: tokens.clone(), date });
         let mut stops = Vec::new();
@@ -207,13 +212,15 @@ impl HubTokenizer {
 
     /// The chat template's text, where there is one.
     pub fn chat_template(&self) -> Option<&str> {
-        self.template.as_ref().map(|template| &*template.source)
+        self.template.as_ref().map(|template| &*template.source.usual)
     }
 
     /// The date that the chat template writes into prompts; none where it asks for none.
     pub fn date_in_prompts(&self) -> Option<TemplateDate> {
         let template = self.template.as_ref();
-        template.filter(|template| template.source.contains("strftime_now")).map(|one| one.date)
+        let asks =
+            |template: &&ChatTemplate| template.source.any(|text| text.contains("strftime_now"));
+        template.filter(asks).map(|one| one.date)
     }
 
     /// The variables of the chat template in all chats.
@@ -276,18 +283,6 @@ impl HubTokenizer {
         }
     }
 
-    /// `tokenizer.json` with the tokens that other files add; none where they add none.
-    ///
-    /// # Errors
-    /// A tokenizer that cannot be written.
-    pub fn with_added_tokens(&self) -> Result<Option<Value>> {
-        if !self.parts.has_added {
-            return Ok(None);
-        }
-        let text = self.parts.inner.to_string(false).map_err(|error| anyhow!("{error}"))?;
-        Ok(Some(serde_json::from_str(&text)?))
-    }
-
     /// The text of ids as they are, tokens that end a completion included. A decoder that the library does not survive
     /// fails as any other.
     pub fn decode_all(&self, ids: &[u32]) -> Result<String> {
@@ -325,6 +320,8 @@ impl Tokenizer for HubTokenizer {
 /// Builds the tokenizer itself, within limits; with one above its largest id, and whether other files add tokens.
 fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize, bool)> {
     let (bytes, named) = (files.tokenizer()?.to_vec(), files.added_tokens()?);
+    // Text of special tokens is then text as any other, in templates too.
+    let splits_special = files.json(files::CONFIG)?["split_special_tokens"] == true;
     let shown = Path::new(files.folder()).join("tokenizer.json").display().to_string();
     let memory = bytes.len().saturating_mul(MEMORY.0).saturating_add(MEMORY.1);
     budget::within(&shown.clone(), memory, move || {
@@ -332,6 +329,7 @@ fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize, bool)> 
         let growth = decoder_check::check(&bytes).map_err(|error| anyhow!("{shown}: {error}"))?;
         let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
             .map_err(|error| anyhow!("{shown}: {error}"))?;
+        inner.set_encode_special_tokens(splits_special);
         // Prompts are neither padded nor cut here, whatever the file says.
         let has_added = added::add(&mut inner, &named).with_context(|| shown.clone())?;
         inner.with_padding(None);

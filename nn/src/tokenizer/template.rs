@@ -2,7 +2,6 @@
 //! memory and of what it writes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use minijinja::syntax::SyntaxConfig;
@@ -12,6 +11,7 @@ use serde_json::{Map, Value as Json};
 use tealight_core::{Chat, Message};
 
 use super::date::TemplateDate;
+use super::files::TemplateSource;
 use super::{template_check, template_json, template_python};
 use tealight_system::budget;
 
@@ -29,7 +29,7 @@ const CONTINUE: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 /// A template, the special tokens that it may name, and its date.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChatTemplate {
-    pub(super) source: Arc<str>,
+    pub(super) source: TemplateSource,
     /// By the names of `tokenizer_config.json`, such as `bos_token`.
     pub(super) tokens: BTreeMap<String, String>,
     pub(super) date: TemplateDate,
@@ -47,9 +47,11 @@ impl ChatTemplate {
     /// Whether the template names something, such as a variable or a key of messages.
     pub(super) fn reads(&self, name: &str) -> bool {
         let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        self.source.match_indices(name).any(|(at, _)| {
-            let (before, after) = (&self.source[..at], &self.source[at + name.len()..]);
-            !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+        self.source.any(|text| {
+            text.match_indices(name).any(|(at, _)| {
+                let (before, after) = (&text[..at], &text[at + name.len()..]);
+                !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+            })
         })
     }
 
@@ -89,7 +91,9 @@ impl ChatTemplate {
     fn rendered(&self, chat: &Chat, generation_prompt: bool, limit: usize) -> Result<String> {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         let syntax = syntax.context("the template syntax is fixed")?;
-        let source = template_check::check(&self.source, &syntax)
+        let has_tools = chat.variables.get("tools").is_some_and(|tools| !tools.is_null());
+        let with_tools = self.source.with_tools.as_ref().filter(|_| has_tools);
+        let source = template_check::check(with_tools.unwrap_or(&self.source.usual), &syntax)
             .context("the model's chat template is refused")?;
         let mut environment = self.environment(syntax);
         environment

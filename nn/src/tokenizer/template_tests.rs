@@ -29,7 +29,7 @@ fn check(file: &Path) -> usize {
     for case in &cases {
         let file = file.with_file_name(format!("{}.jinja", case.name));
         let read = || std::fs::read_to_string(&file).expect("a template");
-        let source = case.source.clone().unwrap_or_else(read).into();
+        let source = case.source.clone().unwrap_or_else(read).as_str().into();
         let date = case.date.parse().expect("a date");
         let template = ChatTemplate { source, tokens: case.tokens.clone(), date };
         let rendered = template.prompt(&case.messages.clone().into());

@@ -5,9 +5,9 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models as m;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Network, clearing};
+use super::{Network, clearing, tensor_names};
 use crate::model::config_keys;
 use crate::model::weights::Weights;
 
@@ -227,6 +227,19 @@ pub(super) fn completed(config: &Value) -> Result<Value> {
     {
         keys.insert("num_key_value_heads".into(), heads);
     }
+    // Required there, and read by nothing: transformers leaves some null.
+    if family == "falcon" {
+        for (key, value) in [
+            ("bos_token_id", json!(11)),
+            ("eos_token_id", json!(11)),
+            ("hidden_dropout", json!(0.0)),
+            ("attention_dropout", json!(0.0)),
+            ("initializer_range", json!(0.02)),
+            ("use_cache", json!(true)),
+        ] {
+            keys.insert(key.into(), value);
+        }
+    }
     // As transformers reads Gemma's files: one of the keys means nothing, and the first Gemma has one activation.
     if family.starts_with("gemma") {
         keys.insert("hidden_act".into(), Value::Null);
@@ -316,6 +329,7 @@ pub(super) fn build(
         let known: Vec<_> = names().collect();
         bail!("candle-transformers' decoders are of {}, not `{family}`", known.join(", "));
     };
+    let weights = tensor_names::usual(config, weights);
     let dtype = weights.values().next().map_or(DType::F32, Tensor::dtype);
     let weights = VarBuilder::from_tensors(weights.into_iter().collect(), dtype, device);
     build(config, weights)
@@ -323,8 +337,6 @@ pub(super) fn build(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -369,9 +381,11 @@ mod tests {
         );
         assert_eq!(filled(json!({"model_type": "glm4"}))["partial_rotary_factor"], 0.5);
         assert_eq!(filled(json!({"model_type": "mixtral"}))["rope_theta"], 1e6);
+        let experts = filled(json!({"model_type": "qwen3_moe", "num_local_experts": 4}));
+        assert_eq!((&experts["num_experts"], &experts["head_dim"]), (&json!(4), &json!(16)));
         assert_eq!(
-            filled(json!({"model_type": "qwen3_moe", "num_local_experts": 4}))["num_experts"],
-            4
+            filled(json!({"model_type": "falcon", "bos_token_id": null}))["bos_token_id"],
+            11
         );
     }
 }

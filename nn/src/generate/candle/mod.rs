@@ -8,6 +8,7 @@
 
 mod families;
 mod quantized;
+mod tensor_names;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
