@@ -65,6 +65,8 @@ fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
         let name = CHANNELS[number].len();
         // `<|channel|>final <|constrain|>json<|message|>`
         let head = rest.as_bytes().get(..name + 64).unwrap_or(rest.as_bytes());
+        let next = memchr::memmem::find(&head[name..], b"<|channel");
+        let head = &head[..next.map_or(head.len(), |at| name + at)];
         let message = memchr::memmem::find(head, MESSAGE.as_bytes());
         Some(tag(message.map_or(name, |at| at + MESSAGE.len()), number == 2))
     })
@@ -73,7 +75,13 @@ fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
 /// Parts a completion; `starts_inside` says that its prompt ended with the opening tag.
 pub fn parts(completion: &str, starts_inside: bool) -> Parts<'_> {
     let (mut closed, mut opened): (Option<usize>, Option<usize>) = (None, None);
+    let mut read = 0;
     for tag in tags(completion) {
+        // A tag inside of another: `<|channel|>final <think><|message|>`.
+        if tag.start < read {
+            continue;
+        }
+        read = tag.end;
         match tag.is_closing {
             true => (closed, opened) = (Some(tag.end), None),
             false => opened = opened.or(Some(tag.start)),
@@ -182,6 +190,14 @@ mod tests {
                 Some(true),
             ),
             ("<|channel|>analysis<|message|>4<|end|>", false, None, Some(false)),
+            // Broken tags of channels.
+            (
+                "8<|channel|>final<|mes 5<|channel|>analysis<|message|>4",
+                false,
+                Some("<|mes 5"),
+                Some(false),
+            ),
+            ("<|channel|>final <think><|message|>4", false, Some("4"), Some(true)),
             ("analysisWe add 2 and 2.assistantfinal4", false, Some("4"), Some(true)),
             ("analysis of the sum: 4", false, Some("analysis of the sum: 4"), None),
             // No tag at all.
