@@ -1,24 +1,14 @@
 //! Dates and times of day.
 
+use super::scan::{entries, is_one_of};
 use super::spelled::{ordinal, spelled};
 use super::text::folded;
 use super::tree::Answer;
 
 /// Names of months.
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
+const MONTHS: [&str; 12] = entries(
+    "january|february|march|april|may|june|july|august|september|october|november|december",
+);
 
 /// Names of days.
 const DAYS: [&str; 7] =
@@ -82,10 +72,7 @@ fn weekday(text: &str) -> Option<usize> {
     (text.len() <= 20).then_some(())?;
     let lower = text.to_ascii_lowercase();
     let day = lower.strip_prefix("on ").unwrap_or(&lower).trim_end_matches('.');
-    let is_short = matches!(
-        day,
-        "mon" | "tue" | "tues" | "wed" | "thu" | "thur" | "thurs" | "fri" | "sat" | "sun"
-    );
+    let is_short = is_one_of(day, "mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun");
     DAYS.iter().position(|name| *name == day || is_short && name.starts_with(day))
 }
 

@@ -1,5 +1,6 @@
 //! Words that deny, doubt or bound the value beside them: one table for all rules that read sentences.
 
+use super::scan::{ends_with, entries, is_one_of, past};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -158,15 +159,9 @@ fn is_taken_back(after: &str) -> bool {
         Some(b' ') => denies(after) || after.starts_with(" -") && is_revoked(after),
         Some(b'?') => {
             let next = after[1..].trim_start().chars().take(40).collect::<String>().to_lowercase();
-            let next = ["that is ", "that's ", "it is "]
-                .iter()
-                .find_map(|it| next.strip_prefix(it))
-                .unwrap_or(&next);
+            let next = past(&next, "that is |that's |it is ").unwrap_or(&next);
             let word = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(next);
-            matches!(
-                word,
-                "no" | "nope" | "not" | "wrong" | "incorrect" | "impossible" | "false" | "too"
-            )
+            is_one_of(word, "no|nope|not|wrong|incorrect|impossible|false|too")
         }
         Some(b',' | b';') => is_revoked(after),
         Some(byte) if !byte.is_ascii() => DENIED.split('|').any(|word| after.starts_with(word)),
@@ -203,31 +198,10 @@ pub(super) fn denies(rest: &str) -> bool {
         "is", "was", "are", "has", "can", "must", "cannot", "does", "would", "should", "could",
         "were",
     ];
-    const FALSE: [&str; 11] = [
-        "extraneous",
-        "not",
-        "wrong",
-        "incorrect",
-        "false",
-        "eliminated",
-        "excluded",
-        "ruled",
-        "impossible",
-        "too",
-        "my",
-    ];
-    const ALONE: [&str; 10] = [
-        "isn't",
-        "cannot",
-        "can't",
-        "wasn't",
-        "doesn't",
-        "eliminated",
-        "wrong",
-        "fails",
-        "错误",
-        "incorrect",
-    ];
+    const FALSE: [&str; 11] =
+        entries("extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my");
+    const ALONE: [&str; 10] =
+        entries("isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect");
     ALONE.contains(&verb) || VERBS.contains(&verb) && FALSE.contains(&next)
 }
 
@@ -236,36 +210,15 @@ pub(super) fn is_bound(before: &str) -> bool {
     ["than", "at least", "at most"].iter().any(|word| ends_with(before, word))
 }
 
-/// Whether `text` ends with `suffix`, whatever its case.
-pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
-    let start = text.len().checked_sub(suffix.len());
-    start.and_then(|start| text.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
-}
-
 /// Words behind "or" that say the same value again: "or about 1,300".
 pub(super) const RESTATED: [&str; 7] =
     ["approximately", "about", "roughly", "equivalently", "simply", "in", "so"];
 
 /// Words that begin the offer of another value: "7, maybe 42".
-const OFFERS: [&str; 17] = [
-    "or",
-    "maybe",
-    "perhaps",
-    "possibly",
-    "alternatively",
-    "unless",
-    "versus",
-    "vs",
-    "also",
-    "could",
-    "might",
-    "either",
-    "if not",
-    "not sure",
-    "as well as",
-    "along with",
-    "followed by",
-];
+const OFFERS: [&str; 17] = entries(
+    "or|maybe|perhaps|possibly|alternatively|unless|versus|vs|also|could|might|either|if not|not sure|as well as|\
+    along with|followed by",
+);
 
 /// Whether a remark offers another value: "or 42", "but it could be 42", "if x > 0, otherwise 42".
 pub(super) fn offers(remark: &str) -> bool {
@@ -287,21 +240,10 @@ pub(super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-const REASONS: [&str; 13] = [
-    " because ",
-    " since ",
-    ", as ",
-    ", which ",
-    ", not ",
-    " and not ",
-    ", whereas ",
-    ", although ",
-    " rather than ",
-    " instead of ",
-    ", given ",
-    ", unlike ",
-    ", while ",
-];
+const REASONS: [&str; 13] = entries(
+    " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
+    , given |, unlike |, while ",
+);
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(super) fn without_reason(text: &str) -> &str {

@@ -35,6 +35,7 @@ mod reading;
 mod real;
 mod regions;
 mod relations;
+mod scan;
 mod series;
 mod solution;
 mod spelled;

@@ -5,6 +5,7 @@ use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
 use super::relations::{center, is_absolute};
+use super::scan::past;
 use super::spelled::spelled;
 use super::text::folded;
 use super::tree::{Answer, Expr, Relation};
@@ -150,8 +151,7 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     let words = folded(words).replace("non negative", "nonnegative").replace("non-", "non");
     let words = words.replace("non positive", "nonpositive").replace("nonzero", "non zero");
     let words = words.strip_prefix("set of ").unwrap_or(&words);
-    let words =
-        ["all ", "any ", "every "].iter().find_map(|all| words.strip_prefix(all)).unwrap_or(words);
+    let words = past(words, "all |any |every ").unwrap_or(words);
     let value = |number: Expr| Answer::Value(number);
     let half = |open, low, high, close| Answer::Tuple(open, vec![value(low), value(high)], close);
     let minus = || Expr::Negative(Box::new(Expr::Infinity));

@@ -2,57 +2,23 @@
 
 use dashu_ratio::RBig;
 
+use super::scan::entries;
 use super::text::{folded, scale};
 
 /// Most words of a number.
 const MAX_WORDS: usize = 16;
 
-const SMALL: [&str; 20] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-];
+const SMALL: [&str; 20] = entries(
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|\
+    seventeen|eighteen|nineteen",
+);
 const TENS: [&str; 8] =
     ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 /// Parts of one, from halves on.
-const PARTS: [&str; 19] = [
-    "half",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-    "twentieth",
-];
+const PARTS: [&str; 19] = entries(
+    "half|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|\
+    sixteenth|seventeenth|eighteenth|nineteenth|twentieth",
+);
 
 /// The number that words are; a single word after it, `six apples`, is its unit.
 pub(super) fn spelled(text: &str) -> Option<RBig> {

@@ -119,7 +119,7 @@ impl Parser {
                     self.at += 1;
                     rows.push(vec![]);
                 }
-                Token::Text(word) if is_one_of(word, &IF) => self.at += 1,
+                Token::Text(word) if is_word_of(word, &IF) => self.at += 1,
                 Token::Cases(true) => return None,
                 _ => {
                     let cell = self.nested(Self::chain)?;
@@ -135,7 +135,7 @@ impl Parser {
     pub(super) fn case(&mut self, value: Answer) -> Option<Answer> {
         let start = self.at;
         let is_if = match self.peek() {
-            Some(Token::Text(word)) => is_one_of(word, &IF),
+            Some(Token::Text(word)) => is_word_of(word, &IF),
             _ => false,
         };
         if !is_if {
@@ -200,10 +200,10 @@ pub(super) fn cases_of(items: &[Answer]) -> Option<Answer> {
 
 /// Whether a condition is that of all other cases.
 pub(super) fn is_otherwise(condition: &Answer) -> bool {
-    matches!(condition, Answer::Words(words) if is_one_of(words, &ELSE))
+    matches!(condition, Answer::Words(words) if is_word_of(words, &ELSE))
 }
 
-fn is_one_of(word: &str, words: &[&str]) -> bool {
+fn is_word_of(word: &str, words: &[&str]) -> bool {
     let word = word.trim().trim_end_matches('.');
     words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }

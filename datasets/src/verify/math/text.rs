@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use dashu_ratio::RBig;
 
 use super::hedges::{self, denies};
+use super::scan::{begins, holds, is_one_of};
 use super::spelled::spelled;
 
 /// Commands around the letter of a choice.
@@ -48,21 +49,8 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     let rest =
         answer.strip_prefix(gold).and_then(|rest| rest.strip_prefix(' ')).unwrap_or_default();
     let verb = rest.split(' ').next().unwrap_or_default();
-    matches!(
-        verb,
-        "wins"
-            | "won"
-            | "did"
-            | "does"
-            | "has"
-            | "have"
-            | "will"
-            | "finishes"
-            | "finished"
-            | "scored"
-            | "was"
-            | "is"
-    ) && gold.len() >= 3
+    is_one_of(verb, "wins|won|did|does|has|have|will|finishes|finished|scored|was|is")
+        && gold.len() >= 3
         && !hedges::has(rest, hedges::SENTENCE)
         && !rest.split(' ').any(|word| matches!(word, "no" | "isnt" | "wrong" | "incorrect"))
         && rest.split(' ').count() <= 6
@@ -87,38 +75,11 @@ pub(super) fn is_none(words: &str) -> bool {
         })
         .map_or(words, |(_, rest)| rest);
     let words = words.strip_suffix(" exist").or(words.strip_suffix(" exists")).unwrap_or(words);
-    matches!(
-        words,
-        "no solution"
-            | "no solutions"
-            | "no real solution"
-            | "no real solutions"
-            | "empty set"
-            | "emptyset"
-            | "varnothing"
-            | "none"
-            | "no such number"
-            | "no such numbers"
-            | "no real roots"
-            | "no root"
-            | "no roots"
-            | "no answer"
-            | "has no solution"
-            | "no values"
-            | "no value"
-            | "no such value"
-            | "无解"
-            | "空集"
-            | "keine lösung"
-            | "aucune solution"
-            | "pas de solution"
-            | "sin solución"
-            | "no hay solución"
-            | "no tiene solución"
-            | "sem solução"
-            | "nessuna soluzione"
-            | "нет решений"
-    )
+    const NONE: &str = "no solution|no solutions|no real solution|no real solutions|empty set|emptyset|varnothing|none|\
+        no such number|no such numbers|no real roots|no root|no roots|no answer|has no solution|no values|no value|\
+        no such value|无解|空集|keine lösung|aucune solution|pas de solution|sin solución|no hay solución|\
+        no tiene solución|sem solução|nessuna soluzione|нет решений";
+    is_one_of(words, NONE)
 }
 
 /// Whether folded words say that a value is not defined.
@@ -156,8 +117,7 @@ fn choice(text: &str) -> Option<char> {
     let letter = letters.next()?;
     let rest = letters.as_str();
     // `E - the pump`, `E (the pump)`
-    let is_text =
-        [" - ", " – ", " \\text{ (", " \\text{("].iter().any(|mark| rest.starts_with(mark));
+    let is_text = begins(rest, " - | – | \\text{ (| \\text{(");
     let rest = rest.trim_start();
     let ends = is_text
         || rest.is_empty()
@@ -306,9 +266,7 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     // The last sentence first, and the end of it before its beginning.
     let whole = folded(end);
     let clause = last.rsplit(',').next().unwrap_or(last);
-    let is_both = ["yes and no", "yes or no", "no doubt", "not true", "not false"]
-        .iter()
-        .any(|words| whole.contains(words))
+    let is_both = holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
         || clause.contains(' ')
             // "If n is odd then yes."
             && !clause.rsplit_once(' ').is_some_and(|(before, _)| before.ends_with(" then"))

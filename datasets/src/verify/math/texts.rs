@@ -2,6 +2,7 @@
 
 use super::fuel::Fuel;
 use super::names::assignments;
+use super::scan::is_one_of;
 use super::spelled::spelled;
 use super::{FUEL, Outcome, answer, calendar, compare, hedges, parse, text, tree};
 
@@ -305,12 +306,7 @@ fn right_side(text: &str) -> Option<tree::Answer> {
     let is_list = outside.contains([',', ';', '<', '>', '!', '≤', '≥', '≠']);
     let words = outside.split(|c: char| !c.is_ascii_alphabetic());
     let mut words = words.filter(|word| !word.is_empty());
-    let is_hedged = words.any(|word| {
-        matches!(
-            word,
-            "or" | "and" | "not" | "le" | "ge" | "leq" | "geq" | "lt" | "gt" | "ne" | "neq"
-        )
-    });
+    let is_hedged = words.any(|word| is_one_of(word, "or|and|not|le|ge|leq|geq|lt|gt|ne|neq"));
     let is_name = name.starts_with(|c: char| !c.is_ascii_digit() && c != '-')
         && outside.contains(|c: char| c.is_ascii_alphabetic());
     if is_list || is_hedged || !is_name {

@@ -4,34 +4,13 @@ use dashu_ratio::RBig;
 
 use super::hedges::is_doubted;
 use super::lex::Token;
+use super::scan::{begins, entries};
 
 /// Words before a value that say what it is, without a colon.
-const LABELS: [&str; 24] = [
-    "i think",
-    "number",
-    "the number",
-    "value",
-    "the value",
-    "at",
-    "about",
-    "approximately",
-    "approx",
-    "approx.",
-    "around",
-    "roughly",
-    "exactly",
-    "equals",
-    "is",
-    "the answer is",
-    "therefore",
-    "thus",
-    "so",
-    "hence",
-    "point",
-    "the point",
-    "interval",
-    "the interval",
-];
+const LABELS: [&str; 24] = entries(
+    "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\
+    equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval",
+);
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
 pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
@@ -105,7 +84,7 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
     }
     // `(3,-2)\text{ in Cartesian coordinates}`
     let is_remark = |token: &Token| match token {
-        Token::Text(word) => ["in ", "as ", "on "].iter().any(|begin| word.starts_with(begin)),
+        Token::Text(word) => begins(word, "in |as |on "),
         _ => false,
     };
     let is_closed = matches!(out.iter().rev().nth(1), Some(Token::Symbol(')' | ']' | '⦄')));
@@ -192,10 +171,8 @@ fn in_words(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         .collect();
     let words = words.join(" ");
     let has = |word: &str| words.contains(word);
-    let is_general = words.is_empty()
-        || ["for all", "for any", "for every", "for each", "for some"]
-            .iter()
-            .any(|begin| words.starts_with(begin));
+    let is_general =
+        words.is_empty() || begins(&words, "for all|for any|for every|for each|for some");
     let symbolic = symbol(&tokens[start..]);
     let domain = match () {
         () if has("positive") || has("natural") => Some('N'),

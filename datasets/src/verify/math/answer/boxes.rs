@@ -6,11 +6,11 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::super::hedges::is_denied;
+use super::super::scan::{Needle, begins, past};
 use super::super::spelled::{parts, spelled};
 use super::super::text::scale;
 use super::super::units::is_unit;
 use super::super::{Outcome, texts};
-use super::scan::Needle;
 use super::sentences::is_open;
 use super::values::formula_at;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_integer, is_placeholder, is_value};
@@ -115,10 +115,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 /// The other value of `\boxed{14} or 15`, up to its end; none where it is the same again.
 fn second_guess(inner: &str, other: &str) -> Option<usize> {
     let begin = other.trim_start_matches(['}', ' ']);
-    let value = ["maybe ", "perhaps ", "possibly ", "else "]
-        .iter()
-        .find_map(|word| begin.strip_prefix(word))
-        .unwrap_or(begin);
+    let value = past(begin, "maybe |perhaps |possibly |else ").unwrap_or(begin);
     let word = value.split([' ', ';', '!', '?']).next().unwrap_or(value);
     let word = word.trim_end_matches(['.', ',', ':', ')', '}']);
     let (value, end) = match formula_at(value) {
@@ -182,7 +179,7 @@ fn suffix(inner: &str, line: &str) -> usize {
         "-" => c.is_ascii_digit(),
         _ => c.is_alphanumeric() || c == '\\',
     });
-    let is_last = || ["$", "\\)", "\\]"].iter().any(|close| operand[end..].starts_with(close));
+    let is_last = || begins(&operand[end..], "$|\\)|\\]");
     let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
     if is_part { before + start + end } else { 0 }
 }
@@ -212,10 +209,7 @@ fn unit_behind(rest: &str) -> Option<&str> {
     let mut rest = rest;
     loop {
         let next = rest.trim_start_matches([' ', '~']);
-        let next = ["\\,", "\\;", "\\!", "\\ "]
-            .iter()
-            .find_map(|space| next.strip_prefix(space))
-            .unwrap_or(next);
+        let next = past(next, "\\,|\\;|\\!|\\ ").unwrap_or(next);
         if next.len() == rest.len() {
             break;
         }
@@ -228,9 +222,7 @@ fn unit_behind(rest: &str) -> Option<&str> {
             return Some(&rest[..mark.len()]);
         }
     }
-    let words = ["\\text{", "\\mathrm{", "\\textrm{", "\\mbox{", "\\rm{"]
-        .iter()
-        .find_map(|wrapper| rest.strip_prefix(wrapper))?;
+    let words = past(rest, "\\text{|\\mathrm{|\\textrm{|\\mbox{|\\rm{")?;
     let close = words.bytes().take(40).position(|byte| byte == b'}')?;
     let end = offset_in(rest, words) + close + 1;
     let power = ["^2", "^3", "^{2}", "^{3}"].iter().find(|power| rest[end..].starts_with(**power));

@@ -6,42 +6,18 @@
 use super::super::calendar::date;
 use super::super::hedges::{self, offers};
 use super::super::parse::parse;
+use super::super::scan::{entries, is_one_of, strip_prefix};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
 use super::remarks::{goes_on, goes_on_after, remarks};
-use super::scan::strip_prefix;
 use super::values::{first_number, formula_at};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
 /// Words before an answer that say nothing of it.
-const FILLERS: [&str; 26] = [
-    "therefore",
-    "thus",
-    "so",
-    "then",
-    "hence",
-    "indeed",
-    "simply",
-    "just",
-    "exactly",
-    "precisely",
-    "approximately",
-    "approx.",
-    "about",
-    "roughly",
-    "around",
-    "nearly",
-    "equal to",
-    "equals",
-    "given by",
-    "found to be",
-    "clearly",
-    "actually",
-    "as follows",
-    "that",
-    "the number",
-    "the value",
-];
+const FILLERS: [&str; 26] = entries(
+    "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
+    around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value",
+);
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
@@ -125,22 +101,8 @@ fn comes_to(clause: &str) -> Option<&str> {
     let (working, result) = clause.split_once(", which ")?;
     let verbs = ["is ", "equals ", "gives ", "makes ", "comes to "];
     let result = verbs.iter().find_map(|verb| result.strip_prefix(verb))?;
-    let is_operation = |word: &str| {
-        matches!(
-            word,
-            "times"
-                | "plus"
-                | "minus"
-                | "multiplied"
-                | "divided"
-                | "*"
-                | "+"
-                | "x"
-                | "×"
-                | "/"
-                | "-"
-        )
-    };
+    let is_operation =
+        |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
     let is_working = working.split_whitespace().any(is_operation);
     if is_working { stated(result) } else { None }
 }

@@ -5,6 +5,7 @@ use super::super::calendar::date;
 use super::super::hedges::{is_bound, is_denied, is_doubted, without_reason};
 use super::super::names::assignments;
 use super::super::parse::parse;
+use super::super::scan::{begins, holds};
 use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
@@ -98,7 +99,7 @@ fn name_with_reason(text: &str) -> Option<&str> {
 fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
-    let is_sentence = [" is ", " are "].iter().any(|verb| text.contains(verb));
+    let is_sentence = holds(text, " is | are ");
     let is_whole = || {
         is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
     };
@@ -138,7 +139,7 @@ fn named(last: &str) -> Option<&str> {
 /// The last sentence, where it is words alone.
 fn worded<'a>(ending: &Ending<'a>) -> Option<&'a str> {
     let has_value = ending.last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
-    let is_polar = || ["No, ", "Yes, "].iter().any(|word| ending.last.starts_with(word));
+    let is_polar = || begins(ending.last, "No, |Yes, ");
     (!has_value && (is_polar() || !is_doubted(ending.last))).then_some(ending.last)
 }
 
@@ -255,8 +256,8 @@ fn total(line: &str) -> Option<&str> {
         numbers.nth(1).is_some()
     };
     let others = &rest[number.len()..];
-    let is_plain = !others.contains(|c: char| c.is_ascii_digit())
-        && !["more", "less", "fewer", "times", "%"].iter().any(|word| others.contains(word));
+    let is_plain =
+        !others.contains(|c: char| c.is_ascii_digit()) && !holds(others, "more|less|fewer|times|%");
     (is_several(working) && is_plain).then_some(number)
 }
 

@@ -4,8 +4,8 @@ use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
 use super::super::hedges::{is_denied, without_reason};
+use super::super::scan::{Needle, head, strip_prefix};
 use super::clause::{leading, stated};
-use super::scan::{Needle, head, strip_prefix};
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 

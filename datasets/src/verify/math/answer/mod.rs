@@ -15,7 +15,6 @@ mod lenient;
 mod marks;
 mod phrase;
 mod remarks;
-mod scan;
 mod scope;
 mod sentences;
 mod values;
@@ -30,27 +29,16 @@ use serde::{Deserialize, Serialize};
 use super::Mode;
 use super::alphabet::digit;
 use super::parse::parse;
+use super::scan::entries;
 use super::tree::Answer;
 pub(super) use boxes::last_box;
 pub(super) use clause::only_value;
 
 /// Words in the place of an answer that only stand for one.
-const STAND_INS: [&str; 14] = [
-    "answer",
-    "your answer",
-    "the answer",
-    "final answer",
-    "your final answer",
-    "the final answer",
-    "your answer here",
-    "final answer here",
-    "answer here",
-    "insert answer here",
-    "ldots",
-    "dots",
-    "cdots",
-    "final result",
-];
+const STAND_INS: [&str; 14] = entries(
+    "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
+    final answer here|answer here|insert answer here|ldots|dots|cdots|final result",
+);
 
 /// Longest text that may be an answer as a whole.
 const MAX_WHOLE: usize = 300;

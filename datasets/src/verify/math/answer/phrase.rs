@@ -2,10 +2,10 @@
 
 use memchr::memmem::Finder;
 
-use super::super::hedges::{ends_with, is_denied, is_doubted};
+use super::super::hedges::{is_denied, is_doubted};
+use super::super::scan::{Needle, begins, ends_with, entries, head};
 use super::super::text::is_choice;
 use super::clause::stated;
-use super::scan::{Needle, head};
 use super::{MAX_LINE, is_value};
 
 /// The middle of "answer", in both cases.
@@ -32,40 +32,10 @@ const CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
 const MAX_PHRASES: usize = 64;
 
 /// Phrases of other languages, up to the answer.
-const OTHERS: [&str; 32] = [
-    "答案】",
-    "答案为：",
-    "答案應為",
-    "答案为",
-    "答：",
-    "答:",
-    "الإجابة:",
-    "الإجابة هي",
-    "الجواب:",
-    "উত্তর:",
-    "उत्तर:",
-    "उत्तर है",
-    "คำตอบคือ",
-    "คำตอบ:",
-    "Đáp án:",
-    "答案是",
-    "答案：",
-    "答案:",
-    "答え：",
-    "答え:",
-    "答えは",
-    "정답은",
-    "정답:",
-    "답은",
-    "réponse est",
-    "Réponse :",
-    "Réponse:",
-    "risposta è",
-    "resposta é",
-    "Odpowiedź:",
-    "Ответ:",
-    "ответ:",
-];
+const OTHERS: [&str; 32] = entries(
+    "答案】|答案为：|答案應為|答案为|答：|答:|الإجابة:|الإجابة هي|الجواب:|উত্তর:|उत्तर:|उत्तर है|คำตอบคือ|คำตอบ:|Đáp án:|答案是|答案：|\
+    答案:|答え：|答え:|答えは|정답은|정답:|답은|réponse est|Réponse :|Réponse:|risposta è|resposta é|Odpowiedź:|Ответ:|ответ:",
+);
 
 /// The answer behind the last "final answer", and where the phrase begins.
 pub(super) fn final_answer<'a>(text: &'a str, places: &[usize]) -> Option<(usize, &'a str)> {
@@ -182,8 +152,7 @@ fn named(text: &str, at: usize) -> Option<&str> {
         None => return None,
     };
     // "The answer is not 7" says what it is not.
-    let is_negated =
-        ["not ", "nicht ", "no es "].iter().any(|no| rest.trim_start().starts_with(no));
+    let is_negated = begins(rest.trim_start(), "not |nicht |no es ");
     if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
         return stated(paragraph(rest));
     }
