@@ -43,8 +43,8 @@ pub use open::{open, open_files};
 pub use prompt::{Chat, Message, Prompt};
 pub use prompting::Prompting;
 use read::Purpose;
-pub use reward::{Grade, Rewards};
-pub use verdict::{CompletionText, Verdict, Verifier};
+pub use reward::Rewards;
+pub use verdict::{CompletionText, Grade, Grading, Verdict, Verifier};
 
 /// One prompt with the answer it is judged by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

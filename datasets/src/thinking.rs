@@ -7,8 +7,6 @@
 
 use memchr::memchr3_iter;
 
-use crate::{CompletionText, Grade, Problem, Verdict, Verifier};
-
 /// Tags around a thought, of the models of several makers.
 const TAGS: [(&str, &str); 8] = [
     ("<think>", "</think>"),
@@ -118,35 +116,15 @@ pub fn answer(completion: &str) -> &str {
     parts(completion, false).answer.unwrap_or("")
 }
 
-/// Has `verifier` judge what `completion` answers; see [`parts`].
-pub fn judge(
-    verifier: &dyn Verifier,
-    problem: &Problem,
-    completion: &str,
-    starts_inside: bool,
-) -> Verdict {
-    grade(verifier, problem, completion, starts_inside).verdict
-}
-
-/// The same with what it earns.
-pub fn grade(
-    verifier: &dyn Verifier,
-    problem: &Problem,
-    completion: &str,
-    starts_inside: bool,
-) -> Grade {
-    let answer = parts(completion, starts_inside).answer;
-    crate::judge::grade(verifier, problem, CompletionText { full: completion, answer })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify;
+    use crate::{Problem, judge, verify};
 
     fn is_right(spec: &str, completion: &str, starts_inside: bool) -> bool {
         let problem = Problem::new("a", crate::Prompt::Text("2 + 2?".into()), "4");
-        judge(&*verify::open(spec).unwrap(), &problem, completion, starts_inside).is_correct()
+        let verifier = verify::open(spec).unwrap();
+        judge::grade(&*verifier, &problem, completion, starts_inside).verdict.is_correct()
     }
 
     #[test]

@@ -27,8 +27,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::lines::{BadLine, Line, Lines};
-use crate::reward::Grading;
-use crate::{CompletionText, Features, Grade, Message, Problem, Prompt, Verdict, Verifier};
+use crate::{
+    CompletionText, Features, Grade, Grading, Message, Problem, Prompt, Verdict, Verifier,
+};
 
 /// Longest timeout: ten days.
 const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);

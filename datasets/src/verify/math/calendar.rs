@@ -1,8 +1,7 @@
 //! Dates and times of day.
 
-use super::scan::{entries, is_one_of};
+use super::scan::{entries, folded, is_one_of};
 use super::spelled::{ordinal, spelled};
-use super::text::folded;
 use super::tree::Answer;
 
 /// Names of months.

@@ -7,12 +7,11 @@ use super::names::is_name;
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::quantities::marked;
-use super::regions::set_in_words;
-use super::regions::{is_rest, same_region};
+use super::regions::{is_rest, same_region, set_in_words};
 use super::relations::{chains, congruences};
+use super::scan::folded;
 use super::spelled::spelled;
-use super::structures::is_otherwise;
-use super::text::{folded, is_none, same_words};
+use super::text::{is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
 use super::values::{same_value, signs, values, variables};
 
@@ -396,4 +395,11 @@ fn ratios(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     }
     a.len() == b.len()
         && (1..a.len()).all(|i| values(&cross(&a[0], &b[i]), &cross(&a[i], &b[0]), fuel))
+}
+
+/// Whether a condition is that of all other cases.
+fn is_otherwise(condition: &Answer) -> bool {
+    let is_word =
+        |words: &str| matches!(folded(words).as_str(), "otherwise" | "else" | "elsewhere");
+    matches!(condition, Answer::Words(words) if is_word(words))
 }

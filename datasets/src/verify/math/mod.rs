@@ -31,6 +31,7 @@ mod pairing;
 mod parse;
 mod printed;
 mod quantities;
+mod read;
 mod reading;
 mod real;
 mod regions;
@@ -168,7 +169,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let is_loose = !matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
     let is_polar =
         is_loose && gold.len() <= MAX_POLAR && !gold.bytes().any(|byte| byte.is_ascii_digit());
-    let polar = is_polar.then(|| text::folded(gold)).and_then(|gold| match gold.as_str() {
+    let polar = is_polar.then(|| scan::folded(gold)).and_then(|gold| match gold.as_str() {
         "yes" | "true" => text::polarity(completion),
         "no" | "false" => text::polarity(completion).map(|is_yes| !is_yes),
         _ => None,

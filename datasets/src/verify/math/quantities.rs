@@ -3,7 +3,7 @@
 use dashu_ratio::RBig;
 
 use super::fuel::Fuel;
-use super::relations::Equal;
+use super::pairing::Equal;
 use super::tree::{Answer, Constant, Expr, Mark, radians};
 use super::units::{conversion, is_known, temperature};
 

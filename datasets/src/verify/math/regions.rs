@@ -4,10 +4,8 @@
 use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
-use super::relations::{center, is_absolute};
-use super::scan::past;
+use super::scan::{folded, past};
 use super::spelled::spelled;
-use super::text::folded;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{signs, values, variables};
 
@@ -177,7 +175,7 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     (*name == "R").then_some(())?;
     let (relation, bound) =
         BOUNDS.iter().find_map(|(words, relation)| Some((*relation, rest.strip_prefix(words)?)))?;
-    let bound = super::parse::parse(bound)?;
+    let bound = super::parse::structure(bound)?;
     if relation == '∖' {
         let points = match bound {
             Answer::List(items) | Answer::Set(items) => items,
@@ -380,4 +378,28 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
         out.push(piece);
     }
     out
+}
+
+/// Where the absolute value of a variable, or of it and a number, is zero: 1 for `|x - 1|`.
+fn center(side: &Answer) -> Option<Expr> {
+    let Answer::Value(Expr::Call(name, arguments)) = side else { return None };
+    match arguments.as_slice() {
+        [Expr::Variable(_)] if name == "abs" => Some(Expr::integer(0)),
+        [Expr::Sum(terms)] if name == "abs" => match terms.as_slice() {
+            [Expr::Variable(_), Expr::Negative(by)] if variables(by).is_empty() => {
+                Some((**by).clone())
+            }
+            [Expr::Variable(_), by] if variables(by).is_empty() => {
+                Some(Expr::Negative(Box::new(by.clone())))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The absolute value of a variable.
+pub(super) fn is_absolute(side: &Answer) -> bool {
+    matches!(side, Answer::Value(Expr::Call(name, arguments))
+        if name == "abs" && matches!(arguments.as_slice(), [Expr::Variable(_)]))
 }

@@ -41,11 +41,6 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     table.split('|').any(|known| text.contains(known))
 }
 
-/// Where the last entry of a table in a text ends.
-pub(super) fn last_end(text: &str, table: &str) -> Option<usize> {
-    table.split('|').filter_map(|known| Some(text.rfind(known)? + known.len())).max()
-}
-
 /// A text that is looked for.
 pub(super) struct Needle(LazyLock<Finder<'static>>);
 
@@ -80,4 +75,26 @@ pub(super) fn head(text: &str, bytes: usize) -> &str {
 pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
     let start = text.len().checked_sub(suffix.len());
     start.and_then(|start| text.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
+}
+
+/// Lower-case words without decoration.
+pub(super) fn folded(text: &str) -> String {
+    bare_words(&text.to_lowercase())
+}
+
+/// Words without decoration and articles.
+pub(super) fn bare_words(text: &str) -> String {
+    let mut text = text.to_owned();
+    for mark in [
+        "\\text", "\\mathrm", "\\mathbf", "\\textbf", "\\left", "\\right", "\\!", "\\,", "\\;",
+        "\\ ", "$",
+    ] {
+        text = text.replace(mark, " ");
+    }
+    let words: Vec<String> = text
+        .split(|c: char| c.is_whitespace() || ".,;:!?()'\"${}*\\~`_".contains(c))
+        .filter(|word| !word.is_empty() && !matches!(*word, "the" | "a" | "an"))
+        .map(str::to_owned)
+        .collect();
+    words.join(" ")
 }

@@ -1,9 +1,7 @@
 //! Numbers in words: `twenty-one`, `two hundred and five`, `minus twelve`, `three eighths`, `two and a half`.
 
+use super::scan::{entries, folded};
 use dashu_ratio::RBig;
-
-use super::scan::entries;
-use super::text::{folded, scale};
 
 /// Most words of a number.
 const MAX_WORDS: usize = 16;
@@ -216,6 +214,29 @@ fn integer(words: &[&str]) -> Option<i64> {
         is_any = true;
     }
     if is_any { total.checked_add(group) } else { None }
+}
+
+/// `million` and its like as numbers.
+pub(super) fn scale(word: &str) -> Option<i64> {
+    Some(match word {
+        "hundred" => 100,
+        "thousand" => 1000,
+        "million" => 1_000_000,
+        "billion" => 1_000_000_000,
+        "trillion" => 1_000_000_000_000,
+        "dozen" => 12,
+        "millionen" | "millones" | "millions" | "milioni" | "milhões" => 1_000_000,
+        "tausend" | "mil" | "mille" => 1000,
+        "万" | "萬" => 10_000,
+        "亿" | "億" => 100_000_000,
+        _ => return None,
+    })
+}
+
+/// A whole number in words: `five`, `twenty-one`.
+pub(super) fn number_word(words: &str) -> Option<i64> {
+    let value = spelled(words).filter(RBig::is_int)?;
+    i64::try_from(value.numerator().clone()).ok()
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@ use super::tree::{Answer, Expr, Relation};
 
 /// Words between a piece and its condition.
 const IF: [&str; 5] = ["if", "for", "when", "where", "whenever"];
-/// Words in place of the last condition.
-const ELSE: [&str; 3] = ["otherwise", "else", "elsewhere"];
 
 impl Parser {
     /// `{1, 2}`, `{x | x > 5}`, `{x in R : x > 5}`.
@@ -187,20 +185,6 @@ impl Parser {
         }
         Some(modulus)
     }
-}
-
-/// The pieces of a list all of whose members are pieces: `x + 1 for x < 0, x - 1 otherwise`.
-pub(super) fn cases_of(items: &[Answer]) -> Option<Answer> {
-    let pieces = items.iter().map(|item| match item {
-        Answer::Cases(pieces) if pieces.len() == 1 => pieces.first().cloned(),
-        _ => None,
-    });
-    Some(Answer::Cases(pieces.collect::<Option<_>>()?))
-}
-
-/// Whether a condition is that of all other cases.
-pub(super) fn is_otherwise(condition: &Answer) -> bool {
-    matches!(condition, Answer::Words(words) if is_word_of(words, &ELSE))
 }
 
 fn is_word_of(word: &str, words: &[&str]) -> bool {

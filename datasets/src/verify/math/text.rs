@@ -2,11 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dashu_ratio::RBig;
-
 use super::hedges::{self, denies};
-use super::scan::{begins, holds, is_one_of};
-use super::spelled::spelled;
+use super::scan::{begins, folded, holds, is_one_of};
 
 /// Commands around the letter of a choice.
 const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathbf{"];
@@ -145,28 +142,6 @@ fn names_choice(letter: char, text: &str) -> bool {
     )
 }
 
-/// Lower-case words without decoration.
-pub(super) fn folded(text: &str) -> String {
-    bare_words(&text.to_lowercase())
-}
-
-/// Words without decoration and articles.
-pub(super) fn bare_words(text: &str) -> String {
-    let mut text = text.to_owned();
-    for mark in [
-        "\\text", "\\mathrm", "\\mathbf", "\\textbf", "\\left", "\\right", "\\!", "\\,", "\\;",
-        "\\ ", "$",
-    ] {
-        text = text.replace(mark, " ");
-    }
-    let words: Vec<String> = text
-        .split(|c: char| c.is_whitespace() || ".,;:!?()'\"${}*\\~`_".contains(c))
-        .filter(|word| !word.is_empty() && !matches!(*word, "the" | "a" | "an"))
-        .map(str::to_owned)
-        .collect();
-    words.join(" ")
-}
-
 /// Numbered statements, `①③④`; with words before them only in an answer, which may be a sentence.
 pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
     let is_circled = |c: char| ('①'..='⑳').contains(&c);
@@ -177,29 +152,6 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
     let run = text[..end].rfind(|c: char| !is_circled(c) && !is_between(c));
     let run = &text[run.map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))..];
     Some(run.chars().filter(|c| is_circled(*c)).collect())
-}
-
-/// `million` and its like as numbers.
-pub(super) fn scale(word: &str) -> Option<i64> {
-    Some(match word {
-        "hundred" => 100,
-        "thousand" => 1000,
-        "million" => 1_000_000,
-        "billion" => 1_000_000_000,
-        "trillion" => 1_000_000_000_000,
-        "dozen" => 12,
-        "millionen" | "millones" | "millions" | "milioni" | "milhões" => 1_000_000,
-        "tausend" | "mil" | "mille" => 1000,
-        "万" | "萬" => 10_000,
-        "亿" | "億" => 100_000_000,
-        _ => return None,
-    })
-}
-
-/// A whole number in words: `five`, `twenty-one`.
-pub(super) fn number_word(words: &str) -> Option<i64> {
-    let value = spelled(words).filter(RBig::is_int)?;
-    i64::try_from(value.numerator().clone()).ok()
 }
 
 /// Whether the letters of several choices are the answer's, in any order: `AC`, `A, C`, `A and C`.

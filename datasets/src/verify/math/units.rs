@@ -1,10 +1,9 @@
 //! Units of measure: which words are one unit, and how units of one kind convert.
 
+use super::scan::bare_words;
 use std::collections::BTreeMap;
 
 use dashu_ratio::RBig;
-
-use super::text::bare_words;
 
 /// A quantity, its power, the unit's size as a fraction of the quantity's base unit, and the unit's names.
 type Unit = (&'static str, i32, (u64, u64), &'static [&'static str]);

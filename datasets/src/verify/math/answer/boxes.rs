@@ -7,14 +7,14 @@ use memchr::memmem::Finder;
 
 use super::super::hedges::is_denied;
 use super::super::scan::{Needle, begins, past};
-use super::super::spelled::{parts, spelled};
-use super::super::text::scale;
+use super::super::spelled::{parts, scale, spelled};
 use super::super::units::is_unit;
 use super::super::{Outcome, texts};
+use super::formula::{self, closing};
 use super::sentences::is_open;
 use super::values::formula_at;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_integer, is_placeholder, is_value};
-use super::{formula, lenient, offset_in};
+use super::{lenient, offset_in};
 
 static BOX: Needle = Needle::new(|| Finder::new("box"));
 
@@ -318,22 +318,4 @@ fn links(gap: &str) -> bool {
     let end = gap.trim_end_matches([' ', '}', '$']);
     let is_and = end.ends_with(" and") || end.ends_with(" or");
     is_and || (are_known && (joins || (gap.len() < 10 && !gap.contains('='))))
-}
-
-/// Where the brace that was open before `inner` closes; escaped braces do not count.
-pub(super) fn closing(inner: &str) -> Option<usize> {
-    let mut depth = 1_usize;
-    let mut is_escaped = false;
-    for (at, byte) in inner.bytes().enumerate() {
-        match byte {
-            b'{' if !is_escaped => depth += 1,
-            b'}' if !is_escaped => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-        is_escaped = byte == b'\\' && !is_escaped;
-    }
-    None
 }

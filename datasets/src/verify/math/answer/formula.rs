@@ -3,7 +3,6 @@
 
 use super::super::super::tail;
 use super::super::scan::{begins, entries, head};
-use super::boxes::closing;
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
@@ -209,4 +208,22 @@ pub(super) fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
     // The denominator of a fraction, or a power.
     let start = head.rfind("\\frac").filter(|_| head.ends_with('}'))?;
     (!head[start..].contains(['$', '\n', ' '])).then_some((start, 1))
+}
+
+/// Where the brace that was open before `inner` closes; escaped braces do not count.
+pub(super) fn closing(inner: &str) -> Option<usize> {
+    let mut depth = 1_usize;
+    let mut is_escaped = false;
+    for (at, byte) in inner.bytes().enumerate() {
+        match byte {
+            b'{' if !is_escaped => depth += 1,
+            b'}' if !is_escaped => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    None
 }

@@ -4,7 +4,7 @@ use super::super::alphabet::is_function;
 use super::super::calendar::date;
 use super::super::hedges::{is_bound, is_denied, is_doubted, without_reason};
 use super::super::names::assignments;
-use super::super::parse::parse;
+use super::super::read::parse;
 use super::super::scan::{begins, holds};
 use super::super::spelled::spelled;
 use super::super::text;

@@ -3,7 +3,6 @@
 use super::super::alphabet::is_function;
 use super::super::hedges::{RESTATED, offers};
 use super::super::scan::{entries, is_one_of};
-use super::clause::trimmed;
 use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.
@@ -105,4 +104,13 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
         _ if AFTER_VALUES.contains(&bare) => is_after_value(),
         _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
     }
+}
+
+pub(super) fn trimmed(text: &str) -> &str {
+    let text = text.trim_end();
+    let text = if text.ends_with("....") { &text[..text.len() - 1] } else { text };
+    // Three points go on: `0.333...`
+    let goes_on = text.ends_with("..");
+    let is_edge = |c: char| c.is_whitespace() || ",;:*`_\"”’".contains(c) || (c == '.' && !goes_on);
+    text.trim_end_matches(is_edge).trim_start()
 }

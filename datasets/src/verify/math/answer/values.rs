@@ -1,7 +1,8 @@
 //! Formulas and numbers in running text.
 
-use super::super::parse::parse;
-use super::{Rule, is_value, offset_in};
+use super::super::hedges;
+use super::super::read::parse;
+use super::{Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
 pub(super) fn displayed(text: &str) -> Option<&str> {
@@ -95,4 +96,49 @@ fn last_number(text: &str) -> Option<&str> {
         return None;
     }
     Some(&text[start..end])
+}
+
+/// Words before a number of which it is a part: `twice 7`, `the square of 7`, `nowhere near 7`.
+fn is_changed(before: &str) -> bool {
+    let words = [
+        "twice",
+        "half",
+        "half of",
+        "double",
+        "triple",
+        "square of",
+        "cube of",
+        "root of",
+        "near",
+        "far from",
+        "third of",
+        "quarter of",
+        "reciprocal of",
+        "opposite of",
+    ];
+    let before = before.trim_end().to_lowercase();
+    let ends = |word: &&str| {
+        before.strip_suffix(*word).is_some_and(|rest| !rest.ends_with(char::is_alphabetic))
+    };
+    words.iter().any(ends)
+}
+
+/// The only formula or number of a clause that begins with words, where no word makes it another.
+pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
+    if hedges::has(clause, hedges::VALUE) {
+        return None;
+    }
+    let start = clause.find(['$', '\\']);
+    if let Some((formula, rest)) = start.and_then(|at| formula_at(&clause[at..])) {
+        let is_only = first_number(&clause[..start.unwrap_or(0)]).is_none()
+            && first_number(rest).is_none()
+            && !rest.contains('$');
+        return (is_only && is_answer(formula)).then_some(formula);
+    }
+    let number = first_number(clause)?;
+    if is_changed(&clause[..offset_in(clause, number)]) {
+        return None;
+    }
+    let end = offset_in(clause, number) + number.len();
+    first_number(&clause[end..]).is_none().then_some(number)
 }
