@@ -55,10 +55,8 @@ fn is_scale(unit: &str) -> bool {
 }
 
 fn has_pi(answer: &Answer) -> bool {
-    fn holds(expr: &Expr) -> bool {
-        *expr == Expr::Constant(Constant::Pi) || expr.children().into_iter().any(holds)
-    }
-    matches!(answer, Answer::Value(expr) if holds(expr))
+    let is_pi = |expr: &Expr| *expr == Expr::Constant(Constant::Pi);
+    matches!(answer, Answer::Value(expr) if expr.holds(&is_pi))
 }
 
 /// The answer's value in the gold's unit.

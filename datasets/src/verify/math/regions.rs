@@ -290,7 +290,7 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
             _ => None,
         };
         let absolute = absolute.or_else(|| match (&pair[0], &pair[1]) {
-            (Answer::Value(value), side) => center(side).map(|at| (value, flipped(*relation), at)),
+            (Answer::Value(value), side) => center(side).map(|at| (value, relation.flipped(), at)),
             _ => None,
         });
         if let Some((value, relation, at)) = absolute {
@@ -301,7 +301,7 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
         }
         let (value, relation) = match (&pair[0], &pair[1]) {
             (name, Answer::Value(value)) if is_name(name) => (value, *relation),
-            (Answer::Value(value), name) if is_name(name) => (value, flipped(*relation)),
+            (Answer::Value(value), name) if is_name(name) => (value, relation.flipped()),
             _ => return None,
         };
         seen_name = true;
@@ -344,16 +344,6 @@ fn within(bound: &Expr, relation: Relation, centre: &Expr, fuel: &mut Fuel) -> O
             Some(vec![Piece { low: whole.low, high: low }, Piece { low: high, high: whole.high }])
         }
         Relation::Equal | Relation::Unequal => None,
-    }
-}
-
-fn flipped(relation: Relation) -> Relation {
-    match relation {
-        Relation::Less => Relation::More,
-        Relation::AtMost => Relation::AtLeast,
-        Relation::More => Relation::Less,
-        Relation::AtLeast => Relation::AtMost,
-        other => other,
     }
 }
 

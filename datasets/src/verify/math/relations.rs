@@ -233,12 +233,10 @@ fn ascending(sides: &[Answer], relations: &[Relation]) -> (Vec<Answer>, Vec<Rela
     if !is_descending {
         return (sides.to_vec(), relations.to_vec());
     }
-    let flip = |relation: &Relation| match relation {
-        Relation::More => Relation::Less,
-        Relation::AtLeast => Relation::AtMost,
-        other => *other,
-    };
-    (sides.iter().rev().cloned().collect(), relations.iter().rev().map(flip).collect())
+    (
+        sides.iter().rev().cloned().collect(),
+        relations.iter().rev().map(|one| one.flipped()).collect(),
+    )
 }
 
 fn relations(

@@ -10,6 +10,7 @@ use super::read::parse;
 use super::scan::is_one_of;
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
+use super::units::is_unit;
 use super::{FUEL, Outcome, calendar, hedges, text};
 
 /// Longest equation whose left side is left out, in bytes.
@@ -66,8 +67,13 @@ impl Pair<'_> {
 
 /// `0,5` and `1000,99` are decimals where commas are points.
 fn with_points(pair: &Pair<'_>) -> bool {
-    let is_decimal = matches!(&pair.read_gold, Some(Answer::Value(Expr::Number(_, Some(_)))));
-    let (a, b) = (with_point(pair.gold, false), with_point(pair.answer, is_decimal));
+    let is_decimal = match &pair.read_gold {
+        Some(Answer::Marked(value, _)) => is_decimal(value),
+        Some(value) => is_decimal(value),
+        None => false,
+    };
+    let a = with_point(pair.gold, pair.answer.contains("{,}"));
+    let b = with_point(pair.answer, is_decimal);
     let read = |text: &Option<String>, other: &Option<Answer>| match text {
         Some(text) => parse(text),
         None => other.clone(),
@@ -338,6 +344,11 @@ fn approximation(gold: &str) -> Option<Answer> {
 /// other side is a decimal.
 fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let text = text.trim_matches(['€', '£', '¥', '₹', ' ']);
+    // `7,5\text{ cm}`
+    let end =
+        text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
+    let (text, unit) = text.split_at(end);
+    (unit.is_empty() || is_unit(unit.trim())).then_some(())?;
     let (whole, part) = text.split_once(',')?;
     let are_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -348,7 +359,13 @@ fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let digits = whole.replace('.', "");
     let is_decimal = has_groups && are_groups
         || !has_groups && (part.len() >= 2 || of_decimal) && (part.len() != 3 || whole == "0");
-    (are_digits(&digits) && are_digits(part) && is_decimal).then(|| format!("{digits}.{part}"))
+    (are_digits(&digits) && are_digits(part) && is_decimal)
+        .then(|| format!("{digits}.{part}{unit}"))
+}
+
+/// Whether a value is a number that was written with a point.
+fn is_decimal(value: &Answer) -> bool {
+    matches!(value, Answer::Value(Expr::Number(_, Some(_))))
 }
 
 fn has_digits(text: &str) -> bool {

@@ -131,7 +131,7 @@ fn label(tokens: &[Token]) -> usize {
 /// Where a qualifier begins that only says what a letter stands for, and its domain: `k in Z`, `for all real x`.
 pub(super) fn qualifier(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     let is_plain = |token: &Token| {
-        !matches!(token, Token::Text(_) | Token::Symbol('∈' | '≥' | '≤' | '>' | '<' | '…'))
+        !matches!(token, Token::Text(_) | Token::Symbol('∈' | '≥' | '≤' | '>' | '<' | '…' | '≠'))
     };
     if tokens.iter().all(is_plain) {
         return None;
@@ -273,9 +273,10 @@ fn bound_domain(relation: char, value: &RBig) -> Option<char> {
         '≥' if *value == RBig::ONE => Some('N'),
         '>' if value.is_zero() => Some('N'),
         '≥' if value.is_zero() => Some('W'),
-        '≥' | '>' if value.is_int() => {
+        '≥' | '>' | '≠' if value.is_int() => {
             let number = u32::try_from(value.numerator().clone()).ok()?;
-            char::from_u32(0xe000 + number.min(999) + if relation == '>' { 1000 } else { 0 })
+            let kind = "≥>≠".chars().position(|known| known == relation)? as u32;
+            char::from_u32(0xe000 + number.min(999) + 1000 * kind)
         }
         _ => None,
     }

@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 use super::super::hedges::is_denied;
 use super::super::scan::{Needle, begins, past};
 use super::super::spelled::{parts, scale, spelled};
-use super::super::units::is_unit;
+use super::super::units::{is_unit, unit_names};
 use super::super::{Outcome, texts};
 use super::formula::{self, closing};
 use super::sentences::is_open;
@@ -120,10 +120,23 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
     let word = word.trim_end_matches(['.', ',', ':', ')', '}']);
     let (value, end) = match formula_at(value) {
         Some((formula, rest)) => (formula, other.len() - rest.len()),
-        None => (word, offset_in(other, word) + word.len()),
+        // `1 hour`
+        None => {
+            let start = offset_in(other, word);
+            let rest = &other[start + word.len()..];
+            let unit = rest.split_inclusive(' ').take(2).map(str::len).sum::<usize>();
+            let unit = rest[..unit].trim_end_matches([' ', '.', ',', '$']);
+            let unit = if is_unit(unit.trim()) { unit } else { "" };
+            (&other[start..start + word.len() + unit.len()], start + word.len() + unit.len())
+        }
     };
     let is_number = || spelled(value).is_some() || value.contains(|c: char| c.is_ascii_digit());
-    let is_same = || texts::compared(inner, value).0 == Outcome::Correct;
+    let are_same = |inner: &str| texts::compared(inner, value).0 == Outcome::Correct;
+    // `\boxed{60} or 1 hour`: in some unit.
+    let is_same = || {
+        let names = if is_integer(inner) && !is_integer(value) { unit_names() } else { &[] };
+        are_same(inner) || names.iter().any(|unit| are_same(&format!("{inner} {unit}")))
+    };
     (other.starts_with([' ', '}', '$']) && is_number() && !is_same()).then_some(end)
 }
 

@@ -2,15 +2,15 @@
 
 use super::super::alphabet::is_function;
 use super::super::calendar::date;
-use super::super::hedges::{is_bound, is_denied, is_doubted, without_reason};
+use super::super::hedges::{is_bound, is_denied, is_doubted, is_refusal, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, holds};
+use super::super::scan::{begins, holds, is_one_of};
 use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{remaining, stated};
-use super::courtesy::{is_refusal, without_courtesy};
+use super::courtesy::{without_courtesy, without_program};
 use super::sentences::{
     ABOUT, affirmed, choice, is_open, last_sentence, number_word, words, yes_or_no,
 };
@@ -53,7 +53,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((yes_or_no(e.last)?, Rule::Words)),
     |e| Some((affirmed(e.last)?, Rule::Choice)),
@@ -62,6 +62,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
         (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
+    |e| Some((listed(e.last)?, Rule::Conclusion)),
     |e| Some((conclusion(e.text)?, Rule::Conclusion)),
     |e| Some((named(e.last)?, Rule::Conclusion)),
     |e| Some((number_word(worded(e)?)?, Rule::Number)),
@@ -77,7 +78,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
 
 /// The answer of a text without a mark, and the rule.
 pub(super) fn answer(text: &str) -> Finding<'_> {
-    let text = without_courtesy(text);
+    let text = without_program(without_courtesy(text));
     if text.is_empty() || is_refusal(text) {
         return None;
     }
@@ -243,6 +244,16 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
     let is_denied = is_denied("", &line[offset_in(line, tail) + tail.len()..]);
     (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
+}
+
+/// The formulas that a sentence lists behind "are": "The solutions are $x = -1$ and $x = 5$."
+fn listed(last: &str) -> Option<&str> {
+    let start = last.rfind(" are ")? + 5;
+    let tail = last[start..].trim_matches(['.', '*', ' ']);
+    let is_link = |gap: &str| is_one_of(gap.trim(), "|,|and|, and|or");
+    let marks = tail.matches('$').count();
+    let is_list = marks >= 4 && marks % 2 == 0 && tail.split('$').step_by(2).all(is_link);
+    (is_list && !is_denied(&last[..start], "")).then_some(tail)
 }
 
 /// The number that a remark gives for several before it: 42 of "6 bags of 7, which is 42 apples".

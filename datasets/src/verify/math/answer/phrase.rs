@@ -3,7 +3,7 @@
 use memchr::memmem::Finder;
 
 use super::super::hedges::{is_denied, is_doubted};
-use super::super::scan::{Needle, begins, ends_with, entries, head};
+use super::super::scan::{Needle, begins, ends_with, entries, head, past};
 use super::super::text::is_choice;
 use super::clause::stated;
 use super::{MAX_LINE, is_value};
@@ -23,7 +23,8 @@ static WESTERN: [(usize, Needle); 6] = [
 ];
 
 /// What says behind such a word that the answer follows.
-const VERBS: [&str; 9] = [" es ", " ist ", " lautet ", " é ", " è ", " adalah ", " is ", ":", " :"];
+const VERBS: [&str; 10] =
+    [" es ", " ist ", " lautet ", " lautet:", " é ", " è ", " adalah ", " is ", ":", " :"];
 
 /// Words before the letters of a choice.
 const CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
@@ -51,7 +52,9 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
         return Some(answer);
     }
     let western = WESTERN.iter().filter_map(|(length, needle)| {
-        let end = needle.places(text).last()? + length;
+        let noun = &text[needle.places(text).last()? + length..];
+        let rest = past(noun, " final| finale| correcta| correta| correcte").unwrap_or(noun);
+        let end = text.len() - rest.len();
         let verb = VERBS.iter().find(|verb| text[end..].starts_with(**verb))?;
         Some(end + verb.len())
     });
@@ -59,7 +62,13 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     let stated = |rest: &'a str| {
         let denied = ["not ", "nicht ", "no ", "non ", "nie "];
         let is_denied = denied.iter().any(|no| rest.trim_start().starts_with(no));
-        if is_denied { None } else { stated(rest) }
+        // "no es 14, sino 15"
+        let but = |but: &&str| Some(rest.split_once(*but)?.1);
+        let rest = match is_denied {
+            true => [" sino ", " sondern ", " mas ", " bensì "].iter().find_map(but)?,
+            false => rest,
+        };
+        stated(rest)
     };
     if text.is_ascii() {
         return stated(paragraph(&text[western?..]));

@@ -97,9 +97,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
     let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
     let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
     let sentence = &sentence[start.unwrap_or(0)..];
-    const REFUSED: &str = "incorrect|wrong|false|eliminate|n't go|n't choose|n't pick|n't select";
-    let is_refused = holds(sentence, REFUSED);
-    if is_refused || is_open(sentence) {
+    if hedges::refuses_choice(sentence) || is_open(sentence) {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());

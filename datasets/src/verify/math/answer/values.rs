@@ -2,6 +2,7 @@
 
 use super::super::hedges;
 use super::super::read::parse;
+use super::super::scan::is_one_of;
 use super::{Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
@@ -17,6 +18,9 @@ pub(super) fn displayed(text: &str) -> Option<&str> {
 
 /// The later of the last formula and the last number outside it.
 pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
+    if let Some(time) = last_time(text) {
+        return Some((time, Rule::Number));
+    }
     let end = |span: &str| offset_in(text, span) + span.len();
     match (formula_in(text), last_number(text)) {
         (Some((_, formula)), Some(number)) if end(number) > end(formula) + 2 => {
@@ -26,6 +30,24 @@ pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
         (None, Some(number)) => Some((number, Rule::Number)),
         (None, None) => None,
     }
+}
+
+/// The time of day that no number follows: `3:45 p.m.`
+fn last_time(text: &str) -> Option<&str> {
+    let colon = text.rfind(':')?;
+    let start = text[..colon].trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let is_minutes = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let minutes = text.get(colon + 1..colon + 3).filter(|minutes| is_minutes(minutes))?;
+    let rest = &text[colon + 3..];
+    let is_time = (1..=2).contains(&(colon - start))
+        && minutes < "60"
+        && !text[..start].ends_with(|c: char| c.is_alphanumeric() || ".,:/-$".contains(c))
+        && !rest.contains(|c: char| c.is_ascii_digit());
+    let half = rest.trim_start().get(..2).unwrap_or_default().to_lowercase();
+    let length =
+        if is_one_of(&half, "am|pm|a.|p.") { rest.len() - rest.trim_start().len() + 2 } else { 0 };
+    let dotted = length + if rest[length..].starts_with("m") { 1 } else { 0 };
+    is_time.then(|| &text[start..colon + 3 + if half.ends_with('.') { dotted } else { length }])
 }
 
 /// The last `$...$`, `\(...\)` or `\[...\]`.
