@@ -6,14 +6,29 @@
 //! is too costly to compare: its text caused the panic, and would again after `--resume`.
 
 use crate::verify::math::{self, Checked, Mode};
-use crate::{CompletionText, Grade, Problem, Verdict, Verifier};
+use crate::{CompletionText, Grade, Problem, Verdict, Verifier, thinking};
 use tealight_core::guard::caught;
 
 /// How the reason begins where a verifier panicked.
 pub const PANICKED: &str = "the verifier panicked";
 
-/// Judges and rewards a completion.
-pub fn grade(verifier: &dyn Verifier, problem: &Problem, completion: CompletionText<'_>) -> Grade {
+/// Judges and rewards what a completion answers; `starts_inside` as in [`thinking::parts`].
+pub fn grade(
+    verifier: &dyn Verifier,
+    problem: &Problem,
+    completion: &str,
+    starts_inside: bool,
+) -> Grade {
+    let answer = thinking::parts(completion, starts_inside).answer;
+    grade_text(verifier, problem, CompletionText { full: completion, answer })
+}
+
+/// The same with a completion whose answer was told from its thoughts.
+pub fn grade_text(
+    verifier: &dyn Verifier,
+    problem: &Problem,
+    completion: CompletionText<'_>,
+) -> Grade {
     caught(|| verifier.grade(problem, completion))
         .unwrap_or_else(|panic| Grade::from_verdict(panicked(verifier.name(), &panic)))
 }
@@ -66,7 +81,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::thinking;
     use tealight_core::Prompt;
 
     /// Panics on one text, and on one gold answer.
@@ -105,7 +119,7 @@ mod tests {
         };
         let why = reason(verify(&Fragile, &problem, "panic"));
         assert!(why.contains("fragile: no text of length 5 (judge.rs:"), "{why}");
-        reason(thinking::judge(&Fragile, &problem, "<think>7</think>panic", false));
+        reason(grade(&Fragile, &problem, "<think>7</think>panic", false).verdict);
         assert!(verify(&Fragile, &problem, "7").is_correct());
         assert!(refuse_gold(&Fragile, "panic").is_some_and(|why| why.contains("no such gold")));
         assert_eq!(refuse_gold(&Fragile, "7"), None);
@@ -122,7 +136,7 @@ mod tests {
         let open = |spec: &str| (spec == "fragile").then(|| Arc::new(Fragile) as Arc<dyn Verifier>);
         let both = rewards.open(open).unwrap();
         let problem = Problem::new("p", Prompt::question("?"), "panic");
-        let graded = thinking::grade(&*both, &problem, "panic", false);
+        let graded = grade(&*both, &problem, "panic", false);
         assert_eq!((graded.reward, graded.parts.as_slice()), (0.5, &[0.0, 1.0][..]));
     }
 }

@@ -32,8 +32,8 @@ pub use features::Features;
 pub use open::{open, open_files};
 pub use prompting::Prompting;
 use read::Purpose;
-pub use reward::{Grade, Rewards};
-pub use verdict::{CompletionText, Verdict, Verifier};
+pub use reward::Rewards;
+pub use verdict::{CompletionText, Grade, Grading, Verdict, Verifier};
 
 /// One prompt with the answer it is judged by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,60 +2,14 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::verify::math::Location;
 use crate::verify::{self, program::is_reached, text_class};
-use crate::{CompletionText, DataError, Problem, Result, Verdict, Verifier, judge};
+use crate::{CompletionText, DataError, Grade, Grading, Problem, Result, Verdict, Verifier, judge};
 
 /// Longest name of a reward in logs, in characters.
 const MAX_NAME: usize = 48;
 
 /// Most verifiers that reward together.
 const MAX_VERIFIERS: usize = 64;
-
-/// A verdict, and how much the completion earns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Grade {
-    /// Whether the answer is correct, by the verifier.
-    pub verdict: Verdict,
-    /// The reward, between 0 and 1.
-    pub reward: f64,
-    /// The reward by each of several verifiers, in their order; empty where one verifier grades.
-    pub parts: Vec<f64>,
-    /// Where the answer was found in the completion, by the verifier of mathematics.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Location>,
-}
-
-impl Grade {
-    /// 1 for a correct completion, else 0.
-    pub fn from_verdict(verdict: Verdict) -> Self {
-        Self { reward: f64::from(verdict.is_correct()), verdict, parts: Vec::new(), found: None }
-    }
-
-    /// The reward, where the verdict does not say it: one between 0 and 1, or the mean of several verifiers' rewards.
-    /// None where nothing can be said.
-    pub fn graded(&self) -> Option<f64> {
-        let is_judged = !matches!(self.verdict, Verdict::Unjudged { .. });
-        let is_implied =
-            self.parts.is_empty() && self.reward == f64::from(self.verdict.is_correct());
-        (is_judged && !is_implied).then_some(self.reward)
-    }
-}
-
-/// How a verifier grades.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Grading {
-    /// Whether rewards between 0 and 1 are possible.
-    pub is_graded: bool,
-    /// Names of the rewards that are logged apart; none where there is one.
-    pub names: Vec<String>,
-    /// The least reward of a correct completion, where the user named it.
-    pub threshold: Option<f64>,
-    /// The settings that decide rewards beside the verifier's name; empty where there are none.
-    pub identity: String,
-}
 
 /// The verifiers that reward completions.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -242,7 +196,7 @@ impl Verifier for Weighted {
         let mut found = None;
         for ((verifier, weight), name) in self.verifiers.iter().zip(&self.weights).zip(&self.names)
         {
-            let grade = judge::grade(&**verifier, problem, completion);
+            let grade = judge::grade_text(&**verifier, problem, completion);
             // One that failed leaves a reward that nobody meant.
             if let Verdict::Unjudged { why, is_too_costly: false } = grade.verdict {
                 return Grade::from_verdict(Verdict::unjudged(format!("verifier {name}: {why}")));
@@ -309,7 +263,7 @@ mod tests {
 
     fn grade(rewards: &Rewards, completion: &str) -> Grade {
         let verifier = rewards.open(|_| None).unwrap();
-        crate::thinking::grade(&*verifier, &problem("7"), completion, false)
+        judge::grade(&*verifier, &problem("7"), completion, false)
     }
 
     #[test]

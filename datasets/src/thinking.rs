@@ -7,8 +7,6 @@
 
 use memchr::memchr3_iter;
 
-use crate::{CompletionText, Grade, Problem, Verdict, Verifier};
-
 /// Tags around a thought, of the models of several makers.
 const TAGS: [(&str, &str); 8] = [
     ("<think>", "</think>"),
@@ -65,6 +63,8 @@ fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
         let name = CHANNELS[number].len();
         // `<|channel|>final <|constrain|>json<|message|>`
         let head = rest.as_bytes().get(..name + 64).unwrap_or(rest.as_bytes());
+        let next = memchr::memmem::find(&head[name..], b"<|channel");
+        let head = &head[..next.map_or(head.len(), |at| name + at)];
         let message = memchr::memmem::find(head, MESSAGE.as_bytes());
         Some(tag(message.map_or(name, |at| at + MESSAGE.len()), number == 2))
     })
@@ -73,7 +73,13 @@ fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
 /// Parts a completion; `starts_inside` says that its prompt ended with the opening tag.
 pub fn parts(completion: &str, starts_inside: bool) -> Parts<'_> {
     let (mut closed, mut opened): (Option<usize>, Option<usize>) = (None, None);
+    let mut read = 0;
     for tag in tags(completion) {
+        // A tag inside of another: `<|channel|>final <think><|message|>`.
+        if tag.start < read {
+            continue;
+        }
+        read = tag.end;
         match tag.is_closing {
             true => (closed, opened) = (Some(tag.end), None),
             false => opened = opened.or(Some(tag.start)),
@@ -110,35 +116,15 @@ pub fn answer(completion: &str) -> &str {
     parts(completion, false).answer.unwrap_or("")
 }
 
-/// Has `verifier` judge what `completion` answers; see [`parts`].
-pub fn judge(
-    verifier: &dyn Verifier,
-    problem: &Problem,
-    completion: &str,
-    starts_inside: bool,
-) -> Verdict {
-    grade(verifier, problem, completion, starts_inside).verdict
-}
-
-/// The same with what it earns.
-pub fn grade(
-    verifier: &dyn Verifier,
-    problem: &Problem,
-    completion: &str,
-    starts_inside: bool,
-) -> Grade {
-    let answer = parts(completion, starts_inside).answer;
-    crate::judge::grade(verifier, problem, CompletionText { full: completion, answer })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify;
+    use crate::{Problem, judge, verify};
 
     fn is_right(spec: &str, completion: &str, starts_inside: bool) -> bool {
         let problem = Problem::new("a", tealight_core::Prompt::Text("2 + 2?".into()), "4");
-        judge(&*verify::open(spec).unwrap(), &problem, completion, starts_inside).is_correct()
+        let verifier = verify::open(spec).unwrap();
+        judge::grade(&*verifier, &problem, completion, starts_inside).verdict.is_correct()
     }
 
     #[test]
@@ -182,6 +168,14 @@ mod tests {
                 Some(true),
             ),
             ("<|channel|>analysis<|message|>4<|end|>", false, None, Some(false)),
+            // Broken tags of channels.
+            (
+                "8<|channel|>final<|mes 5<|channel|>analysis<|message|>4",
+                false,
+                Some("<|mes 5"),
+                Some(false),
+            ),
+            ("<|channel|>final <think><|message|>4", false, Some("4"), Some(true)),
             ("analysisWe add 2 and 2.assistantfinal4", false, Some("4"), Some(true)),
             ("analysis of the sum: 4", false, Some("analysis of the sum: 4"), None),
             // No tag at all.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::reward::{Grade, Grading};
+use crate::verify::math::answer::found::Location;
 use crate::{Features, Problem};
 
 /// A verifier's judgement of one completion.
@@ -78,6 +78,49 @@ impl Verdict {
     pub fn is_correct(&self) -> bool {
         matches!(self, Verdict::Correct { .. })
     }
+}
+
+/// A verdict, and how much the completion earns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Grade {
+    /// Whether the answer is correct, by the verifier.
+    pub verdict: Verdict,
+    /// The reward, between 0 and 1.
+    pub reward: f64,
+    /// The reward by each of several verifiers, in their order; empty where one verifier grades.
+    pub parts: Vec<f64>,
+    /// Where the answer was found in the completion, by the verifier of mathematics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Location>,
+}
+
+impl Grade {
+    /// 1 for a correct completion, else 0.
+    pub fn from_verdict(verdict: Verdict) -> Self {
+        Self { reward: f64::from(verdict.is_correct()), verdict, parts: Vec::new(), found: None }
+    }
+
+    /// The reward, where the verdict does not say it: one between 0 and 1, or the mean of several verifiers' rewards.
+    /// None where nothing can be said.
+    pub fn graded(&self) -> Option<f64> {
+        let is_judged = !matches!(self.verdict, Verdict::Unjudged { .. });
+        let is_implied =
+            self.parts.is_empty() && self.reward == f64::from(self.verdict.is_correct());
+        (is_judged && !is_implied).then_some(self.reward)
+    }
+}
+
+/// How a verifier grades.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Grading {
+    /// Whether rewards between 0 and 1 are possible.
+    pub is_graded: bool,
+    /// Names of the rewards that are logged apart; none where there is one.
+    pub names: Vec<String>,
+    /// The least reward of a correct completion, where the user named it.
+    pub threshold: Option<f64>,
+    /// The settings that decide rewards beside the verifier's name; empty where there are none.
+    pub identity: String,
 }
 
 /// A completion, as verifiers are given it.

@@ -182,7 +182,7 @@ fn reported_kinds_are_judged_as_the_table_says() {
         .flat_map(|text| text.lines())
         .map(|line| serde_json::from_str(line).expect("a probe a line"))
         .collect();
-    assert!(probes.len() > 2300);
+    assert!(probes.len() > 3500);
     let others: Vec<String> = probes
         .iter()
         .flat_map(|probe| [(probe, Mode::Flexible), (probe, Mode::Strict)])

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tealight_core::turns::end_of_turn;
-use tealight_datasets::thinking::{grade, parts};
+use tealight_datasets::judge::grade;
+use tealight_datasets::thinking::parts;
 use tealight_datasets::verify::math::{Location, Rule};
 use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 

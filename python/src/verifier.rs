@@ -66,7 +66,7 @@ impl Judge {
                     ..Problem::new(pair.id.clone(), prompt, gold.clone())
                 };
                 let grade =
-                    thinking::grade(&**verifier, &problem, &pair.completion, pair.starts_inside);
+                    judge::grade(&**verifier, &problem, &pair.completion, pair.starts_inside);
                 Verdict::graded(grade)
             }
         }

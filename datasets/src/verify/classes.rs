@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use super::{Program, python};
-use crate::reward::Grading;
-use crate::{CompletionText, DataError, Grade, Problem, Result, Verdict, Verifier};
+use crate::{CompletionText, DataError, Grade, Grading, Problem, Result, Verdict, Verifier};
 
 /// A verifier whose correct completions have the classes of a function.
 pub(crate) struct WithClasses {

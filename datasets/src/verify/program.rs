@@ -26,8 +26,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::reward::Grading;
-use crate::{CompletionText, Features, Grade, Problem, Verdict, Verifier};
+use crate::{CompletionText, Features, Grade, Grading, Problem, Verdict, Verifier};
 use tealight_core::lines::{BadLine, Line, Lines};
 use tealight_core::{Message, Prompt};
 

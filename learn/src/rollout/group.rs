@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
-use tealight_datasets::thinking::grade;
+use tealight_datasets::judge::grade;
 use tealight_datasets::{Grade, Verdict, Verifier};
 use tealight_eval::Truncated;
 

@@ -1,89 +1,23 @@
 //! Meanings of commands and characters.
 
+use super::scan::entries;
+
 /// Styles and spacing that mean nothing.
-pub(super) const IGNORED: [&str; 41] = [
-    "therefore",
-    "left",
-    "right",
-    "displaystyle",
-    "textstyle",
-    "scriptstyle",
-    "limits",
-    "big",
-    "Big",
-    "bigl",
-    "bigr",
-    "Bigl",
-    "Bigr",
-    "bigg",
-    "Bigg",
-    "biggl",
-    "biggr",
-    "Biggl",
-    "Biggr",
-    "rm",
-    "bf",
-    "it",
-    "sf",
-    "mathstrut",
-    "nonumber",
-    "hfill",
-    "noindent",
-    "hline",
-    "middle",
-    "nolimits",
-    "normalsize",
-    "small",
-    "large",
-    "Large",
-    "smallskip",
-    "checkmark",
-    "blacksquare",
-    "square",
-    "qed",
-    "angle",
-    "measuredangle",
-];
+pub(super) const IGNORED: [&str; 41] = entries(
+    "therefore|left|right|displaystyle|textstyle|scriptstyle|limits|big|Big|bigl|bigr|Bigl|Bigr|bigg|Bigg|biggl|\
+    biggr|Biggl|Biggr|rm|bf|it|sf|mathstrut|nonumber|hfill|noindent|hline|middle|nolimits|normalsize|small|\
+    large|Large|smallskip|checkmark|blacksquare|square|qed|angle|measuredangle",
+);
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) const STYLES: [&str; 17] = [
-    "mathbin",
-    "mathrel",
-    "mathpunct",
-    "framebox",
-    "ul",
-    "mathbf",
-    "mathit",
-    "mathsf",
-    "mathcal",
-    "boldsymbol",
-    "bm",
-    "vec",
-    "boxed",
-    "fbox",
-    "ensuremath",
-    "overrightarrow",
-    "underline",
-];
+pub(super) const STYLES: [&str; 17] = entries(
+    "mathbin|mathrel|mathpunct|framebox|ul|mathbf|mathit|mathsf|mathcal|boldsymbol|bm|vec|boxed|fbox|ensuremath|\
+    overrightarrow|underline",
+);
 /// Wrappers of words.
-pub(super) const WORDS: [&str; 17] = [
-    "text",
-    "textbf",
-    "textit",
-    "textrm",
-    "mathrm",
-    "mbox",
-    "hbox",
-    "operatorname",
-    "textnormal",
-    "emph",
-    "texttt",
-    "textsf",
-    "textsc",
-    "textup",
-    "textmd",
-    "mathtt",
-    "uline",
-];
+pub(super) const WORDS: [&str; 17] = entries(
+    "text|textbf|textit|textrm|mathrm|mbox|hbox|operatorname|textnormal|emph|texttt|textsf|textsc|textup|textmd|\
+    mathtt|uline",
+);
 
 /// Units of one to three letters that are written right after numbers.
 pub(super) const UNITS: [&str; 24] = [
@@ -311,38 +245,9 @@ pub(super) fn digit(c: char) -> Option<char> {
 
 /// Functions by name, plain or as a command.
 pub(super) fn is_function(name: &str) -> bool {
-    matches!(
-        name,
-        "sin"
-            | "cos"
-            | "tan"
-            | "cot"
-            | "sec"
-            | "csc"
-            | "arcsin"
-            | "arccos"
-            | "arctan"
-            | "arctg"
-            | "arcctg"
-            | "ctan"
-            | "cotg"
-            | "asin"
-            | "acos"
-            | "atan"
-            | "sinh"
-            | "cosh"
-            | "tanh"
-            | "ln"
-            | "log"
-            | "lg"
-            | "exp"
-            | "abs"
-            | "max"
-            | "min"
-            | "gcd"
-            | "lcm"
-            | "floor"
-            | "ceil"
-            | "cis"
-    )
+    const FUNCTIONS: [&str; 31] = entries(
+        "sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|arctg|arcctg|ctan|cotg|asin|acos|atan|sinh|cosh|tanh|ln|log|lg|\
+        exp|abs|max|min|gcd|lcm|floor|ceil|cis",
+    );
+    FUNCTIONS.contains(&name)
 }

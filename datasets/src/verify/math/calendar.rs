@@ -1,31 +1,23 @@
 //! Dates and times of day.
 
+use super::scan::{entries, folded, is_one_of};
 use super::spelled::{ordinal, spelled};
-use super::text::folded;
 use super::tree::Answer;
 
 /// Names of months.
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
+const MONTHS: [&str; 12] = entries(
+    "january|february|march|april|may|june|july|august|september|october|november|december",
+);
 
 /// Names of days.
 const DAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
+/// Month, from 0 on, day, and year.
+type Date = (usize, u32, Option<u32>);
+
 /// A date with the name of its month: month, day, and year where it has one. `June 20`, `the 20th of June 2024`.
-pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
+pub(super) fn date(text: &str) -> Option<Date> {
     let may_be =
         |text: &str| text.bytes().any(|byte| byte.is_ascii_digit()) || text.contains(" of ");
     if text.len() > 80 || !may_be(text) {
@@ -35,11 +27,7 @@ pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
         text.trim().strip_suffix('日').and_then(|text| text.split_once('月'))
     {
         let (month, day): (usize, u32) = (month.trim().parse().ok()?, day.trim().parse().ok()?);
-        return ((1..=12).contains(&month) && (1..=31).contains(&day)).then_some((
-            month - 1,
-            day,
-            None,
-        ));
+        return of_numbers(month, day, None);
     }
     if let Some((year, rest)) = text.trim().split_once('-')
         && year.len() == 4
@@ -47,11 +35,7 @@ pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
     {
         let (year, month): (u32, usize) = (year.parse().ok()?, month.parse().ok()?);
         let day = day.trim_end_matches('.').parse().ok()?;
-        return ((1..=12).contains(&month) && (1..=31).contains(&day)).then_some((
-            month - 1,
-            day,
-            Some(year),
-        ));
+        return of_numbers(month, day, Some(year));
     }
     // Most texts have no month.
     let has_month = text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| {
@@ -77,15 +61,17 @@ pub(super) fn date(text: &str) -> Option<(usize, u32, Option<u32>)> {
     Some((month?, day?, year))
 }
 
+fn of_numbers(month: usize, day: u32, year: Option<u32>) -> Option<Date> {
+    let is_date = (1..=12).contains(&month) && (1..=31).contains(&day);
+    is_date.then(|| (month - 1, day, year))
+}
+
 /// The day of the week that a text is: `Wednesday`, `on Wed.`
 fn weekday(text: &str) -> Option<usize> {
     (text.len() <= 20).then_some(())?;
     let lower = text.to_ascii_lowercase();
     let day = lower.strip_prefix("on ").unwrap_or(&lower).trim_end_matches('.');
-    let is_short = matches!(
-        day,
-        "mon" | "tue" | "tues" | "wed" | "thu" | "thur" | "thurs" | "fri" | "sat" | "sun"
-    );
+    let is_short = is_one_of(day, "mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun");
     DAYS.iter().position(|name| *name == day || is_short && name.starts_with(day))
 }
 
@@ -111,25 +97,25 @@ pub(super) fn time(text: &str) -> Option<Answer> {
         return whole_hour(text).or_else(|| time_in_words(text));
     };
     let minutes = rest.get(..2)?;
-    let half: String = rest[2..].chars().filter(|c| c.is_alphabetic()).collect();
-    let is_after_noon = match half.to_ascii_lowercase().trim_start_matches("text") {
-        "am" => false,
-        "pm" => true,
-        _ => return None,
-    };
+    let is_after_noon = half_of_day(&rest[2..])?;
     let (hours, minutes) = (hours.trim().parse().ok()?, minutes.parse().ok()?);
     (hours < 24 && minutes < 60).then_some(Answer::Time(hours, minutes, Some(is_after_noon)))
+}
+
+/// Whether `p.m.` or `a.m.` stands behind a time.
+fn half_of_day(text: &str) -> Option<bool> {
+    let letters: String = text.chars().filter(|c| c.is_alphabetic()).collect();
+    match letters.to_ascii_lowercase().trim_start_matches("text") {
+        "am" => Some(false),
+        "pm" => Some(true),
+        _ => None,
+    }
 }
 
 /// `6 p.m.`
 fn whole_hour(text: &str) -> Option<Answer> {
     let end = text.find(|c: char| !c.is_ascii_digit()).filter(|end| (1..=2).contains(end))?;
-    let half: String = text[end..].chars().filter(|c| c.is_alphabetic()).collect();
-    let is_after_noon = match half.to_ascii_lowercase().trim_start_matches("text") {
-        "am" => false,
-        "pm" => true,
-        _ => return None,
-    };
+    let is_after_noon = half_of_day(&text[end..])?;
     let hours = text[..end].parse().ok().filter(|hours| *hours <= 12)?;
     Some(Answer::Time(hours, 0, Some(is_after_noon)))
 }

@@ -3,7 +3,7 @@
 use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
 use super::lex::{Lexer, Rows, Token};
 use super::tree::VECTOR;
-use super::units::is_known;
+use super::units::{is_known, is_unit};
 
 impl Lexer<'_> {
     /// The text of a braced argument at the cursor, which moves past it.
@@ -217,12 +217,12 @@ impl Lexer<'_> {
             return Some(());
         }
         // `5\text{ m}` has a unit, as has `5\text{ min}`; `\text{B}` is a letter, `\text{min}` a function.
-        let is_unit = is_known(trimmed)
+        let has_unit = is_known(trimmed)
             && matches!(
                 self.out.last(),
                 Some(Token::Number { .. } | Token::Symbol('}' | ')' | '°'))
             );
-        let is_math = (trimmed.chars().count() == 1 && !is_unit)
+        let is_math = (trimmed.chars().count() == 1 && !has_unit)
             || trimmed.starts_with(|c: char| c.is_ascii_digit() || "-$€£".contains(c))
             || trimmed.starts_with("\\$");
         if trimmed.is_empty() {
@@ -240,13 +240,18 @@ impl Lexer<'_> {
             self.at = self.text.len();
             return Some(());
         }
+        // `60\text{ min or }1\text{ hour}`
+        if let Some(unit) = trimmed.strip_suffix(" or").filter(|unit| is_unit(unit)) {
+            self.out.extend([Token::Text(unit.to_owned()), Token::Symbol('∨')]);
+            return Some(());
+        }
         // `4.5\text{ x }10^4`
         if trimmed == "x" && matches!(self.out.last(), Some(Token::Number { .. })) {
             self.out.push(Token::Symbol('*'));
             return Some(());
         }
         let known = ["and", "or", "pi", "tg", "ctg"];
-        if is_math || known.contains(&trimmed) || (is_function(trimmed) && !is_unit) {
+        if is_math || known.contains(&trimmed) || (is_function(trimmed) && !has_unit) {
             let mark = self.out.len();
             if self.inner(trimmed).is_some() {
                 return Some(());
@@ -261,10 +266,10 @@ impl Lexer<'_> {
             self.at = self.text.len();
             return Some(());
         }
-        let is_unit = trimmed.contains('\\')
+        let is_latex = trimmed.contains('\\')
             || trimmed.contains("^{")
             || (is_upright && trimmed.contains('^'));
-        self.out.push(Token::Text(if is_unit { unit_words(trimmed) } else { trimmed.to_owned() }));
+        self.out.push(Token::Text(if is_latex { unit_words(trimmed) } else { trimmed.to_owned() }));
         Some(())
     }
 

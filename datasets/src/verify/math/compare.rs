@@ -3,20 +3,19 @@
 
 use super::exact::rational;
 use super::fuel::Fuel;
-use super::names::is_name;
+use super::names::{assigned, by_convention, is_name, letter, unnamed};
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::quantities::marked;
-use super::regions::set_in_words;
-use super::regions::{is_rest, same_region};
+use super::regions::{is_rest, same_region, set_in_words};
 use super::relations::{chains, congruences};
+use super::scan::folded;
 use super::spelled::spelled;
-use super::structures::is_otherwise;
-use super::text::{folded, is_none, same_words};
+use super::text::{is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
 use super::values::{same_value, signs, values, variables};
 
-/// Whether the two are the same answer.
+/// Whether the two are the same answer: one table by the kinds of gold and answer, the first row that fits decides.
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     if fuel.spend(1).is_none() {
         return false;
@@ -73,48 +72,7 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
                 if values(&Expr::Quotient(Box::new(a.clone()), Box::new(b.clone())), value, fuel))
         }
         (Answer::Chain(..), _) | (_, Answer::Chain(..)) => chains(gold, answer, equal, fuel),
-        _ => collections(gold, answer, fuel),
-    }
-}
-
-/// A value, and the name that it is given.
-fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
-    match answer {
-        Answer::Value(form) => Some((None, form)),
-        Answer::Chain(sides, relations) => match (sides.as_slice(), relations.as_slice()) {
-            ([name, Answer::Value(form)], [Relation::Equal]) => Some((Some(name), form)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Whether two families are the same, whatever letter runs over their set: `k\pi` and `n\pi`.
-fn equal_family(
-    (gold, k): (&Answer, Option<&String>),
-    (answer, n): (&Answer, Option<&String>),
-    fuel: &mut Fuel,
-) -> bool {
-    if equal(gold, answer, fuel) {
-        return true;
-    }
-    let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
-    let is_same_name = name.is_none() || other.is_none() || name == other;
-    let index = |one: &Expr, other: &Expr, letter: Option<&String>| {
-        let others = variables(other);
-        let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
-        let is_index = |name: &str| matches!(name, "k" | "l" | "m" | "n" | "j");
-        names.find(|name| letter.map_or_else(|| is_index(name), |letter| name == letter))
-    };
-    match (index(a, b, k), index(b, a, n)) {
-        (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
-        _ => false,
-    }
-}
-
-/// Tuples, lists, sets, unions and matrices; and times and words.
-fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
-    match (gold, answer) {
+        // Tuples, lists, sets, unions and matrices; times and words.
         (Answer::Tuple(open, a, close), Answer::Tuple(left, b, right)) => {
             // Two entries may be an interval, whose brackets matter.
             let is_same = a.len() != 2
@@ -179,6 +137,41 @@ fn collections(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             vector(&cells, value, fuel)
         }
         _ => same_region(gold, answer, fuel),
+    }
+}
+
+/// A value, and the name that it is given.
+fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
+    match answer {
+        Answer::Value(form) => Some((None, form)),
+        Answer::Chain(sides, relations) => match (sides.as_slice(), relations.as_slice()) {
+            ([name, Answer::Value(form)], [Relation::Equal]) => Some((Some(name), form)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether two families are the same, whatever letter runs over their set: `k\pi` and `n\pi`.
+fn equal_family(
+    (gold, k): (&Answer, Option<&String>),
+    (answer, n): (&Answer, Option<&String>),
+    fuel: &mut Fuel,
+) -> bool {
+    if equal(gold, answer, fuel) {
+        return true;
+    }
+    let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
+    let is_same_name = name.is_none() || other.is_none() || name == other;
+    let index = |one: &Expr, other: &Expr, letter: Option<&String>| {
+        let others = variables(other);
+        let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
+        let is_index = |name: &str| matches!(name, "k" | "l" | "m" | "n" | "j");
+        names.find(|name| letter.map_or_else(|| is_index(name), |letter| name == letter))
+    };
+    match (index(a, b, k), index(b, a, n)) {
+        (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
+        _ => false,
     }
 }
 
@@ -266,72 +259,12 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
     }
 }
 
-/// The members of a list or tuple of values; `Some(None)` where they have no order, or are an interval.
-fn unnamed(answer: &Answer) -> Option<Option<&[Answer]>> {
-    let (items, is_ordered) = match answer {
-        Answer::Tuple(open, items, _) => (items, items.len() != 2 || "(⟨".contains(*open)),
-        Answer::List(items) => (items, true),
-        Answer::Set(items) => (items, false),
-        _ => return None,
-    };
-    let is_value = |item: &Answer| matches!(item, Answer::Value(_) | Answer::Marked(..));
-    items.iter().all(is_value).then_some(is_ordered.then_some(items))
-}
-
-/// Values in the order in which they are given without names: coordinates by the alphabet, others as they stand.
-fn by_convention(mut pairs: Vec<(&Answer, &Answer)>) -> Vec<Answer> {
-    let are_coordinates = pairs
-        .iter()
-        .all(|(name, _)| letter(name).is_some_and(|name| matches!(name.as_str(), "x" | "y" | "z")));
-    if are_coordinates {
-        pairs.sort_by_key(|(name, _)| letter(name));
-    }
-    pairs.into_iter().map(|(_, value)| value.clone()).collect()
-}
-
-/// Assignments to names that all differ.
-fn assigned(answer: &Answer) -> Option<Vec<(&Answer, &Answer)>> {
-    let items = match answer {
-        Answer::List(items) | Answer::Set(items) => items,
-        Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
-            return match sides.as_slice() {
-                [Answer::Tuple(_, names, _), Answer::Tuple(_, values, _)]
-                    if names.len() == values.len() && names.iter().all(is_name) =>
-                {
-                    Some(names.iter().zip(values).collect())
-                }
-                _ => None,
-            };
-        }
-        _ => return None,
-    };
-    let pairs = items.iter().map(|item| match item {
-        Answer::Chain(sides, relations)
-            if relations.as_slice() == [Relation::Equal] && is_name(&sides[0]) =>
-        {
-            Some((&sides[0], &sides[1]))
-        }
-        _ => None,
-    });
-    let pairs: Vec<_> = pairs.collect::<Option<_>>()?;
-    let differs = |i: usize| pairs[..i].iter().all(|(name, _)| *name != pairs[i].0);
-    ((2..=MAX_MEMBERS).contains(&pairs.len()) && (0..pairs.len()).all(differs)).then_some(pairs)
-}
-
 fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) -> bool {
     a.len() == b.len()
         && a.iter().all(|(name, value)| {
             let other = b.iter().find(|(other, _)| other == name);
             other.is_some_and(|(_, other)| equal(value, other, fuel))
         })
-}
-
-/// A single variable as a word: choice letters.
-fn letter(answer: &Answer) -> Option<String> {
-    match answer {
-        Answer::Value(Expr::Variable(name)) => Some(name.clone()),
-        _ => None,
-    }
 }
 
 /// Member by member.
@@ -396,4 +329,11 @@ fn ratios(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     }
     a.len() == b.len()
         && (1..a.len()).all(|i| values(&cross(&a[0], &b[i]), &cross(&a[i], &b[0]), fuel))
+}
+
+/// Whether a condition is that of all other cases.
+fn is_otherwise(condition: &Answer) -> bool {
+    let is_word =
+        |words: &str| matches!(folded(words).as_str(), "otherwise" | "else" | "elsewhere");
+    matches!(condition, Answer::Words(words) if is_word(words))
 }

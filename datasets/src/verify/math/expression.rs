@@ -179,7 +179,8 @@ impl Parser {
                 self.at += 1;
                 let inner = self.sum()?;
                 self.expect('‖')?;
-                let name = if is_constant(&inner) { "abs" } else { "norm" };
+                let has_name = inner.holds(&|part| matches!(part, Expr::Variable(_)));
+                let name = if has_name { "norm" } else { "abs" };
                 Some(Expr::Call(name.into(), vec![inner]))
             }
             Token::Symbol('^' | '_') => self.prefixed_count(),
@@ -239,7 +240,7 @@ impl Parser {
             "overline" | "bar" => {
                 // Of a complex number, its conjugate; of points, a segment, which stays text.
                 let inner = self.argument()?;
-                let is_complex = has_i(&inner);
+                let is_complex = inner.holds(&|part| *part == Expr::Constant(Constant::I));
                 return is_complex.then(|| Expr::Call("conj".into(), vec![inner]));
             }
             "hat" | "tilde" => return None,
@@ -384,12 +385,4 @@ impl Parser {
         }
         self.nested(Self::atom)
     }
-}
-
-fn is_constant(expr: &Expr) -> bool {
-    !matches!(expr, Expr::Variable(_)) && expr.children().into_iter().all(is_constant)
-}
-
-fn has_i(expr: &Expr) -> bool {
-    *expr == Expr::Constant(Constant::I) || expr.children().into_iter().any(has_i)
 }

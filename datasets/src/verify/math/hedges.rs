@@ -1,5 +1,6 @@
 //! Words that deny, doubt or bound the value beside them: one table for all rules that read sentences.
 
+use super::scan::{begins, ends_with, entries, head, holds, is_one_of, past};
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -50,12 +51,13 @@ pub(super) fn has(text: &str, effects: u8) -> bool {
 
 /// Right before a value: it is not the answer.
 const DENIALS: &str = "not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
-    rather than|instead of|other than|\\\\neq?|\\\\not=|≠|no es|não é|non è|nicht|n['’]est pas|не|不是|并非|不等于|不选";
+    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\\\\neq?|\\\\not=|≠|no (?:es|son|tiene|tienen|hay|vale)|não (?:é|são|tem|há)|non è|nicht|n['’]est pas|не|没有|不是|并非|不等于|不选";
 
 /// Whoever says so states nothing of what its clause says behind it.
 const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
     (?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|\
-    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume))|mistake to|not the case|\
+    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume))|mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|ing) to|\
+    (?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|\
     might say|(?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|\
     (?:nobody|no one) (?:would )?(?:think|say|believe)s?|\
@@ -76,13 +78,28 @@ const DENIED: &str = "是错|是錯|错误|錯誤|不正确|不正確|不对|不
 
 static DENIAL: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!("(?:^|[^a-z0-9])(?:{DENIALS})$")));
+/// At the beginning of a remark: the value before it is none.
+const REVOKING: &str = "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
+    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|not (?:right|correct|possible)|a mistake|\
+    too (?:small|large|big|low|high|many|few|much))|\
+    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n['’]?t) (?:be|work|fit|hold|satisfy)|no,|scratch that)";
+
+/// Says that a value is only tried, and in the same sentence that it does not do.
+const TRYING: &str =
+    "\\b(?:let['’]?s|let us|we|i) (?:try|test|guess|suppose|assume)|\\bsuppose|\\btry(?:ing)?";
+const FAILING: &str =
+    "(?:does not|doesn['’]?t|did not|didn['’]?t) (?:work|satisfy|fit|hold)|contradict|\\bfails";
+
 /// What all doubts and refusals have in them.
-const STEMS: &str = "think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|\
+const STEMS: &str = "think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
     impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of";
 
 static STEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions"));
 static DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&format!("\\b(?:{DOUBTS})\\b")));
+static REVOKED: LazyLock<Regex> = LazyLock::new(|| expression(REVOKING));
+static TRIED: LazyLock<Regex> = LazyLock::new(|| expression(TRYING));
+static FAILED: LazyLock<Regex> = LazyLock::new(|| expression(FAILING));
 static REFUSAL: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!("\\b(?:{REFUSED})(?:[^a-z0-9]+(?:(?:{NAMES})\\b)?)*$")));
 
@@ -100,18 +117,21 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = super::super::tail(before, 80);
     // The last letters of all denials.
-    const ENDS: &str = "ntreolfqs=≠éèе是非于选";
+    const ENDS: &str = "ntreolfqsdym=≠éèеá是非于选有";
     let last = near.chars().next_back().unwrap_or(' ');
     last.to_lowercase().any(|c| ENDS.contains(c)) && DENIAL.is_match(near)
         || is_doubted(near)
         || is_taken_back(after)
         || is_asked(near, after)
+        || is_tried(near, after)
 }
+
+/// How a question begins that asks whether a value is the answer.
+const ASKING: &str = "is |are |could |would |can ";
 
 /// Whether a value is in a question that is not answered with yes: "Is it 7?"
 fn is_asked(before: &str, after: &str) -> bool {
     let rest = after.trim_start_matches(['*', '$', ')', '}', '"', '\\', ' ']);
-    let asks = ["is ", "are ", "could ", "would ", "can "];
     let question = || {
         before
             .rsplit(['.', '\n', '?', '!', ','])
@@ -121,7 +141,7 @@ fn is_asked(before: &str, after: &str) -> bool {
             .to_lowercase()
     };
     rest.starts_with('?')
-        && asks.iter().any(|begin| question().starts_with(begin))
+        && begins(&question(), ASKING)
         && !rest[1..].trim_start().to_lowercase().starts_with("yes")
 }
 
@@ -158,15 +178,9 @@ fn is_taken_back(after: &str) -> bool {
         Some(b' ') => denies(after) || after.starts_with(" -") && is_revoked(after),
         Some(b'?') => {
             let next = after[1..].trim_start().chars().take(40).collect::<String>().to_lowercase();
-            let next = ["that is ", "that's ", "it is "]
-                .iter()
-                .find_map(|it| next.strip_prefix(it))
-                .unwrap_or(&next);
+            let next = past(&next, "that is |that's |it is ").unwrap_or(&next);
             let word = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(next);
-            matches!(
-                word,
-                "no" | "nope" | "not" | "wrong" | "incorrect" | "impossible" | "false" | "too"
-            )
+            is_one_of(word, "no|nope|not|wrong|incorrect|impossible|false|too")
         }
         Some(b',' | b';') => is_revoked(after),
         Some(byte) if !byte.is_ascii() => DENIED.split('|').any(|word| after.starts_with(word)),
@@ -174,22 +188,16 @@ fn is_taken_back(after: &str) -> bool {
     }
 }
 
-/// Whether a remark takes back the value before it: ", which is wrong", "; no, 9", " - scratch that".
+/// Whether a remark takes back the value before it: ", which is wrong", "; no, 9", ", but that turned out to be too small".
 fn is_revoked(remark: &str) -> bool {
-    let remark = remark.trim_start_matches([',', ';', ' ', '-']).to_lowercase();
-    let revoking = [
-        "which is wrong",
-        "which is incorrect",
-        "which is false",
-        "which is not correct",
-        "which is not right",
-        "which is impossible",
-        "which can't be",
-        "which cannot be",
-        "no,",
-        "scratch that",
-    ];
-    revoking.iter().any(|begin| remark.starts_with(begin))
+    REVOKED.is_match(head(remark.trim_start_matches([',', ';', ' ', '-']), 80))
+}
+
+/// Whether a value is tried out and does not do: "Let's try 7: 14, which does not work".
+fn is_tried(before: &str, after: &str) -> bool {
+    let clause = before.rsplit(['.', '\n', ';', '?', '!', ':']).next().unwrap_or(before);
+    let sentence = head(after, 160).split(['.', '\n']).next().unwrap_or_default();
+    FAILED.is_match(sentence) && TRIED.is_match(clause)
 }
 
 /// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
@@ -203,31 +211,10 @@ pub(super) fn denies(rest: &str) -> bool {
         "is", "was", "are", "has", "can", "must", "cannot", "does", "would", "should", "could",
         "were",
     ];
-    const FALSE: [&str; 11] = [
-        "extraneous",
-        "not",
-        "wrong",
-        "incorrect",
-        "false",
-        "eliminated",
-        "excluded",
-        "ruled",
-        "impossible",
-        "too",
-        "my",
-    ];
-    const ALONE: [&str; 10] = [
-        "isn't",
-        "cannot",
-        "can't",
-        "wasn't",
-        "doesn't",
-        "eliminated",
-        "wrong",
-        "fails",
-        "错误",
-        "incorrect",
-    ];
+    const FALSE: [&str; 11] =
+        entries("extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my");
+    const ALONE: [&str; 10] =
+        entries("isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect");
     ALONE.contains(&verb) || VERBS.contains(&verb) && FALSE.contains(&next)
 }
 
@@ -236,36 +223,15 @@ pub(super) fn is_bound(before: &str) -> bool {
     ["than", "at least", "at most"].iter().any(|word| ends_with(before, word))
 }
 
-/// Whether `text` ends with `suffix`, whatever its case.
-pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
-    let start = text.len().checked_sub(suffix.len());
-    start.and_then(|start| text.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
-}
-
 /// Words behind "or" that say the same value again: "or about 1,300".
 pub(super) const RESTATED: [&str; 7] =
     ["approximately", "about", "roughly", "equivalently", "simply", "in", "so"];
 
 /// Words that begin the offer of another value: "7, maybe 42".
-const OFFERS: [&str; 17] = [
-    "or",
-    "maybe",
-    "perhaps",
-    "possibly",
-    "alternatively",
-    "unless",
-    "versus",
-    "vs",
-    "also",
-    "could",
-    "might",
-    "either",
-    "if not",
-    "not sure",
-    "as well as",
-    "along with",
-    "followed by",
-];
+const OFFERS: [&str; 17] = entries(
+    "or|maybe|perhaps|possibly|alternatively|unless|versus|vs|also|could|might|either|if not|not sure|as well as|\
+    along with|followed by",
+);
 
 /// Whether a remark offers another value: "or 42", "but it could be 42", "if x > 0, otherwise 42".
 pub(super) fn offers(remark: &str) -> bool {
@@ -287,25 +253,71 @@ pub(super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-const REASONS: [&str; 13] = [
-    " because ",
-    " since ",
-    ", as ",
-    ", which ",
-    ", not ",
-    " and not ",
-    ", whereas ",
-    ", although ",
-    " rather than ",
-    " instead of ",
-    ", given ",
-    ", unlike ",
-    ", while ",
-];
+const REASONS: [&str; 13] = entries(
+    " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
+    , given |, unlike |, while ",
+);
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(super) fn without_reason(text: &str) -> &str {
     let cut = REASONS.iter().filter_map(|reason| text.find(reason)).min();
     let cut = cut.filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
+}
+
+/// Whether the rest of a paragraph takes back what it began with: "18, wait: 20".
+pub(super) fn is_corrected(paragraph: &str) -> bool {
+    let lower = paragraph.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    lower.contains("scratch that")
+        || words.any(|word| is_one_of(word, "wrong|mistake|wait|incorrect|correction"))
+}
+
+/// Whether a paragraph begins as a correction of what stands before it: "Wait, I forgot 2."
+pub(super) fn corrects(paragraph: &str) -> bool {
+    let mut words = paragraph.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let first = words.next().unwrap_or_default().to_lowercase();
+    is_one_of(&first, "correction|wait|actually|oops|hmm|sorry|no|however")
+}
+
+/// Whether a text refuses to answer.
+pub(super) fn is_refusal(text: &str) -> bool {
+    const ANYWHERE: [&str; 9] = entries(
+        "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
+        i am unable to|i'm not able to",
+    );
+    // At the beginning of the last sentence, where no value follows as its consequence.
+    const LAST: [&str; 8] = entries(
+        "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't",
+    );
+    // Anywhere, unless a link follows: "I can't determine a, but b = 5".
+    const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
+        i don't know the answer|i do not know the answer|please provide|not enough information to|as an ai";
+    const LINKS: &str = ", so |, but |, thus |, hence |, leaving ";
+    const MAX_REFUSAL: usize = 300;
+    if text.len() > MAX_REFUSAL {
+        return false;
+    }
+    let lower = text.to_lowercase().replace('’', "'");
+    let bare = lower.trim_matches(|c: char| !c.is_alphanumeric());
+    let is_blank = is_one_of(bare, "no idea|no answer|no clue|no comment");
+    let sentences = || lower.split(['.', '!', '?', '\n']).filter(|part| !part.trim().is_empty());
+    let is_question = lower.ends_with('?') && sentences().count() == 1 && begins(&lower, ASKING);
+    let last = sentences().next_back().unwrap_or_default().trim();
+    let last = past(last, "sorry, |sorry but |no, ").unwrap_or(last);
+    let refuses = LAST.iter().any(|words| last.starts_with(words)) && !holds(last, LINKS);
+    let is_unable = UNABLE.split('|').any(|words| {
+        let rest = lower.split_once(words).map(|(_, rest)| rest);
+        rest.is_some_and(|rest| !holds(rest, LINKS) && !holds(rest, "therefore| = "))
+    });
+    is_blank
+        || is_question
+        || refuses
+        || is_unable
+        || ANYWHERE.iter().any(|words| lower.contains(words))
+}
+
+/// Whether a sentence says that a choice is not chosen: "D is wrong", "I wouldn't pick D".
+pub(super) fn refuses_choice(sentence: &str) -> bool {
+    holds(sentence, "incorrect|wrong|false|eliminate|n't go|n't choose|n't pick|n't select")
 }

@@ -6,8 +6,7 @@ use super::hedges;
 use super::lex::Token;
 use super::numerals::is_written;
 use super::parse::Parser;
-use super::spelled::parts;
-use super::text::{number_word, scale};
+use super::spelled::{number_word, parts, scale};
 use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
 

@@ -31,11 +31,12 @@ mod pairing;
 mod parse;
 mod printed;
 mod quantities;
+mod read;
 mod reading;
 mod real;
 mod regions;
 mod relations;
-mod series;
+mod scan;
 mod solution;
 mod spelled;
 mod structures;
@@ -164,12 +165,15 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let Some(found) = answer::find(completion, mode) else {
         return Checked { outcome: Outcome::NoAnswer, found: None, stage: "extraction" };
     };
-    let is_loose = !matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
-    let is_polar =
-        is_loose && gold.len() <= MAX_POLAR && !gold.bytes().any(|byte| byte.is_ascii_digit());
-    let polar = is_polar.then(|| text::folded(gold)).and_then(|gold| match gold.as_str() {
-        "yes" | "true" => text::polarity(completion),
-        "no" | "false" => text::polarity(completion).map(|is_yes| !is_yes),
+    // In a mark a sentence may say it: `\boxed{\text{Yes, it is}}`.
+    let is_marked = matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
+    let sentence = if is_marked { &*found.text } else { completion };
+    let is_polar = (!is_marked || sentence.contains(", "))
+        && gold.len() <= MAX_POLAR
+        && !gold.bytes().any(|byte| byte.is_ascii_digit());
+    let polar = is_polar.then(|| scan::folded(gold)).and_then(|gold| match gold.as_str() {
+        "yes" | "true" => text::polarity(sentence),
+        "no" | "false" => text::polarity(sentence).map(|is_yes| !is_yes),
         _ => None,
     });
     if let Some(is_same) = polar {

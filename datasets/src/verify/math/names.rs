@@ -1,6 +1,7 @@
-//! Names that an equation defines.
+//! Names that an equation defines, and values with names.
 
-use super::tree::{Answer, Expr};
+use super::pairing::MAX_MEMBERS;
+use super::tree::{Answer, Expr, Relation};
 
 /// Names that an assignment may have on its left: `x`, `f(x)`, `A_n`, `(x, y)`.
 pub(super) fn is_name(answer: &Answer) -> bool {
@@ -77,4 +78,64 @@ pub(super) fn assignments(text: &str) -> Option<String> {
         equations.push(format!("{name}={value}"));
     }
     (names.len() > 1).then(|| equations.join(", "))
+}
+
+/// The members of a list or tuple of values; `Some(None)` where they have no order, or are an interval.
+pub(super) fn unnamed(answer: &Answer) -> Option<Option<&[Answer]>> {
+    let (items, is_ordered) = match answer {
+        Answer::Tuple(open, items, _) => (items, items.len() != 2 || "(⟨".contains(*open)),
+        Answer::List(items) => (items, true),
+        Answer::Set(items) => (items, false),
+        _ => return None,
+    };
+    let is_value = |item: &Answer| matches!(item, Answer::Value(_) | Answer::Marked(..));
+    items.iter().all(is_value).then_some(is_ordered.then_some(items))
+}
+
+/// Values in the order in which they are given without names: coordinates by the alphabet, others as they stand.
+pub(super) fn by_convention(mut pairs: Vec<(&Answer, &Answer)>) -> Vec<Answer> {
+    let are_coordinates = pairs
+        .iter()
+        .all(|(name, _)| letter(name).is_some_and(|name| matches!(name.as_str(), "x" | "y" | "z")));
+    if are_coordinates {
+        pairs.sort_by_key(|(name, _)| letter(name));
+    }
+    pairs.into_iter().map(|(_, value)| value.clone()).collect()
+}
+
+/// Assignments to names that all differ.
+pub(super) fn assigned(answer: &Answer) -> Option<Vec<(&Answer, &Answer)>> {
+    let items = match answer {
+        Answer::List(items) | Answer::Set(items) => items,
+        Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
+            return match sides.as_slice() {
+                [Answer::Tuple(_, names, _), Answer::Tuple(_, values, _)]
+                    if names.len() == values.len() && names.iter().all(is_name) =>
+                {
+                    Some(names.iter().zip(values).collect())
+                }
+                _ => None,
+            };
+        }
+        _ => return None,
+    };
+    let pairs = items.iter().map(|item| match item {
+        Answer::Chain(sides, relations)
+            if relations.as_slice() == [Relation::Equal] && is_name(&sides[0]) =>
+        {
+            Some((&sides[0], &sides[1]))
+        }
+        _ => None,
+    });
+    let pairs: Vec<_> = pairs.collect::<Option<_>>()?;
+    let differs = |i: usize| pairs[..i].iter().all(|(name, _)| *name != pairs[i].0);
+    ((2..=MAX_MEMBERS).contains(&pairs.len()) && (0..pairs.len()).all(differs)).then_some(pairs)
+}
+
+/// A single variable as a word: choice letters.
+pub(super) fn letter(answer: &Answer) -> Option<String> {
+    match answer {
+        Answer::Value(Expr::Variable(name)) => Some(name.clone()),
+        _ => None,
+    }
 }

@@ -225,20 +225,10 @@ pub(super) fn is_real(expr: &Expr, values: &BTreeMap<String, f64>, fuel: &mut Fu
             return false;
         }
         match expr {
-            Expr::Sum(items) | Expr::Product(items) => open.extend(items),
-            Expr::Quotient(a, b) => open.extend([&**a, &**b]),
-            Expr::Negative(a) | Expr::Factorial(a) | Expr::PlusMinus(a) => open.push(a),
-            Expr::Power(..) | Expr::Call(..) => {
-                if !real(expr, fuel) {
-                    return false;
-                }
-            }
-            Expr::Number(..) | Expr::Variable(_) | Expr::Infinity => {}
-            Expr::Constant(constant) => {
-                if *constant == Constant::I {
-                    return false;
-                }
-            }
+            Expr::Constant(Constant::I) => return false,
+            Expr::Power(..) | Expr::Call(..) if !real(expr, fuel) => return false,
+            Expr::Power(..) | Expr::Call(..) => {}
+            other => open.extend(other.children()),
         }
     }
     true

@@ -1,6 +1,7 @@
 //! Collections without an order: each member of one has a partner in the other.
 
 use super::fuel::Fuel;
+use super::tree::Answer;
 
 /// Most members of sets that are matched.
 pub(super) const MAX_MEMBERS: usize = 64;
@@ -42,3 +43,6 @@ fn distinct<'a, T>(
     }
     distinct
 }
+
+/// Whether two answers are the same, whatever their kinds.
+pub(super) type Equal = fn(&Answer, &Answer, &mut Fuel) -> bool;

@@ -1,16 +1,8 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
-use dashu_ratio::RBig;
-
-use super::FUEL;
-use super::calendar::time;
-use super::compare::equal;
-use super::fuel::Fuel;
 use super::lex::{Token, tokens};
-use super::spelled::spelled;
-use super::structures::cases_of;
 use super::tidy::{qualifier, tidy};
-use super::tree::{Answer, Expr, Relation};
+use super::tree::{Answer, Relation};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
@@ -21,23 +13,8 @@ const STEPS: usize = 40;
 /// Most tokens that are read.
 const MAX_TOKENS: usize = 1024;
 
-/// The answer that a text holds, `None` where it is not mathematics.
-pub(super) fn parse(text: &str) -> Option<Answer> {
-    if let Some(time) = time(text) {
-        return Some(time);
-    }
-    if let Some(number) = spelled_sum(text) {
-        return Some(Answer::Value(Expr::Number(number, None)));
-    }
-    // `\frac{4}{5}\ (=80\%)`: the same value again.
-    if let Some((value, again)) = text.split_once("(=")
-        && !value.is_empty()
-        && !again.contains("(=")
-    {
-        let again = again.trim().strip_suffix(')')?;
-        let (value, again) = (parse(value.trim_end_matches(['\\', ' '])), parse(again)?);
-        return value.filter(|value| equal(value, &again, &mut Fuel::new(FUEL)));
-    }
+/// The answer that the grammar reads a text as; [`super::read::parse`] reads more.
+pub(super) fn structure(text: &str) -> Option<Answer> {
     let mut tokens = tidy(tokens(text)?);
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
         return None;
@@ -373,13 +350,6 @@ fn alternatives(items: &[Answer], starts: &[usize]) -> Option<Answer> {
     Some(Answer::Set(lists.collect()))
 }
 
-/// The number that words around "and" are, which elsewhere separates two answers: `two and a half`.
-fn spelled_sum(text: &str) -> Option<RBig> {
-    let are_words = text.contains(" and ")
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b' ' || byte == b'-');
-    if are_words { spelled(text) } else { None }
-}
-
 /// Whether a name stands before the coordinates of a point.
 fn is_point(name: &str, next: Option<&Token>) -> bool {
     // `C(5, 2)` and `P(5, 2)` are counts.
@@ -390,4 +360,13 @@ fn is_point(name: &str, next: Option<&Token>) -> bool {
 
 fn is_inequality(answer: &Answer) -> bool {
     matches!(answer, Answer::Chain(_, relations) if relations.iter().all(|r| *r != Relation::Equal))
+}
+
+/// The pieces of a list all of whose members are pieces: `x + 1 for x < 0, x - 1 otherwise`.
+pub(super) fn cases_of(items: &[Answer]) -> Option<Answer> {
+    let pieces = items.iter().map(|item| match item {
+        Answer::Cases(pieces) if pieces.len() == 1 => pieces.first().cloned(),
+        _ => None,
+    });
+    Some(Answer::Cases(pieces.collect::<Option<_>>()?))
 }

@@ -3,7 +3,7 @@
 use dashu_ratio::RBig;
 
 use super::fuel::Fuel;
-use super::relations::Equal;
+use super::pairing::Equal;
 use super::tree::{Answer, Constant, Expr, Mark, radians};
 use super::units::{conversion, is_known, temperature};
 
@@ -55,10 +55,8 @@ fn is_scale(unit: &str) -> bool {
 }
 
 fn has_pi(answer: &Answer) -> bool {
-    fn holds(expr: &Expr) -> bool {
-        *expr == Expr::Constant(Constant::Pi) || expr.children().into_iter().any(holds)
-    }
-    matches!(answer, Answer::Value(expr) if holds(expr))
+    let is_pi = |expr: &Expr| *expr == Expr::Constant(Constant::Pi);
+    matches!(answer, Answer::Value(expr) if expr.holds(&is_pi))
 }
 
 /// The answer's value in the gold's unit.

@@ -2,14 +2,14 @@
 
 use super::fuel::Fuel;
 use super::tree::{Answer, Expr, Mark};
-use super::{Checked, FUEL, Outcome, gold, numeric, parse, values};
+use super::{Checked, FUEL, Outcome, gold, numeric, read, values};
 
 /// Longest text that is quoted, in characters.
 const MAX_QUOTED: usize = 80;
 
 /// The value of an answer that is one real number, nearly.
 pub fn number(text: &str) -> Option<f64> {
-    let mut answer = parse::parse(bare(text))?;
+    let mut answer = read::parse(bare(text))?;
     if let Answer::Qualified(inner, ..) = answer {
         answer = *inner;
     }
@@ -47,7 +47,7 @@ pub fn why(text: &str, checked: &Checked<'_>) -> String {
 
 /// The kind of a gold answer, in a few words: `a number`, `a set`, `words`.
 pub fn kind_of(text: &str) -> String {
-    match parse::parse(bare(&gold(text))) {
+    match read::parse(bare(&gold(text))) {
         None => "not readable".into(),
         Some(Answer::Value(value)) if !values::variables(&value).is_empty() => {
             "an expression".into()
@@ -75,7 +75,7 @@ fn difference(gold: &str, answer: &str) -> String {
             (true, true) => "the values differ beyond the digits of a 64-bit number".into(),
         };
     }
-    let (Some(one), Some(other)) = (parse::parse(bare(gold)), parse::parse(bare(answer))) else {
+    let (Some(one), Some(other)) = (read::parse(bare(gold)), read::parse(bare(answer))) else {
         return "the answers are not equal".into();
     };
     match (kind(&one), kind(&other)) {
@@ -94,7 +94,7 @@ fn quoted(text: &str) -> String {
 
 /// The percent sign or unit after a number, where there is one.
 fn mark(text: &str) -> Option<String> {
-    match parse::parse(bare(text))? {
+    match read::parse(bare(text))? {
         Answer::Marked(_, mark) => Some(match mark {
             Mark::Percent => "a percentage".into(),
             Mark::Degree => "degrees".into(),

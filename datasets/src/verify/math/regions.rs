@@ -4,9 +4,8 @@
 use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
-use super::relations::{center, is_absolute};
+use super::scan::{folded, past};
 use super::spelled::spelled;
-use super::text::folded;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{signs, values, variables};
 
@@ -150,8 +149,7 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     let words = folded(words).replace("non negative", "nonnegative").replace("non-", "non");
     let words = words.replace("non positive", "nonpositive").replace("nonzero", "non zero");
     let words = words.strip_prefix("set of ").unwrap_or(&words);
-    let words =
-        ["all ", "any ", "every "].iter().find_map(|all| words.strip_prefix(all)).unwrap_or(words);
+    let words = past(words, "all |any |every ").unwrap_or(words);
     let value = |number: Expr| Answer::Value(number);
     let half = |open, low, high, close| Answer::Tuple(open, vec![value(low), value(high)], close);
     let minus = || Expr::Negative(Box::new(Expr::Infinity));
@@ -177,7 +175,7 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     (*name == "R").then_some(())?;
     let (relation, bound) =
         BOUNDS.iter().find_map(|(words, relation)| Some((*relation, rest.strip_prefix(words)?)))?;
-    let bound = super::parse::parse(bound)?;
+    let bound = super::parse::structure(bound)?;
     if relation == '∖' {
         let points = match bound {
             Answer::List(items) | Answer::Set(items) => items,
@@ -292,7 +290,7 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
             _ => None,
         };
         let absolute = absolute.or_else(|| match (&pair[0], &pair[1]) {
-            (Answer::Value(value), side) => center(side).map(|at| (value, flipped(*relation), at)),
+            (Answer::Value(value), side) => center(side).map(|at| (value, relation.flipped(), at)),
             _ => None,
         });
         if let Some((value, relation, at)) = absolute {
@@ -303,7 +301,7 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
         }
         let (value, relation) = match (&pair[0], &pair[1]) {
             (name, Answer::Value(value)) if is_name(name) => (value, *relation),
-            (Answer::Value(value), name) if is_name(name) => (value, flipped(*relation)),
+            (Answer::Value(value), name) if is_name(name) => (value, relation.flipped()),
             _ => return None,
         };
         seen_name = true;
@@ -349,16 +347,6 @@ fn within(bound: &Expr, relation: Relation, centre: &Expr, fuel: &mut Fuel) -> O
     }
 }
 
-fn flipped(relation: Relation) -> Relation {
-    match relation {
-        Relation::Less => Relation::More,
-        Relation::AtMost => Relation::AtLeast,
-        Relation::More => Relation::Less,
-        Relation::AtLeast => Relation::AtMost,
-        other => other,
-    }
-}
-
 /// Sorted, with pieces that overlap or touch made one.
 fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces
@@ -380,4 +368,28 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
         out.push(piece);
     }
     out
+}
+
+/// Where the absolute value of a variable, or of it and a number, is zero: 1 for `|x - 1|`.
+fn center(side: &Answer) -> Option<Expr> {
+    let Answer::Value(Expr::Call(name, arguments)) = side else { return None };
+    match arguments.as_slice() {
+        [Expr::Variable(_)] if name == "abs" => Some(Expr::integer(0)),
+        [Expr::Sum(terms)] if name == "abs" => match terms.as_slice() {
+            [Expr::Variable(_), Expr::Negative(by)] if variables(by).is_empty() => {
+                Some((**by).clone())
+            }
+            [Expr::Variable(_), by] if variables(by).is_empty() => {
+                Some(Expr::Negative(Box::new(by.clone())))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The absolute value of a variable.
+pub(super) fn is_absolute(side: &Answer) -> bool {
+    matches!(side, Answer::Value(Expr::Call(name, arguments))
+        if name == "abs" && matches!(arguments.as_slice(), [Expr::Variable(_)]))
 }

@@ -8,12 +8,10 @@ use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
-use super::regions::same_region;
+use super::pairing::Equal;
+use super::regions::{is_absolute, same_region};
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
-
-/// Whether two answers are the same, whatever their kinds.
-pub(super) type Equal = fn(&Answer, &Answer, &mut Fuel) -> bool;
 
 /// Equations, assignments and inequalities against anything.
 pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fuel) -> bool {
@@ -67,30 +65,6 @@ fn is_solved(sides: &[Answer], relations: &[Relation]) -> bool {
 /// `-3 < x < 3` and `|x| < 3`.
 fn is_interval(sides: &[Answer], relations: &[Relation]) -> bool {
     relations.len() == 2 || sides.iter().any(is_absolute)
-}
-
-/// Where the absolute value of a variable, or of it and a number, is zero: 1 for `|x - 1|`.
-pub(super) fn center(side: &Answer) -> Option<Expr> {
-    let Answer::Value(Expr::Call(name, arguments)) = side else { return None };
-    match arguments.as_slice() {
-        [Expr::Variable(_)] if name == "abs" => Some(Expr::integer(0)),
-        [Expr::Sum(terms)] if name == "abs" => match terms.as_slice() {
-            [Expr::Variable(_), Expr::Negative(by)] if variables(by).is_empty() => {
-                Some((**by).clone())
-            }
-            [Expr::Variable(_), by] if variables(by).is_empty() => {
-                Some(Expr::Negative(Box::new(by.clone())))
-            }
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The absolute value of a variable.
-pub(super) fn is_absolute(side: &Answer) -> bool {
-    matches!(side, Answer::Value(Expr::Call(name, arguments))
-        if name == "abs" && matches!(arguments.as_slice(), [Expr::Variable(_)]))
 }
 
 fn all_equal(relations: &[Relation]) -> bool {
@@ -259,12 +233,10 @@ fn ascending(sides: &[Answer], relations: &[Relation]) -> (Vec<Answer>, Vec<Rela
     if !is_descending {
         return (sides.to_vec(), relations.to_vec());
     }
-    let flip = |relation: &Relation| match relation {
-        Relation::More => Relation::Less,
-        Relation::AtLeast => Relation::AtMost,
-        other => *other,
-    };
-    (sides.iter().rev().cloned().collect(), relations.iter().rev().map(flip).collect())
+    (
+        sides.iter().rev().cloned().collect(),
+        relations.iter().rev().map(|one| one.flipped()).collect(),
+    )
 }
 
 fn relations(

@@ -1,58 +1,22 @@
 //! Numbers in words: `twenty-one`, `two hundred and five`, `minus twelve`, `three eighths`, `two and a half`.
 
+use super::scan::{entries, folded};
 use dashu_ratio::RBig;
-
-use super::text::{folded, scale};
 
 /// Most words of a number.
 const MAX_WORDS: usize = 16;
 
-const SMALL: [&str; 20] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-];
+const SMALL: [&str; 20] = entries(
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|\
+    seventeen|eighteen|nineteen",
+);
 const TENS: [&str; 8] =
     ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 /// Parts of one, from halves on.
-const PARTS: [&str; 19] = [
-    "half",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-    "twentieth",
-];
+const PARTS: [&str; 19] = entries(
+    "half|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|\
+    sixteenth|seventeenth|eighteenth|nineteenth|twentieth",
+);
 
 /// The number that words are; a single word after it, `six apples`, is its unit.
 pub(super) fn spelled(text: &str) -> Option<RBig> {
@@ -250,6 +214,29 @@ fn integer(words: &[&str]) -> Option<i64> {
         is_any = true;
     }
     if is_any { total.checked_add(group) } else { None }
+}
+
+/// `million` and its like as numbers.
+pub(super) fn scale(word: &str) -> Option<i64> {
+    Some(match word {
+        "hundred" => 100,
+        "thousand" => 1000,
+        "million" => 1_000_000,
+        "billion" => 1_000_000_000,
+        "trillion" => 1_000_000_000_000,
+        "dozen" => 12,
+        "millionen" | "millones" | "millions" | "milioni" | "milhões" => 1_000_000,
+        "tausend" | "mil" | "mille" => 1000,
+        "万" | "萬" => 10_000,
+        "亿" | "億" => 100_000_000,
+        _ => return None,
+    })
+}
+
+/// A whole number in words: `five`, `twenty-one`.
+pub(super) fn number_word(words: &str) -> Option<i64> {
+    let value = spelled(words).filter(RBig::is_int)?;
+    i64::try_from(value.numerator().clone()).ok()
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@ use super::tree::{Answer, Expr, Relation};
 
 /// Words between a piece and its condition.
 const IF: [&str; 5] = ["if", "for", "when", "where", "whenever"];
-/// Words in place of the last condition.
-const ELSE: [&str; 3] = ["otherwise", "else", "elsewhere"];
 
 impl Parser {
     /// `{1, 2}`, `{x | x > 5}`, `{x in R : x > 5}`.
@@ -119,7 +117,7 @@ impl Parser {
                     self.at += 1;
                     rows.push(vec![]);
                 }
-                Token::Text(word) if is_one_of(word, &IF) => self.at += 1,
+                Token::Text(word) if is_word_of(word, &IF) => self.at += 1,
                 Token::Cases(true) => return None,
                 _ => {
                     let cell = self.nested(Self::chain)?;
@@ -135,7 +133,7 @@ impl Parser {
     pub(super) fn case(&mut self, value: Answer) -> Option<Answer> {
         let start = self.at;
         let is_if = match self.peek() {
-            Some(Token::Text(word)) => is_one_of(word, &IF),
+            Some(Token::Text(word)) => is_word_of(word, &IF),
             _ => false,
         };
         if !is_if {
@@ -189,21 +187,7 @@ impl Parser {
     }
 }
 
-/// The pieces of a list all of whose members are pieces: `x + 1 for x < 0, x - 1 otherwise`.
-pub(super) fn cases_of(items: &[Answer]) -> Option<Answer> {
-    let pieces = items.iter().map(|item| match item {
-        Answer::Cases(pieces) if pieces.len() == 1 => pieces.first().cloned(),
-        _ => None,
-    });
-    Some(Answer::Cases(pieces.collect::<Option<_>>()?))
-}
-
-/// Whether a condition is that of all other cases.
-pub(super) fn is_otherwise(condition: &Answer) -> bool {
-    matches!(condition, Answer::Words(words) if is_one_of(words, &ELSE))
-}
-
-fn is_one_of(word: &str, words: &[&str]) -> bool {
+fn is_word_of(word: &str, words: &[&str]) -> bool {
     let word = word.trim().trim_end_matches('.');
     words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dashu_ratio::RBig;
-
 use super::hedges::{self, denies};
-use super::spelled::spelled;
+use super::scan::{begins, folded, holds, is_one_of};
 
 /// Commands around the letter of a choice.
 const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathbf{"];
@@ -48,21 +46,8 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     let rest =
         answer.strip_prefix(gold).and_then(|rest| rest.strip_prefix(' ')).unwrap_or_default();
     let verb = rest.split(' ').next().unwrap_or_default();
-    matches!(
-        verb,
-        "wins"
-            | "won"
-            | "did"
-            | "does"
-            | "has"
-            | "have"
-            | "will"
-            | "finishes"
-            | "finished"
-            | "scored"
-            | "was"
-            | "is"
-    ) && gold.len() >= 3
+    is_one_of(verb, "wins|won|did|does|has|have|will|finishes|finished|scored|was|is")
+        && gold.len() >= 3
         && !hedges::has(rest, hedges::SENTENCE)
         && !rest.split(' ').any(|word| matches!(word, "no" | "isnt" | "wrong" | "incorrect"))
         && rest.split(' ').count() <= 6
@@ -87,38 +72,11 @@ pub(super) fn is_none(words: &str) -> bool {
         })
         .map_or(words, |(_, rest)| rest);
     let words = words.strip_suffix(" exist").or(words.strip_suffix(" exists")).unwrap_or(words);
-    matches!(
-        words,
-        "no solution"
-            | "no solutions"
-            | "no real solution"
-            | "no real solutions"
-            | "empty set"
-            | "emptyset"
-            | "varnothing"
-            | "none"
-            | "no such number"
-            | "no such numbers"
-            | "no real roots"
-            | "no root"
-            | "no roots"
-            | "no answer"
-            | "has no solution"
-            | "no values"
-            | "no value"
-            | "no such value"
-            | "无解"
-            | "空集"
-            | "keine lösung"
-            | "aucune solution"
-            | "pas de solution"
-            | "sin solución"
-            | "no hay solución"
-            | "no tiene solución"
-            | "sem solução"
-            | "nessuna soluzione"
-            | "нет решений"
-    )
+    const NONE: &str = "no solution|no solutions|no real solution|no real solutions|empty set|emptyset|varnothing|none|\
+        no such number|no such numbers|no real roots|no root|no roots|no answer|has no solution|no values|no value|\
+        no such value|无解|空集|keine lösung|aucune solution|pas de solution|sin solución|no hay solución|\
+        no tiene solución|sem solução|nessuna soluzione|нет решений";
+    is_one_of(words, NONE)
 }
 
 /// Whether folded words say that a value is not defined.
@@ -156,8 +114,7 @@ fn choice(text: &str) -> Option<char> {
     let letter = letters.next()?;
     let rest = letters.as_str();
     // `E - the pump`, `E (the pump)`
-    let is_text =
-        [" - ", " – ", " \\text{ (", " \\text{("].iter().any(|mark| rest.starts_with(mark));
+    let is_text = begins(rest, " - | – | \\text{ (| \\text{(");
     let rest = rest.trim_start();
     let ends = is_text
         || rest.is_empty()
@@ -185,28 +142,6 @@ fn names_choice(letter: char, text: &str) -> bool {
     )
 }
 
-/// Lower-case words without decoration.
-pub(super) fn folded(text: &str) -> String {
-    bare_words(&text.to_lowercase())
-}
-
-/// Words without decoration and articles.
-pub(super) fn bare_words(text: &str) -> String {
-    let mut text = text.to_owned();
-    for mark in [
-        "\\text", "\\mathrm", "\\mathbf", "\\textbf", "\\left", "\\right", "\\!", "\\,", "\\;",
-        "\\ ", "$",
-    ] {
-        text = text.replace(mark, " ");
-    }
-    let words: Vec<String> = text
-        .split(|c: char| c.is_whitespace() || ".,;:!?()'\"${}*\\~`_".contains(c))
-        .filter(|word| !word.is_empty() && !matches!(*word, "the" | "a" | "an"))
-        .map(str::to_owned)
-        .collect();
-    words.join(" ")
-}
-
 /// Numbered statements, `①③④`; with words before them only in an answer, which may be a sentence.
 pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
     let is_circled = |c: char| ('①'..='⑳').contains(&c);
@@ -217,29 +152,6 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
     let run = text[..end].rfind(|c: char| !is_circled(c) && !is_between(c));
     let run = &text[run.map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))..];
     Some(run.chars().filter(|c| is_circled(*c)).collect())
-}
-
-/// `million` and its like as numbers.
-pub(super) fn scale(word: &str) -> Option<i64> {
-    Some(match word {
-        "hundred" => 100,
-        "thousand" => 1000,
-        "million" => 1_000_000,
-        "billion" => 1_000_000_000,
-        "trillion" => 1_000_000_000_000,
-        "dozen" => 12,
-        "millionen" | "millones" | "millions" | "milioni" | "milhões" => 1_000_000,
-        "tausend" | "mil" | "mille" => 1000,
-        "万" | "萬" => 10_000,
-        "亿" | "億" => 100_000_000,
-        _ => return None,
-    })
-}
-
-/// A whole number in words: `five`, `twenty-one`.
-pub(super) fn number_word(words: &str) -> Option<i64> {
-    let value = spelled(words).filter(RBig::is_int)?;
-    i64::try_from(value.numerator().clone()).ok()
 }
 
 /// Whether the letters of several choices are the answer's, in any order: `AC`, `A, C`, `A and C`.
@@ -306,9 +218,7 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     // The last sentence first, and the end of it before its beginning.
     let whole = folded(end);
     let clause = last.rsplit(',').next().unwrap_or(last);
-    let is_both = ["yes and no", "yes or no", "no doubt", "not true", "not false"]
-        .iter()
-        .any(|words| whole.contains(words))
+    let is_both = holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
         || clause.contains(' ')
             // "If n is odd then yes."
             && !clause.rsplit_once(' ').is_some_and(|(before, _)| before.ends_with(" then"))

@@ -1,105 +1,139 @@
 //! Two texts, a gold answer and an answer: equal as they stand, as values, or as words.
 
+use std::cell::Cell;
+
+use super::answer::values::only_value;
+use super::compare::equal;
 use super::fuel::Fuel;
 use super::names::assignments;
+use super::read::parse;
+use super::scan::is_one_of;
 use super::spelled::spelled;
-use super::{FUEL, Outcome, answer, calendar, compare, hedges, parse, text, tree};
+use super::tree::{Answer, Expr};
+use super::units::is_unit;
+use super::{FUEL, Outcome, calendar, hedges, text};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
 
+/// A gold answer and an answer, as texts and as they are read.
+struct Pair<'a> {
+    gold: &'a str,
+    answer: &'a str,
+    read_gold: Option<Answer>,
+    read_answer: Option<Answer>,
+    /// Whether a comparison took more work than it may cost.
+    is_out: Cell<bool>,
+}
+
+/// The ways in which an answer may be the gold one, in order, and the name of their stage: the first that holds decides.
+const WAYS: [(&str, fn(&Pair<'_>) -> bool); 7] = [
+    ("value", |pair| pair.are_equal(pair.read_gold.as_ref(), pair.read_answer.as_ref())),
+    ("value", with_points),
+    ("value", reread),
+    ("value", by_right_sides),
+    ("text", as_words),
+    ("value", beside_letters),
+    ("value", in_a_sentence),
+];
+
 /// Whether an answer's text is a gold's, and the stage that decided.
 pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
-    let ((a, b), (c, d)) = (trimmed(gold), trimmed(answer));
-    let (gold, answer) = (&gold[a..b], &answer[c..d]);
+    let (gold, answer) = (trimmed(gold), trimmed(answer));
     if let Some(decided) = as_written(gold, answer) {
         return decided;
     }
-    let (parsed_gold, parsed_answer) = (parse::parse(gold), parse::parse(answer));
-    let mut is_out = false;
-    let mut equal = |gold: &tree::Answer, answer: &tree::Answer| {
-        let mut fuel = Fuel::new(FUEL);
-        let is_equal = compare::equal(gold, answer, &mut fuel);
-        is_out |= fuel.is_out;
-        is_equal
-    };
-    if let (Some(gold), Some(answer)) = (&parsed_gold, &parsed_answer)
-        && equal(gold, answer)
-    {
-        return (Outcome::Correct, "value");
-    }
-    // `0,5` and `1000,99` are decimals where commas are points.
-    let is_decimal =
-        matches!(&parsed_gold, Some(tree::Answer::Value(tree::Expr::Number(_, Some(_)))));
-    let (a, b) = (with_point(gold, false), with_point(answer, is_decimal));
-    if (a.is_some() || b.is_some())
-        && let (Some(gold), Some(answer)) = (
-            parse::parse(a.as_deref().unwrap_or(gold)),
-            parse::parse(b.as_deref().unwrap_or(answer)),
-        )
-        && equal(&gold, &answer)
-    {
-        return (Outcome::Correct, "value");
-    }
-    // Other readings of a text that leaves a choice.
-    let (golds, answers) = (readings(gold), readings(answer));
-    let is_reread = golds.iter().map(Some).chain([None]).any(|gold| {
-        answers.iter().map(Some).chain([None]).any(|answer| {
-            // Both as first read were compared above.
-            let is_new = gold.is_some() || answer.is_some();
-            let pair = gold.or(parsed_gold.as_ref()).zip(answer.or(parsed_answer.as_ref()));
-            is_new && pair.is_some_and(|(gold, answer)| equal(gold, answer))
-        })
-    });
-    if is_reread {
-        return (Outcome::Correct, "value");
-    }
-    // `P(A) = 1/3` where the left side is no mathematics that is read; and what a gold answer rounds to.
-    let a = if parsed_gold.is_none() { right_side(gold) } else { None };
-    let b = if parsed_answer.is_none() { right_side(answer) } else { None };
-    let rounded = approximation(gold);
-    let golds = [a.as_ref().or(parsed_gold.as_ref()), rounded.as_ref()];
-    if (a.is_some() || b.is_some() || rounded.is_some())
-        && let Some(answer) = b.as_ref().or(parsed_answer.as_ref())
-        && golds.into_iter().flatten().any(|gold| equal(gold, answer))
-    {
-        return (Outcome::Correct, "value");
-    }
-    if as_words(gold, answer, parsed_gold.as_ref(), parsed_answer.as_ref()) {
-        return (Outcome::Correct, "text");
-    }
-    // `(C) 12`: the letter stands for the value beside it.
-    let rests = [gold, answer].map(|text| text::after_choice(text).and_then(parse::parse));
-    let is_beside = beside_letters(&rests, (&parsed_gold, &parsed_answer), &mut equal);
-    if is_beside {
-        return (Outcome::Correct, "value");
-    }
-    // `\text{There are 460 students}`
-    if let (Some(tree::Answer::Value(tree::Expr::Number(..))), Some(value)) =
-        (&parsed_gold, sentence_value(answer))
-        && parsed_gold.as_ref().is_some_and(|gold| equal(gold, &value))
-    {
-        return (Outcome::Correct, "value");
-    }
-    match (parsed_gold, parsed_answer) {
-        (None, _) => (Outcome::UnparsableGold, "parse"),
-        (_, None) => (Outcome::UnparsableAnswer, "parse"),
-        _ if is_out => (Outcome::OutOfWork, "value"),
-        _ => (Outcome::Wrong, "value"),
+    let (read_gold, read_answer) = (parse(gold), parse(answer));
+    let pair = Pair { gold, answer, read_gold, read_answer, is_out: Cell::new(false) };
+    match WAYS.iter().find(|(_, is_same)| is_same(&pair)) {
+        Some((stage, _)) => (Outcome::Correct, stage),
+        None if pair.read_gold.is_none() => (Outcome::UnparsableGold, "parse"),
+        None if pair.read_answer.is_none() => (Outcome::UnparsableAnswer, "parse"),
+        None if pair.is_out.get() => (Outcome::OutOfWork, "value"),
+        None => (Outcome::Wrong, "value"),
     }
 }
 
-/// Where a text begins and ends without its marks of mathematics and its last point.
-fn trimmed(text: &str) -> (usize, usize) {
+impl Pair<'_> {
+    /// Whether both are read, and equal.
+    fn are_equal(&self, gold: Option<&Answer>, answer: Option<&Answer>) -> bool {
+        let (Some(gold), Some(answer)) = (gold, answer) else { return false };
+        let mut fuel = Fuel::new(FUEL);
+        let is_equal = equal(gold, answer, &mut fuel);
+        self.is_out.set(self.is_out.get() | fuel.is_out);
+        is_equal
+    }
+}
+
+/// `0,5` and `1000,99` are decimals where commas are points.
+fn with_points(pair: &Pair<'_>) -> bool {
+    let is_decimal = match &pair.read_gold {
+        Some(Answer::Marked(value, _)) => is_decimal(value),
+        Some(value) => is_decimal(value),
+        None => false,
+    };
+    let a = with_point(pair.gold, pair.answer.contains("{,}"));
+    let b = with_point(pair.answer, is_decimal);
+    let read = |text: &Option<String>, other: &Option<Answer>| match text {
+        Some(text) => parse(text),
+        None => other.clone(),
+    };
+    (a.is_some() || b.is_some())
+        && pair.are_equal(read(&a, &pair.read_gold).as_ref(), read(&b, &pair.read_answer).as_ref())
+}
+
+/// Other readings of a text that leaves a choice.
+fn reread(pair: &Pair<'_>) -> bool {
+    let (golds, answers) = (readings(pair.gold), readings(pair.answer));
+    golds.iter().map(Some).chain([None]).any(|gold| {
+        answers.iter().map(Some).chain([None]).any(|answer| {
+            // Both as first read were compared before.
+            let is_new = gold.is_some() || answer.is_some();
+            let (gold, answer) =
+                (gold.or(pair.read_gold.as_ref()), answer.or(pair.read_answer.as_ref()));
+            is_new && pair.are_equal(gold, answer)
+        })
+    })
+}
+
+/// `P(A) = 1/3` where the left side is no mathematics that is read; and what a gold answer rounds to.
+fn by_right_sides(pair: &Pair<'_>) -> bool {
+    let side = |read: &Option<Answer>, text| if read.is_none() { right_side(text) } else { None };
+    let (a, b) = (side(&pair.read_gold, pair.gold), side(&pair.read_answer, pair.answer));
+    let rounded = approximation(pair.gold);
+    let golds = [a.as_ref().or(pair.read_gold.as_ref()), rounded.as_ref()];
+    (a.is_some() || b.is_some() || rounded.is_some())
+        && golds
+            .into_iter()
+            .any(|gold| pair.are_equal(gold, b.as_ref().or(pair.read_answer.as_ref())))
+}
+
+/// `(C) 12`: the letter stands for the value beside it.
+fn beside_letters(pair: &Pair<'_>) -> bool {
+    let rest = |text| text::after_choice(text).and_then(parse);
+    let (gold, answer) = (rest(pair.gold), rest(pair.answer));
+    (gold.is_some() || answer.is_some())
+        && pair.are_equal(
+            gold.as_ref().or(pair.read_gold.as_ref()),
+            answer.as_ref().or(pair.read_answer.as_ref()),
+        )
+}
+
+/// `\text{There are 460 students}` against a number.
+fn in_a_sentence(pair: &Pair<'_>) -> bool {
+    let is_number = matches!(&pair.read_gold, Some(Answer::Value(Expr::Number(..))));
+    is_number && pair.are_equal(pair.read_gold.as_ref(), sentence_value(pair.answer).as_ref())
+}
+
+/// A text without its marks of mathematics and its last point.
+fn trimmed(text: &str) -> &str {
     let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
     let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter();
     let inside =
         |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
     let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
     // A point ends a sentence, three go on: `0.333...`
-    let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
-    let start = inner.as_ptr() as usize - text.as_ptr() as usize;
-    (start, start + inner.len())
+    if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') }
 }
 
 /// What is decided before anything is read as mathematics.
@@ -122,22 +156,8 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     None
 }
 
-/// Whether letters of choices stand for the value beside them.
-fn beside_letters(
-    rests: &[Option<tree::Answer>; 2],
-    (gold, answer): (&Option<tree::Answer>, &Option<tree::Answer>),
-    equal: &mut dyn FnMut(&tree::Answer, &tree::Answer) -> bool,
-) -> bool {
-    match (rests, gold, answer) {
-        ([Some(gold), Some(answer)], ..) => equal(gold, answer),
-        ([Some(gold), None], _, Some(answer)) => equal(gold, answer),
-        ([None, Some(answer)], Some(gold), _) => equal(gold, answer),
-        _ => false,
-    }
-}
-
 /// The only number of a sentence in `\text`, where no word leaves it open.
-fn sentence_value(answer: &str) -> Option<tree::Answer> {
+fn sentence_value(answer: &str) -> Option<Answer> {
     if !answer.contains("\\text{") || answer.len() > MAX_EQUATION {
         return None;
     }
@@ -148,7 +168,7 @@ fn sentence_value(answer: &str) -> Option<tree::Answer> {
     if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
         return None;
     }
-    parse::parse(answer::only_value(&words)?)
+    parse(only_value(&words)?)
 }
 
 /// Whether a gold answer is the numbers of statements, `①③④`.
@@ -159,7 +179,7 @@ fn is_numbered(gold: &str) -> bool {
 
 /// Readings of a text beside its first one: `3 and 1/4` as a mixed number, points with spaces between them, thousands
 /// of other countries.
-fn readings(text: &str) -> Vec<tree::Answer> {
+fn readings(text: &str) -> Vec<Answer> {
     const MAX_REREAD: usize = 400;
     if text.len() > MAX_REREAD {
         return vec![];
@@ -216,8 +236,8 @@ fn readings(text: &str) -> Vec<tree::Answer> {
         others.push(text.replace("\\text{", "").replace('}', ""));
     }
     let in_words = text.starts_with("a ").then(|| spelled(text)).flatten();
-    let in_words = in_words.map(|number| tree::Answer::Value(tree::Expr::Number(number, None)));
-    others.iter().filter_map(|text| parse::parse(text)).chain(in_words).collect()
+    let in_words = in_words.map(|number| Answer::Value(Expr::Number(number, None)));
+    others.iter().filter_map(|text| parse(text)).chain(in_words).collect()
 }
 
 /// Whether a mark parts one group of thousands: `1.200`.
@@ -244,27 +264,24 @@ fn are_thousands(text: &str, mark: char) -> bool {
 /// Whether a gold answer is one that an answer can be compared with.
 pub(super) fn is_readable(gold: &str) -> bool {
     let gold = gold.trim_matches(|c: char| c.is_whitespace() || c == '$');
-    parse::parse(gold).is_some()
+    parse(gold).is_some()
         || calendar::date(gold).is_some()
         || is_numbered(gold)
         || !readings(gold).is_empty()
-        || text::after_choice(gold).and_then(parse::parse).is_some()
+        || text::after_choice(gold).and_then(parse).is_some()
         || right_side(gold).is_some()
 }
 
 /// Whether both are the same text, the same letters of choices, or the same words.
-fn as_words(
-    gold: &str,
-    answer: &str,
-    parsed_gold: Option<&tree::Answer>,
-    parsed_answer: Option<&tree::Answer>,
-) -> bool {
+fn as_words(pair: &Pair<'_>) -> bool {
+    let (gold, answer) = (pair.gold, pair.answer);
     let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     // Two values that differ are not words, whatever their letters.
-    let are_values = parsed_gold.zip(parsed_answer).is_some_and(|(a, b)| {
-        let is_math = |answer: &tree::Answer| !matches!(answer, tree::Answer::Words(_));
-        is_math(a) && is_math(b)
-    });
+    let are_values =
+        pair.read_gold.as_ref().zip(pair.read_answer.as_ref()).is_some_and(|(a, b)| {
+            let is_math = |answer: &Answer| !matches!(answer, Answer::Words(_));
+            is_math(a) && is_math(b)
+        });
     let parts = answer.split_whitespace().collect::<Vec<_>>();
     let are_numbers = parts.windows(2).any(|pair| {
         pair[0].ends_with(|c: char| c.is_ascii_digit())
@@ -277,7 +294,7 @@ fn as_words(
 }
 
 /// The right side of an equation whose left side is only a name: `P(X = 2) = 5`, `\overline{AB} = 5`.
-fn right_side(text: &str) -> Option<tree::Answer> {
+fn right_side(text: &str) -> Option<Answer> {
     if text.len() > MAX_EQUATION {
         return None;
     }
@@ -305,26 +322,21 @@ fn right_side(text: &str) -> Option<tree::Answer> {
     let is_list = outside.contains([',', ';', '<', '>', '!', '≤', '≥', '≠']);
     let words = outside.split(|c: char| !c.is_ascii_alphabetic());
     let mut words = words.filter(|word| !word.is_empty());
-    let is_hedged = words.any(|word| {
-        matches!(
-            word,
-            "or" | "and" | "not" | "le" | "ge" | "leq" | "geq" | "lt" | "gt" | "ne" | "neq"
-        )
-    });
+    let is_hedged = words.any(|word| is_one_of(word, "or|and|not|le|ge|leq|geq|lt|gt|ne|neq"));
     let is_name = name.starts_with(|c: char| !c.is_ascii_digit() && c != '-')
         && outside.contains(|c: char| c.is_ascii_alphabetic());
     if is_list || is_hedged || !is_name {
         return None;
     }
     // A chain of unequal values is a list of guesses: `= 5 = 7` is compared as `x = 5 = 7`.
-    parse::parse(&format!("x = {value}"))
+    parse(&format!("x = {value}"))
 }
 
 /// What a gold answer says that it rounds to: 0.982 of `\sin 79^\circ \approx 0.982`.
-fn approximation(gold: &str) -> Option<tree::Answer> {
+fn approximation(gold: &str) -> Option<Answer> {
     let sides = gold.rsplit_once("\\approx").or_else(|| gold.rsplit_once('≈'));
     let (before, value) = sides?;
-    (!before.trim().is_empty()).then(|| parse::parse(value)).flatten()
+    (!before.trim().is_empty()).then(|| parse(value)).flatten()
 }
 
 /// A decimal comma as a point: digits, one comma, and digits that are no group of thousands; `1.234,5` has points
@@ -332,6 +344,11 @@ fn approximation(gold: &str) -> Option<tree::Answer> {
 /// other side is a decimal.
 fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let text = text.trim_matches(['€', '£', '¥', '₹', ' ']);
+    // `7,5\text{ cm}`
+    let end =
+        text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
+    let (text, unit) = text.split_at(end);
+    (unit.is_empty() || is_unit(unit.trim())).then_some(())?;
     let (whole, part) = text.split_once(',')?;
     let are_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -342,7 +359,13 @@ fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let digits = whole.replace('.', "");
     let is_decimal = has_groups && are_groups
         || !has_groups && (part.len() >= 2 || of_decimal) && (part.len() != 3 || whole == "0");
-    (are_digits(&digits) && are_digits(part) && is_decimal).then(|| format!("{digits}.{part}"))
+    (are_digits(&digits) && are_digits(part) && is_decimal)
+        .then(|| format!("{digits}.{part}{unit}"))
+}
+
+/// Whether a value is a number that was written with a point.
+fn is_decimal(value: &Answer) -> bool {
+    matches!(value, Answer::Value(Expr::Number(_, Some(_))))
 }
 
 fn has_digits(text: &str) -> bool {

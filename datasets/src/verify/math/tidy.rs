@@ -4,34 +4,13 @@ use dashu_ratio::RBig;
 
 use super::hedges::is_doubted;
 use super::lex::Token;
+use super::scan::{begins, entries};
 
 /// Words before a value that say what it is, without a colon.
-const LABELS: [&str; 24] = [
-    "i think",
-    "number",
-    "the number",
-    "value",
-    "the value",
-    "at",
-    "about",
-    "approximately",
-    "approx",
-    "approx.",
-    "around",
-    "roughly",
-    "exactly",
-    "equals",
-    "is",
-    "the answer is",
-    "therefore",
-    "thus",
-    "so",
-    "hence",
-    "point",
-    "the point",
-    "interval",
-    "the interval",
-];
+const LABELS: [&str; 24] = entries(
+    "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\
+    equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval",
+);
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
 pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
@@ -105,7 +84,7 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
     }
     // `(3,-2)\text{ in Cartesian coordinates}`
     let is_remark = |token: &Token| match token {
-        Token::Text(word) => ["in ", "as ", "on "].iter().any(|begin| word.starts_with(begin)),
+        Token::Text(word) => begins(word, "in |as |on "),
         _ => false,
     };
     let is_closed = matches!(out.iter().rev().nth(1), Some(Token::Symbol(')' | ']' | '⦄')));
@@ -152,7 +131,7 @@ fn label(tokens: &[Token]) -> usize {
 /// Where a qualifier begins that only says what a letter stands for, and its domain: `k in Z`, `for all real x`.
 pub(super) fn qualifier(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     let is_plain = |token: &Token| {
-        !matches!(token, Token::Text(_) | Token::Symbol('∈' | '≥' | '≤' | '>' | '<' | '…'))
+        !matches!(token, Token::Text(_) | Token::Symbol('∈' | '≥' | '≤' | '>' | '<' | '…' | '≠'))
     };
     if tokens.iter().all(is_plain) {
         return None;
@@ -192,10 +171,8 @@ fn in_words(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         .collect();
     let words = words.join(" ");
     let has = |word: &str| words.contains(word);
-    let is_general = words.is_empty()
-        || ["for all", "for any", "for every", "for each", "for some"]
-            .iter()
-            .any(|begin| words.starts_with(begin));
+    let is_general =
+        words.is_empty() || begins(&words, "for all|for any|for every|for each|for some");
     let symbolic = symbol(&tokens[start..]);
     let domain = match () {
         () if has("positive") || has("natural") => Some('N'),
@@ -296,9 +273,10 @@ fn bound_domain(relation: char, value: &RBig) -> Option<char> {
         '≥' if *value == RBig::ONE => Some('N'),
         '>' if value.is_zero() => Some('N'),
         '≥' if value.is_zero() => Some('W'),
-        '≥' | '>' if value.is_int() => {
+        '≥' | '>' | '≠' if value.is_int() => {
             let number = u32::try_from(value.numerator().clone()).ok()?;
-            char::from_u32(0xe000 + number.min(999) + if relation == '>' { 1000 } else { 0 })
+            let kind = "≥>≠".chars().position(|known| known == relation)? as u32;
+            char::from_u32(0xe000 + number.min(999) + 1000 * kind)
         }
         _ => None,
     }

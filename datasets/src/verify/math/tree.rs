@@ -55,6 +55,19 @@ pub(super) enum Relation {
     Unequal,
 }
 
+impl Relation {
+    /// The same with its sides exchanged.
+    pub(super) fn flipped(self) -> Self {
+        match self {
+            Relation::Less => Relation::More,
+            Relation::AtMost => Relation::AtLeast,
+            Relation::More => Relation::Less,
+            Relation::AtLeast => Relation::AtMost,
+            other => other,
+        }
+    }
+}
+
 /// A mark after a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mark {
@@ -122,6 +135,11 @@ impl Expr {
     /// How many parts the expression has.
     pub(super) fn size(&self) -> usize {
         1 + self.children().into_iter().map(Expr::size).sum::<usize>()
+    }
+
+    /// Whether the expression, or a part of it, is of some kind.
+    pub(super) fn holds(&self, is_it: &dyn Fn(&Expr) -> bool) -> bool {
+        is_it(self) || self.children().into_iter().any(|part| part.holds(is_it))
     }
 
     /// The parts directly below.

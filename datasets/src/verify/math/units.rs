@@ -1,10 +1,9 @@
 //! Units of measure: which words are one unit, and how units of one kind convert.
 
+use super::scan::bare_words;
 use std::collections::BTreeMap;
 
 use dashu_ratio::RBig;
-
-use super::text::bare_words;
 
 /// A quantity, its power, the unit's size as a fraction of the quantity's base unit, and the unit's names.
 type Unit = (&'static str, i32, (u64, u64), &'static [&'static str]);
@@ -142,6 +141,14 @@ pub(super) fn temperature(gold: &str, answer: &str) -> Option<(RBig, RBig)> {
         (false, true) => Some((part(9, 5), part(32, 1))),
         _ => None,
     }
+}
+
+/// The units of measure that a bare number may be meant in.
+pub(super) fn unit_names() -> &'static [&'static str] {
+    &[
+        "seconds", "minutes", "hours", "mm", "cm", "m", "km", "inches", "feet", "g", "kg", "ml",
+        "L", "cents", "dollars",
+    ]
 }
 
 fn singular(text: &str) -> &str {

@@ -93,7 +93,8 @@ pub(super) fn values(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
             return true;
         }
     }
-    if has_series(gold) && has_series(answer) && fuel.spend(100).is_some() {
+    let is_written = |expr: &Expr| matches!(expr, Expr::Call(name, _) if is_series(name));
+    if gold.holds(&is_written) && answer.holds(&is_written) && fuel.spend(100).is_some() {
         let (a, b) = (sorted(gold), sorted(answer));
         if a == b {
             return true;
@@ -150,12 +151,6 @@ fn without_unit(gold: &Expr, answer: &Expr) -> Option<Expr> {
     variables(gold).is_empty().then_some(value)
 }
 
-/// Whether a sum or product with bounds stands anywhere in it.
-fn has_series(expr: &Expr) -> bool {
-    matches!(expr, Expr::Call(name, _) if is_series(name))
-        || expr.children().into_iter().any(has_series)
-}
-
 /// The expression with the members of sums and products in an order of their own: two series with
 /// symbols for bounds are equal where these agree.
 fn sorted(expr: &Expr) -> Expr {
@@ -172,12 +167,14 @@ fn sorted(expr: &Expr) -> Expr {
 
 /// Whether a factorial or binomial coefficient of a variable stands anywhere in it.
 fn counts(expr: &Expr) -> bool {
-    let is_count = match expr {
-        Expr::Factorial(_) => true,
-        Expr::Call(name, _) => matches!(name.as_str(), "binom" | "perm"),
-        _ => false,
-    };
-    (is_count && !variables(expr).is_empty()) || expr.children().into_iter().any(counts)
+    expr.holds(&|part| {
+        let is_count = match part {
+            Expr::Factorial(_) => true,
+            Expr::Call(name, _) => matches!(name.as_str(), "binom" | "perm"),
+            _ => false,
+        };
+        is_count && !variables(part).is_empty()
+    })
 }
 
 /// Equality at natural numbers, for factorials and binomial coefficients of variables.
@@ -322,7 +319,7 @@ fn distance(a: &RBig, b: &RBig) -> RBig {
 
 /// Whether a plus-minus stands anywhere in the expression.
 pub(super) fn has_plus_minus(expr: &Expr) -> bool {
-    matches!(expr, Expr::PlusMinus(_)) || expr.children().into_iter().any(has_plus_minus)
+    expr.holds(&|part| matches!(part, Expr::PlusMinus(_)))
 }
 
 /// The values of an expression: two where it has a plus-minus.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use tealight_datasets::reward::Grading;
+use tealight_datasets::Grading;
 
 use super::config::RlvrConfig;
 use crate::objective::Plan;

@@ -6,15 +6,15 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::super::hedges::is_denied;
-use super::super::spelled::{parts, spelled};
-use super::super::text::scale;
-use super::super::units::is_unit;
+use super::super::scan::{Needle, begins, past};
+use super::super::spelled::{parts, scale, spelled};
+use super::super::units::{is_unit, unit_names};
 use super::super::{Outcome, texts};
-use super::scan::Needle;
+use super::formula::{self, closing};
 use super::sentences::is_open;
 use super::values::formula_at;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_integer, is_placeholder, is_value};
-use super::{formula, lenient, offset_in};
+use super::{lenient, offset_in};
 
 static BOX: Needle = Needle::new(|| Finder::new("box"));
 
@@ -115,18 +115,28 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 /// The other value of `\boxed{14} or 15`, up to its end; none where it is the same again.
 fn second_guess(inner: &str, other: &str) -> Option<usize> {
     let begin = other.trim_start_matches(['}', ' ']);
-    let value = ["maybe ", "perhaps ", "possibly ", "else "]
-        .iter()
-        .find_map(|word| begin.strip_prefix(word))
-        .unwrap_or(begin);
+    let value = past(begin, "maybe |perhaps |possibly |else ").unwrap_or(begin);
     let word = value.split([' ', ';', '!', '?']).next().unwrap_or(value);
     let word = word.trim_end_matches(['.', ',', ':', ')', '}']);
     let (value, end) = match formula_at(value) {
         Some((formula, rest)) => (formula, other.len() - rest.len()),
-        None => (word, offset_in(other, word) + word.len()),
+        // `1 hour`
+        None => {
+            let start = offset_in(other, word);
+            let rest = &other[start + word.len()..];
+            let unit = rest.split_inclusive(' ').take(2).map(str::len).sum::<usize>();
+            let unit = rest[..unit].trim_end_matches([' ', '.', ',', '$']);
+            let unit = if is_unit(unit.trim()) { unit } else { "" };
+            (&other[start..start + word.len() + unit.len()], start + word.len() + unit.len())
+        }
     };
     let is_number = || spelled(value).is_some() || value.contains(|c: char| c.is_ascii_digit());
-    let is_same = || texts::compared(inner, value).0 == Outcome::Correct;
+    let are_same = |inner: &str| texts::compared(inner, value).0 == Outcome::Correct;
+    // `\boxed{60} or 1 hour`: in some unit.
+    let is_same = || {
+        let names = if is_integer(inner) && !is_integer(value) { unit_names() } else { &[] };
+        are_same(inner) || names.iter().any(|unit| are_same(&format!("{inner} {unit}")))
+    };
     (other.starts_with([' ', '}', '$']) && is_number() && !is_same()).then_some(end)
 }
 
@@ -182,7 +192,7 @@ fn suffix(inner: &str, line: &str) -> usize {
         "-" => c.is_ascii_digit(),
         _ => c.is_alphanumeric() || c == '\\',
     });
-    let is_last = || ["$", "\\)", "\\]"].iter().any(|close| operand[end..].starts_with(close));
+    let is_last = || begins(&operand[end..], "$|\\)|\\]");
     let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
     if is_part { before + start + end } else { 0 }
 }
@@ -212,10 +222,7 @@ fn unit_behind(rest: &str) -> Option<&str> {
     let mut rest = rest;
     loop {
         let next = rest.trim_start_matches([' ', '~']);
-        let next = ["\\,", "\\;", "\\!", "\\ "]
-            .iter()
-            .find_map(|space| next.strip_prefix(space))
-            .unwrap_or(next);
+        let next = past(next, "\\,|\\;|\\!|\\ ").unwrap_or(next);
         if next.len() == rest.len() {
             break;
         }
@@ -228,9 +235,7 @@ fn unit_behind(rest: &str) -> Option<&str> {
             return Some(&rest[..mark.len()]);
         }
     }
-    let words = ["\\text{", "\\mathrm{", "\\textrm{", "\\mbox{", "\\rm{"]
-        .iter()
-        .find_map(|wrapper| rest.strip_prefix(wrapper))?;
+    let words = past(rest, "\\text{|\\mathrm{|\\textrm{|\\mbox{|\\rm{")?;
     let close = words.bytes().take(40).position(|byte| byte == b'}')?;
     let end = offset_in(rest, words) + close + 1;
     let power = ["^2", "^3", "^{2}", "^{3}"].iter().find(|power| rest[end..].starts_with(**power));
@@ -326,22 +331,4 @@ fn links(gap: &str) -> bool {
     let end = gap.trim_end_matches([' ', '}', '$']);
     let is_and = end.ends_with(" and") || end.ends_with(" or");
     is_and || (are_known && (joins || (gap.len() < 10 && !gap.contains('='))))
-}
-
-/// Where the brace that was open before `inner` closes; escaped braces do not count.
-pub(super) fn closing(inner: &str) -> Option<usize> {
-    let mut depth = 1_usize;
-    let mut is_escaped = false;
-    for (at, byte) in inner.bytes().enumerate() {
-        match byte {
-            b'{' if !is_escaped => depth += 1,
-            b'}' if !is_escaped => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-        is_escaped = byte == b'\\' && !is_escaped;
-    }
-    None
 }

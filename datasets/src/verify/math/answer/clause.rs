@@ -5,43 +5,19 @@
 
 use super::super::calendar::date;
 use super::super::hedges::{self, offers};
-use super::super::parse::parse;
+use super::super::read::parse;
+use super::super::scan::{entries, is_one_of, strip_prefix};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
-use super::remarks::{goes_on, goes_on_after, remarks};
-use super::scan::strip_prefix;
-use super::values::{first_number, formula_at};
+use super::remarks::{goes_on, goes_on_after, remarks, trimmed};
+use super::values::{first_number, formula_at, only_value};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
 /// Words before an answer that say nothing of it.
-const FILLERS: [&str; 26] = [
-    "therefore",
-    "thus",
-    "so",
-    "then",
-    "hence",
-    "indeed",
-    "simply",
-    "just",
-    "exactly",
-    "precisely",
-    "approximately",
-    "approx.",
-    "about",
-    "roughly",
-    "around",
-    "nearly",
-    "equal to",
-    "equals",
-    "given by",
-    "found to be",
-    "clearly",
-    "actually",
-    "as follows",
-    "that",
-    "the number",
-    "the value",
-];
+const FILLERS: [&str; 26] = entries(
+    "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
+    around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value",
+);
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
@@ -95,52 +71,13 @@ fn is_operand(clause: &str) -> bool {
     }
 }
 
-/// Words before a number of which it is a part: `twice 7`, `the square of 7`, `nowhere near 7`.
-fn is_changed(before: &str) -> bool {
-    let words = [
-        "twice",
-        "half",
-        "half of",
-        "double",
-        "triple",
-        "square of",
-        "cube of",
-        "root of",
-        "near",
-        "far from",
-        "third of",
-        "quarter of",
-        "reciprocal of",
-        "opposite of",
-    ];
-    let before = before.trim_end().to_lowercase();
-    let ends = |word: &&str| {
-        before.strip_suffix(*word).is_some_and(|rest| !rest.ends_with(char::is_alphabetic))
-    };
-    words.iter().any(ends)
-}
-
 /// What a calculation in words is said to be: 42 of "6 times 7, which is 42 apples".
 fn comes_to(clause: &str) -> Option<&str> {
     let (working, result) = clause.split_once(", which ")?;
     let verbs = ["is ", "equals ", "gives ", "makes ", "comes to "];
     let result = verbs.iter().find_map(|verb| result.strip_prefix(verb))?;
-    let is_operation = |word: &str| {
-        matches!(
-            word,
-            "times"
-                | "plus"
-                | "minus"
-                | "multiplied"
-                | "divided"
-                | "*"
-                | "+"
-                | "x"
-                | "×"
-                | "/"
-                | "-"
-        )
-    };
+    let is_operation =
+        |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
     let is_working = working.split_whitespace().any(is_operation);
     if is_working { stated(result) } else { None }
 }
@@ -267,15 +204,6 @@ fn is_factorial(text: &str, at: usize) -> bool {
         && (is_count || next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')']))
 }
 
-pub(super) fn trimmed(text: &str) -> &str {
-    let text = text.trim_end();
-    let text = if text.ends_with("....") { &text[..text.len() - 1] } else { text };
-    // Three points go on: `0.333...`
-    let goes_on = text.ends_with("..");
-    let is_edge = |c: char| c.is_whitespace() || ",;:*`_\"”’".contains(c) || (c == '.' && !goes_on);
-    text.trim_end_matches(is_edge).trim_start()
-}
-
 /// The first complete expression of a clause; none where the clause goes on with another value.
 fn expression(clause: &str, is_bold: bool) -> Option<&str> {
     let end = clause
@@ -351,24 +279,4 @@ fn before_bracket(clause: &str) -> Option<&str> {
         && !offers(bracket)
         && !goes_on_after(bracket))
     .then_some(before)
-}
-
-/// The only formula or number of a clause that begins with words, where no word makes it another.
-pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
-    if hedges::has(clause, hedges::VALUE) {
-        return None;
-    }
-    let start = clause.find(['$', '\\']);
-    if let Some((formula, rest)) = start.and_then(|at| formula_at(&clause[at..])) {
-        let is_only = first_number(&clause[..start.unwrap_or(0)]).is_none()
-            && first_number(rest).is_none()
-            && !rest.contains('$');
-        return (is_only && is_answer(formula)).then_some(formula);
-    }
-    let number = first_number(clause)?;
-    if is_changed(&clause[..super::offset_in(clause, number)]) {
-        return None;
-    }
-    let end = super::offset_in(clause, number) + number.len();
-    first_number(&clause[end..]).is_none().then_some(number)
 }

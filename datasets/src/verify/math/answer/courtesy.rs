@@ -1,32 +1,14 @@
-//! What is no part of an answer: courtesies at its end, and refusals to answer.
+//! What is no part of an answer: courtesies and programs at the end of a text.
 
-use super::MAX_WHOLE;
+use super::super::scan::{begins, entries};
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: [&str; 21] = [
-        "explanation:",
-        "reason:",
-        "was this",
-        "please tell",
-        "rate ",
-        "have a ",
-        "cheers",
-        "don't hesitate",
-        "do not hesitate",
-        "let me know",
-        "please let me know",
-        "feel free",
-        "hope this",
-        "i hope",
-        "hope that",
-        "if you have",
-        "if you need",
-        "is there anything",
-        "would you like",
-        "thank",
-        "good luck",
-    ];
+    const COURTESIES: [&str; 21] = entries(
+        "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not hesitate|\
+        let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|\
+        is there anything|would you like|thank|good luck",
+    );
     let mut text = text.trim();
     for _ in 0..3 {
         let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*']);
@@ -42,51 +24,10 @@ pub(super) fn without_courtesy(text: &str) -> &str {
     text
 }
 
-/// Whether a text refuses to answer.
-pub(super) fn is_refusal(text: &str) -> bool {
-    const ANYWHERE: [&str; 9] = [
-        "i can't help",
-        "i cannot help",
-        "i can't assist",
-        "i cannot assist",
-        "i can't answer",
-        "i cannot answer",
-        "i'm unable to",
-        "i am unable to",
-        "i'm not able to",
-    ];
-    // At the beginning of the last sentence, where no value follows as its consequence.
-    const LAST: [&str; 8] = [
-        "i will not answer",
-        "i have no idea",
-        "i have 0 idea",
-        "i give up",
-        "i refuse",
-        "i can't do",
-        "i am not able to",
-        "i won't",
-    ];
-    if text.len() > MAX_WHOLE {
-        return false;
-    }
-    let lower = text.to_lowercase().replace('’', "'");
-    let is_blank = matches!(
-        lower.trim_matches(|c: char| !c.is_alphanumeric()),
-        "no idea" | "no answer" | "no clue" | "no comment"
-    );
-    let asks = ["is ", "are ", "could ", "would ", "can "];
-    let sentences = || lower.split(['.', '!', '?', '\n']).filter(|part| !part.trim().is_empty());
-    let is_question = lower.ends_with('?')
-        && sentences().count() == 1
-        && asks.iter().any(|begin| lower.starts_with(begin));
-    let last = sentences().next_back().unwrap_or_default().trim();
-    let last = ["sorry, ", "sorry but ", "no, "]
-        .iter()
-        .find_map(|word| last.strip_prefix(word))
-        .unwrap_or(last);
-    let refuses = LAST.iter().any(|words| last.starts_with(words))
-        && ![", so ", ", but ", ", thus ", ", hence ", ", leaving "]
-            .iter()
-            .any(|link| last.contains(link));
-    is_blank || is_question || refuses || ANYWHERE.iter().any(|words| lower.contains(words))
+/// A text without a program at its end, whose numbers are no answer.
+pub(super) fn without_program(text: &str) -> &str {
+    let Some(inner) = text.strip_suffix("```") else { return text };
+    let Some(start) = inner.rfind("```") else { return text };
+    let is_program = begins(&inner[start + 3..], "python|py\n|cpp|java|js\n");
+    if is_program { text[..start].trim_end() } else { text }
 }

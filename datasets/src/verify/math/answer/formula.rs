@@ -2,64 +2,20 @@
 //! text a sign, a factor or an operator before the box.
 
 use super::super::super::tail;
-use super::boxes::closing;
-use super::scan::head;
+use super::super::scan::{begins, entries, head};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
 
 /// Signs and commands that part a formula, so that a box is the value of one part.
-const BREAKS: [&str; 33] = [
-    "=",
-    ",",
-    ";",
-    "&",
-    "≈",
-    "→",
-    "⇒",
-    "∴",
-    "\\approx",
-    "\\equiv",
-    "\\cong",
-    "\\to",
-    "\\implies",
-    "\\iff",
-    "\\Rightarrow",
-    "\\Longrightarrow",
-    "\\rightarrow",
-    "\\longrightarrow",
-    "\\therefore",
-    "\\quad",
-    "\\qquad",
-    "\\\\",
-    "\\text",
-    "\\mathrm",
-    "\\tag",
-    "\\blacksquare",
-    "\\square",
-    "\\displaystyle",
-    "\\large",
-    "\\Large",
-    "\\begin",
-    "\\end",
-    "\\color",
-];
+const BREAKS: [&str; 33] = entries(
+    "=|,|;|&|≈|→|⇒|∴|\\approx|\\equiv|\\cong|\\to|\\implies|\\iff|\\Rightarrow|\\Longrightarrow|\\rightarrow|\
+    \\longrightarrow|\\therefore|\\quad|\\qquad|\\\\|\\text|\\mathrm|\\tag|\\blacksquare|\\square|\
+    \\displaystyle|\\large|\\Large|\\begin|\\end|\\color",
+);
 
 /// Relations that make what stands before them a bound.
-const BOUNDS: [&str; 12] = [
-    "<",
-    ">",
-    "≤",
-    "≥",
-    "\\leqslant",
-    "\\geqslant",
-    "\\leq",
-    "\\geq",
-    "\\le",
-    "\\ge",
-    "\\lt",
-    "\\gt",
-];
+const BOUNDS: [&str; 12] = entries("<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt");
 
 /// The parts of a formula right before and behind a box in it; `None` where the box is in no formula.
 pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
@@ -152,7 +108,7 @@ fn first_break(right: &str, depth: usize) -> usize {
 
 /// Whether a text begins with a space of mathematics: `\,`.
 fn is_space(text: &str) -> bool {
-    ["\\,", "\\;", "\\:", "\\!"].iter().any(|space| text.starts_with(space))
+    begins(text, "\\,|\\;|\\:|\\!")
 }
 
 /// The length of the break that a text begins with.
@@ -197,26 +153,9 @@ pub(super) fn factor(before: &str) -> usize {
 
 /// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.
 pub(super) fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
-    const OPERATORS: [&str; 18] = [
-        "\\cdot",
-        "\\times",
-        "\\le",
-        "\\ge",
-        "\\leq",
-        "\\geq",
-        "\\lt",
-        "\\gt",
-        "\\leqslant",
-        "\\geqslant",
-        "<",
-        ">",
-        "≤",
-        "≥",
-        "^{",
-        "^",
-        "- ",
-        "+ ",
-    ];
+    const OPERATORS: [&str; 18] = entries(
+        "\\cdot|\\times|\\le|\\ge|\\leq|\\geq|\\lt|\\gt|\\leqslant|\\geqslant|<|>|≤|≥|^{|^|- |+ ",
+    );
     let last = before.trim_end_matches(' ').chars().next_back()?;
     if !last.is_ascii_lowercase() && !"<>≤≥{^-+".contains(last) {
         return None;
@@ -269,4 +208,22 @@ pub(super) fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
     // The denominator of a fraction, or a power.
     let start = head.rfind("\\frac").filter(|_| head.ends_with('}'))?;
     (!head[start..].contains(['$', '\n', ' '])).then_some((start, 1))
+}
+
+/// Where the brace that was open before `inner` closes; escaped braces do not count.
+pub(super) fn closing(inner: &str) -> Option<usize> {
+    let mut depth = 1_usize;
+    let mut is_escaped = false;
+    for (at, byte) in inner.bytes().enumerate() {
+        match byte {
+            b'{' if !is_escaped => depth += 1,
+            b'}' if !is_escaped => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    None
 }

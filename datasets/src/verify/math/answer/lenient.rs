@@ -2,14 +2,15 @@
 
 use super::super::alphabet::is_function;
 use super::super::calendar::date;
-use super::super::hedges::{is_bound, is_denied, is_doubted, without_reason};
+use super::super::hedges::{is_bound, is_denied, is_doubted, is_refusal, without_reason};
 use super::super::names::assignments;
-use super::super::parse::parse;
+use super::super::read::parse;
+use super::super::scan::{begins, holds, is_one_of};
 use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{remaining, stated};
-use super::courtesy::{is_refusal, without_courtesy};
+use super::courtesy::{without_courtesy, without_program};
 use super::sentences::{
     ABOUT, affirmed, choice, is_open, last_sentence, number_word, words, yes_or_no,
 };
@@ -52,7 +53,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((yes_or_no(e.last)?, Rule::Words)),
     |e| Some((affirmed(e.last)?, Rule::Choice)),
@@ -61,6 +62,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
         (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
+    |e| Some((listed(e.last)?, Rule::Conclusion)),
     |e| Some((conclusion(e.text)?, Rule::Conclusion)),
     |e| Some((named(e.last)?, Rule::Conclusion)),
     |e| Some((number_word(worded(e)?)?, Rule::Number)),
@@ -76,7 +78,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
 
 /// The answer of a text without a mark, and the rule.
 pub(super) fn answer(text: &str) -> Finding<'_> {
-    let text = without_courtesy(text);
+    let text = without_program(without_courtesy(text));
     if text.is_empty() || is_refusal(text) {
         return None;
     }
@@ -98,7 +100,7 @@ fn name_with_reason(text: &str) -> Option<&str> {
 fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
-    let is_sentence = [" is ", " are "].iter().any(|verb| text.contains(verb));
+    let is_sentence = holds(text, " is | are ");
     let is_whole = || {
         is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
     };
@@ -138,7 +140,7 @@ fn named(last: &str) -> Option<&str> {
 /// The last sentence, where it is words alone.
 fn worded<'a>(ending: &Ending<'a>) -> Option<&'a str> {
     let has_value = ending.last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
-    let is_polar = || ["No, ", "Yes, "].iter().any(|word| ending.last.starts_with(word));
+    let is_polar = || begins(ending.last, "No, |Yes, ");
     (!has_value && (is_polar() || !is_doubted(ending.last))).then_some(ending.last)
 }
 
@@ -244,6 +246,16 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
 }
 
+/// The formulas that a sentence lists behind "are": "The solutions are $x = -1$ and $x = 5$."
+fn listed(last: &str) -> Option<&str> {
+    let start = last.rfind(" are ")? + 5;
+    let tail = last[start..].trim_matches(['.', '*', ' ']);
+    let is_link = |gap: &str| is_one_of(gap.trim(), "|,|and|, and|or");
+    let marks = tail.matches('$').count();
+    let is_list = marks >= 4 && marks % 2 == 0 && tail.split('$').step_by(2).all(is_link);
+    (is_list && !is_denied(&last[..start], "")).then_some(tail)
+}
+
 /// The number that a remark gives for several before it: 42 of "6 bags of 7, which is 42 apples".
 fn total(line: &str) -> Option<&str> {
     let (working, rest) = line.rsplit_once(", which ")?;
@@ -255,8 +267,8 @@ fn total(line: &str) -> Option<&str> {
         numbers.nth(1).is_some()
     };
     let others = &rest[number.len()..];
-    let is_plain = !others.contains(|c: char| c.is_ascii_digit())
-        && !["more", "less", "fewer", "times", "%"].iter().any(|word| others.contains(word));
+    let is_plain =
+        !others.contains(|c: char| c.is_ascii_digit()) && !holds(others, "more|less|fewer|times|%");
     (is_several(working) && is_plain).then_some(number)
 }
 

@@ -3,9 +3,9 @@
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use super::super::hedges::{is_denied, without_reason};
+use super::super::hedges::{corrects, is_corrected, is_denied, without_reason};
+use super::super::scan::{Needle, head, strip_prefix};
 use super::clause::{leading, stated};
-use super::scan::{Needle, head, strip_prefix};
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
@@ -83,14 +83,11 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
         }
     });
     let first = all.next()?;
-    // "#### 18, wait: #### 20": the words of the first one's paragraph.
+    // "#### 18, wait: #### 20": the rest of the first one's paragraph, or how a later paragraph begins.
     let rest = &text[first.0 + 4..];
-    let ends = ["\n\n", "####"].iter().filter_map(|end| rest.find(end)).min();
-    let remark = rest[..ends.unwrap_or(rest.len())].to_lowercase();
-    let mut words = remark.split(|c: char| !c.is_alphanumeric());
-    let is_corrected = remark.contains("scratch that")
-        || words
-            .any(|word| matches!(word, "wrong" | "mistake" | "wait" | "incorrect" | "correction"));
+    let mut paragraphs = rest[..rest.find("####").unwrap_or(rest.len())].split("\n\n");
+    let is_corrected =
+        paragraphs.next().is_some_and(is_corrected) || paragraphs.take(MAX_MARKS).any(corrects);
     Some(if is_corrected { all.next().unwrap_or(first) } else { first })
 }
 

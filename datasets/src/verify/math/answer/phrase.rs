@@ -2,10 +2,10 @@
 
 use memchr::memmem::Finder;
 
-use super::super::hedges::{ends_with, is_denied, is_doubted};
+use super::super::hedges::{is_denied, is_doubted};
+use super::super::scan::{Needle, begins, ends_with, entries, head, past};
 use super::super::text::is_choice;
 use super::clause::stated;
-use super::scan::{Needle, head};
 use super::{MAX_LINE, is_value};
 
 /// The middle of "answer", in both cases.
@@ -23,7 +23,8 @@ static WESTERN: [(usize, Needle); 6] = [
 ];
 
 /// What says behind such a word that the answer follows.
-const VERBS: [&str; 9] = [" es ", " ist ", " lautet ", " é ", " è ", " adalah ", " is ", ":", " :"];
+const VERBS: [&str; 10] =
+    [" es ", " ist ", " lautet ", " lautet:", " é ", " è ", " adalah ", " is ", ":", " :"];
 
 /// Words before the letters of a choice.
 const CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
@@ -32,40 +33,10 @@ const CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
 const MAX_PHRASES: usize = 64;
 
 /// Phrases of other languages, up to the answer.
-const OTHERS: [&str; 32] = [
-    "答案】",
-    "答案为：",
-    "答案應為",
-    "答案为",
-    "答：",
-    "答:",
-    "الإجابة:",
-    "الإجابة هي",
-    "الجواب:",
-    "উত্তর:",
-    "उत्तर:",
-    "उत्तर है",
-    "คำตอบคือ",
-    "คำตอบ:",
-    "Đáp án:",
-    "答案是",
-    "答案：",
-    "答案:",
-    "答え：",
-    "答え:",
-    "答えは",
-    "정답은",
-    "정답:",
-    "답은",
-    "réponse est",
-    "Réponse :",
-    "Réponse:",
-    "risposta è",
-    "resposta é",
-    "Odpowiedź:",
-    "Ответ:",
-    "ответ:",
-];
+const OTHERS: [&str; 32] = entries(
+    "答案】|答案为：|答案應為|答案为|答：|答:|الإجابة:|الإجابة هي|الجواب:|উত্তর:|उत्तर:|उत्तर है|คำตอบคือ|คำตอบ:|Đáp án:|答案是|答案：|\
+    答案:|答え：|答え:|答えは|정답은|정답:|답은|réponse est|Réponse :|Réponse:|risposta è|resposta é|Odpowiedź:|Ответ:|ответ:",
+);
 
 /// The answer behind the last "final answer", and where the phrase begins.
 pub(super) fn final_answer<'a>(text: &'a str, places: &[usize]) -> Option<(usize, &'a str)> {
@@ -81,7 +52,9 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
         return Some(answer);
     }
     let western = WESTERN.iter().filter_map(|(length, needle)| {
-        let end = needle.places(text).last()? + length;
+        let noun = &text[needle.places(text).last()? + length..];
+        let rest = past(noun, " final| finale| correcta| correta| correcte").unwrap_or(noun);
+        let end = text.len() - rest.len();
         let verb = VERBS.iter().find(|verb| text[end..].starts_with(**verb))?;
         Some(end + verb.len())
     });
@@ -89,7 +62,13 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     let stated = |rest: &'a str| {
         let denied = ["not ", "nicht ", "no ", "non ", "nie "];
         let is_denied = denied.iter().any(|no| rest.trim_start().starts_with(no));
-        if is_denied { None } else { stated(rest) }
+        // "no es 14, sino 15"
+        let but = |but: &&str| Some(rest.split_once(*but)?.1);
+        let rest = match is_denied {
+            true => [" sino ", " sondern ", " mas ", " bensì "].iter().find_map(but)?,
+            false => rest,
+        };
+        stated(rest)
     };
     if text.is_ascii() {
         return stated(paragraph(&text[western?..]));
@@ -182,8 +161,7 @@ fn named(text: &str, at: usize) -> Option<&str> {
         None => return None,
     };
     // "The answer is not 7" says what it is not.
-    let is_negated =
-        ["not ", "nicht ", "no es "].iter().any(|no| rest.trim_start().starts_with(no));
+    let is_negated = begins(rest.trim_start(), "not |nicht |no es ");
     if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
         return stated(paragraph(rest));
     }

@@ -2,35 +2,14 @@
 
 use super::super::alphabet::is_function;
 use super::super::hedges::{RESTATED, offers};
-use super::clause::trimmed;
+use super::super::scan::{entries, is_one_of};
 use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.
-const REMARKS: [&str; 23] = [
-    "which",
-    "because",
-    "since",
-    "not",
-    "rather",
-    "instead",
-    "whereas",
-    "while",
-    "so",
-    "but",
-    "where",
-    "when",
-    "as",
-    "i.e.",
-    "i.e",
-    "e.g.",
-    "making",
-    "meaning",
-    "given",
-    "assuming",
-    "using",
-    "thanks",
-    "respectively",
-];
+const REMARKS: [&str; 23] = entries(
+    "which|because|since|not|rather|instead|whereas|while|so|but|where|when|as|i.e.|i.e|e.g.|making|meaning|\
+    given|assuming|using|thanks|respectively",
+);
 
 /// Words that begin a remark about a value, and may be part of a name: `The Lord of the Rings`.
 const AFTER_VALUES: [&str; 22] = [
@@ -50,10 +29,8 @@ pub(super) fn goes_on(rest: &str) -> bool {
     }
     let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);
     let is_link = |word: &str| {
-        matches!(
-            word.trim_matches(['*', ',', '$']),
-            "or" | "and" | "to" | "/" | "&" | "|" | "\\mid"
-        )
+        let word = word.trim_matches(['*', ',', '$']);
+        word == "|" || is_one_of(word, "or|and|to|/|&|\\mid")
     };
     let mut words = rest.split_whitespace();
     let has_or = rest
@@ -127,4 +104,13 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
         _ if AFTER_VALUES.contains(&bare) => is_after_value(),
         _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
     }
+}
+
+pub(super) fn trimmed(text: &str) -> &str {
+    let text = text.trim_end();
+    let text = if text.ends_with("....") { &text[..text.len() - 1] } else { text };
+    // Three points go on: `0.333...`
+    let goes_on = text.ends_with("..");
+    let is_edge = |c: char| c.is_whitespace() || ",;:*`_\"”’".contains(c) || (c == '.' && !goes_on);
+    text.trim_end_matches(is_edge).trim_start()
 }

@@ -4,7 +4,7 @@
 use memchr::{memchr_iter, memchr2_iter};
 
 use super::super::super::tail;
-use super::super::hedges::ends_with;
+use super::super::scan::{ends_with, entries};
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
@@ -59,22 +59,9 @@ const NOTES: [(&str, &str); 13] = [
 ];
 
 /// What a next question is called, before its number and a colon.
-const QUESTIONS: [&str; 14] = [
-    "question",
-    "problem",
-    "q",
-    "exercise",
-    "human",
-    "user",
-    "instruction",
-    "input",
-    "example",
-    "task",
-    "prompt",
-    "query",
-    "问题",
-    "题目",
-];
+const QUESTIONS: [&str; 14] = entries(
+    "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目",
+);
 
 /// The part of a completion that holds its answer.
 pub(super) fn searched(completion: &str) -> &str {

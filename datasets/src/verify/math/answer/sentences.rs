@@ -1,6 +1,7 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
 use super::super::hedges::{self, without_reason};
+use super::super::scan::{begins, holds};
 use super::super::spelled::spelled;
 use super::{Rule, offset_in};
 
@@ -12,7 +13,7 @@ pub(super) const ABOUT: [&str; 10] = [
 /// The letter of a clause that calls it right: B of "A is wrong; B is correct".
 pub(super) fn affirmed(sentence: &str) -> Option<&str> {
     let part = sentence.rsplit(';').next().unwrap_or(sentence);
-    if ["none of", "None of", "either ", "nor "].iter().any(|words| part.contains(words)) {
+    if holds(part, "none of|None of|either |nor ") {
         return None;
     }
     sentence.split([';', ',']).rev().find_map(|clause| {
@@ -96,19 +97,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
     let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
     let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
     let sentence = &sentence[start.unwrap_or(0)..];
-    let is_refused = [
-        "incorrect",
-        "wrong",
-        "false",
-        "eliminate",
-        "n't go",
-        "n't choose",
-        "n't pick",
-        "n't select",
-    ]
-    .iter()
-    .any(|word| sentence.contains(word));
-    if is_refused || is_open(sentence) {
+    if hedges::refuses_choice(sentence) || is_open(sentence) {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());
@@ -147,10 +136,8 @@ pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
     let tail = sentence[start..].trim_matches(['*', ' ', ',', '.', '"']);
     let mut words = tail.split(' ');
     let is_about = words.clone().any(|word| ABOUT.contains(&word.to_lowercase().as_str()));
-    let concludes = ["So ", "Therefore", "Thus", "Hence", "The ", "Answer"]
-        .iter()
-        .any(|begin| sentence.starts_with(begin))
-        || spelled(tail).is_some();
+    let concludes =
+        begins(sentence, "So |Therefore|Thus|Hence|The |Answer") || spelled(tail).is_some();
     let is_name = words.all(|word| word.starts_with(char::is_uppercase)) || concludes;
     let is_short = !tail.is_empty() && tail.split(' ').count() <= 4;
     (is_short && is_name && !is_about).then_some((tail, Rule::Conclusion))

@@ -1,7 +1,9 @@
 //! Formulas and numbers in running text.
 
-use super::super::parse::parse;
-use super::{Rule, is_value, offset_in};
+use super::super::hedges;
+use super::super::read::parse;
+use super::super::scan::is_one_of;
+use super::{Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
 pub(super) fn displayed(text: &str) -> Option<&str> {
@@ -16,6 +18,9 @@ pub(super) fn displayed(text: &str) -> Option<&str> {
 
 /// The later of the last formula and the last number outside it.
 pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
+    if let Some(time) = last_time(text) {
+        return Some((time, Rule::Number));
+    }
     let end = |span: &str| offset_in(text, span) + span.len();
     match (formula_in(text), last_number(text)) {
         (Some((_, formula)), Some(number)) if end(number) > end(formula) + 2 => {
@@ -25,6 +30,24 @@ pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
         (None, Some(number)) => Some((number, Rule::Number)),
         (None, None) => None,
     }
+}
+
+/// The time of day that no number follows: `3:45 p.m.`
+fn last_time(text: &str) -> Option<&str> {
+    let colon = text.rfind(':')?;
+    let start = text[..colon].trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let is_minutes = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let minutes = text.get(colon + 1..colon + 3).filter(|minutes| is_minutes(minutes))?;
+    let rest = &text[colon + 3..];
+    let is_time = (1..=2).contains(&(colon - start))
+        && minutes < "60"
+        && !text[..start].ends_with(|c: char| c.is_alphanumeric() || ".,:/-$".contains(c))
+        && !rest.contains(|c: char| c.is_ascii_digit());
+    let half = rest.trim_start().get(..2).unwrap_or_default().to_lowercase();
+    let length =
+        if is_one_of(&half, "am|pm|a.|p.") { rest.len() - rest.trim_start().len() + 2 } else { 0 };
+    let dotted = length + if rest[length..].starts_with("m") { 1 } else { 0 };
+    is_time.then(|| &text[start..colon + 3 + if half.ends_with('.') { dotted } else { length }])
 }
 
 /// The last `$...$`, `\(...\)` or `\[...\]`.
@@ -95,4 +118,49 @@ fn last_number(text: &str) -> Option<&str> {
         return None;
     }
     Some(&text[start..end])
+}
+
+/// Words before a number of which it is a part: `twice 7`, `the square of 7`, `nowhere near 7`.
+fn is_changed(before: &str) -> bool {
+    let words = [
+        "twice",
+        "half",
+        "half of",
+        "double",
+        "triple",
+        "square of",
+        "cube of",
+        "root of",
+        "near",
+        "far from",
+        "third of",
+        "quarter of",
+        "reciprocal of",
+        "opposite of",
+    ];
+    let before = before.trim_end().to_lowercase();
+    let ends = |word: &&str| {
+        before.strip_suffix(*word).is_some_and(|rest| !rest.ends_with(char::is_alphabetic))
+    };
+    words.iter().any(ends)
+}
+
+/// The only formula or number of a clause that begins with words, where no word makes it another.
+pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
+    if hedges::has(clause, hedges::VALUE) {
+        return None;
+    }
+    let start = clause.find(['$', '\\']);
+    if let Some((formula, rest)) = start.and_then(|at| formula_at(&clause[at..])) {
+        let is_only = first_number(&clause[..start.unwrap_or(0)]).is_none()
+            && first_number(rest).is_none()
+            && !rest.contains('$');
+        return (is_only && is_answer(formula)).then_some(formula);
+    }
+    let number = first_number(clause)?;
+    if is_changed(&clause[..offset_in(clause, number)]) {
+        return None;
+    }
+    let end = offset_in(clause, number) + number.len();
+    first_number(&clause[end..]).is_none().then_some(number)
 }

@@ -1,0 +1,100 @@
+//! Tables of words, and substrings that are found fast.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+/// The entries of a table that is written as one text, `a|b|c`: taken apart, and counted, by the compiler.
+pub(super) const fn entries<const N: usize>(table: &'static str) -> [&'static str; N] {
+    let mut out = [""; N];
+    let (mut rest, mut at, mut number) = (table, 0, 0);
+    while at < rest.len() {
+        if rest.as_bytes()[at] == b'|' {
+            let (entry, behind) = rest.split_at(at);
+            (out[number], rest, at, number) = (entry, behind.split_at(1).1, 0, number + 1);
+        } else {
+            at += 1;
+        }
+    }
+    assert!(number + 1 == N, "the table has another number of entries");
+    out[number] = rest;
+    out
+}
+
+/// Whether a word is an entry of a table, `a|b|c`.
+pub(super) fn is_one_of(word: &str, table: &str) -> bool {
+    table.split('|').any(|known| known == word)
+}
+
+/// What follows the first entry of a table that a text begins with.
+pub(super) fn past<'a>(text: &'a str, table: &str) -> Option<&'a str> {
+    table.split('|').find_map(|known| text.strip_prefix(known))
+}
+
+/// Whether a text begins with an entry of a table.
+pub(super) fn begins(text: &str, table: &str) -> bool {
+    past(text, table).is_some()
+}
+
+/// Whether an entry of a table stands in a text.
+pub(super) fn holds(text: &str, table: &str) -> bool {
+    table.split('|').any(|known| text.contains(known))
+}
+
+/// A text that is looked for.
+pub(super) struct Needle(LazyLock<Finder<'static>>);
+
+impl Needle {
+    /// One that is prepared at its first use.
+    pub(super) const fn new(prepare: fn() -> Finder<'static>) -> Self {
+        Self(LazyLock::new(prepare))
+    }
+
+    /// Where it stands, from the first place on.
+    pub(super) fn places<'a>(&'a self, text: &'a str) -> impl Iterator<Item = usize> + 'a {
+        self.0.find_iter(text.as_bytes())
+    }
+}
+
+/// `text` without `prefix`, whatever its case; both start with characters of ASCII.
+pub(super) fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let head = text.get(..prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then(|| &text[prefix.len()..])
+}
+
+/// The first `bytes` of a text, up to a character.
+pub(super) fn head(text: &str, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Whether `text` ends with `suffix`, whatever its case.
+pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
+    let start = text.len().checked_sub(suffix.len());
+    start.and_then(|start| text.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
+}
+
+/// Lower-case words without decoration.
+pub(super) fn folded(text: &str) -> String {
+    bare_words(&text.to_lowercase())
+}
+
+/// Words without decoration and articles.
+pub(super) fn bare_words(text: &str) -> String {
+    let mut text = text.to_owned();
+    for mark in [
+        "\\text", "\\mathrm", "\\mathbf", "\\textbf", "\\left", "\\right", "\\!", "\\,", "\\;",
+        "\\ ", "$",
+    ] {
+        text = text.replace(mark, " ");
+    }
+    let words: Vec<String> = text
+        .split(|c: char| c.is_whitespace() || ".,;:!?()'\"${}*\\~`_".contains(c))
+        .filter(|word| !word.is_empty() && !matches!(*word, "the" | "a" | "an"))
+        .map(str::to_owned)
+        .collect();
+    words.join(" ")
+}
