@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, ok, refusal, succeeded, tealight};
+use crate::support::binary::{Folder, has, ok, refusal, refused, succeeded, tealight};
 
 /// Numbers below `below`, the same in every run.
 struct Numbers(u64);
@@ -72,10 +72,7 @@ fn audit(folder: &Folder, files: &[&str], options: &[&str]) -> Value {
     assert!(!printed.stdout.is_empty());
     let text = std::fs::read(Path::new(&output).join("audit.json")).expect("audit.json");
     let page = std::fs::read_to_string(Path::new(&output).join("report.html")).expect("a page");
-    assert!(
-        page.contains("Narrower, or only cleaner?")
-            && page.contains("Is the verifier to be trusted?")
-    );
+    has(&page, &["Narrower, or only cleaner?", "Is the verifier to be trusted?"]);
     serde_json::from_slice(&text).expect("JSON")
 }
 
@@ -174,10 +171,9 @@ fn the_examples_are_audited_and_say_what_was_put_into_them() {
     assert_eq!(serde_json::from_slice::<Value>(&printed).expect("JSON")["tuned"], found["tuned"]);
     // A folder that holds results is left alone, and one that holds the files as well.
     let output = folder.path("audit");
-    assert!(refusal(&["audit", &base, &tuned, "--output", &output]).contains("--overwrite"));
+    refused!("audit {base} {tuned} --output {output}" => "--overwrite");
     let inside = folder.write("audit/base.jsonl", std::fs::read(&base).expect("read"));
-    let message = refusal(&["audit", &inside, &tuned, "--output", &output, "--overwrite"]);
-    assert!(message.contains("which this command reads"), "{message}");
+    refused!("audit {inside} {tuned} --output {output} --overwrite" => "which this command reads");
 }
 
 #[test]
@@ -237,18 +233,15 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
     let again = audit(&folder, &[&lm_eval, &batch], &options);
     assert_eq!(again["tuned"][0]["lost"]["has_second_draw"], true);
     // What cannot be paired says why.
-    let message = refusal(&["audit", &lm_eval, &folder.write("o.jsonl", file(1, &varied))]);
-    assert!(message.contains("share no id and no prompt"), "{message}");
+    refused!("audit {lm_eval} {}", folder.write("o.jsonl", file(1, &varied)) => "share no id and no prompt");
     let fewer: String = own_lines(&own).take(7).collect();
     let fewer = folder.write("fewer.jsonl", fewer);
-    let message = refusal(&["audit", &lm_eval, &fewer]);
-    assert!(message.contains("--intersect"), "{message}");
+    refused!("audit {lm_eval} {fewer}" => "--intersect");
     let shared = audit(&folder, &[&lm_eval, &fewer], &["--intersect"]);
     assert_eq!(shared["problems"], 7);
-    assert!(refusal(&["audit", &lm_eval]).contains("at least two files"));
-    assert!(refusal(&["audit", &lm_eval, &lm_eval]).contains("the same file stands twice"));
-    let message = refusal(&["audit", &lm_eval, &own, "--names", "a"]);
-    assert!(message.contains("one name for each of the 2 files"), "{message}");
+    refused!("audit {lm_eval}" => "at least two files");
+    refused!("audit {lm_eval} {lm_eval}" => "the same file stands twice");
+    refused!("audit {lm_eval} {own} --names a" => "one name for each of the 2 files");
 }
 
 fn own_lines(path: &str) -> impl Iterator<Item = String> {

@@ -14,7 +14,7 @@ use tealight::nn::model::{Architecture, PackedSequences, weights};
 use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
-use crate::support::binary::{Folder, refusal, tealight, words};
+use crate::support::binary::{Folder, refusal, refused, tealight, words};
 use crate::support::runs::json as read_json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -273,12 +273,9 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
         tealight(&[&["generate", "2 + 2", "--model", &model, "-n", "2"], &length[..]].concat());
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let run = folder.path("run");
-    let error = refusal(&["train", "--model", &model, "--output", &run]);
-    assert!(error.contains("`gemma2` is not supported") && error.contains("for eval"), "{error}");
-    let error = refusal(&["train", "--quantized", "--output", &run]);
-    assert!(error.contains("cannot train them"), "{error}");
-    let error = refusal(&["eval", "--quantized", "--model", &model, "--output", &out]);
-    assert!(error.contains("for GGUF files"), "{error}");
+    refused!("train --model {model} --output {run}" => "`gemma2` is not supported", "for eval");
+    refused!("train --quantized --output {run}" => "cannot train them");
+    refused!("eval --quantized --model {model} --output {out}" => "for GGUF files");
     for command in [
         &["bench", "--quantized"][..],
         &["sft", "--quantized", "--from-scratch", "c.json", "--tokenizer", "t", "--output", &run],
@@ -304,8 +301,7 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
         let mut config: Value = serde_json::from_slice(&good).expect("JSON");
         config[key] = value;
         std::fs::write(&path, config.to_string()).expect("written");
-        let error = refusal(&["eval", "--model", &model, "--output", &out]);
-        assert!(error.contains(reason), "{key}: {error}");
+        refused!("eval --model {model} --output {out}" => reason);
         std::fs::write(&path, good).expect("written");
     }
 }

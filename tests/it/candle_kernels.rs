@@ -4,7 +4,7 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::binary::{Folder, refusal, stderr_of};
+use crate::support::binary::{Folder, refused, stderr_of};
 
 /// The rows of metrics of a short run.
 fn run(folder: &Folder, kernels: &str) -> Vec<Value> {
@@ -40,7 +40,6 @@ fn a_run_by_candles_operations_is_the_run_of_the_kernels() {
 #[test]
 fn candle_kernels_refuse_int8() {
     for option in ["--base-dtype", "--rollout-dtype"] {
-        let error = refusal(&["eval", "--device", "cpu", "--kernels", "candle", option, "int8"]);
-        assert!(error.contains(option) && error.contains("without --kernels candle"), "{error}");
+        refused!("eval --device cpu --kernels candle {option} int8" => option, "without --kernels candle");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, ok, refusal, tealight};
+use crate::support::binary::{Folder, command, has, ok, refusal, tealight};
 use crate::support::runs::{SMALL, json, trained};
 use serde_json::Value;
 
@@ -27,22 +27,23 @@ fn a_study_compares_objectives_and_writes_everything() {
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
     let table = String::from_utf8_lossy(&done.stdout);
-    for word in [
-        "base",
-        "none +best",
-        "js:0.4 +average",
-        "greedy",
-        "pass@8",
-        "\u{b1}",
-        "among 4",
-        "retained@8",
-        "countdown/test, temperature 0.7",
-        "in domain, mean of countdown/test, countdown/test-3",
-        "over seeds and problems",
-        "gradients",
-    ] {
-        assert!(table.contains(word), "{table}");
-    }
+    has(
+        &table,
+        &[
+            "base",
+            "none +best",
+            "js:0.4 +average",
+            "greedy",
+            "pass@8",
+            "\u{b1}",
+            "among 4",
+            "retained@8",
+            "countdown/test, temperature 0.7",
+            "in domain, mean of countdown/test, countdown/test-3",
+            "over seeds and problems",
+            "gradients",
+        ],
+    );
     let results = json(folder.0.path().join("study/results.json"));
     let runs = results["training"].as_array().expect("runs");
     // Four steps of 32 completions and 64 of the base are as many as six steps.
@@ -224,10 +225,7 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         let status = child.wait().expect("ends");
         assert_eq!(status.code(), Some(code));
         let stderr = std::fs::read_to_string(folder.path(signal)).expect("what it said");
-        assert!(
-            stderr.contains("finishing this step. Press Ctrl-C again to stop at once"),
-            "{stderr}"
-        );
+        has(&stderr, &["finishing this step. Press Ctrl-C again to stop at once"]);
         let rows = std::fs::read_to_string(&metrics).expect("rows").lines().count();
         let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
         assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, refusal, refused, tealight};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -52,22 +52,18 @@ fn dataset_errors_name_file_line_and_fix() {
 fn impossible_settings_are_refused_before_any_work() {
     let folder = Folder::new();
     let output = folder.path("out");
-    let error = refusal(&["eval", "-n", "4", "-k", "1,8", "--output", &output]);
-    assert!(error.contains("pass@8") && error.contains("4 samples"), "{error}");
-    let error = refusal(&["train", "--num-generations", "1", "--output", &output]);
-    assert!(error.contains("num-generations"), "{error}");
+    refused!("eval -n 4 -k 1,8 --output {output}" => "pass@8", "4 samples");
+    refused!("train --num-generations 1 --output {output}" => "num-generations");
     let error = refusal(&["eval", "--device", "cuda:9", "--output", &folder.path("cuda")]);
     assert!(error.contains("CUDA") || error.contains("cuda"), "{error}");
-    let error = refusal(&["study", "--test-dataset", "countdown/train", "--output", &output]);
-    assert!(error.contains("held out"), "{error}");
+    refused!("study --test-dataset countdown/train --output {output}" => "held out");
     let short = folder.write("short.toml", "match = \"completions\"\nmax_steps = 1\n");
     let study = ["study", "--config", &short, "--objectives", "grpo,dph-f", "--output", &output];
     let error = refusal(&study);
     assert!(error.contains("lower --num-presamples"), "{error}");
     assert!(!std::path::Path::new(&output).join("base").exists(), "no work before the refusal");
     let config = folder.write("c.toml", "learning_rte = 1e-4\n");
-    let error = refusal(&["train", "--config", &config, "--output", &output]);
-    assert!(error.contains("c.toml") && error.contains("learning_rate"), "{error}");
+    refused!("train --config {config} --output {output}" => "c.toml", "learning_rate");
     for (objective, reason) in [
         ("alpha-dpg:1", "infinite"),
         ("match:p-beta:js:filtered:beta=0.1", "lack"),
@@ -77,43 +73,31 @@ fn impossible_settings_are_refused_before_any_work() {
         let stderr = String::from_utf8_lossy(&usage.stderr).into_owned();
         assert!(usage.status.code() == Some(2) && stderr.contains(reason), "{stderr}");
     }
-    let error = refusal(&["train", "--objective", "rloo", "--epsilon", "0.1", "--output", &output]);
-    assert!(error.contains("`epsilon` has no effect"), "{error}");
+    refused!("train --objective rloo --epsilon 0.1 --output {output}" => "`epsilon` has no effect");
     let twice = ["train", "--objective", "grpo:epsilon=0.1", "--epsilon", "0.2"];
     let error = refusal(&[&twice[..], &["--output", &output]].concat());
     assert!(error.contains("leave one of them out"), "{error}");
-    let error = refusal(&["study", "--objectives", "js:2.4,js", "--output", &output]);
-    assert!(error.contains("train the same"), "{error}");
-    let error = refusal(&["study", "--variants", "best", "--eval-steps", "0", "--output", &output]);
-    assert!(error.contains("--eval-steps"), "{error}");
+    refused!("study --objectives js:2.4,js --output {output}" => "train the same");
+    refused!("study --variants best --eval-steps 0 --output {output}" => "--eval-steps");
     let study = ["study", "--task", "countdown", "--eval-steps", "0", "--output", &output];
     let error = refusal(&[&study[..], &["--temperatures", "0.8"]].concat());
     assert!(error.contains("--temperatures needs --eval-steps"), "{error}");
     let error = refusal(&[&study[..], &["--test-measure", "distinct"]].concat());
     assert!(error.contains("--test-measure needs --eval-steps"), "{error}");
-    let error = refusal(&["train", "--steps-per-generation", "9", "--output", &output]);
-    assert!(error.contains("--prompts-per-step"), "{error}");
-    let error = refusal(&["train", "--eval-steps", "5", "--output", &output]);
-    assert!(error.contains("--eval-dataset"), "{error}");
-    let error = refusal(&["train", "--objective", "pkpo:8", "--output", &output]);
-    assert!(error.contains("at least 9 --num-generations"), "{error}");
-    let error = refusal(&["beta", "--validity", "0.2", "--target", "0.9", "--dataset", "x"]);
-    assert!(error.contains("--dataset has no effect without --measure"), "{error}");
+    refused!("train --steps-per-generation 9 --output {output}" => "--prompts-per-step");
+    refused!("train --eval-steps 5 --output {output}" => "--eval-dataset");
+    refused!("train --objective pkpo:8 --output {output}" => "at least 9 --num-generations");
+    refused!("beta --validity 0.2 --target 0.9 --dataset x" => "--dataset has no effect without --measure");
     let schedule = "kl-full:0.1:beta-end=0.01";
-    let error = refusal(&["lab", "ends", "--sampled", "--objectives", schedule]);
-    assert!(error.contains("schedule"), "{error}");
-    let error = refusal(&["lab", &folder.write("world.toml", "length = 2\n")]);
-    assert!(error.contains("world.toml:1: missing field `symbols`"), "{error}");
-    let error = refusal(&["lab", "ends", "--divergence", "reverse-kl"]);
-    assert!(error.contains("p-beta"), "{error}");
+    refused!("lab ends --sampled --objectives {schedule}" => "schedule");
+    refused!("lab {}", folder.write("world.toml", "length = 2\n") => "world.toml:1: missing field `symbols`");
+    refused!("lab ends --divergence reverse-kl" => "p-beta");
     let usage = tealight(&["train", "--objective", "kl"]);
     assert_eq!(usage.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&usage.stderr).contains("reverse-kl"));
-    let error =
-        refusal(&["eval", "--max-completion-length", "600", "--output", &folder.path("long")]);
-    assert!(
-        error.contains("context of 64") && error.contains("--max-completion-length"),
-        "{error}"
+    refused!(
+        "eval --max-completion-length 600 --output {}", folder.path("long")
+        => "context of 64", "--max-completion-length"
     );
 }
 
@@ -122,8 +106,7 @@ fn an_output_that_cannot_be_written_is_refused() {
     let folder = Folder::new();
     let file = folder.write("file", "");
     let output = format!("{file}/run");
-    let error = refusal(&["train", "--output", &output]);
-    assert!(error.contains("cannot be written") && error.contains(&output), "{error}");
+    refused!("train --output {output}" => "cannot be written", &output);
 }
 
 #[test]

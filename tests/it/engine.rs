@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, ok, refusal, tealight};
+use crate::support::binary::{Folder, command, has, ok, refusal, refused, tealight};
 use serde_json::{Value, json};
 
 /// The server's treatment of a request.
@@ -227,10 +227,10 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     let done = eval(&rough, &parts, &["--concurrency", "3"]);
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
-    for word in ["429", "500", "no answer in time", "malformed", "model overloaded", "trying again"]
-    {
-        assert!(stderr.contains(word), "{word}: {stderr}");
-    }
+    has(
+        &stderr,
+        &["429", "500", "no answer in time", "malformed", "model overloaded", "trying again"],
+    );
     let (a, b) = (completions(&whole), completions(&parts));
     assert_eq!(b.len(), 24);
     assert_eq!(b.iter().collect::<HashSet<_>>().len(), 24, "no answer twice");
@@ -324,8 +324,7 @@ fn permanent_server_errors_end_the_run_with_the_servers_message() {
     ));
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(!done.status.success() && stderr.contains("gave up after 3 tries"), "{stderr}");
-    let error = refusal(&["eval", "--engine", "localhost", "--output", &folder.path("x")]);
-    assert!(error.contains("http://localhost:8000"), "{error}");
+    refused!("eval --engine localhost --output {}", folder.path("x") => "http://localhost:8000");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
-use crate::support::binary::{Folder, command, ok, refusal, stderr_of, tealight, words};
+use crate::support::binary::{
+    Folder, command, has, ok, refusal, refused, stderr_of, tealight, words,
+};
 use crate::support::roomy::roomy_model;
 use crate::support::runs::{json, train, trained};
 
@@ -34,13 +36,9 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
     let lines = folder
         .write("lm-eval.jsonl", "{\"doc_id\":1,\"target\":\"7\",\"resps\":[[\"7\",\"8\"]]}\n");
     let table = shown(&run(&["grade", &lines]));
-    assert!(
-        table.contains("0.5000") && table.contains("number of truncated completions unknown"),
-        "{table}"
-    );
+    has(&table, &["0.5000", "number of truncated completions unknown"]);
     assert!(table.contains("lengths unknown"), "{table}");
-    let error = refusal(&["grade", &lines, "--overwrite"]);
-    assert!(error.contains("--overwrite has no effect without --output"), "{error}");
+    refused!("grade {lines} --overwrite" => "--overwrite has no effect without --output");
 }
 
 #[test]
@@ -52,8 +50,7 @@ fn graded_lines_need_the_datasets_gold_answers() {
         )
     };
     let file = folder.write("own.jsonl", (0..5).map(line).collect::<String>());
-    let error = refusal(&["grade", &file]);
-    assert!(error.contains("own.jsonl:1") && error.contains("--dataset"), "{error}");
+    refused!("grade {file}" => "own.jsonl:1", "--dataset");
     // With their problems, they are what they were.
     let output = folder.path("eval");
     ok(&["eval", "--max-samples", "6", "-n", "4", "--no-greedy", "--output", &output]);
@@ -93,17 +90,13 @@ fn show_says_which_completions_were_cut_off() {
          --num-generations 8 --device cpu --max-completion-length 3"
     ));
     let text = shown(&tealight(&["show", &run, "--truncated", "--limit", "1000"]));
-    assert!(
-        text.contains(" tokens, truncated)") && text.contains("32 of 32 completions"),
-        "{text}"
-    );
+    has(&text, &[" tokens, truncated)", "32 of 32 completions"]);
 }
 
 #[test]
 fn mistaken_names_get_a_suggestion() {
     let folder = Folder::new();
-    let text = refusal(&["eval", "--dataset", "gsm8k"]);
-    assert!(text.contains("--suite gsm8k") && text.contains("hub:openai/gsm8k:"), "{text}");
+    refused!("eval --dataset gsm8k" => "--suite gsm8k", "hub:openai/gsm8k:");
     let settings = folder.write("s.toml", "lr = 1e-5\n");
     let text = refusal(&["train", "--config", &settings, "--output", &folder.path("run")]);
     assert!(text.contains("unknown key `lr`; did you mean `learning_rate`?"), "{text}");
@@ -125,8 +118,7 @@ fn mistaken_names_get_a_suggestion() {
         let text = stderr_of(&tealight(line));
         assert!(text.contains(hint) && !text.contains("similar argument"), "{line:?}: {text}");
     }
-    let text = refusal(&["train", "--objective", "grpo", "--beta", ".04", "--dry-run"]);
-    assert!(text.contains("no KL penalty") && text.contains("kl-k3"), "{text}");
+    refused!("train --objective grpo --beta .04 --dry-run" => "no KL penalty", "kl-k3");
 }
 
 #[test]
@@ -155,10 +147,7 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
         assert!(some.starts_with("Symbols: ") && some.contains(symbol), "{symbol}: {some}");
     }
     assert!(some.lines().count() < 60 && some.contains("--all lists all 56"), "{some}");
-    assert!(
-        all.contains("  mara") && all.contains("clip-cov") && all.contains("Keys, for any"),
-        "{all}"
-    );
+    has(&all, &["  mara", "clip-cov", "Keys, for any"]);
 }
 
 #[test]
@@ -193,10 +182,8 @@ fn show_prints_the_samples_of_an_evaluation() {
     assert!(text.contains("  -> ") && text.contains("2 of 2 completions"), "{text}");
     let json = shown(&tealight(&["show", &output, "--json", "--limit", "1"]));
     assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
-    let text = refusal(&["show", &output, "--step", "1"]);
-    assert!(text.contains("an evaluation has no steps"), "{text}");
-    let text = refusal(&["show", &folder.path(".")]);
-    assert!(text.contains("name the --output of an evaluation"), "{text}");
+    refused!("show {output} --step 1" => "an evaluation has no steps");
+    refused!("show {}", folder.path(".") => "name the --output of an evaluation");
     let table =
         shown(&tealight(&["eval", "--max-samples", "1", "-n", "1", "-k", "1", "--device", "cpu"]));
     assert!(table.contains("\n1 problem, 1 sample each;"), "{table}");
@@ -233,18 +220,14 @@ fn generate_says_what_the_embedded_model_can_do() {
 fn verify_explains_itself_and_fails_on_request() {
     let explained = |more: &[&str]| shown(&tealight(&[&["verify", "--explain"], more].concat()));
     let text = explained(&["--gold", "so\n#### -3", "--answer", "\\boxed{3}"]);
-    for line in
-        ["verdict    incorrect", "gold       -3", "found      3", "rule       box, at byte 7"]
-    {
-        assert!(text.contains(line), "{line}: {text}");
-    }
+    has(
+        &text,
+        &["verdict    incorrect", "gold       -3", "found      3", "rule       box, at byte 7"],
+    );
     assert!(text.contains("at         \\boxed{3}\n                  ^\n"), "{text}");
     assert!(text.contains("why        the values differ: -3 is expected, 3 was found"), "{text}");
     let text = explained(&["--verifier", "numeric", "--gold", "3", "--answer", "4"]);
-    assert!(
-        text.contains("verdict    incorrect") && text.contains("the verifier `numeric`"),
-        "{text}"
-    );
+    has(&text, &["verdict    incorrect", "the verifier `numeric`"]);
     let status = |answer: &str, more: &[&str]| {
         let pair = ["verify", "--gold", "3", "--answer", answer];
         tealight(&[&pair[..], more].concat()).status.code()
@@ -263,9 +246,7 @@ fn verify_explains_itself_and_fails_on_request() {
 #[test]
 fn export_shows_what_it_reads_and_no_option_that_it_refuses() {
     let help = shown(&tealight(&["export", "--help"]));
-    for words in ["--model reads:", "Hub layout", ".gguf", "PEFT's format", "OWNER/NAME@REVISION"] {
-        assert!(help.contains(words), "{words}: {help}");
-    }
+    has(&help, &["--model reads:", "Hub layout", ".gguf", "PEFT's format", "OWNER/NAME@REVISION"]);
     assert!(!help.contains("--quantized") && !help.contains("--rollout-dtype"), "{help}");
     assert!(shown(&tealight(&["eval", "--help"])).contains("--quantized"));
 }

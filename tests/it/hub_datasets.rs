@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use serde_json::json;
 
-use crate::support::binary::{Folder, command, stderr_of};
+use crate::support::binary::{Folder, command, has, stderr_of};
 use crate::support::hub::{COMMIT, FakeHub, Repository, files};
 use crate::support::server::{ReceivedRequest, serve};
 
@@ -92,10 +92,7 @@ fn a_declared_split_comes_whole_and_from_the_cache_the_next_time() {
 
     // Another split of the same commit: its files alone are fetched, and offline it is named as missing.
     let message = refused(&hub, &home, "team/data/main", OFFLINE);
-    assert!(
-        message.contains("HF_HUB_OFFLINE") && message.contains("not in the cache"),
-        "{message}"
-    );
+    has(&message, &["HF_HUB_OFFLINE", "not in the cache"]);
     let text = loaded(&hub, &home, "team/data/main", &[]);
     assert!(text.contains("1 problem,") && text.contains("split `train`"), "{text}");
     let more = hub.log().split_off(asked.len());
@@ -130,10 +127,7 @@ fn a_cache_of_another_client_serves_offline_unless_shards_are_missing() {
     assert!(loaded(&hub, &home, "team/data:train", OFFLINE).contains("2 problems"));
     std::fs::remove_file(place.join("snapshots").join(COMMIT).join(files[0].0)).expect("a link");
     let message = refused(&hub, &home, "team/data:train", OFFLINE);
-    assert!(
-        message.contains("1 of the 00002 files `data/train-...` are in the cache"),
-        "{message}"
-    );
+    has(&message, &["1 of the 00002 files `data/train-...` are in the cache"]);
 }
 
 #[test]
@@ -196,10 +190,7 @@ fn undeclared_splits_are_not_guessed_from_file_names() {
     let message = refused(&hub, &home, "team/script/b:train", &[]);
     assert!(message.ends_with("there is: test"), "{message}");
     let message = refused(&hub, &home, "team/none", &[]);
-    assert!(
-        message.contains("no file or source of this name is here") && message.contains("team/none"),
-        "{message}"
-    );
+    has(&message, &["no file or source of this name is here", "team/none"]);
     let message = refused(&hub, &home, "src/none", &[]);
     assert!(message.ends_with("name it hub:src/none"), "{message}");
 }

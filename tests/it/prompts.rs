@@ -1,6 +1,6 @@
 //! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
 
-use crate::support::binary::{Folder, command, refusal, succeeded, tealight, words};
+use crate::support::binary::{Folder, command, has, refusal, refused, succeeded, tealight, words};
 use crate::support::roomy::roomy_model;
 use assert_cmd::Command;
 use serde_json::Value;
@@ -55,8 +55,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
     let text = refusal(&["train", "--dry-run", "--dataset", &data, "--prompt-template", &bad]);
     assert!(text.contains("q.jsonl:1") && text.contains("question, answer, hint"), "{text}");
     // Worked examples come from where they are said to, and nowhere else.
-    let text = refusal(&["train", "--dry-run", "--dataset", &data, "--few-shot", "1"]);
-    assert!(text.contains("--few-shot-dataset"), "{text}");
+    refused!("train --dry-run --dataset {data} --few-shot 1" => "--few-shot-dataset");
     let few =
         ["--few-shot", "1", "--few-shot-dataset", "countdown/sft", "--dataset", "countdown/test"];
     let text = shown(&[&few[..], &["--max-completion-length", "20"]].concat());
@@ -86,10 +85,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
         );
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(done.status.success(), "{command}: {stderr}");
-        assert!(
-            stderr.contains("a template of your own") && stderr.contains("system prompt `(9)`"),
-            "{stderr}"
-        );
+        has(&stderr, &["a template of your own", "system prompt `(9)`"]);
     }
     // The prompts' settings are recorded, and decide what may be resumed.
     let request = json(&folder.path("eval/request.json"));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Output;
 use std::sync::{Arc, Mutex};
 
-use crate::support::binary::{Folder, refusal};
+use crate::support::binary::{Folder, has, refused};
 use crate::support::runs::{json, trained};
 use assert_cmd::Command;
 use base64::Engine;
@@ -207,17 +207,22 @@ fn a_run_is_pushed_with_its_card_through_a_network_that_breaks() {
         assert_eq!(shelf.files[&name], std::fs::read(entry.path()).expect("read"), "{name}");
     }
     let card = String::from_utf8(shelf.files["README.md"].clone()).expect("text");
-    for words in
-        ["library_name: peft", "- grpo", "| base | 0.222 |", "| reward |", "learning_rate = 0.0003"]
-    {
-        assert!(card.contains(words), "{words}: {card}");
-    }
+    has(
+        &card,
+        &[
+            "library_name: peft",
+            "- grpo",
+            "| base | 0.222 |",
+            "| reward |",
+            "learning_rate = 0.0003",
+        ],
+    );
     assert_eq!(json(local.join("adapter_config.json"))["base_model_name_or_path"], "countdown");
 }
 
 #[test]
 fn unpushable_runs_are_refused_with_the_fix() {
-    assert!(refusal(&["push"]).contains("name a run's directory"));
+    refused!("push" => "name a run's directory");
     let hub = Hub::start(0);
     let folder = Folder::new();
     let refused = |token: &str, arguments: &[&str]| {

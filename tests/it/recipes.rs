@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::binary::{Folder, refusal, succeeded, tealight, words};
+use crate::support::binary::{Folder, has, refused, succeeded, tealight, words};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -40,9 +40,7 @@ fn every_recipe_runs_dry_with_every_objective() {
             let stderr = String::from_utf8_lossy(&done.stderr);
             assert!(done.status.success(), "{base} {objective}: {stderr}");
             let shown = String::from_utf8_lossy(&done.stdout);
-            for words in ["learning_rate = ", "prompt (", "memory, planned"] {
-                assert!(shown.contains(words), "{base} {objective}: {shown}");
-            }
+            has(&shown, &["learning_rate = ", "prompt (", "memory, planned"]);
         }
     }
 }
@@ -63,9 +61,7 @@ fn every_paper_s_whole_setting_runs_dry() {
         let stderr = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{paper}: {stderr}");
         let shown = String::from_utf8_lossy(&done.stdout);
-        for words in ["learning_rate = ", "num_generations = ", "memory, planned"] {
-            assert!(shown.contains(words), "{paper}: {shown}");
-        }
+        has(&shown, &["learning_rate = ", "num_generations = ", "memory, planned"]);
     }
 }
 
@@ -108,14 +104,12 @@ fn names_that_trl_users_type_are_understood_in_flags_and_files() {
     let done = tealight(&arguments);
     let shown = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    for words in
-        ["num_generations = 4", "use_peft = true", "dataset = \"countdown/test\"", "\"q_proj\""]
-    {
-        assert!(shown.contains(words), "{words}: {shown}");
-    }
+    has(
+        &shown,
+        &["num_generations = 4", "use_peft = true", "dataset = \"countdown/test\"", "\"q_proj\""],
+    );
     let wrong = folder.write("wrong.toml", "num_generation = 4\n");
-    let error = refusal(&["train", "--dry-run", "--config", &wrong]);
-    assert!(error.contains("did you mean `num_generations`?"), "{error}");
+    refused!("train --dry-run --config {wrong}" => "did you mean `num_generations`?");
 }
 
 #[test]
@@ -138,7 +132,7 @@ fn committed_manual_equals_the_binarys() {
         let script = tealight(&["completions", shell]).stdout;
         assert!(String::from_utf8_lossy(&script).contains("num-generations"), "{shell}");
     }
-    assert!(refusal(&["completions", "tcsh"]).contains("no completions for `tcsh`"));
+    refused!("completions tcsh" => "no completions for `tcsh`");
 }
 
 #[test]

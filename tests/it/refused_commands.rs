@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::SystemTime;
 
-use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, refused, stderr_of, tealight, words};
 
 /// Path, bytes and time of change of everything in a folder; of folders and links no bytes.
 fn snapshot(folder: &Path) -> BTreeMap<String, (Vec<u8>, Option<SystemTime>)> {
@@ -155,8 +155,7 @@ fn the_run_of_a_refused_resume_goes_on_with_its_own_settings() {
     let folder = Folder::new();
     prepared(&folder);
     let run = folder.path("run");
-    let error = refusal(&["train", "--resume", &run, "--max-steps", "4", "--objective", "grpo"]);
-    assert!(error.contains("objective") && error.contains("continue with those"), "{error}");
+    refused!("train --resume {run} --max-steps 4 --objective grpo" => "objective", "continue with those");
     ok(&["train", "--resume", &run, "--max-steps", "4"]);
 }
 

@@ -14,7 +14,7 @@ use tealight::nn::tokenizer::Tokenizer;
 use tealight::system::process::Process;
 
 use crate::ranks::{apart, assert_same_course, options};
-use crate::support::binary::{Folder, ok, refusal};
+use crate::support::binary::{Folder, ok, refusal, refused};
 use crate::support::metrics::rows;
 use crate::support::runs::json;
 
@@ -132,8 +132,7 @@ fn rollout_dtype_is_recorded_and_refused_where_without_effect() {
         let error = refusal(&[&command[..], &["--rollout-dtype", "int8"]].concat());
         assert!(error.contains(why), "{command:?}: {error}");
     }
-    let error = refusal(&["train", "--importance-correction", "none", "--output", &out]);
-    assert!(error.contains("--rollout-dtype"), "{error}");
+    refused!("train --importance-correction none --output {out}" => "--rollout-dtype");
     // A run goes on as it began.
     let run = folder.path("run");
     let train =

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, ok, refusal, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, refused, tealight, words};
 use crate::support::metrics::rows;
 use crate::support::processes::signal;
 use crate::support::runs::{SHORT, SMALL, json, trained};
@@ -253,8 +253,7 @@ fn every_step_is_logged_for_machines_dashboards_and_people() {
     assert_eq!(incorrect, show("wrong"));
     assert!(wrong > 0 && incorrect.contains(&format!("{wrong} of 32 completions")), "{incorrect}");
     assert_eq!(incorrect.matches(" incorrect (").count(), wrong, "{incorrect}");
-    let missing = refusal(&["show", &output, "--step", "7"]);
-    assert!(missing.contains("no completions of step 7; there are 1, 2"), "{missing}");
+    refused!("show {output} --step 7" => "no completions of step 7; there are 1, 2");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, refused, stderr_of, tealight, words};
 use crate::support::hub::{FakeHub, Files, Repository};
 use crate::support::server::{Answer, ReceivedRequest, serve};
 
@@ -223,7 +223,7 @@ fn untrusted_counts_do_not_overflow() {
         let changed = compact.replacen(&count, &other, 9);
         assert_ne!(changed, compact);
         folder.write("graded/results.json", changed);
-        assert!(refusal(&["report", &output]).contains("results.json"));
+        refused!("report {output}" => "results.json");
     }
 }
 
@@ -313,7 +313,7 @@ fn leftovers_of_a_killed_command_do_not_block() {
     assert!(!folder.0.path().join("graded/.tealight-tmp-abc").exists());
     folder.write("graded/samples/f.jsonl", "{\"half\":");
     std::fs::remove_file(folder.0.path().join("graded/results.json")).expect("removed");
-    assert!(refusal(&["grade", &file, "--output", &output]).contains("--overwrite"));
+    refused!("grade {file} --output {output}" => "--overwrite");
     ok(&["grade", &file, "--output", &output, "--overwrite"]);
 }
 
@@ -347,7 +347,7 @@ fn odd_environments_are_refused_in_a_line() {
     };
     let output = run("RAYON_NUM_THREADS", "100000");
     assert!(!output.status.success() && stderr_of(&output).contains("RAYON_NUM_THREADS=100000"));
-    assert!(refusal(&["eval", "--device", "cpu:5", "--output", "x"]).contains("one CPU device"));
+    refused!("eval --device cpu:5 --output x" => "one CPU device");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, command, ok, refusal, stderr_of};
+use crate::support::binary::{Folder, command, ok, refused, stderr_of};
 
 /// A server that sends each connection `head`, then a byte every tenth of a second for ever.
 fn trickle(head: &'static str) -> String {
@@ -94,7 +94,5 @@ fn leftovers_of_killed_presample_and_export_are_removed() {
     let theirs = folder.path("theirs");
     std::fs::create_dir(&theirs).expect("made");
     std::fs::write(format!("{theirs}/thesis.txt"), "precious").expect("written");
-    assert!(
-        refusal(&["export", "--model", "countdown", "--output", &theirs]).contains("thesis.txt")
-    );
+    refused!("export --model countdown --output {theirs}" => "thesis.txt");
 }

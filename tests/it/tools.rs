@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, refusal, succeeded, tealight};
+use crate::support::binary::{Folder, has, ok, refusal, refused, succeeded, tealight};
 use crate::support::runs::{SMALL, json, trained};
 use serde_json::Value;
 
@@ -69,8 +69,7 @@ fn beta_command_computes_beta_from_validity() {
         assert!((row["beta"].as_f64().expect("number") - beta).abs() < 1e-4);
         assert!((row["kl_cost"].as_f64().expect("number") - cost).abs() < 1e-4);
     }
-    let error = refusal(&["beta", "--validity", "0.5", "--target", "0.4"]);
-    assert!(error.contains("not above"), "{error}");
+    refused!("beta --validity 0.5 --target 0.4" => "not above");
 }
 
 #[test]
@@ -86,8 +85,7 @@ fn the_closed_form_of_beta_is_written_without_a_model() {
     assert!(page.contains("Base validity 0.1000") && page.contains("0.2276"), "the table");
     assert!(!page.contains("95 % interval."), "a validity that is given has no interval");
     // Samples still need a model.
-    let error = refusal(&["beta", "--validity", "0.1", "--target", "0.5", "--seed", "1"]);
-    assert!(error.contains("--seed has no effect without --measure"), "{error}");
+    refused!("beta --validity 0.1 --target 0.5 --seed 1" => "--seed has no effect without --measure");
 }
 
 #[test]
@@ -199,8 +197,7 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("bad.jsonl:2"));
     assert_eq!(String::from_utf8_lossy(&failed.stdout).lines().count(), 1, "the first was judged");
-    let error = refusal(&["verify", "--gold", "1"]);
-    assert!(error.contains("--jsonl"), "{error}");
+    refused!("verify --gold 1" => "--jsonl");
 }
 
 #[test]
@@ -227,8 +224,7 @@ fn a_benchmark_measures_every_part_and_a_dry_run_plans_without_writing() {
         let share = found["fraction_of_limit"][part].as_f64().expect("a share");
         assert!(share > 0.0 && share < 1.0, "{part}: {share}");
     }
-    let error = refusal(&["bench", "--model", &config, "--new-tokens", "61"]);
-    assert!(error.contains("do not fit the model's context of 64"), "{error}");
+    refused!("bench --model {config} --new-tokens 61" => "do not fit the model's context of 64");
     let half = ["--dtype", "bfloat16"];
     let done = succeeded(&[&["bench", "--model", &config], &sizes[..], &more, &half].concat());
     let half: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
@@ -240,10 +236,9 @@ fn a_benchmark_measures_every_part_and_a_dry_run_plans_without_writing() {
     let done =
         tealight(&["train", "--dry-run", "--output", &output, "--max-completion-length", "20"]);
     let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
-    for part in
-        ["objective = \"grpo\"", "prompt (", "weights of the policy", "at most, at one time"]
-    {
-        assert!(stdout.contains(part), "{part}: {stdout}");
-    }
+    has(
+        &stdout,
+        &["objective = \"grpo\"", "prompt (", "weights of the policy", "at most, at one time"],
+    );
     assert!(!std::path::Path::new(&output).exists(), "nothing was written");
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, command, refusal};
+use crate::support::binary::{Folder, refusal, refused};
 use crate::support::hub::{FakeHub, Files, Repository};
 use crate::support::server::serve;
 use assert_cmd::Command;
@@ -114,8 +114,7 @@ fn a_repository_overwrites_no_file_whatever_its_index_names() {
         json!({"weight_map": {"x": victim}}).to_string(),
     )
     .expect("written");
-    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(error.contains("plain relative"), "{error}");
+    refused!("eval --model {place} --output {}", folder.path("o") => "plain relative");
 }
 
 #[test]
@@ -146,8 +145,7 @@ fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
             json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
         std::fs::write(format!("{own}/adapter_config.json"), config.to_string()).expect("written");
     }
-    let error = refusal(&["eval", "--model", &one, "--output", &output]);
-    assert!(error.contains("is an adapter itself"), "{error}");
+    refused!("eval --model {one} --output {output}" => "is an adapter itself");
 }
 
 #[test]
@@ -156,8 +154,7 @@ fn declared_sizes_are_checked_before_allocation() {
     let mut config: Value = serde_json::from_slice(&embedded("config.json")).expect("JSON");
     config["num_hidden_layers"] = json!(1u64 << 40);
     let place = model(&folder, "layers", &[("config.json", config.to_string().into_bytes())]);
-    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(error.contains("num_hidden_layers") && error.contains("1024"), "{error}");
+    refused!("eval --model {place} --output {}", folder.path("o") => "num_hidden_layers", "1024");
     // A header that promises more than the file holds, and one that is too long itself.
     let tensor = json!({"model.embed_tokens.weight": {"dtype": "F32", "shape": [1u64 << 40, 1u64 << 20], "data_offsets": [0, 1u64 << 62]}});
     let header = tensor.to_string();
@@ -166,8 +163,7 @@ fn declared_sizes_are_checked_before_allocation() {
     let place = model(&folder, "header", &[("model.safetensors", bytes)]);
     refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
     let place = model(&folder, "long", &[("model.safetensors", u64::MAX.to_le_bytes().to_vec())]);
-    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(error.contains("safetensors"), "{error}");
+    refused!("eval --model {place} --output {}", folder.path("o") => "safetensors");
 }
 
 #[cfg(unix)]
@@ -187,8 +183,7 @@ fn a_pipe_in_a_model_folder_is_refused() {
         let made = std::process::Command::new("mkfifo").arg(&file).status();
         assert!(made.expect("mkfifo").success());
         let started = Instant::now();
-        let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-        assert!(error.contains("not a regular file") && error.contains(name), "{error}");
+        refused!("eval --model {place} --output {}", folder.path("o") => "not a regular file", name);
         assert!(started.elapsed() < Duration::from_secs(20));
     }
 }
@@ -217,11 +212,7 @@ fn a_chat_template_neither_eats_memory_nor_goes_on_for_ever() {
         let place =
             model(&folder, "template", &[("chat_template.jinja", source.clone().into_bytes())]);
         let started = Instant::now();
-        let error = refusal(command!(
-            "eval --model {place} --dataset {question} --output {}",
-            folder.path("o")
-        ));
-        assert!(error.contains("chat template"), "{source}: {error}");
+        refused!("eval --model {place} --dataset {question} --output {}", folder.path("o") => "chat template");
         assert!(started.elapsed() < Duration::from_secs(60), "{source}");
     }
 }
@@ -234,17 +225,14 @@ fn an_engines_answer_has_a_limit() {
         "/v1/models" => (200, String::new(), b"{\"data\":[]}".to_vec()),
         _ => (200, String::new(), vec![b'x'; 64 << 20]),
     });
-    let error = refusal(command!(
-        "eval --engine {endless} --model m -n 1 -k 1 --max-samples 1 --retries 0 \
-         --max-completion-length 16 --output {}",
-        folder.path("o")
-    ));
-    assert!(error.contains("larger than") && error.contains("the limit"), "{error}");
+    refused!(
+        "eval --engine {endless} --model m -n 1 -k 1 --max-samples 1 --retries 0 --max-completion-length 16 --output {}", folder.path("o")
+        => "larger than", "the limit"
+    );
     // A redirect is not followed to wherever it leads.
     let redirecting = serve(|_| (307, "Location: http://169.254.169.254/\r\n".into(), vec![]));
-    let error = refusal(command!(
-        "eval --engine {redirecting} --model m -n 1 -k 1 --max-samples 1 --output {}",
-        folder.path("o")
-    ));
-    assert!(error.contains("307"), "{error}");
+    refused!(
+        "eval --engine {redirecting} --model m -n 1 -k 1 --max-samples 1 --output {}", folder.path("o")
+        => "307"
+    );
 }

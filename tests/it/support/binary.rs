@@ -49,6 +49,26 @@ pub(crate) fn refusal(arguments: &[&str]) -> String {
     errors[0].to_owned()
 }
 
+/// A command, formatted like a text, that must fail with a message that has these parts: `refused!("eval -n {n}" =>
+/// "part", "another")`.
+macro_rules! refused {
+    ($line:literal $(, $arg:expr)* => $($part:expr),+) => {{
+        let error = $crate::support::binary::refusal(
+            $crate::support::binary::command!($line $(, $arg)*)
+        );
+        $crate::support::binary::has(&error, &[$(AsRef::<str>::as_ref(&$part)),+]);
+    }};
+}
+pub(crate) use refused;
+
+/// A text must have all of these parts.
+#[track_caller]
+pub(crate) fn has<Part: AsRef<str>>(text: &str, parts: &[Part]) {
+    for part in parts.iter().map(AsRef::as_ref) {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
+}
+
 pub(crate) struct Folder(pub(crate) tempfile::TempDir);
 
 impl Folder {
