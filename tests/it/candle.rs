@@ -14,7 +14,7 @@ use tealight::nn::model::{Architecture, PackedSequences, weights};
 use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
-use crate::support::binary::{Folder, refusal, refused, tealight, words};
+use crate::support::binary::{Folder, refused, tealight, words};
 use crate::support::runs::json as read_json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -274,20 +274,7 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let run = folder.path("run");
     refused!("train --model {model} --output {run}" => "`gemma2` is not supported", "for eval");
-    refused!("train --quantized --output {run}" => "cannot train them");
     refused!("eval --quantized --model {model} --output {out}" => "for GGUF files");
-    for command in [
-        &["bench", "--quantized"][..],
-        &["sft", "--quantized", "--from-scratch", "c.json", "--tokenizer", "t", "--output", &run],
-    ] {
-        let error = refusal(command);
-        assert!(error.contains("cannot train them"), "{error}");
-    }
-    let engine = ["eval", "--engine", "http://127.0.0.1:9", "--output", &run];
-    for more in [&["--quantized"][..], &["--base-dtype", "int8"]] {
-        let error = refusal(&[&engine[..], more].concat());
-        assert!(error.contains("no effect with --engine"), "{error}");
-    }
     // Untrusted sizes, and a configuration that makes the library panic or fail.
     for (key, value, reason) in [
         ("num_attention_heads", json!(0), "num_attention_heads"),

@@ -106,24 +106,6 @@ fn evaluations_count_truncated_completions_by_the_rule() {
     assert_eq!(judged["config"]["truncated"], "judged");
 }
 
-#[test]
-fn files_without_completions_are_errors() {
-    let folder = Folder::new();
-    for (name, text) in [
-        ("empty.jsonl", ""),
-        ("blank.jsonl", "\n\n"),
-        ("list.json", "[]"),
-        ("head.csv", "id,completion,gold\n"),
-    ] {
-        let file = folder.write(name, text);
-        for options in [&[][..], &["-k", "1"]] {
-            let message = refusal(&[&["grade", &file], options].concat());
-            has(&message, &[name, "no completion to grade"]);
-        }
-        refused!("verify --jsonl {}", folder.write("none.jsonl", "") => "nothing to judge");
-    }
-}
-
 #[cfg(unix)]
 #[test]
 fn verifier_functions_are_checked_before_sampling() {

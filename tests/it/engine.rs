@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, has, ok, refusal, refused, tealight};
+use crate::support::binary::{Folder, command, has, ok, refusal, tealight};
 use serde_json::{Value, json};
 
 /// The server's treatment of a request.
@@ -324,7 +324,6 @@ fn permanent_server_errors_end_the_run_with_the_servers_message() {
     ));
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(!done.status.success() && stderr.contains("gave up after 3 tries"), "{stderr}");
-    refused!("eval --engine localhost --output {}", folder.path("x") => "http://localhost:8000");
 }
 
 #[test]

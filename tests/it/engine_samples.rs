@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::engine::{Engine, Mood, eval};
-use crate::support::binary::{Folder, has, refusal, tealight};
+use crate::support::binary::{Folder, has, tealight};
 
 fn summary_of(output: &str) -> Value {
     let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
@@ -99,7 +99,4 @@ fn fields_are_left_out_from_the_start_where_asked() {
         assert!(seen.iter().all(|body| body.get(name).is_none()), "{name}");
     }
     assert!(seen[0]["max_completion_tokens"].is_u64());
-    let error =
-        refusal(&["eval", "--engine", &engine.address, "--model", "m", "--engine-omit", "sead"]);
-    assert!(error.contains("--engine-omit sead") && error.contains("seed"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
 
-use crate::support::binary::{Folder, command, has, refusal, refused, succeeded, tealight, words};
+use crate::support::binary::{Folder, command, has, refusal, succeeded, tealight, words};
 use crate::support::roomy::roomy_model;
 use assert_cmd::Command;
 use serde_json::Value;
@@ -55,7 +55,6 @@ fn every_part_of_the_prompt_reaches_every_command() {
     let text = refusal(&["train", "--dry-run", "--dataset", &data, "--prompt-template", &bad]);
     assert!(text.contains("q.jsonl:1") && text.contains("question, answer, hint"), "{text}");
     // Worked examples come from where they are said to, and nowhere else.
-    refused!("train --dry-run --dataset {data} --few-shot 1" => "--few-shot-dataset");
     let few =
         ["--few-shot", "1", "--few-shot-dataset", "countdown/sft", "--dataset", "countdown/test"];
     let text = shown(&[&few[..], &["--max-completion-length", "20"]].concat());

@@ -14,7 +14,7 @@ use tealight::nn::tokenizer::Tokenizer;
 use tealight::system::process::Process;
 
 use crate::ranks::{apart, assert_same_course, options};
-use crate::support::binary::{Folder, ok, refusal, refused};
+use crate::support::binary::{Folder, ok, refusal};
 use crate::support::metrics::rows;
 use crate::support::runs::json;
 
@@ -115,24 +115,6 @@ fn rollout_dtype_is_recorded_and_refused_where_without_effect() {
     let stderr = ok(&[&["eval", "--rollout-dtype", "bfloat16"][..], &small].concat());
     assert!(stderr.contains("sampled from in bfloat16 (another model)"), "{stderr}");
     assert_eq!(json(format!("{half}/results.json"))["model"], "countdown (bfloat16)");
-    let out = folder.path("out");
-    let both = ["eval", "--dtype", "bfloat16", "--rollout-dtype", "bfloat16", "--output", &out];
-    assert!(refusal(&both).contains("leave one out"));
-    for (command, why) in [
-        (vec!["sft", "--output", &out], "with the model itself"),
-        (vec!["presample", "--output", &out], "with the model itself"),
-        (vec!["study", "--output", &out], "with the model itself"),
-        (vec!["train", "--objective", "rft", "--output", &out], "samples nothing while it trains"),
-        (
-            vec!["train", "--engine", "http://127.0.0.1:1", "--output", &out],
-            "the server has its own",
-        ),
-        (vec!["eval", "--presamples", "x", "--output", &out], "own log-probabilities"),
-    ] {
-        let error = refusal(&[&command[..], &["--rollout-dtype", "int8"]].concat());
-        assert!(error.contains(why), "{command:?}: {error}");
-    }
-    refused!("train --importance-correction none --output {out}" => "--rollout-dtype");
     // A run goes on as it began.
     let run = folder.path("run");
     let train =

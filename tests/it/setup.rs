@@ -2,7 +2,7 @@
 
 use assert_cmd::Command;
 
-use crate::support::binary::{Folder, refusal, refused, stderr_of, succeeded, tealight};
+use crate::support::binary::{Folder, refusal, stderr_of, succeeded, tealight};
 
 fn init(folder: &Folder, arguments: &[&str]) -> std::process::Output {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
@@ -76,7 +76,6 @@ fn the_schema_is_one_document_and_commands_are_named() {
         let schema: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
         assert_eq!(schema["additionalProperties"], false);
     }
-    refused!("schema nothing" => "no command `nothing`; choose study");
     let listed = tealight(&["recipes"]).stdout;
     let listed = String::from_utf8_lossy(&listed).into_owned();
     assert!(listed.contains("papers/maxrl") && listed.contains("countdown-base"), "{listed}");

@@ -59,11 +59,6 @@ fn another_programs_verdicts_come_as_csv() {
     std::fs::remove_file(labels).expect("removed");
     let short = folder.write("short.csv", "correct\ntrue\n");
     refused!("verify --audit {file} --against {short}" => "1 rows for 40 pairs");
-    refused!("verify --audit {file} --against nothing.csv" => "neither a file nor a verifier");
-    let bad = folder.write("bad.jsonl", "{\"gold\": 1, \"answer\": 1}\n{\"gold\": 1}\n");
-    refused!("verify --audit {bad}" => "bad.jsonl:2: not an object");
-    refused!("verify --label --jsonl {file}" => "for --audit FILE");
-    refused!("verify --audit {file} --explain" => "leave out --gold");
 }
 
 #[test]
