@@ -14,7 +14,7 @@ use tealight::nn::model::{Architecture, PackedSequences, weights};
 use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
-use crate::support::binary::{Folder, refused, tealight, words};
+use crate::support::binary::{Folder, ok, refused, succeeded, words};
 use crate::support::runs::json as read_json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -263,15 +263,11 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
     let length = ["--max-completion-length", "6"];
     let eval = words("eval --dataset countdown -n 4 -k 1,4 --max-samples 3");
     let eval = [&eval[..], &["--model", &model]].concat();
-    let done = tealight(&[&eval[..], &length, &["--output", &out]].concat());
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{stderr}");
+    let stderr = ok(&[&eval[..], &length, &["--output", &out]].concat());
     assert!(stderr.contains("evaluation only, candle-transformers' gemma2"), "{stderr}");
     let summary = read_json(format!("{out}/results.json"))["sets"][0]["summary"].clone();
     assert_eq!(summary["problems"], 3, "{summary}");
-    let done =
-        tealight(&[&["generate", "2 + 2", "--model", &model, "-n", "2"], &length[..]].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    succeeded(&[&["generate", "2 + 2", "--model", &model, "-n", "2"], &length[..]].concat());
     let run = folder.path("run");
     refused!("train --model {model} --output {run}" => "`gemma2` is not supported", "for eval");
     refused!("eval --quantized --model {model} --output {out}" => "for GGUF files");

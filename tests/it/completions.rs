@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::support::binary::{Folder, has, ok, refusal, refused, tealight};
+use crate::support::runs::json;
 
 /// Samples of lm-eval, two of each of two problems; of the first `correct` are correct.
 fn lm_eval(correct: usize) -> String {
@@ -18,8 +19,7 @@ fn lm_eval(correct: usize) -> String {
 }
 
 fn results(folder: &Folder, output: &str) -> Value {
-    let text = std::fs::read(folder.path(&format!("{output}/results.json"))).expect("results");
-    serde_json::from_slice(&text).expect("JSON")
+    json(folder.path(&format!("{output}/results.json")))
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, has, ok, refusal, refused, stderr_of, tealight};
+use crate::support::binary::{Folder, command, has, ok, printed, refusal, refused, stderr_of};
 use crate::support::runs::{json, train, trained};
 use serde_json::Value;
 
@@ -146,13 +146,8 @@ fn comparing_different_settings_warns() {
     refused!("compare {base} {warm}" => "temperature is 1 in", "1.3 in", "--across");
     let text = refusal(&["compare", &base, &asked]);
     has(&text, &["n is 4", "instruction is none", "prompts is"]);
-    let done = tealight(&["compare", &base, &warm, "--across", "temperature"]);
-    let table = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(
-        done.status.success() && table.contains("(temperature 1.3)"),
-        "{table} {}",
-        stderr_of(&done)
-    );
+    let table = printed(&["compare", &base, &warm, "--across", "temperature"]);
+    assert!(table.contains("(temperature 1.3)"), "{table}");
     ok(&["compare", &base, &asked, "--across", "n,instruction"]);
     refused!("compare {base} {same} --across temperature" => "no effect");
     refusal(&["compare", &base, &same, "--across", "colour"]);

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::engine::{Engine, Mood, eval};
 use crate::support::binary::{Folder, has, tealight};
+use crate::support::runs::json as json_at;
 
 fn summary_of(output: &str) -> Value {
-    let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
-    serde_json::from_str::<Value>(&text).expect("JSON")["sets"][0]["summary"].clone()
+    json_at(format!("{output}/results.json"))["sets"][0]["summary"].clone()
 }
 
 #[test]

@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, has, ok, refusal, refused, succeeded, tealight};
+use crate::support::binary::{
+    Folder, command, has, ok, printed, refusal, refused, succeeded, tealight,
+};
+use crate::support::runs::json;
 use serde_json::Value;
-
-/// The JSON in a file.
-fn json(path: impl AsRef<Path>) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
-}
 
 const SMALL: [&str; 6] =
     ["--max-samples", "12", "--max-completion-length", "20", "--device", "cpu"];
@@ -192,9 +190,7 @@ fn evaluations_are_compared_problem_by_problem() {
     eval(&one, &["-n", "8", "-k", "1,8", "--no-greedy"]);
     eval(&two, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "5"]);
     let output = folder.path("compared");
-    let done = tealight(&["compare", &one, &two, "--output", &output]);
-    let table = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let table = printed(&["compare", &one, &two, "--output", &output]);
     has(&table, &["pass@8", "Lost: ", "Gained: ", "need a second draw", "--second-draw"]);
     assert!(!table.contains("Retained@"), "{table}");
     for measure in ["pass@1", "pass@8", "distinct@8"] {
@@ -223,9 +219,7 @@ fn evaluations_are_compared_problem_by_problem() {
     let again = folder.path("again");
     eval(&again, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "9"]);
     let more = ["compare", &one, &two, "--second-draw", &again, "--output", &folder.path("more")];
-    let done = tealight(&more);
-    let table = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let table = printed(&more);
     has(&table, &["Retained@8", "Gained@8", "the base itself, resampled", "unsolved"]);
     let found = change(&folder.path("more"));
     let moved: f64 = found["transitions"]["model"]

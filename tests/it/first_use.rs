@@ -1,7 +1,7 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
 use crate::support::binary::{Folder, command, has, ok, refused, stderr_of, tealight, words};
-use crate::support::roomy::roomy_model;
+use crate::support::embedded::roomy_model;
 use crate::support::runs::{json, train, trained};
 
 fn shown(output: &std::process::Output) -> String {

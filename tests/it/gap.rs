@@ -140,8 +140,7 @@ fn gap_replaces_only_its_own_results() {
     ] {
         refused!("{line} {more}" => message);
     }
-    let done = succeeded(command!("{line} --output {gap}"));
-    let log = String::from_utf8_lossy(&done.stderr).into_owned();
+    let log = ok(command!("{line} --output {gap}"));
     assert!(log.contains(&format!("gap.json and projection in {gap}")), "{log}");
     refused!("{line} --output {gap}" => "gap.json", "--overwrite");
     folder.write("gap/notes.txt", "mine");

@@ -2,14 +2,11 @@
 //! are heard.
 
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
-use serde_json::{Value, json};
+use crate::support::runs::json as json_at;
+use serde_json::json;
 
 /// Four problems, briefly.
 const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
-
-fn json_file(path: &str) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
-}
 
 #[test]
 fn unjudged_completions_are_counted_with_reasons() {
@@ -24,7 +21,7 @@ fn unjudged_completions_are_counted_with_reasons() {
     let text = stderr_of(&done);
     assert_eq!(done.status.code(), Some(3), "{text}");
     assert!(text.contains("problem `c`: the gold") && text.contains("--max-unjudged"), "{text}");
-    let results = json_file(&format!("{output}/results.json"));
+    let results = json_at(format!("{output}/results.json"));
     let summary = &results["sets"][0]["summary"];
     assert_eq!((&summary["problems"], &summary["unjudged"]), (&json!(2), &json!(1)));
     assert_eq!(summary["pass@k"]["1"]["value"], 1.0);
@@ -39,11 +36,9 @@ fn unjudged_completions_are_counted_with_reasons() {
     let output = folder.path("judged");
     let arguments = format!("eval --output {output} -n 16 -k 1,16 --no-greedy");
     let arguments = [&words(&arguments)[..], &["--verifier", &program]].concat();
-    let done = tealight(&[&arguments[..], &SHORT, &["--max-unjudged", "1"]].concat());
-    let text = stderr_of(&done);
-    assert!(done.status.success(), "{text}");
+    let text = ok(&[&arguments[..], &SHORT, &["--max-unjudged", "1"]].concat());
     assert!(text.contains("the verifier failed") && text.contains("repeats no"), "{text}");
-    let summary = json_file(&format!("{output}/results.json"))["sets"][0]["summary"].clone();
+    let summary = json_at(format!("{output}/results.json"))["sets"][0]["summary"].clone();
     assert_eq!(summary["pass@k"]["1"]["value"], 1.0, "no verdict is another's");
 }
 

@@ -74,7 +74,6 @@ mod same_bits;
 mod security;
 mod setup;
 mod sglang;
-mod slow;
 mod studies;
 mod support;
 mod survival;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, stderr_of, succeeded};
+use crate::support::binary::{Folder, ok, printed, stderr_of};
 use crate::support::runs::{SMALL, json, trained};
 
 /// Trains for as long as `more` says, and returns what was said, the final weights, and metrics without times and KL.
@@ -59,8 +59,7 @@ fn planned(objective: &str, kl: &str, part: &str) -> (f64, String) {
 }
 
 fn dry_run(more: &[&str]) -> String {
-    let done = succeeded(&[&["train", "--dry-run"], more, &SMALL].concat());
-    String::from_utf8_lossy(&done.stdout).into_owned()
+    printed(&[&["train", "--dry-run"], more, &SMALL].concat())
 }
 
 fn megabytes(text: &str, part: &str) -> f64 {

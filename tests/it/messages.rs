@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::support::binary::{Folder, ok, refusal, stderr_of, words};
+use crate::support::embedded;
 
 const TABLE: &str = include_str!("../fixtures/messages.txt");
 
@@ -21,12 +22,7 @@ fn write_files(folder: &Folder) {
                 folder.write(name, text.replace("\\n", "\n"));
             }
             "model" => {
-                let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
-                std::fs::create_dir(path(rest)).expect("made");
-                for entry in std::fs::read_dir(source).expect("the embedded model").flatten() {
-                    let target = path(rest).join(entry.file_name());
-                    std::fs::copy(entry.path(), target).expect("copied");
-                }
+                embedded::copied(folder, rest, &[]);
             }
             "edit" => {
                 let (name, texts) = rest.split_once(": ").expect("a file and its change");

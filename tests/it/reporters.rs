@@ -5,7 +5,7 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
-use crate::support::binary::{Folder, refusal, stderr_of, tealight};
+use crate::support::binary::{Folder, refusal, stderr_of};
 use crate::support::runs::SHORT;
 
 /// A stand-in for the package, which writes what it is told to `told.txt`.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, has, ok, refusal, refused, tealight, words};
+use crate::support::binary::{Folder, has, ok, printed, refusal, refused, tealight, words};
 
 fn train(output: &str, more: &[&str]) {
     let line = format!(
@@ -180,8 +180,7 @@ fn models_that_changed_nothing_have_intervals_with_a_width() {
     ok(&[&options[..], &[&output]].concat());
     let again = folder.path("two");
     ok(&[&options[..], &[&again]].concat());
-    let done = tealight(&["compare", &output, &again, "--json"]);
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let text = printed(&["compare", &output, &again, "--json"]);
     let compared: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let change = &compared["sets"][0]["changes"][0]["contrast"].to_string();
     let change = if change == "null" { &text } else { change };

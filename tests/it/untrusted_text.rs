@@ -1,7 +1,7 @@
 //! Untrusted text: shown escaped, read exactly, never a path.
 
 use crate::support::binary::{Folder, command, has, ok, refusal, refused, succeeded, tealight};
-use crate::support::roomy::roomy_model;
+use crate::support::embedded::roomy_model;
 use crate::support::server::serve;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! `tealight verify --audit`: disagreements by kind, rates from labels, labels asked for.
 
-use crate::support::binary::{Folder, has, refused, stderr_of, succeeded};
+use crate::support::binary::{Folder, has, printed, refused, stderr_of};
 
 fn pairs(labelled: bool) -> String {
     let mut text = String::new();
@@ -15,23 +15,18 @@ fn pairs(labelled: bool) -> String {
     text
 }
 
-fn out(arguments: &[&str]) -> String {
-    let done = succeeded(arguments);
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
-
 #[test]
 fn disagreements_are_listed_and_rates_estimated() {
     let folder = Folder::new();
     let file = folder.write("pairs.jsonl", pairs(true));
-    let found = out(&["verify", "--audit", &file, "--against", "exact"]);
+    let found = printed(&["verify", "--audit", &file, "--against", "exact"]);
     assert!(found.contains("40 pairs; math accepts 36"), "{found}");
     assert!(found.contains("16 disagreements with exact"), "{found}");
     has(&found, &["16 of gold answers that are a number: math says correct, exact wrong"]);
     assert!(found.contains("by 40 labels"), "{found}");
     has(&found, &["(accepted among incorrect)  0.0000, 95 % interval 0.0000 to "]);
     // The other way round: 16 of 36 correct answers are rejected.
-    let other = out(&["verify", "--audit", &file, "--verifier", "exact"]);
+    let other = printed(&["verify", "--audit", &file, "--verifier", "exact"]);
     assert!(other.contains("(rejected among correct)    0.4444"), "{other}");
     assert!(other.contains("policy gradient to 0.5556"), "{other}");
 }
@@ -43,7 +38,7 @@ fn another_programs_verdicts_come_as_csv() {
     let lines: Vec<String> =
         (0..40).map(|index| format!("{},{}", 2 * index + 1, index != 7)).collect();
     let csv = folder.write("other.csv", format!("line,correct\n{}\n", lines.join("\n")));
-    let found = out(&["verify", "--audit", &file, "--against", &csv]);
+    let found = printed(&["verify", "--audit", &file, "--against", &csv]);
     has(&found, &["5 disagreements", "line 15: gold `7`, answer `7`"]);
     assert!(found.contains("0 labels. Rates need a label in every group"), "{found}");
     for (rows, why) in [

@@ -1,5 +1,6 @@
 //! Running the binary, and a folder to run it in.
 
+use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
@@ -35,6 +36,28 @@ pub(crate) fn succeeded(arguments: &[&str]) -> Output {
 /// The messages of a command that must succeed.
 pub(crate) fn ok(arguments: &[&str]) -> String {
     stderr_of(&succeeded(arguments))
+}
+
+/// The standard output of a command that must succeed.
+pub(crate) fn printed(arguments: &[&str]) -> String {
+    String::from_utf8_lossy(&succeeded(arguments).stdout).into_owned()
+}
+
+/// The binary with a Hub of the tests and a cache of its own, without a token; a client that hangs is killed.
+pub(crate) fn on_hub(endpoint: &str, home: &Path) -> Command {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    for name in ["HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_CACHE"] {
+        command.env_remove(name);
+    }
+    command.env("HF_HOME", home).env("HF_ENDPOINT", endpoint).env("RUST_BACKTRACE", "0");
+    command.timeout(std::time::Duration::from_secs(120));
+    command
+}
+
+/// Whether a command succeeds, and its messages.
+pub(crate) fn ended(command: &mut Command) -> (bool, String) {
+    let done = command.output().expect("runs");
+    (done.status.success(), stderr_of(&done))
 }
 
 /// The message of a command that must fail: one line that starts with `error:` besides announcements.

@@ -2,13 +2,14 @@
 
 pub(crate) mod binary;
 pub(crate) mod chat_model;
+pub(crate) mod embedded;
 pub(crate) mod graph;
 pub(crate) mod hub;
 mod hub_writes;
 pub(crate) mod letters;
 pub(crate) mod metrics;
 pub(crate) mod processes;
-pub(crate) mod roomy;
+pub(crate) mod recorded;
 pub(crate) mod runs;
 pub(crate) mod server;
 pub(crate) mod vllm;
