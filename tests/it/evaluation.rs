@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::support::binary::{
     Folder, command, has, ok, printed, refusal, refused, succeeded, tealight,
 };
+use crate::support::processes::binary;
 use crate::support::runs::json;
 use serde_json::Value;
 
@@ -27,16 +28,12 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     let how = ["-n", "32", "-k", "1,32", "--max-num-seqs", "32"];
     eval(&whole, &how);
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
     let file = Path::new(&parts).join("samples/countdown-train.jsonl");
     let length = || std::fs::metadata(&file).map_or(0, |file| file.len());
     let mut kills = 0;
     for _ in 0..3 {
         let before = length();
-        let mut child = std::process::Command::new(&binary)
-            .args(["eval", "--output", &parts])
-            .args(SMALL)
-            .args(how)
+        let mut child = binary(&[&["eval", "--output", &parts], &SMALL[..], &how].concat())
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()

@@ -1,6 +1,8 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
-use crate::support::binary::{Folder, command, has, ok, refused, stderr_of, tealight, words};
+use crate::support::binary::{
+    Folder, command, has, ok, printed, refused, stderr_of, tealight, words,
+};
 use crate::support::embedded::roomy_model;
 use crate::support::runs::{json, train, trained};
 
@@ -86,7 +88,7 @@ fn show_says_which_completions_were_cut_off() {
         "train --output {run} --max-steps 1 --log-completions 1 --prompts-per-step 4 \
          --num-generations 8 --device cpu --max-completion-length 3"
     ));
-    let text = shown(&tealight(&["show", &run, "--truncated", "--limit", "1000"]));
+    let text = printed(&["show", &run, "--truncated", "--limit", "1000"]);
     has(&text, &[" tokens, truncated)", "32 of 32 completions"]);
 }
 
@@ -106,7 +108,7 @@ fn prompts_of_letters_that_the_embedded_model_does_not_know_are_reported() {
 
 #[test]
 fn objectives_lists_the_common_ones_and_all_on_request() {
-    let listed = |more: &[&str]| shown(&tealight(&[&["objectives"], more].concat()));
+    let listed = |more: &[&str]| printed(&[&["objectives"], more].concat());
     let (some, all) = (listed(&[]), listed(&["--all"]));
     assert!(some.contains("  grpo\n") && !some.contains("  mara"), "{some}");
     for name in ["divergence", "reverse-kl", "kl-full", "forward-kl", "js"] {
@@ -121,7 +123,7 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
 
 #[test]
 fn short_help_is_a_screen_and_long_help_has_every_option() {
-    let help = |option: &str| shown(&tealight(&["train", option]));
+    let help = |option: &str| printed(&["train", option]);
     let (short, long) = (help("-h"), help("--help"));
     assert!(short.lines().count() <= 40, "{short}");
     assert!(
@@ -147,12 +149,11 @@ fn show_prints_the_samples_of_an_evaluation() {
     let folder = Folder::new();
     let output = folder.path("eval");
     ok(command!("eval --max-samples 1 -n 2 -k 1 --device cpu --output {output}"));
-    let text = shown(&tealight(&["show", &output]));
+    let text = printed(&["show", &output]);
     assert!(text.contains("  -> ") && text.contains("2 of 2 completions"), "{text}");
-    let json = shown(&tealight(&["show", &output, "--json", "--limit", "1"]));
+    let json = printed(&["show", &output, "--json", "--limit", "1"]);
     assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
-    let table =
-        shown(&tealight(&["eval", "--max-samples", "1", "-n", "1", "-k", "1", "--device", "cpu"]));
+    let table = printed(&["eval", "--max-samples", "1", "-n", "1", "-k", "1", "--device", "cpu"]);
     assert!(table.contains("\n1 problem, 1 sample each;"), "{table}");
 }
 
@@ -166,7 +167,7 @@ fn show_prints_prompts_and_gold_answers() {
     let few = "--max-steps 1 --log-completions 1 --prompts-per-step 1 --num-generations 2";
     ok(command!("train {own} {few} --output {run}"));
     for (output, count) in [(&evaluation, 1), (&run, 2)] {
-        let text = shown(&tealight(&["show", output]));
+        let text = printed(&["show", output]);
         for line in ["\n  3,7,8,9=24:\n  -> ", "\n  gold answer: 3\n"] {
             assert_eq!(text.matches(line).count(), count, "{line}: {text}");
         }
@@ -185,7 +186,7 @@ fn generate_says_what_the_embedded_model_can_do() {
 
 #[test]
 fn verify_explains_itself_and_fails_on_request() {
-    let explained = |more: &[&str]| shown(&tealight(&[&["verify", "--explain"], more].concat()));
+    let explained = |more: &[&str]| printed(&[&["verify", "--explain"], more].concat());
     let text = explained(&["--gold", "so\n#### -3", "--answer", "\\boxed{3}"]);
     has(
         &text,
@@ -212,10 +213,10 @@ fn verify_explains_itself_and_fails_on_request() {
 
 #[test]
 fn export_shows_what_it_reads_and_no_option_that_it_refuses() {
-    let help = shown(&tealight(&["export", "--help"]));
+    let help = printed(&["export", "--help"]);
     has(&help, &["--model reads:", "Hub layout", ".gguf", "PEFT's format", "OWNER/NAME@REVISION"]);
     assert!(!help.contains("--quantized") && !help.contains("--rollout-dtype"), "{help}");
-    assert!(shown(&tealight(&["eval", "--help"])).contains("--quantized"));
+    assert!(printed(&["eval", "--help"]).contains("--quantized"));
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //! are heard.
 
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
+use crate::support::processes::{self, binary};
 use crate::support::runs::json as json_at;
 use serde_json::json;
+use std::process::Command;
 
 /// Four problems, briefly.
 const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
@@ -104,10 +106,8 @@ fn verifier_programs_end_with_their_parent() {
     let mark = format!("{}", 70_000 + std::process::id() % 9_000);
     let script = folder.write("judge.sh", format!("sleep {mark} & while :; do :; done\n"));
     let program = format!("program:timeout=60:sh {script}");
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
     let runs = |mark: &str| {
-        let list =
-            std::process::Command::new("ps").args(["-A", "-o", "args"]).output().expect("ps");
+        let list = Command::new("ps").args(["-A", "-o", "args"]).output().expect("ps");
         String::from_utf8_lossy(&list.stdout).lines().any(|line| line.contains(mark))
     };
     let wait_for = |wanted: bool| {
@@ -119,15 +119,11 @@ fn verifier_programs_end_with_their_parent() {
     for signal in ["-INT", "-KILL"] {
         let output = folder.path(&format!("e{signal}"));
         let arguments = ["eval", "--output", &output, "-n", "1", "-k", "1", "--verifier", &program];
-        let mut child = std::process::Command::new(&binary)
-            .args(arguments)
-            .args(SHORT)
-            .spawn()
-            .expect("starts");
+        let mut child = binary(&[&arguments[..], &SHORT].concat()).spawn().expect("starts");
         assert!(wait_for(true), "the program runs");
         for _ in 0..2 {
-            let id = child.id().to_string();
-            std::process::Command::new("kill").args([signal, &id]).status().expect("kill");
+            // It may have ended between the two.
+            let _ = Command::new("kill").args([signal, &child.id().to_string()]).status();
             std::thread::sleep(std::time::Duration::from_millis(300));
         }
         child.wait().expect("ends");
@@ -139,16 +135,11 @@ fn verifier_programs_end_with_their_parent() {
 #[cfg(unix)]
 #[test]
 fn a_command_with_nothing_to_save_ends_at_once() {
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
-        let arguments = ["lab", "ends", "--sampled", "--groups", "100000000"];
-        let mut child =
-            std::process::Command::new(&binary).args(arguments).spawn().expect("starts");
+        let lab = ["lab", "ends", "--sampled", "--groups", "100000000"];
+        let mut child = binary(&lab).spawn().expect("starts");
         std::thread::sleep(std::time::Duration::from_millis(700));
-        std::process::Command::new("kill")
-            .args([signal, &child.id().to_string()])
-            .status()
-            .expect("kill");
+        processes::signal(signal, child.id());
         let started = std::time::Instant::now();
         assert_eq!(child.wait().expect("ends").code(), Some(code));
         assert!(started.elapsed().as_secs() < 5);

@@ -116,7 +116,7 @@ fn the_plan_counts_the_base_where_it_is_held_and_a_study_shows_it() {
     let output = folder.path("study");
     let arguments = [
         &["study", "--task", "countdown", "--output", &output, "--quiet", "--no-greedy"][..],
-        &["--no-baselines"],
+        &["--no-baselines", "--seeds", "0", "--eval-steps", "0"],
         &["--objectives", "none,kl-reward:0.1", "--max-steps", "1", "--max-samples", "8"],
         &["--max-test-samples", "4", "-n", "2", "-k", "1,2"],
         &SMALL,

@@ -85,6 +85,13 @@ impl TestBackend {
     }
 }
 
+/// The values of a tensor.
+pub(crate) fn flat(x: &Tensor) -> Vec<f64> {
+    let x =
+        x.to_dtype(DType::F64).and_then(|x| x.to_device(&Device::Cpu)?.flatten_all()?.to_vec1());
+    x.expect("values")
+}
+
 /// Log-probabilities `[N]` of completion tokens and the gradients of `loss`, a function of them.
 pub(crate) fn gradients(
     policy: &Policy,
