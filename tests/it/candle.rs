@@ -14,7 +14,7 @@ use tealight::nn::model::{Architecture, PackedSequences, weights};
 use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
-use crate::support::binary::{Folder, refusal, tealight, words};
+use crate::support::binary::{Folder, ok, refused, succeeded, words};
 use crate::support::runs::json as read_json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -263,34 +263,14 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
     let length = ["--max-completion-length", "6"];
     let eval = words("eval --dataset countdown -n 4 -k 1,4 --max-samples 3");
     let eval = [&eval[..], &["--model", &model]].concat();
-    let done = tealight(&[&eval[..], &length, &["--output", &out]].concat());
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{stderr}");
+    let stderr = ok(&[&eval[..], &length, &["--output", &out]].concat());
     assert!(stderr.contains("evaluation only, candle-transformers' gemma2"), "{stderr}");
     let summary = read_json(format!("{out}/results.json"))["sets"][0]["summary"].clone();
     assert_eq!(summary["problems"], 3, "{summary}");
-    let done =
-        tealight(&[&["generate", "2 + 2", "--model", &model, "-n", "2"], &length[..]].concat());
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    succeeded(&[&["generate", "2 + 2", "--model", &model, "-n", "2"], &length[..]].concat());
     let run = folder.path("run");
-    let error = refusal(&["train", "--model", &model, "--output", &run]);
-    assert!(error.contains("`gemma2` is not supported") && error.contains("for eval"), "{error}");
-    let error = refusal(&["train", "--quantized", "--output", &run]);
-    assert!(error.contains("cannot train them"), "{error}");
-    let error = refusal(&["eval", "--quantized", "--model", &model, "--output", &out]);
-    assert!(error.contains("for GGUF files"), "{error}");
-    for command in [
-        &["bench", "--quantized"][..],
-        &["sft", "--quantized", "--from-scratch", "c.json", "--tokenizer", "t", "--output", &run],
-    ] {
-        let error = refusal(command);
-        assert!(error.contains("cannot train them"), "{error}");
-    }
-    let engine = ["eval", "--engine", "http://127.0.0.1:9", "--output", &run];
-    for more in [&["--quantized"][..], &["--base-dtype", "int8"]] {
-        let error = refusal(&[&engine[..], more].concat());
-        assert!(error.contains("no effect with --engine"), "{error}");
-    }
+    refused!("train --model {model} --output {run}" => "`gemma2` is not supported", "for eval");
+    refused!("eval --quantized --model {model} --output {out}" => "for GGUF files");
     // Untrusted sizes, and a configuration that makes the library panic or fail.
     for (key, value, reason) in [
         ("num_attention_heads", json!(0), "num_attention_heads"),
@@ -304,8 +284,7 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
         let mut config: Value = serde_json::from_slice(&good).expect("JSON");
         config[key] = value;
         std::fs::write(&path, config.to_string()).expect("written");
-        let error = refusal(&["eval", "--model", &model, "--output", &out]);
-        assert!(error.contains(reason), "{key}: {error}");
+        refused!("eval --model {model} --output {out}" => reason);
         std::fs::write(&path, good).expect("written");
     }
 }

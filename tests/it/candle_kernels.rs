@@ -4,7 +4,7 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::binary::{Folder, refusal, stderr_of};
+use crate::support::binary::{Folder, stderr_of};
 
 /// The rows of metrics of a short run.
 fn run(folder: &Folder, kernels: &str) -> Vec<Value> {
@@ -34,13 +34,5 @@ fn a_run_by_candles_operations_is_the_run_of_the_kernels() {
     for name in ["entropy", "grad_norm"] {
         let [one, other] = [ours, candles].map(|row| row[name].as_f64().expect("a number"));
         assert!(one > 0.0 && (one - other).abs() < 1e-5 * one, "{name}: {one} and {other}");
-    }
-}
-
-#[test]
-fn candle_kernels_refuse_int8() {
-    for option in ["--base-dtype", "--rollout-dtype"] {
-        let error = refusal(&["eval", "--device", "cpu", "--kernels", "candle", option, "int8"]);
-        assert!(error.contains(option) && error.contains("without --kernels candle"), "{error}");
     }
 }

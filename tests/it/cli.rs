@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, ok, refusal, tealight};
+use crate::support::binary::{Folder, command, has, ok, refusal, tealight};
+use crate::support::metrics::rows;
+use crate::support::processes::{binary, signal, wait_for_steps};
 use crate::support::runs::{SMALL, json, trained};
 use serde_json::Value;
 
@@ -27,22 +29,23 @@ fn a_study_compares_objectives_and_writes_everything() {
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
     let table = String::from_utf8_lossy(&done.stdout);
-    for word in [
-        "base",
-        "none +best",
-        "js:0.4 +average",
-        "greedy",
-        "pass@8",
-        "\u{b1}",
-        "among 4",
-        "retained@8",
-        "countdown/test, temperature 0.7",
-        "in domain, mean of countdown/test, countdown/test-3",
-        "over seeds and problems",
-        "gradients",
-    ] {
-        assert!(table.contains(word), "{table}");
-    }
+    has(
+        &table,
+        &[
+            "base",
+            "none +best",
+            "js:0.4 +average",
+            "greedy",
+            "pass@8",
+            "\u{b1}",
+            "among 4",
+            "retained@8",
+            "countdown/test, temperature 0.7",
+            "in domain, mean of countdown/test, countdown/test-3",
+            "over seeds and problems",
+            "gradients",
+        ],
+    );
     let results = json(folder.0.path().join("study/results.json"));
     let runs = results["training"].as_array().expect("runs");
     // Four steps of 32 completions and 64 of the base are as many as six steps.
@@ -174,21 +177,22 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         "bbg:4",
     ] {
         let (whole, parts) = (format!("{whole}-{objective}"), format!("{parts}-{objective}"));
-        let settings = ["--objective", objective, "--max-samples", "8", "--num-presamples", "8"];
+        // Few prompts: the second step has those of the first.
+        let settings = ["--objective", objective, "--max-samples", "4", "--num-presamples", "8"];
         let run = |output: &str, more: &[&str]| {
             trained(output, &[&settings[..], more].concat());
         };
-        run(&whole, &["--max-steps", "4"]);
-        run(&parts, &["--max-steps", "4", "--save-steps", "2"]);
-        // As if it had been killed after the checkpoint of step 2.
+        run(&whole, &["--max-steps", "2"]);
+        run(&parts, &["--max-steps", "2", "--save-steps", "1"]);
+        // As if it had been killed after the checkpoint of the first step.
         std::fs::remove_dir_all(Path::new(&parts).join("final")).expect("removed");
-        run(&parts, &["--max-steps", "4", "--resume"]);
+        run(&parts, &["--max-steps", "2", "--resume", "checkpoint-1"]);
         let weights = |output: &str| {
             std::fs::read(Path::new(output).join("final/model.safetensors")).expect("weights")
         };
         assert_eq!(weights(&whole), weights(&parts), "{objective}");
         let rows = std::fs::read_to_string(Path::new(&parts).join("metrics.jsonl")).expect("rows");
-        assert_eq!(rows.lines().count(), 4);
+        assert_eq!(rows.lines().count(), 2);
         let changed = [&["train", "--output", &parts, "--resume"], &SMALL[..], &settings].concat();
         let error = refusal(&[&changed[..], &["--seed", "9", "--max-steps", "6"]].concat());
         assert!(error.contains("seed was 0, is 9"), "{error}");
@@ -200,35 +204,20 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
 fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
-    for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        let output = format!("{output}-{signal}");
-        let mut child = std::process::Command::new(&binary)
-            .args(["train", "--output", &output, "--max-steps", "100000"])
-            .args(SMALL.iter())
-            .stderr(std::fs::File::create(folder.path(signal)).expect("a file"))
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let output = format!("{output}-{name}");
+        let run = ["train", "--output", &output, "--max-steps", "100000"];
+        let mut child = binary(&[&run[..], &SMALL].concat())
+            .stderr(std::fs::File::create(folder.path(name)).expect("a file"))
             .spawn()
             .expect("starts");
-        let metrics = Path::new(&output).join("metrics.jsonl");
-        let has_stepped = || std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0);
-        for _ in 0..600 {
-            if has_stepped() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
-        assert!(has_stepped(), "it never made a step");
-        let id = child.id().to_string();
-        let mut kill = std::process::Command::new("kill");
-        assert!(kill.args(["-s", signal, &id]).status().expect("kill runs").success());
+        wait_for_steps(Path::new(&output), 1);
+        signal(&format!("-{name}"), child.id());
         let status = child.wait().expect("ends");
         assert_eq!(status.code(), Some(code));
-        let stderr = std::fs::read_to_string(folder.path(signal)).expect("what it said");
-        assert!(
-            stderr.contains("finishing this step. Press Ctrl-C again to stop at once"),
-            "{stderr}"
-        );
-        let rows = std::fs::read_to_string(&metrics).expect("rows").lines().count();
+        let stderr = std::fs::read_to_string(folder.path(name)).expect("what it said");
+        has(&stderr, &["finishing this step. Press Ctrl-C again to stop at once"]);
+        let rows = rows(Path::new(&output)).len();
         let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
         assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());
         assert!(checkpoint.join("config.json").exists());

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, refusal, tealight};
+use crate::support::binary::{Folder, has, ok, refusal, refused, tealight};
+use crate::support::runs::json;
 
 /// Samples of lm-eval, two of each of two problems; of the first `correct` are correct.
 fn lm_eval(correct: usize) -> String {
@@ -18,8 +19,7 @@ fn lm_eval(correct: usize) -> String {
 }
 
 fn results(folder: &Folder, output: &str) -> Value {
-    let text = std::fs::read(folder.path(&format!("{output}/results.json"))).expect("results");
-    serde_json::from_slice(&text).expect("JSON")
+    json(folder.path(&format!("{output}/results.json")))
 }
 
 #[test]
@@ -52,8 +52,7 @@ fn lm_eval_runs_are_compared_whatever_their_file_names() {
     let file =
         folder.write("golds.jsonl", lm_eval(2).replace("\"target\":\"7\"", "\"target\":\"8\""));
     ok(&["grade", &file, "--output", &folder.path("golds")]);
-    let message = refusal(&["compare", &folder.path("base"), &folder.path("golds")]);
-    assert!(message.contains("share no set"), "{message}");
+    refused!("compare {} {}", folder.path("base"), folder.path("golds") => "share no set");
 }
 
 #[test]
@@ -72,10 +71,7 @@ fn compared_runs_must_share_the_truncation_rule() {
     assert!(shown.contains("2 problems, 1 to 2 samples each"), "{shown}");
     assert!(shown.contains("33.3 % truncated (1 of them correct but cut off)"), "{shown}");
     let warned = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(
-        warned.contains("1 completion would be correct but reached the length limit"),
-        "{warned}"
-    );
+    has(&warned, &["1 completion would be correct but reached the length limit"]);
     let warned = ok(&["grade", &file, "--truncated", "judged", "--output", &judged]);
     assert!(!warned.contains("length limit"), "the rule is chosen: {warned}");
     let pass = |output: &str| {
@@ -84,11 +80,7 @@ fn compared_runs_must_share_the_truncation_rule() {
         results["sets"][0]["summary"]["pass@k"]["1"]["value"].as_f64().expect("a number")
     };
     assert_eq!([pass("wrong"), pass("judged")], [0.75, 1.0]);
-    let message = refusal(&["compare", &wrong, &judged]);
-    assert!(
-        message.contains("truncated is wrong in") && message.contains("judged in"),
-        "{message}"
-    );
+    refused!("compare {wrong} {judged}" => "truncated is wrong in", "judged in");
     ok(&["compare", &wrong, &judged, "--across", "truncated"]);
     // The judged samples say by which rule they count.
     let samples = std::fs::read_to_string(folder.path("judged/samples/c.jsonl")).expect("samples");
@@ -112,28 +104,6 @@ fn evaluations_count_truncated_completions_by_the_rule() {
     assert_eq!(summary(&wrong)["truncated"], summary(&judged)["truncated"]);
     assert_eq!(summary(&wrong)["truncated"], 1.0);
     assert_eq!(judged["config"]["truncated"], "judged");
-}
-
-#[test]
-fn files_without_completions_are_errors() {
-    let folder = Folder::new();
-    for (name, text) in [
-        ("empty.jsonl", ""),
-        ("blank.jsonl", "\n\n"),
-        ("list.json", "[]"),
-        ("head.csv", "id,completion,gold\n"),
-    ] {
-        let file = folder.write(name, text);
-        for options in [&[][..], &["-k", "1"]] {
-            let message = refusal(&[&["grade", &file], options].concat());
-            assert!(
-                message.contains(name) && message.contains("no completion to grade"),
-                "{message}"
-            );
-        }
-        let message = refusal(&["verify", "--jsonl", &folder.write("none.jsonl", "")]);
-        assert!(message.contains("nothing to judge"), "{message}");
-    }
 }
 
 #[cfg(unix)]
@@ -181,8 +151,7 @@ fn a_malformed_line_leaves_nothing_half_written() {
     let (good, bad) =
         (folder.write("c.jsonl", lines.concat()), folder.write("d.jsonl", bad.concat()));
     let output = folder.path("out");
-    let message = refusal(&["grade", &bad, "--output", &output]);
-    assert!(message.contains("d.jsonl:15001: not JSON"), "{message}");
+    refused!("grade {bad} --output {output}" => "d.jsonl:15001: not JSON");
     let left = |folder: &str| -> Vec<String> {
         let entries = std::fs::read_dir(folder).expect("a folder").flatten();
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()

@@ -6,7 +6,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 
 use crate::support::binary::{Folder, ok, refusal, stderr_of, succeeded, tealight};
-use crate::support::roomy::roomy_model;
+use crate::support::embedded::roomy_model;
 
 /// A model whose tokenizer has tokens for the letters of `question`, in place of digits.
 fn model_with_words(folder: &Folder) -> String {

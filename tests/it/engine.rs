@@ -1,12 +1,14 @@
 //! Sampling from a server, against one of our own that speaks the API and misbehaves on request.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, ok, refusal, tealight};
+use crate::support::binary::{Folder, command, has, ok, refusal, tealight};
+use crate::support::hub::json_answer;
+use crate::support::server::{ReceivedRequest, serve_streams, write_answer};
 use serde_json::{Value, json};
 
 /// The server's treatment of a request.
@@ -42,79 +44,45 @@ pub(crate) struct Engine {
 impl Engine {
     /// A server whose requests get these moods in turn, then good ones.
     pub(crate) fn start(moods: &[Mood]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = format!("http://{}", listener.local_addr().expect("bound"));
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let moods = Arc::new(Mutex::new(moods.iter().rev().copied().collect::<Vec<_>>()));
+        let moods = Mutex::new(moods.iter().rev().copied().collect::<Vec<_>>());
         let log = seen.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (moods, log) = (moods.clone(), log.clone());
-                let mood = move || moods.lock().expect("moods").pop().unwrap_or(Mood::Good);
-                std::thread::spawn(move || drop(serve(&stream, &mood, &log)));
+        let address = serve_streams(move |request, stream| {
+            if request.method == "GET" {
+                let own =
+                    json!({"data": [{"id": "served", "owned_by": "llamacpp"}], "total_slots": 64});
+                return write_answer(request, &json_answer(&own), stream);
             }
+            let body: Value = serde_json::from_slice(&request.body).expect("a JSON body");
+            log.lock().expect("log").push(body.clone());
+            let mood = moods.lock().expect("moods").pop().unwrap_or(Mood::Good);
+            respond(request, stream, mood, &body)
         });
         Self { address, seen }
     }
 }
 
-fn serve(
+fn respond(
+    request: &ReceivedRequest,
     mut stream: &TcpStream,
-    mood: &dyn Fn() -> Mood,
-    log: &Mutex<Vec<Value>>,
+    mood: Mood,
+    body: &Value,
 ) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream);
-    let (mut length, mut path) = (0, String::new());
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        if line.starts_with("GET ") {
-            let text =
-                "{\"data\":[{\"id\":\"served\",\"owned_by\":\"llamacpp\"}],\"total_slots\":64}";
-            let length = text.len();
-            return write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{text}"
-            );
-        }
-        if line.starts_with("POST") {
-            path = line.split(' ').nth(1).unwrap_or_default().into();
-        }
-        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap_or(0);
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let body: Value = serde_json::from_slice(&body).expect("a JSON body");
-    log.lock().expect("log").push(body.clone());
-    let mood = mood();
-    let mut reply = |status: &str, more: &str, text: &str| {
-        write!(
-            stream,
-            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{more}Connection: close\r\nContent-Length: {}\r\n\r\n{text}",
-            text.len()
-        )
+    let reply = |status: u16, more: &str, text: &str| {
+        write_answer(request, &(status, more.to_owned(), text.into()), stream)
     };
     let n = if mood == Mood::One { 1 } else { body["n"].as_u64().unwrap_or(1) };
     match mood {
-        Mood::Busy => reply(
-            "429 Too Many Requests",
-            "Retry-After: 0\r\n",
-            "{\"error\":{\"message\":\"slow down\"}}",
-        ),
-        Mood::Broken => reply("500 Internal Server Error", "", "oops"),
-        Mood::Forbids => reply("401 Unauthorized", "", "{\"error\":{\"message\":\"no key\"}}"),
-        Mood::Nonsense => reply("200 OK", "", "{\"choices\":[{\"text\":"),
-        Mood::Mute => reply("200 OK", "", "{\"choices\":[]}"),
+        Mood::Busy => reply(429, "Retry-After: 0\r\n", "{\"error\":{\"message\":\"slow down\"}}"),
+        Mood::Broken => reply(500, "", "oops"),
+        Mood::Forbids => reply(401, "", "{\"error\":{\"message\":\"no key\"}}"),
+        Mood::Nonsense => reply(200, "", "{\"choices\":[{\"text\":"),
+        Mood::Mute => reply(200, "", "{\"choices\":[]}"),
         Mood::Overloaded => {
-            reply("200 OK", "", "{\"error\":{\"message\":\"model overloaded\",\"code\":503}}")
+            reply(200, "", "{\"error\":{\"message\":\"model overloaded\",\"code\":503}}")
         }
         Mood::TooLong => reply(
-            "400 Bad Request",
+            400,
             "",
             "{\"error\":{\"message\":\"maximum context length is 10 tokens\",\"param\":\"messages\"}}",
         ),
@@ -126,7 +94,7 @@ fn serve(
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{{\"choices\"")
         }
         Mood::Good | Mood::One | Mood::Holey | Mood::Drips => {
-            assert!(path.starts_with("/v1/"), "{path}");
+            assert!(request.path.starts_with("/v1/"), "{}", request.path);
             // An answer that says which seed drew it and which of its request it is.
             let choice = |index: u64| {
                 json!({
@@ -157,7 +125,7 @@ fn serve(
                 }
                 return write!(stream, "{text}");
             }
-            reply("200 OK", "", &text)
+            reply(200, "", &text)
         }
     }
 }
@@ -227,10 +195,10 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     let done = eval(&rough, &parts, &["--concurrency", "3"]);
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
-    for word in ["429", "500", "no answer in time", "malformed", "model overloaded", "trying again"]
-    {
-        assert!(stderr.contains(word), "{word}: {stderr}");
-    }
+    has(
+        &stderr,
+        &["429", "500", "no answer in time", "malformed", "model overloaded", "trying again"],
+    );
     let (a, b) = (completions(&whole), completions(&parts));
     assert_eq!(b.len(), 24);
     assert_eq!(b.iter().collect::<HashSet<_>>().len(), 24, "no answer twice");
@@ -324,8 +292,6 @@ fn permanent_server_errors_end_the_run_with_the_servers_message() {
     ));
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(!done.status.success() && stderr.contains("gave up after 3 tries"), "{stderr}");
-    let error = refusal(&["eval", "--engine", "localhost", "--output", &folder.path("x")]);
-    assert!(error.contains("http://localhost:8000"), "{error}");
 }
 
 #[test]

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight};
+use crate::support::binary::{
+    Folder, command, has, ok, printed, refusal, refused, succeeded, tealight,
+};
+use crate::support::processes::binary;
+use crate::support::runs::json;
 use serde_json::Value;
-
-/// The JSON in a file.
-fn json(path: impl AsRef<Path>) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).expect("readable")).expect("JSON")
-}
 
 const SMALL: [&str; 6] =
     ["--max-samples", "12", "--max-completion-length", "20", "--device", "cpu"];
@@ -29,16 +28,12 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     let how = ["-n", "32", "-k", "1,32", "--max-num-seqs", "32"];
     eval(&whole, &how);
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
     let file = Path::new(&parts).join("samples/countdown-train.jsonl");
     let length = || std::fs::metadata(&file).map_or(0, |file| file.len());
     let mut kills = 0;
     for _ in 0..3 {
         let before = length();
-        let mut child = std::process::Command::new(&binary)
-            .args(["eval", "--output", &parts])
-            .args(SMALL)
-            .args(how)
+        let mut child = binary(&[&["eval", "--output", &parts], &SMALL[..], &how].concat())
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()
@@ -114,11 +109,6 @@ fn samples_are_kept_and_never_mistaken_for_others() {
     let how = ["eval", "--output", &other, "-n", "2", "-k", "1", "--max-completion-length", "20"];
     let error = refusal(&[&how[..], &["--dataset", &file]].concat());
     assert!(error.contains("the prompt of problem `a`"), "{error}");
-    let twice = folder.path("twice");
-    let error = refusal(&["eval", "--output", &twice, "--dataset", "countdown,countdown/train"]);
-    assert!(error.contains("`countdown/train` stands twice"), "{error}");
-    let presamples = ["eval", "--output", &twice, "--presamples", "x", "--top-k", "5"];
-    assert!(refusal(&presamples).contains("whole distributions"));
 }
 
 #[test]
@@ -187,15 +177,7 @@ fn graded_completions_of_other_programs_get_the_same_report() {
     assert!(String::from_utf8_lossy(&done.stderr).contains("the last line was cut off"));
     assert_eq!(summary(&output, "pass@k")["1"]["value"], 0.5);
     assert_eq!(summary(&output, "n"), 2);
-    let error = refusal(&["grade", &mixed, "--output", &folder.path("k"), "-k", "4"]);
-    assert!(error.contains("problem `2` has 2 samples"), "{error}");
-    let error = refusal(&[
-        "grade",
-        &folder.write("none.jsonl", "{\"id\":1,\"completion\":\"7\"}\n"),
-        "--output",
-        &folder.path("g"),
-    ]);
-    assert!(error.contains("none.jsonl:1") && error.contains("--dataset"), "{error}");
+    refused!("grade {mixed} --output {} -k 4", folder.path("k") => "problem `2` has 2 samples");
 }
 
 #[test]
@@ -205,12 +187,8 @@ fn evaluations_are_compared_problem_by_problem() {
     eval(&one, &["-n", "8", "-k", "1,8", "--no-greedy"]);
     eval(&two, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "5"]);
     let output = folder.path("compared");
-    let done = tealight(&["compare", &one, &two, "--output", &output]);
-    let table = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    for word in ["pass@8", "Lost: ", "Gained: ", "need a second draw", "--second-draw"] {
-        assert!(table.contains(word), "{word}: {table}");
-    }
+    let table = printed(&["compare", &one, &two, "--output", &output]);
+    has(&table, &["pass@8", "Lost: ", "Gained: ", "need a second draw", "--second-draw"]);
     assert!(!table.contains("Retained@"), "{table}");
     for measure in ["pass@1", "pass@8", "distinct@8"] {
         let is_row = |line: &&str| line.trim_start().starts_with(measure) && line.contains(" to ");
@@ -238,12 +216,8 @@ fn evaluations_are_compared_problem_by_problem() {
     let again = folder.path("again");
     eval(&again, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "9"]);
     let more = ["compare", &one, &two, "--second-draw", &again, "--output", &folder.path("more")];
-    let done = tealight(&more);
-    let table = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    for word in ["Retained@8", "Gained@8", "the base itself, resampled", "unsolved"] {
-        assert!(table.contains(word), "{word}: {table}");
-    }
+    let table = printed(&more);
+    has(&table, &["Retained@8", "Gained@8", "the base itself, resampled", "unsolved"]);
     let found = change(&folder.path("more"));
     let moved: f64 = found["transitions"]["model"]
         .as_array()
@@ -256,8 +230,7 @@ fn evaluations_are_compared_problem_by_problem() {
     let page = std::fs::read_to_string(folder.path("more/report.html")).expect("a page");
     assert!(page.contains("resampling noise"), "the transitions");
     // Not with a draw that has the random numbers of a run.
-    let error = refusal(&["compare", &one, &two, "--second-draw", &two]);
-    assert!(error.contains("has the seed of") && error.contains("--seed"), "{error}");
+    refused!("compare {one} {two} --second-draw {two}" => "has the seed of", "--seed");
     assert!(Path::new(&output).join("report.html").exists());
     let fewer = [
         &["eval", "--output", &three, "-n", "8", "-k", "1,8"],
@@ -265,11 +238,6 @@ fn evaluations_are_compared_problem_by_problem() {
         &["--max-samples", "5"],
     ];
     assert!(tealight(&fewer.concat()).status.success());
-    let error = refusal(&["compare", &one, &three]);
-    assert!(error.contains("7 only in the first") && error.contains("--intersect"), "{error}");
+    refused!("compare {one} {three}" => "7 only in the first", "--intersect");
     assert!(tealight(&["compare", &one, &three, "--intersect"]).status.success());
-    let error = refusal(&["compare", &one]);
-    assert!(error.contains("at least two"), "{error}");
-    let error = refusal(&["compare", &one, &folder.path("nothing")]);
-    assert!(error.contains("results.json"), "{error}");
 }

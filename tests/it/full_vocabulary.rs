@@ -7,7 +7,7 @@ use tealight::learn::objective::{Divergence, vocabulary};
 use tealight::nn::model::{Architecture, weights};
 use tealight::nn::policy::{Base, FullVocabulary, GradAccumulator, Sequence, by_row, token_logp};
 
-use crate::support::{backends, graph};
+use crate::support::{backends, flat, graph};
 
 const TEMPERATURE: f64 = 0.8;
 const LIKELIEST: usize = 3;
@@ -33,10 +33,6 @@ fn rows() -> Vec<Sequence> {
 /// Numbers that differ from backend to backend.
 fn wave(count: usize, by: f64) -> Vec<f64> {
     (0..count).map(|index| 0.3 + (index as f64 * by).sin()).collect()
-}
-
-fn flat(x: &Tensor) -> Vec<f64> {
-    x.flatten_all().unwrap().to_dtype(candle_core::DType::F64).unwrap().to_vec1().unwrap()
 }
 
 fn assert_close(ours: &Tensor, exact: &Tensor, what: &str) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, ok, refusal, succeeded};
+use crate::support::binary::{Folder, command, ok, refusal, refused, succeeded};
 use crate::support::runs::{json, trained};
 
 /// A run of a few steps on two problems with 32 outputs each.
@@ -108,13 +108,10 @@ fn an_initial_policy_is_checked_first() {
     let line = format!("train {SAT} --max-completion-length 20 --quiet --device cpu");
     for start in [folder.path("nowhere"), other.clone()] {
         for more in ["--dry-run".to_owned(), format!("--output {run}")] {
-            let error = refusal(command!("{line} --initial-policy {start} {more}"));
-            assert!(error.contains(&format!("--initial-policy {start}")), "{error}");
+            refused!("{line} --initial-policy {start} {more}" => &format!("--initial-policy {start}"));
             assert!(!std::path::Path::new(&run).exists(), "nothing was begun");
         }
     }
-    let error = refusal(command!("study --dry-run --initial-policy {other} --quiet"));
-    assert!(error.contains("--initial-policy is for train"), "{error}");
 }
 
 #[test]
@@ -132,8 +129,7 @@ fn gap_replaces_only_its_own_results() {
         (path("run/gap"), "lies in the run's folder"),
         (mine.clone(), "holds files already"),
     ] {
-        let error = refusal(command!("{line} --output {output}"));
-        assert!(error.contains(message), "{error}");
+        refused!("{line} --output {output}" => message);
     }
     assert!(!std::path::Path::new(&path("run/gap")).exists());
     for (more, message) in [
@@ -142,14 +138,11 @@ fn gap_replaces_only_its_own_results() {
         ("--overwrite".to_owned(), "no effect without --output"),
         ("--ascent-from base".to_owned(), "no effect with --ascent-steps 0"),
     ] {
-        let error = refusal(command!("{line} {more}"));
-        assert!(error.contains(message), "{error}");
+        refused!("{line} {more}" => message);
     }
-    let done = succeeded(command!("{line} --output {gap}"));
-    let log = String::from_utf8_lossy(&done.stderr).into_owned();
+    let log = ok(command!("{line} --output {gap}"));
     assert!(log.contains(&format!("gap.json and projection in {gap}")), "{log}");
-    let error = refusal(command!("{line} --output {gap}"));
-    assert!(error.contains("gap.json") && error.contains("--overwrite"), "{error}");
+    refused!("{line} --output {gap}" => "gap.json", "--overwrite");
     folder.write("gap/notes.txt", "mine");
     let none = format!("gap {run} --projection-steps 0 --ascent-steps 0");
     ok(command!("{none} --output {gap} --overwrite --quiet"));
@@ -157,20 +150,16 @@ fn gap_replaces_only_its_own_results() {
     assert!(left("gap.json") && left("notes.txt") && !left("projection"));
     let rows = json(format!("{gap}/gap.json"))["rows"].to_string();
     assert!(rows.contains("checkpoint-4") && !rows.contains("projection"), "{rows}");
-    let error = refusal(command!("gap {run} --projection-steps 0"));
-    assert!(error.contains("no projection to ascend from"), "{error}");
+    refused!("gap {run} --projection-steps 0" => "no projection to ascend from");
 }
 
 #[test]
 fn gap_refuses_what_it_cannot_compute() {
     let folder = Folder::new();
     let run = folder.path("run");
-    let error = refusal(command!("gap {run} --quiet"));
-    assert!(error.contains("config.toml is missing"), "{error}");
     // GRPO divides rewards by a standard deviation: it has no J of its own, but it can be compared with one.
     trained(&run, command!("{SAT} --objective grpo"));
-    let error = refusal(command!("gap {run} --quiet"));
-    assert!(error.contains("`grpo`") && error.contains("--beta"), "{error}");
+    refused!("gap {run} --quiet" => "`grpo`", "--beta");
     let few = "--projection-steps 2 --ascent-steps 0 --quiet --json";
     let done = succeeded(command!("gap {run} --beta 0 {few}"));
     let found: Value = serde_json::from_slice(&done.stdout).expect("JSON");
@@ -181,8 +170,7 @@ fn gap_refuses_what_it_cannot_compute() {
         let run = folder.path(&dataset.replace('/', "-"));
         let line = "--model tasks --max-samples 2 --max-steps 1 --objective rloo";
         trained(&run, command!("{line} --dataset {dataset}"));
-        let error = refusal(command!("gap {run} --quiet"));
-        assert!(error.contains(message) && error.contains("colouring"), "{error}");
+        refused!("gap {run} --quiet" => message, "colouring");
     }
     // A folder may not bring a model of this machine.
     let other = folder.path("other");
@@ -190,6 +178,5 @@ fn gap_refuses_what_it_cannot_compute() {
         &other,
         command!("--model {run}/final --dataset sat/train --max-samples 2 --max-steps 1"),
     );
-    let error = refusal(command!("gap {other} --beta 0.1 --quiet"));
-    assert!(error.contains("repeat it: --model"), "{error}");
+    refused!("gap {other} --beta 0.1 --quiet" => "repeat it: --model");
 }

@@ -5,7 +5,7 @@ use tealight::nn::model::weights::{self, Weights};
 use tealight::nn::model::{Architecture, BackendKind};
 use tealight::nn::policy::Sequence;
 
-use crate::support::{backends, gradients, graph};
+use crate::support::{backends, flat, gradients, graph};
 
 fn architecture(family: &str) -> Architecture {
     let mut config = serde_json::json!({
@@ -60,11 +60,7 @@ fn gradients_in_bf16_point_where_those_in_f64_do() {
             }
             assert_eq!(found.len(), fresh.len());
             for (name, exact) in &exact {
-                let flat = |x: &Tensor| {
-                    let x = x.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
-                    x.flatten_all()?.to_vec1::<f64>()
-                };
-                let (ours, exact) = (flat(&found[name]).expect("f64"), flat(exact).expect("f64"));
+                let (ours, exact) = (flat(&found[name]), flat(exact));
                 let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
                 let cosine = dot(&ours, &exact) / (dot(&ours, &ours) * dot(&exact, &exact)).sqrt();
                 assert!(cosine > 0.99, "{family} {name}: {cosine}");

@@ -9,18 +9,13 @@ use std::time::{Duration, Instant};
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::hub::{COMMIT, FakeHub, Files, Repository, TOKEN, files};
+use crate::support::binary::{ended, on_hub};
+use crate::support::embedded;
+use crate::support::hub::{COMMIT, FakeHub, Repository, TOKEN, files};
 use crate::support::server::{Answer, ReceivedRequest, serve, write_answer};
 
 /// A command ends in this time whatever a server does, on a busy machine too.
 pub(crate) const IN_TIME: Duration = Duration::from_secs(45);
-
-pub(crate) fn model() -> Files {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
-    let names = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json"];
-    let read = |name: &str| (name.to_owned(), std::fs::read(folder.join(name)).expect("a file"));
-    names.map(read).into()
-}
 
 /// Evaluates `evil/model`; whether that succeeds, and what is said.
 pub(crate) fn eval(endpoint: &str, home: &Path, set: &[(&str, &str)]) -> (bool, String) {
@@ -35,21 +30,16 @@ fn eval_with(
     options: &[(&str, &str)],
 ) -> (bool, String) {
     let started = Instant::now();
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
-    for name in ["HF_HUB_OFFLINE", "HF_HUB_CACHE"] {
-        command.env_remove(name);
-    }
-    command.env("HF_HOME", home.join("a/b/c/d")).env("HF_ENDPOINT", endpoint);
+    let mut command = on_hub(endpoint, &home.join("a/b/c/d"));
     command.env("HF_TOKEN", TOKEN).env("HF_HUB_DOWNLOAD_TIMEOUT", "1").envs(set.iter().copied());
     let model = if options.is_empty() { "evil/model" } else { "countdown" };
     command.args(["eval", "--model", model, "--max-samples", "2", "-n", "2", "-k", "1"]);
     command.args(options.iter().flat_map(|(name, value)| [name, value]));
     command.args(["--max-completion-length", "4", "--device", "cpu", "--output"]);
-    let done = command.arg(home.join("out")).timeout(2 * IN_TIME).output().expect("runs");
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    let (is_ok, stderr) = ended(command.arg(home.join("out")));
     assert!(started.elapsed() < IN_TIME, "{:?}: {stderr}", started.elapsed());
     assert!(!stderr.contains("panicked"), "{stderr}");
-    (done.status.success(), stderr)
+    (is_ok, stderr)
 }
 
 /// The names of all files below a folder.
@@ -268,7 +258,7 @@ fn meet(cases: Vec<(&'static str, Writer, &'static str)>, silence: &str) {
     std::thread::scope(|scope| {
         for (name, writer, expected) in cases {
             scope.spawn(move || {
-                let model = Repository::new("models", "evil/model", model());
+                let model = Repository::new("models", "evil/model", embedded::files());
                 let hub = FakeHub::with_writer(vec![model], writer);
                 let home = tempfile::tempdir().expect("a folder");
                 let set = [("HF_HUB_DOWNLOAD_TIMEOUT", silence)];
@@ -312,7 +302,7 @@ fn sending_away(part: &'static str, foreign: &str) -> FakeHub {
     let to = format!("Location: {foreign}/elsewhere\r\nLink: <{foreign}/tree>; rel=\"next\"\r\n");
     let rows = [("train.jsonl", &b"{}"[..])];
     let repositories = vec![
-        Repository::new("models", "evil/model", model()),
+        Repository::new("models", "evil/model", embedded::files()),
         Repository::new("datasets", "evil/data", files(&rows)),
     ];
     FakeHub::with_writer(repositories, changed(part, move |_| (307, to.clone(), Vec::new())))
@@ -347,17 +337,15 @@ fn the_token_stays_with_the_hub_wherever_it_redirects() {
 fn pushes_and_servers_that_sample_are_not_redirected_at_all() {
     let (address, seen) = foreign();
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, bytes) in model() {
+    for (name, bytes) in embedded::files() {
         std::fs::write(folder.path().join(name), bytes).expect("written");
     }
     for part in ["/repos/create", "/preupload/", "/objects/batch", "/commit/"] {
         let hub = sending_away(part, &address);
-        let mut push = Command::cargo_bin("tealight").expect("the binary");
-        push.env("HF_ENDPOINT", &hub.endpoint).env("HF_TOKEN", TOKEN).env_remove("HF_HUB_OFFLINE");
-        push.arg("push").arg(folder.path()).args(["--repo", "evil/model"]);
-        let done = push.timeout(IN_TIME).output().expect("runs");
-        let stderr = String::from_utf8_lossy(&done.stderr);
-        assert!(!done.status.success() && stderr.contains("redirect"), "{part}: {stderr}");
+        let mut push = on_hub(&hub.endpoint, folder.path());
+        push.env("HF_TOKEN", TOKEN).arg("push").arg(folder.path()).args(["--repo", "evil/model"]);
+        let (is_ok, stderr) = ended(&mut push);
+        assert!(!is_ok && stderr.contains("redirect"), "{part}: {stderr}");
     }
     let to = address.clone();
     let engine = serve(move |_| (307, format!("Location: {to}/elsewhere\r\n"), Vec::new()));

@@ -3,28 +3,20 @@
 //! Every test runs the real binary with its own cache and endpoint, as a user's shell would set them.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use assert_cmd::Command;
-
-use crate::support::hub::{COMMIT, FakeHub, Files, Repository, TOKEN, blob_id, files, sha256};
-
-/// The files of the embedded model.
-fn model() -> Files {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
-    let entries = std::fs::read_dir(directory).expect("models/countdown");
-    let file = |path: std::path::PathBuf| {
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        (name, std::fs::read(path).expect("readable"))
-    };
-    entries.map(|entry| file(entry.expect("entry").path())).collect()
-}
+use crate::support::binary::{ended, has, on_hub};
+use crate::support::embedded;
+use crate::support::hub::{COMMIT, FakeHub, Repository, TOKEN, blob_id, files, sha256};
 
 /// A Hub with `team/model`, which is also at a tag, and `team/data`.
 fn repositories() -> Vec<Repository> {
     let row = b"{\"prompt\":[{\"role\":\"user\",\"content\":\"1+1\"}],\"answer\":\"2\"}\n";
     vec![
-        Repository::new("models", "team/model", model()).with("v1", COMMIT, model()),
+        Repository::new("models", "team/model", embedded::files()).with(
+            "v1",
+            COMMIT,
+            embedded::files(),
+        ),
         Repository::new("datasets", "team/data", files(&[("test.jsonl", row)])),
     ]
 }
@@ -51,19 +43,11 @@ impl Shell {
     fn eval_on(&self, model: &str, dataset: &str, set: &[(&str, &str)]) -> (bool, String) {
         let output = self.home.path().join("out");
         let _ = std::fs::remove_dir_all(&output);
-        let mut command = Command::cargo_bin("tealight").expect("the binary");
-        for name in ["HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_CACHE"] {
-            command.env_remove(name);
-        }
-        command.env("HF_HOME", self.home.path()).env("HF_ENDPOINT", &self.endpoint);
+        let mut command = on_hub(&self.endpoint, self.home.path());
         command.args(["eval", "--model", model, "--max-samples", "2", "-n", "2", "-k", "1"]);
         command.args(["--dataset", dataset, "--max-completion-length", "20", "--device", "cpu"]);
         command.arg("--output").arg(&output);
-        command.envs(set.iter().copied());
-        // A client that hangs must fail the test, not stall it.
-        command.timeout(std::time::Duration::from_secs(60));
-        let done = command.output().expect("runs");
-        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+        ended(command.envs(set.iter().copied()))
     }
 }
 
@@ -74,6 +58,8 @@ fn a_first_use_downloads_and_the_next_makes_no_call() {
     let (is_ok, stderr) = shell.eval("team/model", &[]);
     assert!(is_ok, "{stderr}");
     assert!(stderr.contains("downloading team/model/model.safetensors"), "{stderr}");
+    // One request brings a file.
+    assert!(!hub.log().iter().any(|line| line.starts_with("HEAD")), "{:?}", hub.log());
     let after_first = hub.log().len();
     assert!(after_first > 0);
     let (is_ok, stderr) = shell.eval("team/model", &[]);
@@ -102,36 +88,37 @@ fn a_dataset_is_fetched_once_and_a_missing_file_named() {
 }
 
 #[test]
-fn a_named_revision_is_fetched_and_an_unknown_one_refused() {
+fn what_cannot_be_fetched_is_named_with_the_fix() {
     let hub = hub();
-    let shell = Shell::new(&hub);
-    let (is_ok, stderr) = shell.eval("team/model@v1", &[]);
+    let secure = hub.endpoint.replace("http:", "https:");
+    let certificates = [("SSL_CERT_FILE", "/nonexistent"), ("SSL_CERT_DIR", "/nonexistent")];
+    let none: [(&str, &str); 0] = [];
+    for (endpoint, model, set, parts) in [
+        (
+            hub.endpoint.as_str(),
+            "team/model",
+            &[("HF_HUB_OFFLINE", "1")][..],
+            &["HF_HUB_OFFLINE"][..],
+        ),
+        (&secure, "team/model", &certificates, &["SSL_CERT_FILE"]),
+        ("http://127.0.0.1:9", "team/model", &none, &["the network failed", "127.0.0.1:9"]),
+        (&hub.endpoint, "team/nothing", &none, &["team/nothing", "no such repository"]),
+        (&hub.endpoint, "team/model@v9", &none, &["v9", "revision"]),
+    ] {
+        let mut shell = Shell::new(&hub);
+        shell.endpoint = endpoint.into();
+        let (is_ok, stderr) = shell.eval(model, set);
+        assert!(!is_ok, "{stderr}");
+        has(&stderr, parts);
+        assert!(set != [("HF_HUB_OFFLINE", "1")] || hub.log().is_empty());
+    }
+    let (is_ok, stderr) = Shell::new(&hub).eval("team/model@v1", &[]);
     assert!(is_ok, "{stderr}");
-    let (is_ok, stderr) = shell.eval("team/model@v9", &[]);
-    assert!(!is_ok && stderr.contains("v9") && stderr.contains("revision"), "{stderr}");
-}
-
-#[test]
-fn offline_without_a_cached_copy_makes_no_call_and_says_so() {
-    let hub = hub();
-    let (is_ok, stderr) = Shell::new(&hub).eval("team/model", &[("HF_HUB_OFFLINE", "1")]);
-    assert!(!is_ok && stderr.contains("HF_HUB_OFFLINE"), "{stderr}");
-    assert_eq!(hub.log().len(), 0);
-}
-
-#[test]
-fn an_unknown_repository_is_named() {
-    let hub = hub();
-    let (is_ok, stderr) = Shell::new(&hub).eval("team/nothing", &[]);
-    assert!(
-        !is_ok && stderr.contains("team/nothing") && stderr.contains("no such repository"),
-        "{stderr}"
-    );
 }
 
 #[test]
 fn a_gated_repository_asks_for_a_token_and_opens_with_it() {
-    let mut gated = Repository::new("models", "team/model", model());
+    let mut gated = Repository::new("models", "team/model", embedded::files());
     gated.is_gated = true;
     let hub = FakeHub::new(vec![gated]);
     let shell = Shell::new(&hub);
@@ -186,7 +173,7 @@ fn the_cache_is_laid_out_as_the_python_clients() {
     assert!(is_ok, "{stderr}");
     let place = shell.home.path().join("hub/models--team--model");
     assert_eq!(std::fs::read_to_string(place.join("refs/main")).expect("a ref"), COMMIT);
-    for (name, bytes) in model().iter().filter(|(name, _)| !name.ends_with(".md")) {
+    for (name, bytes) in embedded::files().iter().filter(|(name, _)| !name.ends_with(".md")) {
         let path = place.join("snapshots").join(COMMIT).join(name);
         let is_large = name.ends_with("safetensors");
         let blob = if is_large { sha256(bytes) } else { blob_id(bytes) };
@@ -212,62 +199,11 @@ fn unchanged_content_is_not_fetched_for_a_new_commit() {
     let commit = "f".repeat(40);
     {
         let mut shelf = hub.shelf.lock().expect("shelf");
-        let repository = shelf.repositories.remove(0).with("next", &commit, model());
+        let repository = shelf.repositories.remove(0).with("next", &commit, embedded::files());
         shelf.repositories.push(repository);
     }
     let (is_ok, stderr) = shell.eval("team/model@next", &[]);
     assert!(is_ok, "{stderr}");
     assert_eq!(hub.shelf.lock().expect("shelf").cdn_log.len(), transfers);
     assert!(shell.home.path().join("hub/models--team--model/snapshots").join(commit).is_dir());
-}
-
-#[test]
-fn a_connection_cut_in_the_middle_goes_on_where_it_ended() {
-    let count = AtomicUsize::new(0);
-    let hub = FakeHub::with_fault(repositories(), move |request, (status, headers, body)| {
-        let is_transfer = request.method == "GET" && request.path.starts_with("/repos/");
-        if !is_transfer || count.fetch_add(1, Ordering::SeqCst) > 0 {
-            return (status, headers, body);
-        }
-        let length = format!("{headers}Content-Length: {}\r\n", body.len());
-        (status, length, body[..body.len() / 2].to_vec())
-    });
-    let (is_ok, stderr) = Shell::new(&hub).eval("team/model", &[]);
-    assert!(is_ok, "{stderr}");
-    let shelf = hub.shelf.lock().expect("shelf");
-    let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
-    let ranges: Vec<_> = gets.map(|request| request.header("range")).collect();
-    let (half, size) = (model()["model.safetensors"].len() / 2, model()["model.safetensors"].len());
-    let rest = format!("bytes={half}-{}", size - 1);
-    assert_eq!(ranges, [None, Some(rest.as_str())]);
-}
-
-#[test]
-fn one_request_brings_a_file() {
-    let hub = hub();
-    let (is_ok, stderr) = Shell::new(&hub).eval("team/model", &[]);
-    assert!(is_ok, "{stderr}");
-    assert!(!hub.log().iter().any(|line| line.starts_with("HEAD")), "{:?}", hub.log());
-}
-
-#[test]
-fn missing_certificates_give_an_error_with_the_fix() {
-    let hub = hub();
-    let missing = [("SSL_CERT_FILE", "/nonexistent"), ("SSL_CERT_DIR", "/nonexistent")];
-    let mut shell = Shell::new(&hub);
-    shell.endpoint = hub.endpoint.replace("http:", "https:");
-    let (is_ok, stderr) = shell.eval("team/model", &missing);
-    assert!(!is_ok && stderr.contains("SSL_CERT_FILE"), "{stderr}");
-}
-
-#[test]
-fn no_server_at_all_is_one_clear_line() {
-    let hub = hub();
-    let mut shell = Shell::new(&hub);
-    shell.endpoint = "http://127.0.0.1:9".into();
-    let (is_ok, stderr) = shell.eval("team/model", &[]);
-    assert!(
-        !is_ok && stderr.contains("the network failed") && stderr.contains("127.0.0.1:9"),
-        "{stderr}"
-    );
 }

@@ -8,16 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
+use crate::support::embedded;
 use crate::support::hub::{COMMIT, FakeHub, Files, Repository, TOKEN, files, sha256};
 
 fn model() -> Files {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
-    let entries = std::fs::read_dir(folder).expect("models/countdown").flatten();
-    let mut model = Files::new();
-    for path in entries.map(|entry| entry.path()).filter(|path| path.is_file()) {
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        model.insert(name, std::fs::read(path).expect("readable"));
-    }
+    let mut model = embedded::files();
     model.insert("more/nested file.json".into(), b"[1]".to_vec());
     model
 }

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::hostile_hub::{eval, model};
+use crate::hostile_hub::eval;
+use crate::support::embedded;
 use crate::support::hub::{FakeHub, Repository, blob_id, pointer};
 
 /// A server whose transfers of the large file are cut in half, the first `cuts` of them.
 fn cutting(cuts: usize, heeds_ranges: bool, is_right: bool) -> FakeHub {
     let count = AtomicUsize::new(0);
-    let whole = model()["model.safetensors"].clone();
-    let repository = Repository::new("models", "evil/model", model());
+    let whole = embedded::files()["model.safetensors"].clone();
+    let repository = Repository::new("models", "evil/model", embedded::files());
     FakeHub::with_fault(vec![repository], move |request, (status, headers, body)| {
         if !(request.method == "GET" && request.path.starts_with("/repos/")) {
             return (status, headers, body);
@@ -30,11 +31,18 @@ fn cutting(cuts: usize, heeds_ranges: bool, is_right: bool) -> FakeHub {
     })
 }
 
+/// Whether each transfer of the large file was of a part.
+fn ranges(hub: &FakeHub) -> Vec<bool> {
+    let shelf = hub.shelf.lock().expect("shelf");
+    let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
+    gets.map(|request| request.header("range").is_some()).collect()
+}
+
 /// Writes what another process left of the large file.
 fn leave(home: &Path, content: &[u8]) -> PathBuf {
     let blobs = home.join("a/b/c/d/hub/models--evil--model/blobs");
     std::fs::create_dir_all(&blobs).expect("a folder");
-    let oid = blob_id(pointer(&model()["model.safetensors"]).as_bytes());
+    let oid = blob_id(pointer(&embedded::files()["model.safetensors"]).as_bytes());
     let part = blobs.join(format!("{oid}.incomplete"));
     std::fs::write(&part, content).expect("written");
     part
@@ -43,11 +51,8 @@ fn leave(home: &Path, content: &[u8]) -> PathBuf {
 #[test]
 fn interrupted_transfers_resume_restart_or_fail() {
     let home = || tempfile::tempdir().expect("a folder");
-    let ranges = |hub: &FakeHub| -> Vec<bool> {
-        let shelf = hub.shelf.lock().expect("shelf");
-        let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
-        gets.map(|request| request.header("range").is_some()).collect()
-    };
+    let size = embedded::files()["model.safetensors"].len();
+    let rest = format!("bytes={}-{}", size / 2, size - 1);
     for (hub, expected) in [
         (cutting(1, true, true), &[false, true][..]),
         (cutting(1, false, true), &[false, true]),
@@ -57,17 +62,25 @@ fn interrupted_transfers_resume_restart_or_fail() {
         let (is_ok, stderr) = eval(&hub.endpoint, home().path(), &[]);
         assert!(is_ok, "{stderr}");
         assert_eq!(ranges(&hub), expected);
+        assert!(
+            hub.shelf
+                .lock()
+                .expect("shelf")
+                .cdn_log
+                .iter()
+                .any(|request| { request.header("range") == Some(rest.as_str()) })
+        );
     }
     // A server that refuses every range.
     let refusing = FakeHub::with_fault(
-        vec![Repository::new("models", "evil/model", model())],
+        vec![Repository::new("models", "evil/model", embedded::files())],
         |request, answer| match request.header("range") {
             Some(_) if request.path.starts_with("/repos/") => (416, String::new(), Vec::new()),
             _ => answer,
         },
     );
     let folder = home();
-    leave(folder.path(), &model()["model.safetensors"][..1000]);
+    leave(folder.path(), &embedded::files()["model.safetensors"][..1000]);
     let (is_ok, stderr) = eval(&refusing.endpoint, folder.path(), &[]);
     assert!(is_ok, "{stderr}");
     assert_eq!(ranges(&refusing), [true, false]);
@@ -78,27 +91,24 @@ fn interrupted_transfers_resume_restart_or_fail() {
 
 #[test]
 fn partial_downloads_of_other_processes_are_resumed_and_checked() {
-    let content = model()["model.safetensors"].clone();
+    let content = embedded::files()["model.safetensors"].clone();
     let half = content[..content.len() / 2].to_vec();
     let wrong: Vec<u8> = half.iter().rev().copied().collect();
     let long = [&content[..], b"more"].concat();
     for (left, expected) in [(half, &[true][..]), (wrong, &[true, false]), (long, &[false])] {
-        let hub = FakeHub::new(vec![Repository::new("models", "evil/model", model())]);
+        let hub = FakeHub::new(vec![Repository::new("models", "evil/model", embedded::files())]);
         let home = tempfile::tempdir().expect("a folder");
         let part = leave(home.path(), &left);
         let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &[]);
         assert!(is_ok, "{stderr}");
-        let shelf = hub.shelf.lock().expect("shelf");
-        let gets = shelf.cdn_log.iter().filter(|request| request.method == "GET");
-        let ranges: Vec<bool> = gets.map(|request| request.header("range").is_some()).collect();
-        assert_eq!(ranges, expected);
+        assert_eq!(ranges(&hub), expected);
         assert!(!part.exists());
     }
 }
 
 #[test]
 fn four_processes_that_want_one_model_fetch_it_once() {
-    let hub = FakeHub::new(vec![Repository::new("models", "evil/model", model())]);
+    let hub = FakeHub::new(vec![Repository::new("models", "evil/model", embedded::files())]);
     let home = tempfile::tempdir().expect("a folder");
     std::thread::scope(|scope| {
         for number in 0..4 {
@@ -116,7 +126,5 @@ fn four_processes_that_want_one_model_fetch_it_once() {
             });
         }
     });
-    let shelf = hub.shelf.lock().expect("shelf");
-    let transfers = shelf.cdn_log.iter().filter(|request| request.method == "GET").count();
-    assert_eq!(transfers, 1);
+    assert_eq!(ranges(&hub), [false]);
 }

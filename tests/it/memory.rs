@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, stderr_of, succeeded};
+use crate::support::binary::{Folder, ok, printed, stderr_of};
 use crate::support::runs::{SMALL, json, trained};
 
 /// Trains for as long as `more` says, and returns what was said, the final weights, and metrics without times and KL.
@@ -59,8 +59,7 @@ fn planned(objective: &str, kl: &str, part: &str) -> (f64, String) {
 }
 
 fn dry_run(more: &[&str]) -> String {
-    let done = succeeded(&[&["train", "--dry-run"], more, &SMALL].concat());
-    String::from_utf8_lossy(&done.stdout).into_owned()
+    printed(&[&["train", "--dry-run"], more, &SMALL].concat())
 }
 
 fn megabytes(text: &str, part: &str) -> f64 {
@@ -117,7 +116,7 @@ fn the_plan_counts_the_base_where_it_is_held_and_a_study_shows_it() {
     let output = folder.path("study");
     let arguments = [
         &["study", "--task", "countdown", "--output", &output, "--quiet", "--no-greedy"][..],
-        &["--no-baselines"],
+        &["--no-baselines", "--seeds", "0", "--eval-steps", "0"],
         &["--objectives", "none,kl-reward:0.1", "--max-steps", "1", "--max-samples", "8"],
         &["--max-test-samples", "4", "-n", "2", "-k", "1,2"],
         &SMALL,

@@ -18,6 +18,7 @@ use tealight::system::process::Process;
 use tealight::system::ranks::threads;
 use tealight::system::stop::{Interrupted, Stop};
 
+use crate::support::binary::{Folder, stderr_of};
 use crate::support::metrics::rows;
 use crate::support::vllm::Vllm;
 
@@ -291,5 +292,27 @@ fn first_rank_samples_from_servers_and_their_failure_ends_all() {
             assert!(apart < 1e-4, "{row}");
         }
         assert!(output.join("latest").exists());
+    }
+}
+
+#[test]
+#[cfg(not(feature = "mpi"))]
+fn ranks_of_a_launcher_are_refused_without_mpi() {
+    let folder = Folder::new();
+    let output = folder.path("run");
+    let launchers = [
+        &[("WORLD_SIZE", "2"), ("RANK", "0")][..],
+        &[("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "1")],
+        &[("PMI_SIZE", "2")],
+        &[("PMIX_RANK", "0"), ("SLURM_STEP_NUM_TASKS", "8")],
+    ];
+    for variables in launchers {
+        for (name, why) in [("train", "built without the feature mpi"), ("sft", "runs in one")] {
+            let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
+            command.envs(variables.iter().copied()).args([name, "--output", &output]);
+            let error = stderr_of(&command.output().expect("runs"));
+            assert!(error.contains(why) && error.lines().count() == 1, "{variables:?}: {error}");
+            assert!(!Path::new(&output).exists(), "{variables:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
-use crate::support::binary::{Folder, refusal, stderr_of, tealight};
+use crate::support::binary::{Folder, refusal, stderr_of};
 use crate::support::runs::SHORT;
 
 /// A stand-in for the package, which writes what it is told to `told.txt`.
@@ -80,25 +80,6 @@ fn rows_reach_the_package_and_its_failures_stop_no_step() {
     assert!(config.contains("report_to = [\"tensorboard\", \"wandb\"]"), "{config}");
     let error = refusal(&["train", "--resume", &folder.path("told"), "--max-steps", "3"]);
     assert!(error.contains("repeat them: --report-to tensorboard --report-to wandb"), "{error}");
-}
-
-#[test]
-fn report_to_none_excludes_others_and_unknown_reporters_are_refused() {
-    let folder = Folder::new();
-    let output = folder.path("run");
-    let error = refusal(&["train", "--output", &output, "--report-to", "none,tensorboard"]);
-    assert!(error.contains("none alone"), "{error}");
-    let file = folder.write("a.toml", "report_to = [\"tensorboard\", \"mlflow\"]\n");
-    let error = refusal(&["train", "--output", &output, "--config", &file]);
-    assert!(error.contains("a.toml") && error.contains("--help names"), "{error}");
-    for text in ["[]", "[\"wandb\", \"wandb\"]"] {
-        let file = folder.write("b.toml", format!("report_to = {text}\n"));
-        let error = refusal(&["train", "--output", &output, "--config", &file]);
-        assert!(error.contains("tensorboard, wandb and trackio, each once"), "{error}");
-    }
-    let shown =
-        tealight(&["train", "--dry-run", "--report-to", "none", "--max-completion-length", "20"]);
-    assert!(String::from_utf8_lossy(&shown.stdout).contains("report_to = \"none\""));
 }
 
 /// Modules that say that they ran.

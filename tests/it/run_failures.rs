@@ -5,34 +5,20 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, ok, refusal, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, refused, tealight, words};
 use crate::support::metrics::rows;
-use crate::support::processes::signal;
+use crate::support::processes::{binary, signal, wait_for_steps};
 use crate::support::runs::{SHORT, SMALL, json, trained};
-
-/// Waits until a run has written its first step.
-fn wait_for_a_step(metrics: &Path) {
-    for _ in 0..600 {
-        if std::fs::metadata(metrics).is_ok_and(|file| file.len() > 0) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("{}: no step in 30 seconds", metrics.display());
-}
 
 #[cfg(unix)]
 #[test]
 fn a_run_whose_folder_is_deleted_fails_and_says_what_is_lost() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let child = Command::new(assert_cmd::cargo::cargo_bin("tealight"))
-        .args(["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"])
-        .args(SMALL.iter())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    wait_for_a_step(&Path::new(&output).join("metrics.jsonl"));
+    let run = ["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"];
+    let child =
+        binary(&[&run[..], &SMALL].concat()).stderr(Stdio::piped()).spawn().expect("starts");
+    wait_for_steps(Path::new(&output), 1);
     std::fs::rename(&output, folder.path("elsewhere")).expect("moved");
     let done = child.wait_with_output().expect("ends");
     let stderr = String::from_utf8_lossy(&done.stderr);
@@ -61,27 +47,15 @@ fn a_dry_run_says_what_does_not_fit_and_a_run_how_many_prompts_there_are() {
 fn a_directory_has_one_run_at_a_time_and_a_second_signal_ends_it_at_once() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
-    let mut child = Command::new(&binary)
-        .args(["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"])
-        .args(SMALL.iter())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
-    let metrics = Path::new(&output).join("metrics.jsonl");
-    wait_for_a_step(&metrics);
+    let run = ["train", "--output", &output, "--max-steps", "100000", "--save-steps", "0"];
+    let mut child =
+        binary(&[&run[..], &SMALL].concat()).stderr(Stdio::null()).spawn().expect("starts");
+    wait_for_steps(Path::new(&output), 1);
     let error = refusal(&[&["train", "--output", &output, "--resume"], &SMALL[..]].concat());
     let owner = format!("another run is writing here (process {})", child.id());
     assert!(error.contains(&owner), "{error}");
-    let id = child.id().to_string();
-    let signal = |name: &str| {
-        assert!(Command::new("kill").args(["-s", name, &id]).status().expect("kill").success());
-    };
     // Stopped, it cannot end its step between the two.
-    signal("STOP");
-    signal("INT");
-    signal("TERM");
-    signal("CONT");
+    ["-STOP", "-INT", "-TERM", "-CONT"].iter().for_each(|name| signal(name, child.id()));
     let code = child.wait().expect("ends").code();
     assert!(matches!(code, Some(130 | 143)), "{code:?}");
     let left = std::fs::read_dir(&output).expect("a directory").flatten();
@@ -98,12 +72,11 @@ fn a_second_signal_within_a_step_says_what_is_lost() {
     let long = words(
         "--prompts-per-step 96 --num-generations 4096 --max-completion-length 40 --device cpu",
     );
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("tealight"))
-        .args(["train", "--output", &output, "--max-steps", "2"])
-        .args(long)
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("starts");
+    let mut child =
+        binary(&[&["train", "--output", &output, "--max-steps", "2"], &long[..]].concat())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
     let id = child.id();
     let (mut seen, mut lines) =
         (String::new(), BufReader::new(child.stderr.take().expect("piped")).lines());
@@ -124,8 +97,8 @@ fn an_evaluation_that_keeps_nothing_leaves_nothing_when_it_is_interrupted() {
     for signals in [1, 2] {
         let temporary = folder.path(&format!("temporary-{signals}"));
         std::fs::create_dir(&temporary).expect("made");
-        let mut child = Command::new(assert_cmd::cargo::cargo_bin("tealight"))
-            .args(["eval", "-n", "512", "--max-completion-length", "20", "--device", "cpu"])
+        let eval = ["eval", "-n", "512", "--max-completion-length", "20", "--device", "cpu"];
+        let mut child = binary(&eval)
             .env("TMPDIR", &temporary)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -253,8 +226,7 @@ fn every_step_is_logged_for_machines_dashboards_and_people() {
     assert_eq!(incorrect, show("wrong"));
     assert!(wrong > 0 && incorrect.contains(&format!("{wrong} of 32 completions")), "{incorrect}");
     assert_eq!(incorrect.matches(" incorrect (").count(), wrong, "{incorrect}");
-    let missing = refusal(&["show", &output, "--step", "7"]);
-    assert!(missing.contains("no completions of step 7; there are 1, 2"), "{missing}");
+    refused!("show {output} --step 7" => "no completions of step 7; there are 1, 2");
 }
 
 #[test]

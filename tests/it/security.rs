@@ -9,19 +9,14 @@ use std::sync::{Arc, Mutex};
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
-use crate::support::hub::{FakeHub, Files, Repository};
+use crate::support::binary::{
+    Folder, command, ended, ok, on_hub, refusal, refused, stderr_of, tealight, words,
+};
+use crate::support::hub::{FakeHub, Files, Repository, TOKEN};
 use crate::support::server::{Answer, ReceivedRequest, serve};
 
-const TOKEN: &str = "hf_secret_of_the_user";
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-
 fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
-    command.env("HF_ENDPOINT", endpoint).env("HF_HOME", home.0.path()).env("HF_TOKEN", TOKEN);
-    command.env_remove("HF_HUB_OFFLINE").env_remove("HF_HUB_CACHE").env("RUST_BACKTRACE", "0");
-    command.timeout(std::time::Duration::from_secs(120));
-    command.args(arguments).output().expect("runs")
+    on_hub(endpoint, home.0.path()).env("HF_TOKEN", TOKEN).args(arguments).output().expect("runs")
 }
 
 /// A server that keeps everything that it is sent, and takes all of it.
@@ -40,60 +35,32 @@ fn foreigner() -> (String, Arc<Mutex<String>>) {
 #[test]
 fn a_hub_that_names_other_hosts_does_not_give_them_the_token() {
     let (other, traffic) = foreigner();
-    let seen = other.clone();
-    let hub = serve(move |asked: &ReceivedRequest| {
-        let request: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
-        let answer = match asked.path.as_str() {
-            "/api/repos/create" => json!({}),
-            "/api/models/me/run/preupload/main" => {
-                let files = request["files"].as_array().expect("files").iter();
-                let lfs = |file: &Value| json!({"path": file["path"], "uploadMode": "lfs"});
-                json!({"files": files.map(lfs).collect::<Vec<_>>()})
-            }
-            "/me/run.git/info/lfs/objects/batch" => {
-                let objects = request["objects"].as_array().expect("objects").iter().map(|object| {
-                    let mut object = object.clone();
-                    object["actions"] = json!({
-                        "upload": {"href": format!("{seen}/upload"), "header": {"X-Upload": "granted"}},
-                        "verify": {"href": format!("{seen}/verify"), "header": {"X-Verify": "granted"}},
-                    });
-                    object
-                });
-                json!({"objects": objects.collect::<Vec<_>>()})
-            }
-            // A model whose files and whose description are elsewhere.
-            path if path.starts_with("/api/models/team/") || path.starts_with("/team/") => {
-                return (
-                    302,
-                    format!("Location: {seen}{path}\r\nX-Repo-Commit: {COMMIT}\r\n"),
-                    vec![],
-                );
-            }
-            _ => json!({}),
-        };
-        (200, String::new(), answer.to_string().into_bytes())
+    let hub = FakeHub::with_fault(Vec::new(), move |asked, (status, headers, body)| {
+        if asked.path.contains("/commit/") {
+            return (200, String::new(), b"{}".to_vec());
+        }
+        let mut answer: Value = serde_json::from_slice(&body).expect("JSON");
+        for object in answer["objects"].as_array_mut().into_iter().flatten() {
+            object["actions"] = json!({
+                "upload": {"href": format!("{other}/upload"), "header": {"X-Upload": "granted"}},
+                "verify": {"href": format!("{other}/verify"), "header": {"X-Verify": "granted"}},
+            });
+        }
+        (status, headers, answer.to_string().into_bytes())
     });
     let folder = Folder::new();
     ok(&["export", "--output", &folder.path("model")]);
-    let pushed = with_hub(&hub, &folder, &["push", &folder.path("model"), "--repo", "me/run"]);
+    let push = ["push", &folder.path("model"), "--repo", "me/run"];
+    let pushed = with_hub(&hub.endpoint, &folder, &push);
     assert!(pushed.status.success(), "{}", stderr_of(&pushed));
-    let pulled = with_hub(
-        &hub,
-        &folder,
-        &["eval", "--model", "team/model", "--max-samples", "1", "--output", &folder.path("eval")],
-    );
-    assert!(!pulled.status.success());
     let traffic = traffic.lock().expect("traffic");
-    for request in
-        ["PUT /upload", "POST /verify", "X-Verify: granted", "GET /api/models/team/model"]
-    {
+    for request in ["PUT /upload", "POST /verify", "X-Verify: granted"] {
         assert!(traffic.to_lowercase().contains(&request.to_lowercase()), "{request} did not come");
     }
     assert!(!traffic.contains(TOKEN), "the token was sent to another host");
     drop(traffic);
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
-    command.env("HF_HUB_OFFLINE", "1").env("HF_TOKEN", TOKEN).env("HF_ENDPOINT", &hub);
-    let offline = command.args(["push", &folder.path("model"), "--repo", "me/run"]).output();
+    let mut offline = on_hub(&hub.endpoint, folder.0.path());
+    let offline = offline.env("HF_HUB_OFFLINE", "1").env("HF_TOKEN", TOKEN).args(push).output();
     assert!(stderr_of(&offline.expect("runs")).contains("HF_HUB_OFFLINE forbids pushing"));
 }
 
@@ -243,7 +210,7 @@ fn untrusted_counts_do_not_overflow() {
         let changed = compact.replacen(&count, &other, 9);
         assert_ne!(changed, compact);
         folder.write("graded/results.json", changed);
-        assert!(refusal(&["report", &output]).contains("results.json"));
+        refused!("report {output}" => "results.json");
     }
 }
 
@@ -324,17 +291,27 @@ fn pipes_in_an_output_folder_are_refused_at_once() {
 fn leftovers_of_a_killed_command_do_not_block() {
     let folder = Folder::new();
     let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
-    let output = folder.path("graded");
-    std::fs::create_dir_all(folder.0.path().join("graded/samples")).expect("made");
-    // As a process that was killed in the middle leaves them.
-    folder.write("graded/.lock", "tealight 4711");
-    folder.write("graded/.tealight-tmp-abc", "half of a file");
-    ok(&["grade", &file, "--output", &output]);
-    assert!(!folder.0.path().join("graded/.tealight-tmp-abc").exists());
+    let grade = ["grade", &file, "--output", &folder.path("graded")];
+    for line in [
+        &grade[..],
+        command!("presample -n 2 --max-samples 2 --output {}", folder.path("samples")),
+        command!("export --model countdown --output {}", folder.path("exported")),
+    ] {
+        // As a process that was killed in the middle leaves them.
+        let output = Path::new(line.last().expect("a folder"));
+        std::fs::create_dir_all(output.join(".tealight-tmp-folder")).expect("made");
+        for name in [".lock", ".tealight-tmp-folder/half", ".tealight-tmp-file"] {
+            std::fs::write(output.join(name), "tealight 4711").expect("written");
+        }
+        ok(line);
+        for left in [".tealight-tmp-folder", ".tealight-tmp-file"] {
+            assert!(!output.join(left).exists(), "{line:?}: {left}");
+        }
+    }
     folder.write("graded/samples/f.jsonl", "{\"half\":");
-    std::fs::remove_file(folder.0.path().join("graded/results.json")).expect("removed");
-    assert!(refusal(&["grade", &file, "--output", &output]).contains("--overwrite"));
-    ok(&["grade", &file, "--output", &output, "--overwrite"]);
+    std::fs::remove_file(folder.path("graded/results.json")).expect("removed");
+    assert!(refusal(&grade).contains("--overwrite"));
+    ok(&[&grade[..], &["--overwrite"]].concat());
 }
 
 #[cfg(target_os = "linux")]
@@ -361,13 +338,15 @@ fn markup_in_a_prompt_stays_text() {
 
 #[test]
 fn odd_environments_are_refused_in_a_line() {
-    let run = |name: &str, value: &str| {
-        let mut command = Command::cargo_bin("tealight").expect("the binary");
-        command.env(name, value).args(["doctor"]).output().expect("runs")
-    };
-    let output = run("RAYON_NUM_THREADS", "100000");
-    assert!(!output.status.success() && stderr_of(&output).contains("RAYON_NUM_THREADS=100000"));
-    assert!(refusal(&["eval", "--device", "cpu:5", "--output", "x"]).contains("one CPU device"));
+    let hub = words("eval --dataset hub:team/data:test.jsonl -n 1");
+    for (name, value, line) in [
+        ("RAYON_NUM_THREADS", "100000", &["doctor"][..]),
+        ("HF_HUB_DOWNLOAD_TIMEOUT", "soon", &hub),
+    ] {
+        let (is_ok, stderr) =
+            ended(on_hub("http://127.0.0.1:9", Path::new("x")).env(name, value).args(line));
+        assert!(!is_ok && stderr.contains(&format!("{name}={value}")), "{stderr}");
+    }
 }
 
 #[test]

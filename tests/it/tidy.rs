@@ -90,30 +90,12 @@ const FORBIDDEN: [(&str, &[&str]); 18] = [
 const VERIFIER_CALLS: &[&str] =
     &["verifier.verify(", "verifier.grade(", "verifier.probe(", "math::check("];
 
-/// Folders in which no function, field, parameter, variable or module has a name of [`VAGUE`]. Methods and fields of
-/// other crates may be used there.
-const NAMED: &str = "src tests lab/src python/src examples benches fuzz core datasets divergence eval formats gpu learn \
-                     matmul nn solvers system";
-
-/// Names that do not say what a value is: `of` is what a function computes (`mean_reward`, `new`), `said` is a message,
-/// an error or standard error, `room` a capacity, `kept` what is saved or cached.
-const VAGUE: &str = "of|room|said|beside|among|elsewhere|drawn|held|kept|pulls";
-
-/// Comments, strings and characters.
-const TEXT: &str = r###"(?s)//[^\n]*|/\*.*?\*/|\bb?r"[^"]*"|\bb?r#".*?"#|\bb?r##".*?"##|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^\\'])'"###;
-
 const BANNED: [&str; 4] = ["todo!(", "dbg!(", "allow(clippy", "unimplemented!("];
 
+/// Name and text of every source; what Cargo builds there is left out.
 fn sources() -> Vec<(String, String)> {
-    let files = sources_in(&FOLDERS);
-    assert!(files.len() > 40, "the sources were found");
-    files
-}
-
-/// Name and text of every source below some folders; what Cargo builds there is left out.
-fn sources_in(folders: &[&str]) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
+    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|folder| root.join(folder)).collect();
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of sources") {
@@ -126,6 +108,7 @@ fn sources_in(folders: &[&str]) -> Vec<(String, String)> {
             }
         }
     }
+    assert!(files.len() > 40, "the sources were found");
     files
 }
 
@@ -231,60 +214,6 @@ fn nothing_banned_is_used() {
         // Ignored tests name their needs, which machines may lack: `.ci/nightly` runs them where they are met.
         let ignored = text.matches("#[ignore").count();
         assert_eq!(ignored, text.matches("#[ignore = \"needs ").count(), "{name}: `#[ignore`");
-    }
-}
-
-/// Lines and names of [`VAGUE`] in a source, but for methods, fields and paths that it uses.
-fn vague_names(source: &str) -> Vec<(usize, String)> {
-    let text = regex::Regex::new(TEXT).expect("a pattern");
-    let name = regex::Regex::new(&format!(r"(?:^|[^.:\w])({VAGUE})\b")).expect("a pattern");
-    let code = text.replace_all(source, |text: &regex::Captures<'_>| {
-        "\n".repeat(text[0].matches('\n').count())
-    });
-    let numbered = code.lines().enumerate();
-    let names = numbered.flat_map(|(index, line)| {
-        name.captures_iter(line).map(move |found| (index + 1, found[1].to_owned()))
-    });
-    names.collect()
-}
-
-#[test]
-fn vague_names_are_not_used() {
-    for (file, text) in sources_in(&NAMED.split_whitespace().collect::<Vec<_>>()) {
-        let vague = vague_names(&text);
-        assert!(vague.is_empty(), "{file}: these names do not say what a value is: {vague:?}");
-    }
-    let refused =
-        "let said = 1;\nfn of(kept: u8) {}\nSome((_, held)) => |room| f(drawn)\nmod among;";
-    assert_eq!(vague_names(refused).len(), 7);
-    let allowed =
-        "x.of(\"of {room}\"); // kept\nWorld::of(y.held, 'x', r#\"drawn \" of\"#); let of_x = 1;";
-    assert!(vague_names(allowed).is_empty());
-}
-
-/// Words that users read are spelled as in PyTorch and TRL.
-#[test]
-fn the_optimizer_is_spelled_with_a_z() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = sources();
-    files.retain(|(name, _)| name != "tests/it/tidy.rs");
-    let mut folders: Vec<PathBuf> =
-        ["docs", "recipes", "web/src"].map(|folder| root.join(folder)).into();
-    let mut pages = vec![root.join("README.md"), root.join("CHANGELOG.md")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-            let path = entry.path();
-            if path.is_dir() { folders.push(path) } else { pages.push(path) }
-        }
-    }
-    let read =
-        |path: PathBuf| Some((path.display().to_string(), std::fs::read_to_string(path).ok()?));
-    files.extend(pages.into_iter().filter_map(read));
-    for (name, text) in files {
-        for (index, line) in text.lines().enumerate() {
-            let is_british = line.to_lowercase().contains("optimiser");
-            assert!(!is_british, "{name}:{}: optimizer is the spelling here", index + 1);
-        }
     }
 }
 

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, refusal, succeeded, tealight};
+use crate::support::binary::{Folder, has, ok, printed, refusal, succeeded, tealight};
 use crate::support::runs::{SMALL, json, trained};
 use serde_json::Value;
 
 #[test]
 fn the_lab_prints_an_object_for_scripts_and_writes_a_page() {
     let folder = Folder::new();
-    let done = tealight(&["lab", "ends", "--class", "bigram", "--beta", "0.1", "--json"]);
-    assert!(done.status.success());
+    let done = succeeded(&["lab", "ends", "--class", "bigram", "--beta", "0.1", "--json"]);
     let row: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
     for key in [
         "world",
@@ -46,15 +45,13 @@ fn the_lab_prints_an_object_for_scripts_and_writes_a_page() {
 #[test]
 fn the_lab_shows_estimators_beside_their_claims() {
     let few = ["--sampled", "--groups", "300", "--objectives", "rloo,kl-full,ucpo", "--json"];
-    let done = tealight(&[&["lab", "ends"], &few[..]].concat());
-    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+    let stdout = printed(&[&["lab", "ends"], &few[..]].concat());
     let rows: Vec<Value> =
         stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(rows.len(), 3);
     assert!(rows[0]["bias"].as_f64().expect("claimed") < 1.0 && rows[2]["claim"].is_null());
-    let done = tealight(&["lab", "ends", "--table", "kl-estimators"]);
-    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(stdout.contains("k3 in the loss") && done.status.success(), "{stdout}");
+    let stdout = printed(&["lab", "ends", "--table", "kl-estimators"]);
+    assert!(stdout.contains("k3 in the loss"), "{stdout}");
 }
 
 #[test]
@@ -69,8 +66,6 @@ fn beta_command_computes_beta_from_validity() {
         assert!((row["beta"].as_f64().expect("number") - beta).abs() < 1e-4);
         assert!((row["kl_cost"].as_f64().expect("number") - cost).abs() < 1e-4);
     }
-    let error = refusal(&["beta", "--validity", "0.5", "--target", "0.4"]);
-    assert!(error.contains("not above"), "{error}");
 }
 
 #[test]
@@ -85,9 +80,6 @@ fn the_closed_form_of_beta_is_written_without_a_model() {
     let page = std::fs::read_to_string(format!("{output}/beta.html")).expect("a page");
     assert!(page.contains("Base validity 0.1000") && page.contains("0.2276"), "the table");
     assert!(!page.contains("95 % interval."), "a validity that is given has no interval");
-    // Samples still need a model.
-    let error = refusal(&["beta", "--validity", "0.1", "--target", "0.5", "--seed", "1"]);
-    assert!(error.contains("--seed has no effect without --measure"), "{error}");
 }
 
 #[test]
@@ -97,8 +89,7 @@ fn presamples_are_drawn_once_continued_and_used() {
     let settings = ["--max-samples", "8", "-n", "8", "-k", "1,8", "--max-completion-length", "20"];
     let draw = |output: &str| {
         let done =
-            tealight(&[&["presample", "--json", "--output", output], &settings[..]].concat());
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            succeeded(&[&["presample", "--json", "--output", output], &settings[..]].concat());
         serde_json::from_slice::<Value>(&done.stdout).expect("JSON")
     };
     let summary = draw(&sampled);
@@ -178,8 +169,7 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
         (&row["verdict"], &row["extracted"], &row["rule"]),
         (&"correct".into(), &"0.5".into(), &"box".into())
     );
-    let done = tealight(&["verify", "--gold", "-3", "--answer", "3", "--explain"]);
-    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+    let stdout = printed(&["verify", "--gold", "-3", "--answer", "3", "--explain"]);
     assert!(stdout.contains("incorrect") && stdout.contains("whole"), "{stdout}");
     let folder = Folder::new();
     let lines: String = (0..20_000)
@@ -187,8 +177,7 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
             format!("{{\"gold\": \"{}\", \"answer\": {}}}\n", i, if i % 3 == 0 { i } else { i + 1 })
         })
         .collect();
-    let done = tealight(&["verify", "--jsonl", &folder.write("pairs.jsonl", lines)]);
-    let verdicts = String::from_utf8_lossy(&done.stdout).into_owned();
+    let verdicts = printed(&["verify", "--jsonl", &folder.write("pairs.jsonl", lines)]);
     assert_eq!(verdicts.lines().count(), 20_000);
     for (index, line) in verdicts.lines().enumerate() {
         let expected = if index % 3 == 0 { "\"correct\"" } else { "\"wrong\"" };
@@ -199,8 +188,6 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("bad.jsonl:2"));
     assert_eq!(String::from_utf8_lossy(&failed.stdout).lines().count(), 1, "the first was judged");
-    let error = refusal(&["verify", "--gold", "1"]);
-    assert!(error.contains("--jsonl"), "{error}");
 }
 
 #[test]
@@ -227,8 +214,6 @@ fn a_benchmark_measures_every_part_and_a_dry_run_plans_without_writing() {
         let share = found["fraction_of_limit"][part].as_f64().expect("a share");
         assert!(share > 0.0 && share < 1.0, "{part}: {share}");
     }
-    let error = refusal(&["bench", "--model", &config, "--new-tokens", "61"]);
-    assert!(error.contains("do not fit the model's context of 64"), "{error}");
     let half = ["--dtype", "bfloat16"];
     let done = succeeded(&[&["bench", "--model", &config], &sizes[..], &more, &half].concat());
     let half: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
@@ -237,13 +222,11 @@ fn a_benchmark_measures_every_part_and_a_dry_run_plans_without_writing() {
     assert_eq!(base(&half), base(&found) / 2.0);
 
     let output = folder.path("run");
-    let done =
-        tealight(&["train", "--dry-run", "--output", &output, "--max-completion-length", "20"]);
-    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
-    for part in
-        ["objective = \"grpo\"", "prompt (", "weights of the policy", "at most, at one time"]
-    {
-        assert!(stdout.contains(part), "{part}: {stdout}");
-    }
+    let stdout =
+        printed(&["train", "--dry-run", "--output", &output, "--max-completion-length", "20"]);
+    has(
+        &stdout,
+        &["objective = \"grpo\"", "prompt (", "weights of the policy", "at most, at one time"],
+    );
     assert!(!std::path::Path::new(&output).exists(), "nothing was written");
 }

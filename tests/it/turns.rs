@@ -11,7 +11,7 @@ use tealight::nn::device::Precision;
 use tealight::nn::tokenizer::{HubTokenizer, Tokenizer};
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, ok, succeeded};
+use crate::support::binary::{Folder, command, has, ok, succeeded};
 use crate::support::chat_model::{CHATML, ChatModel, END_OF_TEXT, END_OF_TURN};
 
 fn load(path: &str) -> Pretrained {
@@ -226,9 +226,7 @@ fn gguf_files_hold_every_stop_token() {
     let back = load(&path.display().to_string());
     assert_eq!(ids(&back), [1, 3], "the end of a turn is a key of its own");
     let modelfile = std::fs::read_to_string(format!("{place}/Modelfile")).expect("a Modelfile");
-    assert!(
-        modelfile.contains("stop \"<|im_end|>\"") && modelfile.contains("stop \"<|endoftext|>\"")
-    );
+    has(&modelfile, &["stop \"<|im_end|>\"", "stop \"<|endoftext|>\""]);
 }
 
 #[test]
@@ -249,11 +247,7 @@ fn a_warning_names_an_end_of_turn_that_nothing_stops_at() {
     let short = "--instruction= --max-completion-length 3 --device cpu --temperature 0.1";
     let stderr =
         ok(command!("eval --model {tuned}/final --dataset {data} -n 4 -k 1 --no-greedy {short}"));
-    assert!(
-        stderr
-            .contains("went on after an end of turn, `<|im_end|>`: add the token to eos_token_id"),
-        "{stderr}"
-    );
+    has(&stderr, &["went on after an end of turn, `<|im_end|>`: add the token to eos_token_id"]);
     let stderr = ok(command!(
         "train --model {tuned}/final --dataset {data} --max-steps 1 --num-generations 4 {short} --output {}",
         folder.path("run")

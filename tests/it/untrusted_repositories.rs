@@ -4,34 +4,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, command, refusal};
+use crate::support::binary::{Folder, ended, on_hub, refusal, refused};
+use crate::support::embedded;
 use crate::support::hub::{FakeHub, Files, Repository};
 use crate::support::server::serve;
-use assert_cmd::Command;
 use serde_json::{Value, json};
 
-fn embedded(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown").join(name);
-    std::fs::read(path).expect("a file of the embedded model")
-}
-
-/// A copy of the embedded model, with some files in another form.
-fn model(folder: &Folder, name: &str, changed: &[(&str, Vec<u8>)]) -> String {
-    let place = folder.path(name);
-    std::fs::create_dir_all(&place).expect("a folder");
-    for file in [
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    ] {
-        std::fs::write(format!("{place}/{file}"), embedded(file)).expect("written");
-    }
-    for (file, bytes) in changed {
-        std::fs::write(format!("{place}/{file}"), bytes).expect("written");
-    }
-    place
+fn own_file(name: &str) -> Vec<u8> {
+    embedded::files().remove(name).expect("a file of the embedded model")
 }
 
 /// A Hub with these repositories, each a list of files, whose ETags would be paths.
@@ -45,18 +25,11 @@ fn hub(repositories: Vec<(&str, Files)>) -> FakeHub {
 }
 
 fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> (bool, String) {
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
-    for name in ["HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_CACHE"] {
-        command.env_remove(name);
-    }
-    command.env("HF_HOME", home.path("home")).env("HF_ENDPOINT", endpoint).args(arguments);
-    command.timeout(Duration::from_secs(60));
-    let done = command.output().expect("runs");
-    (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+    ended(on_hub(endpoint, Path::new(&home.path("home"))).args(arguments))
 }
 
 fn files_of(names: &[&str], index: Option<Value>) -> Files {
-    let mut files: Files = names.iter().map(|name| ((*name).to_owned(), embedded(name))).collect();
+    let mut files: Files = names.iter().map(|name| ((*name).to_owned(), own_file(name))).collect();
     files.extend(
         index.map(|index| {
             ("model.safetensors.index.json".to_owned(), index.to_string().into_bytes())
@@ -77,7 +50,7 @@ fn a_repository_overwrites_no_file_whatever_its_index_names() {
         let adapter = json!({"peft_type": "LORA", "base_model_name_or_path": "evil/model", "r": 4, "lora_alpha": 8});
         let adapter = Files::from([
             ("adapter_config.json".to_owned(), adapter.to_string().into_bytes()),
-            ("adapter_model.safetensors".to_owned(), embedded("model.safetensors")),
+            ("adapter_model.safetensors".to_owned(), own_file("model.safetensors")),
         ]);
         let hub = hub(vec![("evil/model", evil), ("evil/adapter", adapter)]);
         let output = folder.path("out");
@@ -107,27 +80,26 @@ fn a_repository_overwrites_no_file_whatever_its_index_names() {
     }
     assert!(!Path::new(&home).exists());
     // The same on disk, where nothing is downloaded.
-    let place = model(&folder, "local", &[]);
+    let place = embedded::copied(&folder, "local", &[]);
     std::fs::remove_file(format!("{place}/model.safetensors")).expect("removed");
     std::fs::write(
         format!("{place}/model.safetensors.index.json"),
         json!({"weight_map": {"x": victim}}).to_string(),
     )
     .expect("written");
-    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(error.contains("plain relative"), "{error}");
+    refused!("eval --model {place} --output {}", folder.path("o") => "plain relative");
 }
 
 #[test]
 fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
     let folder = Folder::new();
-    let inside = model(&folder, "private", &[]);
+    let inside = embedded::copied(&folder, "private", &[]);
     let adapter = |base: &str| {
         let config =
             json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
         Files::from([
             ("adapter_config.json".to_owned(), config.to_string().into_bytes()),
-            ("adapter_model.safetensors".to_owned(), embedded("model.safetensors")),
+            ("adapter_model.safetensors".to_owned(), own_file("model.safetensors")),
         ])
     };
     let hub = hub(vec![("evil/local", adapter(&inside)), ("evil/self", adapter("evil/self"))]);
@@ -146,28 +118,25 @@ fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
             json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
         std::fs::write(format!("{own}/adapter_config.json"), config.to_string()).expect("written");
     }
-    let error = refusal(&["eval", "--model", &one, "--output", &output]);
-    assert!(error.contains("is an adapter itself"), "{error}");
+    refused!("eval --model {one} --output {output}" => "is an adapter itself");
 }
 
 #[test]
 fn declared_sizes_are_checked_before_allocation() {
     let folder = Folder::new();
-    let mut config: Value = serde_json::from_slice(&embedded("config.json")).expect("JSON");
-    config["num_hidden_layers"] = json!(1u64 << 40);
-    let place = model(&folder, "layers", &[("config.json", config.to_string().into_bytes())]);
-    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(error.contains("num_hidden_layers") && error.contains("1024"), "{error}");
     // A header that promises more than the file holds, and one that is too long itself.
     let tensor = json!({"model.embed_tokens.weight": {"dtype": "F32", "shape": [1u64 << 40, 1u64 << 20], "data_offsets": [0, 1u64 << 62]}});
     let header = tensor.to_string();
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
-    let place = model(&folder, "header", &[("model.safetensors", bytes)]);
+    let place = embedded::copied(&folder, "header", &[("model.safetensors", bytes)]);
     refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    let place = model(&folder, "long", &[("model.safetensors", u64::MAX.to_le_bytes().to_vec())]);
-    let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    assert!(error.contains("safetensors"), "{error}");
+    let place = embedded::copied(
+        &folder,
+        "long",
+        &[("model.safetensors", u64::MAX.to_le_bytes().to_vec())],
+    );
+    refused!("eval --model {place} --output {}", folder.path("o") => "safetensors");
 }
 
 #[cfg(unix)]
@@ -181,14 +150,13 @@ fn a_pipe_in_a_model_folder_is_refused() {
         "generation_config.json",
         "chat_template.jinja",
     ] {
-        let place = model(&folder, &format!("pipe-{name}"), &[]);
+        let place = embedded::copied(&folder, &format!("pipe-{name}"), &[]);
         let file = format!("{place}/{name}");
         drop(std::fs::remove_file(&file));
         let made = std::process::Command::new("mkfifo").arg(&file).status();
         assert!(made.expect("mkfifo").success());
         let started = Instant::now();
-        let error = refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-        assert!(error.contains("not a regular file") && error.contains(name), "{error}");
+        refused!("eval --model {place} --output {}", folder.path("o") => "not a regular file", name);
         assert!(started.elapsed() < Duration::from_secs(20));
     }
 }
@@ -214,14 +182,13 @@ fn a_chat_template_neither_eats_memory_nor_goes_on_for_ever() {
         "{% for i in range(100) %}{{ 'x' * 90000000 }}{% endfor %}".into(),
         "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}".into(),
     ] {
-        let place =
-            model(&folder, "template", &[("chat_template.jinja", source.clone().into_bytes())]);
+        let place = embedded::copied(
+            &folder,
+            "template",
+            &[("chat_template.jinja", source.clone().into_bytes())],
+        );
         let started = Instant::now();
-        let error = refusal(command!(
-            "eval --model {place} --dataset {question} --output {}",
-            folder.path("o")
-        ));
-        assert!(error.contains("chat template"), "{source}: {error}");
+        refused!("eval --model {place} --dataset {question} --output {}", folder.path("o") => "chat template");
         assert!(started.elapsed() < Duration::from_secs(60), "{source}");
     }
 }
@@ -234,17 +201,8 @@ fn an_engines_answer_has_a_limit() {
         "/v1/models" => (200, String::new(), b"{\"data\":[]}".to_vec()),
         _ => (200, String::new(), vec![b'x'; 64 << 20]),
     });
-    let error = refusal(command!(
-        "eval --engine {endless} --model m -n 1 -k 1 --max-samples 1 --retries 0 \
-         --max-completion-length 16 --output {}",
-        folder.path("o")
-    ));
-    assert!(error.contains("larger than") && error.contains("the limit"), "{error}");
-    // A redirect is not followed to wherever it leads.
-    let redirecting = serve(|_| (307, "Location: http://169.254.169.254/\r\n".into(), vec![]));
-    let error = refusal(command!(
-        "eval --engine {redirecting} --model m -n 1 -k 1 --max-samples 1 --output {}",
-        folder.path("o")
-    ));
-    assert!(error.contains("307"), "{error}");
+    refused!(
+        "eval --engine {endless} --model m -n 1 -k 1 --max-samples 1 --retries 0 --max-completion-length 16 --output {}", folder.path("o")
+        => "larger than", "the limit"
+    );
 }

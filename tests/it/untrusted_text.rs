@@ -1,7 +1,7 @@
 //! Untrusted text: shown escaped, read exactly, never a path.
 
-use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight};
-use crate::support::roomy::roomy_model;
+use crate::support::binary::{Folder, command, has, ok, refusal, refused, succeeded, tealight};
+use crate::support::embedded::roomy_model;
 use crate::support::server::serve;
 use serde_json::{Value, json};
 
@@ -58,8 +58,7 @@ fn completions_that_training_logged_are_shown_escaped() {
     ));
     let shown = tealight(&["show", &output]);
     assert!(shown.status.success() && !is_raw(&shown.stdout));
-    let error = refusal(&["show", &folder.path("NOWHERE")]);
-    assert!(error.contains("no such directory or file"), "{error}");
+    refused!("show {}", folder.path("NOWHERE") => "no such directory or file");
 }
 
 #[test]
@@ -71,11 +70,7 @@ fn data_files_with_marks_and_long_numbers_are_read_exactly() {
     let shown =
         tealight(&["train", "--model", &roomy_model(&folder), "--dataset", &data, "--dry-run"]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(
-        text.contains(&format!("answer `{answer}`")),
-        "{text} {}",
-        String::from_utf8_lossy(&shown.stderr)
-    );
+    has(&text, &[&format!("answer `{answer}`")]);
 }
 
 #[test]
@@ -85,8 +80,7 @@ fn a_db_id_stays_in_its_folder() {
     for id in ["../x", "/etc/passwd", "a/b", "..", "c:x"] {
         let row = json!([{"db_id": id, "question": "?", "query": "SELECT 1"}]);
         let data = folder.write("data/dev.json", row.to_string());
-        let error = refusal(&["train", "--dataset", &data, "--dry-run"]);
-        assert!(error.contains("dev.json:1") && error.contains("name"), "{id}: {error}");
+        refused!("train --dataset {data} --dry-run" => "dev.json:1", "name");
     }
 }
 

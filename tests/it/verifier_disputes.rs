@@ -1,6 +1,6 @@
 //! `tealight verify --audit`: disagreements by kind, rates from labels, labels asked for.
 
-use crate::support::binary::{Folder, refusal, stderr_of, succeeded};
+use crate::support::binary::{Folder, has, printed, refused, stderr_of};
 
 fn pairs(labelled: bool) -> String {
     let mut text = String::new();
@@ -15,29 +15,18 @@ fn pairs(labelled: bool) -> String {
     text
 }
 
-fn out(arguments: &[&str]) -> String {
-    let done = succeeded(arguments);
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
-
 #[test]
 fn disagreements_are_listed_and_rates_estimated() {
     let folder = Folder::new();
     let file = folder.write("pairs.jsonl", pairs(true));
-    let found = out(&["verify", "--audit", &file, "--against", "exact"]);
+    let found = printed(&["verify", "--audit", &file, "--against", "exact"]);
     assert!(found.contains("40 pairs; math accepts 36"), "{found}");
     assert!(found.contains("16 disagreements with exact"), "{found}");
-    assert!(
-        found.contains("16 of gold answers that are a number: math says correct, exact wrong"),
-        "{found}"
-    );
+    has(&found, &["16 of gold answers that are a number: math says correct, exact wrong"]);
     assert!(found.contains("by 40 labels"), "{found}");
-    assert!(
-        found.contains("(accepted among incorrect)  0.0000, 95 % interval 0.0000 to "),
-        "{found}"
-    );
+    has(&found, &["(accepted among incorrect)  0.0000, 95 % interval 0.0000 to "]);
     // The other way round: 16 of 36 correct answers are rejected.
-    let other = out(&["verify", "--audit", &file, "--verifier", "exact"]);
+    let other = printed(&["verify", "--audit", &file, "--verifier", "exact"]);
     assert!(other.contains("(rejected among correct)    0.4444"), "{other}");
     assert!(other.contains("policy gradient to 0.5556"), "{other}");
 }
@@ -49,11 +38,8 @@ fn another_programs_verdicts_come_as_csv() {
     let lines: Vec<String> =
         (0..40).map(|index| format!("{},{}", 2 * index + 1, index != 7)).collect();
     let csv = folder.write("other.csv", format!("line,correct\n{}\n", lines.join("\n")));
-    let found = out(&["verify", "--audit", &file, "--against", &csv]);
-    assert!(
-        found.contains("5 disagreements") && found.contains("line 15: gold `7`, answer `7`"),
-        "{found}"
-    );
+    let found = printed(&["verify", "--audit", &file, "--against", &csv]);
+    has(&found, &["5 disagreements", "line 15: gold `7`, answer `7`"]);
     assert!(found.contains("0 labels. Rates need a label in every group"), "{found}");
     for (rows, why) in [
         ("1,true\n3,false\n1,false\n", "line 1 is there twice"),
@@ -61,21 +47,13 @@ fn another_programs_verdicts_come_as_csv() {
         ("99,true\n", "line 99 is no pair"),
     ] {
         let csv = folder.write("wrong.csv", format!("line,correct\n{rows}"));
-        let refused = refusal(&["verify", "--audit", &file, "--against", &csv]);
-        assert!(refused.contains("wrong.csv") && refused.contains(why), "{refused}");
+        refused!("verify --audit {file} --against {csv}" => "wrong.csv", why);
     }
     let labels = folder.write("pairs.jsonl.labels.csv", "line,label\n98,true\n");
-    assert!(refusal(&["verify", "--audit", &file]).contains("labels.csv: line 98 is no pair"));
+    refused!("verify --audit {file}" => "labels.csv: line 98 is no pair");
     std::fs::remove_file(labels).expect("removed");
     let short = folder.write("short.csv", "correct\ntrue\n");
-    let refused = refusal(&["verify", "--audit", &file, "--against", &short]);
-    assert!(refused.contains("1 rows for 40 pairs"), "{refused}");
-    let refused = refusal(&["verify", "--audit", &file, "--against", "nothing.csv"]);
-    assert!(refused.contains("neither a file nor a verifier"), "{refused}");
-    let bad = folder.write("bad.jsonl", "{\"gold\": 1, \"answer\": 1}\n{\"gold\": 1}\n");
-    assert!(refusal(&["verify", "--audit", &bad]).contains("bad.jsonl:2: not an object"));
-    assert!(refusal(&["verify", "--label", "--jsonl", &file]).contains("for --audit FILE"));
-    assert!(refusal(&["verify", "--audit", &file, "--explain"]).contains("leave out --gold"));
+    refused!("verify --audit {file} --against {short}" => "1 rows for 40 pairs");
 }
 
 #[test]
@@ -107,7 +85,6 @@ fn labels_are_not_written_through_a_link() {
     let file = folder.write("pairs.jsonl", pairs(false));
     let victim = folder.write("victim.csv", "line,label\n");
     std::os::unix::fs::symlink(&victim, folder.path("pairs.jsonl.labels.csv")).expect("a link");
-    let refused = refusal(&["verify", "--audit", &file, "--label"]);
-    assert!(refused.contains("labels.csv: a link"), "{refused}");
+    refused!("verify --audit {file} --label" => "labels.csv: a link");
     assert_eq!(std::fs::read_to_string(&victim).expect("there"), "line,label\n");
 }

@@ -37,7 +37,7 @@ impl Reported {
     /// in this list with the same chance, it has to be with chance `(1 - (1 - r)^t) / q` where it is none of these:
     /// the hazard of that over r is the chance with which a draw is taken, times a constant. Of the likeliest problems
     /// long lists have fewer than they should, since both together cannot have more than all of them.
-    pub(super) fn others(mut self, mut stream: CountdownStream, wanted: usize) -> Vec<Problem> {
+    pub(super) fn others(&mut self, mut stream: CountdownStream, wanted: usize) -> Vec<Problem> {
         let mut coin = ChaCha8Rng::seed_from_u64(0x00c0_ffee);
         coin.set_stream(u64::MAX);
         let (mut problems, mut seen, mut repeats) = (Vec::new(), HashSet::new(), 0);
@@ -188,30 +188,40 @@ mod tests {
 
     #[test]
     fn valid_is_as_hard_as_test_on_average() {
-        let mut chances = Chances::default();
+        let mut known = Chances::default();
         let lists = 40;
-        for (count, most) in [(64, 0.07), (96, 0.07), (240, 0.12)] {
-            let (mut test, mut valid, mut plain) = (0.0, 0.0, 0.0);
-            for seed in 1..=lists {
-                let stream = |number| CountdownStream::new(Split::Test, seed, number);
-                let mut first = stream(0);
-                let listed = distinct(count, PATIENCE, || Some(first.next_problem()));
-                test += ease(&listed, &mut chances) / lists as f64;
-                let reported = Reported::new(stream(0), REPORTED);
-                let ids = reported.ids.clone();
+        let sizes = [(64, 0.07), (96, 0.07), (240, 0.12)];
+        let (mut test, mut valid, mut plain) = ([0.0; 3], [0.0; 3], [0.0; 3]);
+        for seed in 1..=lists {
+            let stream = |number| CountdownStream::new(Split::Test, seed, number);
+            let distinct_of = |number, count| {
+                let mut stream = stream(number);
+                distinct(count, PATIENCE, || Some(stream.next_problem()))
+            };
+            let listed = distinct_of(0, 240);
+            let chances = std::mem::take(&mut known);
+            let mut reported = Reported { chances, ..Reported::new(stream(0), REPORTED) };
+            // The earlier `valid`: the rest of the stream, in its order.
+            let mut rest = distinct_of(1, 1240);
+            let ids = Reported::new(stream(0), 1000).ids;
+            rest.retain(|problem| !ids.contains(&problem.id));
+            for (index, (count, _)) in sizes.into_iter().enumerate() {
                 let others = reported.others(stream(1), count);
-                assert!(others.iter().all(|problem| !ids.contains(&problem.id)));
-                valid += ease(&others, &mut chances) / lists as f64;
-                // The earlier `valid`: the rest of the stream, in its order.
-                let mut rest = stream(1);
-                let mut rest = distinct(1000 + count, PATIENCE, || Some(rest.next_problem()));
-                let ids = Reported::new(stream(0), 1000).ids;
-                rest.retain(|problem| !ids.contains(&problem.id));
-                plain += ease(&rest[..count.min(rest.len())], &mut chances) / lists as f64;
+                assert!(others.iter().all(|problem| !reported.ids.contains(&problem.id)));
+                let plainly = &rest[..count.min(rest.len())];
+                let parts = [
+                    (&mut test, &listed[..count]),
+                    (&mut valid, &others[..]),
+                    (&mut plain, plainly),
+                ];
+                for (sums, problems) in parts {
+                    sums[index] += ease(problems, &mut reported.chances) / lists as f64;
+                }
             }
-            println!(
-                "{count} problems: test {test:.3}, valid {valid:.3}, the rest of 1,000 {plain:.3}"
-            );
+            known = reported.chances;
+        }
+        for (index, (count, most)) in sizes.into_iter().enumerate() {
+            let (test, valid, plain) = (test[index], valid[index], plain[index]);
             assert!((valid - test).abs() < most, "{count}: {valid} {test}");
             assert!((plain - test).abs() > 0.5, "{count}: {plain} {test}");
         }

@@ -1,5 +1,6 @@
 //! Running the binary, and a folder to run it in.
 
+use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
@@ -37,6 +38,28 @@ pub(crate) fn ok(arguments: &[&str]) -> String {
     stderr_of(&succeeded(arguments))
 }
 
+/// The standard output of a command that must succeed.
+pub(crate) fn printed(arguments: &[&str]) -> String {
+    String::from_utf8_lossy(&succeeded(arguments).stdout).into_owned()
+}
+
+/// The binary with a Hub of the tests and a cache of its own, without a token; a client that hangs is killed.
+pub(crate) fn on_hub(endpoint: &str, home: &Path) -> Command {
+    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    for name in ["HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_CACHE"] {
+        command.env_remove(name);
+    }
+    command.env("HF_HOME", home).env("HF_ENDPOINT", endpoint).env("RUST_BACKTRACE", "0");
+    command.timeout(std::time::Duration::from_secs(120));
+    command
+}
+
+/// Whether a command succeeds, and its messages.
+pub(crate) fn ended(command: &mut Command) -> (bool, String) {
+    let done = command.output().expect("runs");
+    (done.status.success(), stderr_of(&done))
+}
+
 /// The message of a command that must fail: one line that starts with `error:` besides announcements.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = tealight(arguments);
@@ -47,6 +70,26 @@ pub(crate) fn refusal(arguments: &[&str]) -> String {
     assert_eq!(errors.len(), 1, "{stderr}");
     assert_eq!(stderr.lines().last(), Some(errors[0]), "{stderr}");
     errors[0].to_owned()
+}
+
+/// A command, formatted like a text, that must fail with a message that has these parts: `refused!("eval -n {n}" =>
+/// "part", "another")`.
+macro_rules! refused {
+    ($line:literal $(, $arg:expr)* => $($part:expr),+) => {{
+        let error = $crate::support::binary::refusal(
+            $crate::support::binary::command!($line $(, $arg)*)
+        );
+        $crate::support::binary::has(&error, &[$(AsRef::<str>::as_ref(&$part)),+]);
+    }};
+}
+pub(crate) use refused;
+
+/// A text must have all of these parts.
+#[track_caller]
+pub(crate) fn has<Part: AsRef<str>>(text: &str, parts: &[Part]) {
+    for part in parts.iter().map(AsRef::as_ref) {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
 }
 
 pub(crate) struct Folder(pub(crate) tempfile::TempDir);

@@ -68,6 +68,8 @@ pub(crate) struct Shelf {
     pub(crate) renamed: HashMap<String, String>,
     /// Large files that were sent, by SHA-256.
     pub(crate) objects: HashMap<String, Vec<u8>>,
+    /// How many uploads of large files are still to be cut off.
+    pub(crate) cuts: usize,
     /// Requests to the Hub and to the CDN.
     pub(crate) log: Vec<ReceivedRequest>,
     pub(crate) cdn_log: Vec<ReceivedRequest>,
@@ -136,7 +138,7 @@ pub(super) fn error_answer(status: u16, code: &str, message: &str) -> Answer {
     (status, headers, json!({"error": message}).to_string().into_bytes())
 }
 
-pub(super) fn json_answer(value: &Value) -> Answer {
+pub(crate) fn json_answer(value: &Value) -> Answer {
     (200, "Content-Type: application/json\r\n".into(), value.to_string().into_bytes())
 }
 

@@ -2,13 +2,14 @@
 
 pub(crate) mod binary;
 pub(crate) mod chat_model;
+pub(crate) mod embedded;
 pub(crate) mod graph;
 pub(crate) mod hub;
 mod hub_writes;
 pub(crate) mod letters;
 pub(crate) mod metrics;
 pub(crate) mod processes;
-pub(crate) mod roomy;
+pub(crate) mod recorded;
 pub(crate) mod runs;
 pub(crate) mod server;
 pub(crate) mod vllm;
@@ -82,6 +83,13 @@ impl TestBackend {
         }
         all
     }
+}
+
+/// The values of a tensor.
+pub(crate) fn flat(x: &Tensor) -> Vec<f64> {
+    let x =
+        x.to_dtype(DType::F64).and_then(|x| x.to_device(&Device::Cpu)?.flatten_all()?.to_vec1());
+    x.expect("values")
 }
 
 /// Log-probabilities `[N]` of completion tokens and the gradients of `loss`, a function of them.

@@ -6,16 +6,27 @@ use std::time::{Duration, Instant};
 
 use super::metrics::rows;
 
+/// The binary as a process that can be watched and signalled.
+pub(crate) fn binary(arguments: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("tealight"));
+    command.args(arguments);
+    command
+}
+
 /// Starts a run that would take long, and returns once it has done some steps.
 pub(crate) fn started(mut command: Command, output: &Path) -> Child {
     let child = command.spawn().expect("starts");
-    let metrics = output.join("metrics.jsonl");
-    let begun = Instant::now();
-    while std::fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 3 {
+    wait_for_steps(output, 3);
+    child
+}
+
+/// Waits until a run has written the rows of so many steps.
+pub(crate) fn wait_for_steps(output: &Path, count: usize) {
+    let (metrics, begun) = (output.join("metrics.jsonl"), Instant::now());
+    while std::fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < count {
         assert!(begun.elapsed() < Duration::from_secs(60), "no step was done");
         std::thread::sleep(Duration::from_millis(20));
     }
-    child
 }
 
 /// Processes below `parent`, of whichever of its threads, in the order they were started in.

@@ -74,12 +74,16 @@ fn received(stream: &TcpStream) -> Result<ReceivedRequest> {
     Ok(request)
 }
 
-/// Writes an answer, with the length of its body unless it says another; a question for headers gets no body.
+/// Writes an answer, with the length of its body unless it says another; a question for headers gets no body. Status 0
+/// closes the connection without an answer.
 pub(crate) fn write_answer(
     request: &ReceivedRequest,
     (status, headers, body): &Answer,
     mut stream: &TcpStream,
 ) -> Result<()> {
+    if *status == 0 {
+        return Ok(());
+    }
     let mut head = format!("HTTP/1.1 {status} x\r\nConnection: close\r\n{headers}");
     if !headers.to_lowercase().contains("content-length") {
         head += &format!("Content-Length: {}\r\n", body.len());
