@@ -25,7 +25,6 @@ pub mod grade;
 pub mod inference;
 pub mod inspect;
 pub mod interval;
-pub mod ledger;
 pub mod measure;
 pub mod number;
 pub mod planner;

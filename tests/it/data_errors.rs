@@ -60,10 +60,22 @@ fn impossible_settings_are_refused_before_any_work() {
     assert!(error.contains("CUDA") || error.contains("cuda"), "{error}");
     let error = refusal(&["study", "--test-dataset", "countdown/train", "--output", &output]);
     assert!(error.contains("held out"), "{error}");
-    let short = folder.write("short.toml", "match = \"completions\"\nmax_steps = 1\n");
-    let study = ["study", "--config", &short, "--objectives", "grpo,dph-f", "--output", &output];
-    let error = refusal(&study);
-    assert!(error.contains("lower --num-presamples"), "{error}");
+    let study = ["study", "--task", "countdown", "--output", &output];
+    let tuned = [&study[..], &["--objectives", "grpo@{lr=1e-5,1e-4},js@{1,2}"]].concat();
+    for (more, reason) in [
+        (&["--eval-steps", "0"][..], "--eval-steps"),
+        (&["--tuning-seeds", "1,7"], "--tuning-seeds 1 is one of --seeds"),
+        (&["--eval-dataset", "countdown/test"], "held out"),
+    ] {
+        let error = refusal(&[&tuned[..], more].concat());
+        assert!(error.contains(reason), "{more:?}: {error}");
+    }
+    let own = ["--objectives", "grpo,js", "--eval-dataset", "countdown/valid"];
+    let error = refusal(&[&study[..], &own].concat());
+    assert!(error.contains("and none has several"), "{error}");
+    let colouring = ["study", "--task", "colouring", "--output", &output];
+    let error = refusal(&[&colouring[..], &["--objectives", "js@{1,2}"]].concat());
+    assert!(error.contains("--tuning-pass-at-1"), "{error}");
     assert!(!std::path::Path::new(&output).join("base").exists(), "no work before the refusal");
     let config = folder.write("c.toml", "learning_rte = 1e-4\n");
     let error = refusal(&["train", "--config", &config, "--output", &output]);
@@ -84,13 +96,6 @@ fn impossible_settings_are_refused_before_any_work() {
     assert!(error.contains("leave one of them out"), "{error}");
     let error = refusal(&["study", "--objectives", "js:2.4,js", "--output", &output]);
     assert!(error.contains("train the same"), "{error}");
-    let error = refusal(&["study", "--variants", "best", "--eval-steps", "0", "--output", &output]);
-    assert!(error.contains("--eval-steps"), "{error}");
-    let study = ["study", "--task", "countdown", "--eval-steps", "0", "--output", &output];
-    let error = refusal(&[&study[..], &["--temperatures", "0.8"]].concat());
-    assert!(error.contains("--temperatures needs --eval-steps"), "{error}");
-    let error = refusal(&[&study[..], &["--test-measure", "distinct"]].concat());
-    assert!(error.contains("--test-measure needs --eval-steps"), "{error}");
     let error = refusal(&["train", "--steps-per-generation", "9", "--output", &output]);
     assert!(error.contains("--prompts-per-step"), "{error}");
     let error = refusal(&["train", "--eval-steps", "5", "--output", &output]);

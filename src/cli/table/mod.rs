@@ -14,7 +14,7 @@ use tealight_eval::{Estimate, Level, Summary};
 
 use crate::system::telemetry;
 
-pub(super) use study::{plan, plans, study, tasks};
+pub(super) use study::{plan, study};
 
 /// One set of an evaluation under its name.
 pub(super) fn set(set: &SetResult) -> String {
