@@ -19,7 +19,6 @@ pub mod error_rates;
 pub mod evaluate;
 pub mod exact;
 pub mod export;
-pub mod extrapolation;
 pub mod features;
 pub mod grade;
 pub mod inference;

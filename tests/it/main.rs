@@ -25,7 +25,6 @@ mod engine;
 mod engine_samples;
 mod evaluation;
 mod exact;
-mod extrapolation;
 mod first_use;
 mod fleet;
 mod formats;
