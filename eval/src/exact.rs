@@ -8,6 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::interval::{ByK, Estimate, distinct, effective, share};
 
+/// One listed correct answer of a problem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mode {
+    /// The problem's id.
+    pub problem: String,
+    /// The class of the answer, as the verifier has it.
+    pub answer: String,
+    /// Token sequences that are scored as this answer.
+    pub spellings: usize,
+}
+
 /// The probabilities of a problem's correct answers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ListedProblem {
@@ -105,16 +116,6 @@ impl ListedProblem {
     fn hill_2(&self) -> f64 {
         1.0 / self.shares().iter().map(|share| share * share).sum::<f64>()
     }
-
-    /// `KL(p* || pi)` in nats, p* being the base's shares of the same answers.
-    pub fn kl_from_base(&self, base: &Self) -> f64 {
-        let shares = base.shares();
-        let term = |(share, logp): (&f64, &f64)| match *share > 0.0 {
-            true => share * (share.ln() - logp),
-            false => 0.0,
-        };
-        shares.iter().zip(&self.logp).map(term).sum()
-    }
 }
 
 /// The probability that something of probability `p` is among k samples.
@@ -147,9 +148,6 @@ mod tests {
         let entropy: f64 = shares.iter().map(|s| -s * s.ln()).sum();
         assert!((exact.hill_1.value - (entropy.exp() + 1.0) / 2.0).abs() < 1e-12);
         assert!((exact.hill_2.value - (1.0 / 0.68 + 1.0) / 2.0).abs() < 1e-12);
-        let base = problem(&[0.2, 0.05]);
-        assert!((base.kl_from_base(&base) + 0.25_f64.ln()).abs() < 1e-12);
-        assert!(problem(&[0.8, 0.2]).kl_from_base(&base).abs() < 1e-12);
         assert!(Exact::new(&[ListedProblem::default()], &[1]).is_none());
     }
 

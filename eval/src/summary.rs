@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::verify::math::Rule;
 
 use crate::exact::Exact;
-use crate::extrapolation::Extrapolation;
 use crate::features::FeatureDiversity;
 use crate::interval::{self, ByK, Estimate, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
@@ -117,9 +116,6 @@ pub struct Summary {
     pub rules: BTreeMap<Rule, usize>,
     /// Mean tokens in a completion, among those whose length is known; none where no length is.
     pub mean_length: Option<f64>,
-    /// Pass@k at more tries than were sampled, where that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub extrapolation: Option<Extrapolation>,
     /// The same from the model's probabilities of all listed correct answers, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<Exact>,
@@ -179,17 +175,6 @@ impl Summary {
         }
     }
 
-    /// The same with Pass@k extrapolated to each of `ks`; none asks for nothing.
-    ///
-    /// # Errors
-    /// No problem has a judged sample.
-    pub fn extrapolated(mut self, tallies: &[Tally], ks: &[usize]) -> anyhow::Result<Self> {
-        if !ks.is_empty() {
-            self.extrapolation = Some(Extrapolation::new(tallies, ks)?);
-        }
-        Ok(self)
-    }
-
     fn estimated(tallies: &[Tally], n: usize, ks: &[usize]) -> Self {
         let over = OverProblems { tallies, ks };
         let has_totals = tallies.iter().all(|tally| tally.total.is_some_and(|total| total > 0));
@@ -237,7 +222,6 @@ impl Summary {
             completions: samples,
             rules: crate::answer_rules::counts(tallies),
             mean_length: over.per_sample(|tally| tally.tokens, |tally| tally.unknown_lengths),
-            extrapolation: None,
             exact: None,
             thinking: ThinkingShare::from_tallies(tallies),
         }

@@ -144,18 +144,10 @@ fn one<'a>(
     let mut ks: Vec<usize> = first.summary.pass_at_k.keys().copied().filter(|k| *k <= n).collect();
     ks = crate::report::grid(&ks, n);
     let second = if has_second { runs.pop() } else { None };
-    let summary = |(run, set): (&Cow<'a, [Tally]>, &&SetResult)| -> Result<Summary> {
-        let further = set
-            .summary
-            .extrapolation
-            .iter()
-            .flat_map(|extrapolation| extrapolation.pass_at_k.keys().copied());
-        Summary::new(run, &ks)?.extrapolated(run, &further.collect::<Vec<_>>())
-    };
     Ok(Aligned {
         name: first.name.clone(),
         questions,
-        summaries: runs.iter().zip(all).map(summary).collect::<Result<_>>()?,
+        summaries: runs.iter().map(|run| Summary::new(run, &ks)).collect::<Result<_, _>>()?,
         runs,
         second,
         ks,

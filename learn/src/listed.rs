@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, bail};
 use tealight_datasets::{Dataset, Problem, Verdict, judge};
-use tealight_eval::ledger::Mode;
+use tealight_eval::exact::Mode;
 
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{Sequence, by_row, token_logp};

@@ -129,7 +129,6 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
             samples: Some(format!("samples/{}.jsonl", names::file_name(name))),
             verdict_key: options.verdict_key.as_deref(),
             ks: &[],
-            extrapolate: &[],
             config: serde_json::to_value(options)?,
         };
         let graded = options.grading.grade(source, to_grade, folder.path(), process)?;

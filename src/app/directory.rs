@@ -6,7 +6,6 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde::Deserialize;
 use tealight_core::json_file;
-use tealight_datasets::SOURCES;
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
@@ -40,7 +39,7 @@ const OURS: [&str; 31] = [
     "presamples.json",
     "presamples.jsonl",
     "completions",
-    "ledger.csv",
+    "tuning",
     "lm-eval",
     "report-data",
     "results.json",
@@ -337,8 +336,7 @@ fn clear(output: &Path, existing: Existing) -> Result<()> {
         let is_ours = OURS.contains(&name.as_str())
             || ReportTo::value_variants().iter().any(is_metrics)
             || NUMBERED.iter().any(|start| name.starts_with(start))
-            || (name.contains("-seed") && is_run(&entry.path()))
-            || (SOURCES.iter().any(|task| task.name == name) && is_ours(&entry.path()));
+            || (name.contains("-seed") && is_run(&entry.path()));
         if is_ours {
             let removed = match entry.path().is_dir() {
                 true => std::fs::remove_dir_all(entry.path()),

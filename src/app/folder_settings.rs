@@ -18,7 +18,6 @@ use crate::system::telemetry::ReportTo;
 /// Settings that a folder may give any value, besides all numbers: switches, names of methods and columns, texts of
 /// prompts. An option that is not here, a new one too, is [`is_public`] or has to be repeated.
 pub(crate) const FREE: &[&str] = &[
-    "allow_unequal_tuning",
     "answer_column",
     "base_dtype",
     "base_perplexity",
@@ -39,7 +38,6 @@ pub(crate) const FREE: &[&str] = &[
     "loss_type",
     "lr_scheduler_type",
     "mask_truncated_completions",
-    "match",
     "metric_for_best_model",
     "no_baselines",
     "no_greedy",
@@ -56,12 +54,10 @@ pub(crate) const FREE: &[&str] = &[
     "system_prompt",
     "template_date",
     "template_kwargs",
-    "test_measure",
     "truncated",
-    "tuned",
+    "tuning_seeds",
     "use_peft",
     "use_rslora",
-    "variants",
 ];
 
 /// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no

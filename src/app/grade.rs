@@ -30,10 +30,6 @@ pub struct GradeOptions {
     #[arg(long, value_name = "SET")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Estimate Pass@k at these k, also above the number of samples, with intervals and a check on held-out samples.
-    #[arg(long, value_name = "K", value_delimiter = ',', add = COUNT)]
-    #[serde(default)]
-    pub extrapolate: Vec<usize>,
     /// Name of the model in the results.
     #[arg(long, default_value = "graded")]
     pub model: String,
@@ -97,7 +93,6 @@ pub fn run(
         samples,
         verdict_key: None,
         ks: &options.k,
-        extrapolate: &options.extrapolate,
         config: serde_json::to_value(options)?,
     };
     let graded = options.grading.grade(source, to_grade, judging.path(), process)?;

@@ -96,9 +96,8 @@ pub(crate) struct FileToGrade<'a> {
     pub samples: Option<String>,
     /// Key of another judge's verdict, which samples then carry.
     pub verdict_key: Option<&'a str>,
-    /// The k to report, none for powers of two, and those of `--extrapolate`.
+    /// The k to report, none for powers of two.
     pub ks: &'a [usize],
-    pub extrapolate: &'a [usize],
     /// The settings that the results carry.
     pub config: Value,
 }
@@ -178,8 +177,7 @@ impl GradingOptions {
             domain: None,
             verifier: to_grade.verifier.name().into(),
             temperature: None,
-            summary: outcome::summary(&graded.tallies, &ks, || graded.unjudged.first().cloned())?
-                .extrapolated(&graded.tallies, to_grade.extrapolate)?,
+            summary: outcome::summary(&graded.tallies, &ks, || graded.unjudged.first().cloned())?,
             questions: graded.problems.into_iter().map(Question::from).collect(),
             problems: graded.tallies,
             unusable: to_grade.dataset.map(|all| all.unusable.clone()).unwrap_or_default(),

@@ -65,8 +65,8 @@ mod tests {
             let options: toml::Table = format!("seed = 1\n{extra}").parse().unwrap();
             refuse_other_settings(&options, folder.path())
         };
-        with("ledger = 0\nlog = false\nnames = []").unwrap();
-        let error = with("ledger = 2").unwrap_err().to_string();
-        assert!(error.contains("ledger was unset, is 2"), "{error}");
+        with("limit = 0\nlog = false\nnames = []").unwrap();
+        let error = with("limit = 2").unwrap_err().to_string();
+        assert!(error.contains("limit was unset, is 2"), "{error}");
     }
 }

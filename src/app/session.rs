@@ -111,6 +111,12 @@ impl<'a> Session<'a> {
         Ok(Self { base, reference, taken: None, device, stop, ranks: Ranks::alone() })
     }
 
+    /// The same session as a rank for itself.
+    pub(crate) fn alone(&self) -> Self {
+        let (reference, device) = (self.reference.clone(), self.device.clone());
+        Self { reference, taken: None, device, ranks: Ranks::alone(), ..*self }
+    }
+
     /// The same session as one of several ranks.
     pub(crate) fn with_ranks(self, ranks: &Ranks) -> Self {
         Self { ranks: ranks.clone(), ..self }

@@ -27,14 +27,13 @@ pub(super) const ENTRIES: &[Entry] = &[
         more: "\
 `tealight objectives` describes the objectives. Without a model, a dataset or a task, the task colouring is studied with
 the embedded model `tasks`. The values shown are those of recipes/default-study.toml, which --task
-reads for every task but countdown; --tasks reads recipes/tasks-study.toml, and the model
-`countdown` (--task countdown) recipes/countdown-study.toml. Flags and --config files take
-precedence.
+reads for every task but countdown; the model `countdown` (--task countdown) has those of
+recipes/countdown-study.toml. Flags and --config files take precedence.
 
 Examples:
   tealight study --objectives 'grpo@{learning-rate=5e-5,1e-4},js@{1.2,2.4}' \\
-      --seeds 0..3 --output study
-  tealight study --tasks sat,queens
+      --tuning-pass-at-1 0.4 --seeds 0..3 --output study
+  tealight study --task queens
   tealight study --task countdown
   tealight study --seeds 0..9 --plan",
         check: |m| study::resolve(m).map(drop),

@@ -72,7 +72,6 @@ fn whole() -> &'static Path {
             k: vec![],
             grading,
             name: None,
-            extrapolate: vec![],
             model: "a".into(),
             output: Some(folder.path().join("run")),
             no_samples: false,

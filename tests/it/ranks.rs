@@ -246,8 +246,8 @@ fn study_runs_are_divided_among_ranks_and_reported_once() {
     let path = |size: usize| folder.path().join(format!("study-{size}"));
     for size in [1, 3] {
         let line = format!(
-            "--objectives grpo,forward-kl --seeds 0,1 --max-steps 3 --prompts-per-step 4 --num-generations 4 \
-             --max-samples 12 --max-test-samples 6 -n 4 -k 1,4 --num-presamples 2 --match updates \
+            "--objectives grpo@{{lr=1e-5,1e-4}},forward-kl --seeds 0,1 --max-steps 3 --prompts-per-step 4 --num-generations 4 \
+             --max-samples 12 --max-test-samples 6 -n 4 -k 1,4 --num-presamples 2 --tuning-pass-at-1 0.1 \
              --eval-steps 2 --eval-dataset countdown/valid --eval-max-samples 6 --average-share 0.5 \
              --base-temperature 0.5 --output {}",
             path(size).display()

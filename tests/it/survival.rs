@@ -194,8 +194,7 @@ fn a_study_that_was_killed_goes_on_to_the_same_results() {
         let line = format!("study --resume --output {output} --config {config}");
         let fixed = words(
             "--max-samples 8 --max-steps 6 --num-presamples 8 -n 8 -k 1,8 --max-test-samples 8 --seeds 0 \
-             --eval-steps 2 --eval-dataset countdown/valid --eval-max-samples 2 --eval-num-samples 2 \
-             --variants best",
+             --eval-steps 2 --eval-max-samples 2 --tuning-seeds 9 --tuning-pass-at-1 0.2",
         );
         let all = [&words(&line)[..], &fixed, &SMALL].concat();
         all.iter().map(ToString::to_string).collect()

@@ -12,7 +12,6 @@ interface Word {
 export const WORDS: Word[] = [
   { name: "pass@k", at: /pass@(\d+|k)\b/i, text: "The probability that at least one of k samples of a problem is correct, on average over problems. Pass@1 is accuracy. Pass@k at a large k is coverage: the problems that the model can solve at all." },
   { name: "mean reward", at: /mean reward/i, text: "The average reward of a sample, where the verifier grades or several verifiers are weighted. Truncated completions earn 0." },
-  { name: "extrapolated", at: /extrapolated/i, text: "Estimated for more samples than were drawn, from how pass rates vary between problems. The check predicts Pass@k at all samples from half of them." },
   { name: "greedy", at: /\bgreedy\b/i, text: "Accuracy at temperature 0, where the model takes the most likely token at every position." },
   { name: "pass^k", at: /pass\^(\d+|k)/i, text: "The probability that all of k samples of a problem are correct, on average over problems." },
   { name: "maj@k", at: /maj@(\d+|k)\b/i, text: "Majority voting, or self-consistency: the probability that the most frequent answer among k samples is correct." },
@@ -43,7 +42,6 @@ export const WORDS: Word[] = [
   { name: "gradients", at: /^gradients$/i, text: "Number of completions that went through a backward pass." },
   { name: "Shannon", at: /\bShannon\b/, text: "Entropy in nats of the features of four correct answers of a problem, one feature drawn from each." },
   { name: "Gini-Simpson", at: /Gini-Simpson/, text: "The chance that features drawn from two correct answers of a problem differ." },
-  { name: "survival", at: /share that survives|all answers/i, text: "The share of listed correct answers whose probability is still at least half (or a tenth) of the base's." },
   { name: "effective", at: /^effective$/i, text: "exp of the entropy over the listed correct answers of a problem: how many of them the model still uses." },
 ];
 

@@ -71,8 +71,6 @@ pub struct Checkpoint {
     pub step: u64,
     /// What is known of each held-out problem, in the same order everywhere.
     pub problems: Vec<Answers>,
-    /// The same at further temperatures, where those are evaluated.
-    pub colder: Vec<Vec<Answers>>,
 }
 
 /// A run's path from the base: one objective, one configuration, one seed.
@@ -267,11 +265,8 @@ mod tests {
     }
 
     fn path(objective: &str, seed: u64, problems: usize, steps: &[u64]) -> RunPath {
-        let checkpoint = |step: &u64| Checkpoint {
-            step: *step,
-            problems: vec![sampled(8, &[2, 1]); problems],
-            colder: Vec::new(),
-        };
+        let checkpoint =
+            |step: &u64| Checkpoint { step: *step, problems: vec![sampled(8, &[2, 1]); problems] };
         RunPath {
             objective: objective.into(),
             configuration: objective.into(),

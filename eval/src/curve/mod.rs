@@ -11,7 +11,6 @@
 //! differences are descriptive.
 
 mod band;
-mod choice;
 mod data;
 mod linear;
 mod path;
@@ -20,7 +19,7 @@ mod power;
 mod result;
 #[cfg(test)]
 mod simulation;
-pub mod tasks;
+mod tuning;
 mod verdict;
 #[cfg(test)]
 mod world;
@@ -28,11 +27,11 @@ mod world;
 use anyhow::Result;
 
 pub use crate::inference::Variances;
-pub use choice::{Choice, Choices, choices};
 pub use data::{Answers, Checkpoint, Measure, ProblemCounts, Request, RunPath};
 pub use plain::plain;
 pub use power::{POWER, plan};
 pub use result::{BandPoint, BasePoint, Comparison, Curve, CurvePoint, Curves, Power, Verdict};
+pub use tuning::{Tried, Tuning};
 pub use verdict::power_line;
 pub(crate) use verdict::{ONE_SEED, short};
 

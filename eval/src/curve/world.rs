@@ -122,7 +122,7 @@ impl Study {
                 self.answers(draws, odds, &weights)
             };
             let problems = (0..self.problems).map(answers).collect();
-            Checkpoint { step: step as u64, problems, colder: Vec::new() }
+            Checkpoint { step: step as u64, problems }
         };
         (1..=objective.checkpoints).map(checkpoint).collect()
     }

@@ -3,7 +3,7 @@
 use super::tables;
 use super::view::{Chart, Line, Section, Table};
 use crate::Estimate;
-use crate::curve::{BandPoint, Choices, Comparison, Curve, CurvePoint, Curves};
+use crate::curve::{BandPoint, Comparison, Curve, CurvePoint, Curves, Tried, Tuning};
 use crate::number;
 
 /// One row a comparison, under a header: the range of Pass@1, the mean difference, p-values.
@@ -108,26 +108,38 @@ pub(super) fn section(curves: &Curves, is_on_top: bool) -> Section {
 const POINTS: &str = "The points that the curves pass through: mean over seeds at each checkpoint. The step of a baseline \
 is its place in the row.";
 
-/// One row a level of Pass@1 and one column an objective, under a header: the best that a user would choose.
-pub fn choice_rows(choices: &Choices) -> Vec<Vec<String>> {
-    let names = choices.objectives.iter().map(|one| one.objective.clone());
-    let header = std::iter::once("pass@1 of at least".to_owned()).chain(names).collect();
-    let row = |(index, level): (usize, &f64)| {
-        let value = |one: &crate::curve::Choice| one.values[index].map_or("-".to_owned(), number);
-        std::iter::once(number(*level)).chain(choices.objectives.iter().map(value)).collect()
+/// One row a configuration that was tried, under a header.
+pub fn tuning_rows(tuning: &Tuning) -> Vec<Vec<String>> {
+    let measure = tuning.measure.to_string();
+    let header =
+        ["objective", "configuration", "learning rate", "step", "pass@1", &measure, "chosen"];
+    let row = |one: &Tried| {
+        vec![
+            one.objective.clone(),
+            one.configuration.clone(),
+            format!("{:e}", one.learning_rate),
+            one.step.to_string(),
+            number(one.pass_at_1),
+            number(one.value),
+            if one.is_chosen { "yes" } else { "" }.to_owned(),
+        ]
     };
-    std::iter::once(header).chain(choices.levels.iter().enumerate().map(row)).collect()
+    let header = header.map(str::to_owned).to_vec();
+    std::iter::once(header).chain(tuning.tried.iter().map(row)).collect()
 }
 
-/// What [`choice_rows`] shows.
-pub fn choice_note(choices: &Choices) -> String {
-    let shares: Vec<String> = choices.temperatures.iter().map(ToString::to_string).collect();
+/// The rule of [`tuning_rows`], with its numbers.
+pub fn tuning_note(tuning: &Tuning) -> String {
+    let seeds: Vec<String> = tuning.seeds.iter().map(ToString::to_string).collect();
     format!(
-        "The largest {} that a user could choose at each pass@1: over all checkpoints of an objective at {} of the \
-         temperature, the base included, and mixtures of two of them. Means over seeds; chosen on the problems that are \
-         reported, so all are flattered and nothing is tested.",
-        choices.measure,
-        shares.join(", ")
+        "Tuning: configurations of each objective on {} of {}, seeds {}. The last checkpoint whose mean pass@1 is at least \
+         {} counts; the configuration with the largest {} there is chosen, or where none reaches it the one with the largest \
+         pass@1; ties go to the smaller learning rate.",
+        number::counted(tuning.problems, "problem"),
+        tuning.dataset,
+        seeds.join(", "),
+        tuning.least_pass_at_1,
+        tuning.measure
     )
 }
 

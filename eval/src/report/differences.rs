@@ -23,7 +23,7 @@ impl<'a> Differences<'a> {
     pub fn new(study: &'a Study, evaluated: &'a Evaluated) -> Self {
         let labels = evaluated.contrasts.iter().map(|(label, _)| label.as_str());
         let mut names: Vec<&str> = std::iter::once("base").chain(labels).collect();
-        for name in study.trained() {
+        for name in study.labels() {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -39,9 +39,8 @@ impl<'a> Differences<'a> {
             family.add(pair, MATCHED, matched(contrast).map(|matched| matched.measures[0].3));
             family.add(pair, RETAINED, retained(study, contrast).map(|(keep, _)| keep.excess));
         }
-        let trained = all.trained();
-        let pairs = (0..trained.len()).flat_map(|row| (0..row).map(move |column| (row, column)));
-        for (row, column) in pairs.map(|(row, column)| (trained[row], trained[column])) {
+        let places = 0..all.names.len();
+        for (row, column) in places.flat_map(|row| (0..row).map(move |column| (row, column))) {
             let [first, second] = [row, column].map(|at| runs(evaluated, all.names[at]));
             for k in [1, study.largest()] {
                 family.add((row, column), &pass(k), Some(difference(&first, &second, k)));
@@ -69,13 +68,6 @@ impl<'a> Differences<'a> {
     /// The smallest and the largest k.
     fn ks(&self) -> [usize; 2] {
         [self.study.ks.iter().min().copied().unwrap_or(1), self.study.largest()]
-    }
-
-    /// The places of the base and the trained models.
-    fn trained(&self) -> Vec<usize> {
-        let trained = self.study.trained();
-        let is_in = |place: &usize| *place == 0 || trained.contains(&self.names[*place]);
-        (0..self.names.len()).filter(is_in).collect()
     }
 
     /// The change of the base under each objective, with 95 % intervals that stay inside the measure's range. The
@@ -111,19 +103,18 @@ impl<'a> Differences<'a> {
     /// Every trained model against every other as rows of cells, names first: row minus column, Pass@1 below the
     /// diagonal and the largest Pass@k above it. Seeds and problems both vary.
     pub fn pairs(&self) -> Vec<Vec<String>> {
-        let trained = self.trained();
-        let name = |place: &usize| self.names[*place].to_owned();
-        let header = std::iter::once(String::new()).chain(trained.iter().map(name)).collect();
+        let names = || self.names.iter().map(ToString::to_string);
+        let header = std::iter::once(String::new()).chain(names()).collect();
         let cell = |row: usize, column: usize| {
             let k = if row > column { 1 } else { self.study.largest() };
             let tested = self.tested.get((row, column), &pass(k));
             tested.as_ref().map(Tested::cell).unwrap_or_default()
         };
-        let row = |row: &usize| {
-            let cells = trained.iter().map(|column| cell(*row, *column));
-            std::iter::once(name(row)).chain(cells).collect()
+        let row = |(row, name): (usize, String)| {
+            let cells = (0..self.names.len()).map(|column| cell(row, column));
+            std::iter::once(name).chain(cells).collect()
         };
-        std::iter::once(header).chain(trained.iter().map(row)).collect()
+        std::iter::once(header).chain(names().enumerate().map(row)).collect()
     }
 
     /// What became of the base under each objective, a sentence each.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tealight_core::names;
 
 use super::contrast;
-use super::evaluation_tables::{extrapolated, features, matrix, numbers, totals};
+use super::evaluation_tables::{features, matrix, numbers, totals};
 use super::page;
 use super::recipes::recipes;
 use super::samples::{Sampled, Source, place};
@@ -272,8 +272,7 @@ fn section(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily, is_first: b
     if names.len() == 1 {
         charts.push(levels_chart(set));
     }
-    charts.extend(extrapolated_chart(set, names));
-    section = section.charts(charts).table(extrapolated(set, names));
+    section = section.charts(charts);
     if !set.summaries[0].coverage.is_empty() {
         section = section.table(totals(set, names));
     }
@@ -299,27 +298,6 @@ fn pass_chart(set: &Aligned<'_>, names: &[&str]) -> Chart {
         .caption("Pass@k against k. Bands: 95 % intervals over problems.")
         .log()
         .from_to(0.0, 1.0)
-}
-
-/// Sampled Pass@k and its continuation to the k of --extrapolate, where there are some above the number of samples.
-fn extrapolated_chart(set: &Aligned<'_>, names: &[&str]) -> Option<Chart> {
-    let line = |(name, s): (&&str, &Summary)| {
-        let (largest, last) = s.pass_at_k.last_key_value()?;
-        let further = s.extrapolation.as_ref()?.pass_at_k.range(largest + 1..);
-        let mut all = s.pass_at_k.clone();
-        all.extend(further.map(|(k, e)| (*k, *e)));
-        let is_longer = all.len() > s.pass_at_k.len();
-        is_longer.then(|| Line { mark: Some((*largest as f64, last.value)), ..curve(name, &all) })
-    };
-    let lines: Vec<Line> = names.iter().zip(&set.summaries).filter_map(line).collect();
-    (!lines.is_empty()).then(|| {
-        Chart::new(&format!("Pass@k, extrapolated, {}", set.name), ("k", "pass@k"), lines)
-            .caption(
-                "Sampled up to the dot, extrapolated beyond. Bands: 95 % intervals over problems.",
-            )
-            .log()
-            .from_to(0.0, 1.0)
-    })
 }
 
 fn distinct_chart(set: &Aligned<'_>, names: &[&str]) -> Chart {

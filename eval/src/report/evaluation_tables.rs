@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::contrast;
 use super::view::{Cell, Table};
-use crate::extrapolation::{Extrapolation, HeldOut};
 use crate::features::CORRECT;
 use crate::inference::{Tested, TestedFamily};
 use crate::interval::{DISTINCT_NEEDS, EFFECTIVE_NEEDS};
@@ -89,60 +88,6 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
     };
     let rows = names.iter().zip(&set.summaries).map(row);
     Table { rows: std::iter::once(header(titles)).chain(rows).collect(), ..Table::default() }
-}
-
-/// Pass@k at more tries than were sampled, and the check of it on held-out samples, where that was asked for.
-pub(super) fn extrapolated(set: &Aligned<'_>, names: &[&str]) -> Table {
-    let extrapolations = || {
-        names.iter().zip(&set.summaries).filter_map(|(n, s)| Some((n, s.extrapolation.as_ref()?)))
-    };
-    let ks: BTreeSet<usize> = extrapolations()
-        .flat_map(|(_, extrapolation)| extrapolation.pass_at_k.keys().copied())
-        .collect();
-    let mut titles = vec!["model".to_owned()];
-    titles.extend(ks.iter().map(|k| format!("pass@{k}")));
-    titles.extend(["check: predicted", "check: observed"].map(str::to_owned));
-    let row = |(name, extrapolation): (&&str, &Extrapolation)| {
-        let mut row = vec![Cell::Plain((*name).to_owned())];
-        row.extend(ks.iter().map(|k| cell(extrapolation.pass_at_k.get(k), 3)));
-        let check = extrapolation.held_out.as_ref();
-        let hinted = |held_out: &HeldOut, estimate: &Estimate, from: String| {
-            Cell::Hinted(
-                format!("pass@{} {:.3}", held_out.k, estimate.value),
-                format!("{from}; 95 %: {} to {}", fixed(estimate.low, 4), fixed(estimate.high, 4)),
-            )
-        };
-        row.push(check.map_or_else(
-            || cell(None, 3),
-            |held_out| {
-                hinted(
-                    held_out,
-                    &held_out.predicted,
-                    format!("from {} samples of each problem", held_out.samples),
-                )
-            },
-        ));
-        row.push(check.map_or_else(
-            || cell(None, 3),
-            |held_out| {
-                hinted(
-                    held_out,
-                    &held_out.observed,
-                    format!("all {} samples of each problem", held_out.k),
-                )
-            },
-        ));
-        row
-    };
-    let rows: Vec<Vec<Cell>> = extrapolations().map(row).collect();
-    if rows.is_empty() {
-        return Table::default();
-    }
-    Table { rows: std::iter::once(header(titles)).chain(rows).collect(), ..Table::default() }.titled(
-        "Pass@k, extrapolated",
-        "Pass@k at more tries than were sampled, from the distribution of pass rates over problems. The check predicts Pass@k \
-         at all samples from half of them.",
-    )
 }
 
 /// At most five of the k, the first and the last among them.

@@ -1,5 +1,4 @@
-//! Tables of levels with intervals over seeds and problems: averages over the sets of a domain, models at their best
-//! temperature.
+//! Averages over the sets of a domain, with intervals over seeds and problems.
 
 use super::tables::{has_greedy, runs};
 use super::{Evaluated, Study};
@@ -71,16 +70,12 @@ fn values(all: &[&[Tally]], value: &dyn Fn(&Tally) -> f64) -> Vec<Vec<f64>> {
     all.iter().map(|run| judged.iter().map(|i| value(&run[*i])).collect()).collect()
 }
 
-/// Averages over the sets of each domain that has several, at the temperature of training, with 95 % intervals: a name
-/// and rows with their header first.
+/// Averages over the sets of each domain that has several, with 95 % intervals: a name and rows with their header first.
 pub fn averages(study: &Study) -> Vec<(String, Vec<Vec<String>>)> {
     let mut tables = Vec::new();
     for (domain, title) in [("in", "in domain"), ("out", "out of domain")] {
-        let sets: Vec<&Evaluated> = study
-            .datasets
-            .iter()
-            .filter(|set| set.domain == domain && set.temperature == study.temperature)
-            .collect();
+        let sets: Vec<&Evaluated> =
+            study.datasets.iter().filter(|set| set.domain == domain).collect();
         if sets.len() < 2 {
             continue;
         }
@@ -101,53 +96,6 @@ pub fn averages(study: &Study) -> Vec<(String, Vec<Vec<String>>)> {
         tables.push((format!("{title}, mean of {}", names.join(", ")), table));
     }
     tables
-}
-
-/// Each model at its best temperature: per model the temperature chosen by one half of the problems and measured
-/// on the other, both ways round, with 95 % intervals given what was chosen. Empty where there is one temperature.
-pub fn best_temperatures(study: &Study, name: &str) -> Vec<Vec<String>> {
-    let sets: Vec<&Evaluated> = study.datasets.iter().filter(|set| set.name == name).collect();
-    if sets.len() < 2 {
-        return Vec::new();
-    }
-    let k = study.largest();
-    let numbers = [Number::pass(1), Number::pass(k), Number::distinct(k)];
-    let titles = numbers.iter().map(|number| format!("{} at its best", number.title));
-    let header = std::iter::once("objective".to_owned()).chain(titles);
-    let mut rows = vec![header.chain(std::iter::once("temperatures".to_owned())).collect()];
-    for name in std::iter::once("base").chain(study.labels()) {
-        let (mut row, mut used) = (vec![name.to_owned()], Vec::new());
-        for number in &numbers {
-            // By temperature, a row a run.
-            let by_temperature: Vec<Vec<Vec<f64>>> =
-                sets.iter().map(|set| values(&runs(set, name), &number.value)).collect();
-            let (halves, chosen) = at_best(&by_temperature);
-            row.push(number.cell(&halves));
-            let [even, odd] = chosen.map(|place| sets[place].temperature);
-            used.push(if even == odd { even.to_string() } else { format!("{even} or {odd}") });
-        }
-        row.push(used.join(", "));
-        rows.push(row);
-    }
-    rows
-}
-
-/// Each half of the problems (the even ones, the odd ones) at the setting that is best on the other half, from a table
-/// for each setting; and which setting each half chose.
-fn at_best(settings: &[Vec<Vec<f64>>]) -> ([Vec<Vec<f64>>; 2], [usize; 2]) {
-    let half = |rows: &[Vec<f64>], odd: usize| -> Vec<Vec<f64>> {
-        rows.iter().map(|row| row.iter().skip(odd).step_by(2).copied().collect()).collect()
-    };
-    let mean = |setting: usize, odd: usize| {
-        let rows = half(&settings[setting], odd);
-        rows.iter().flatten().sum::<f64>() / rows.iter().map(Vec::len).sum::<usize>().max(1) as f64
-    };
-    let chosen = [0, 1].map(|odd| {
-        // Chosen on one half and measured on the other: the largest of noisy means is too large.
-        let best = (0..settings.len()).max_by(|a, b| mean(*a, odd).total_cmp(&mean(*b, odd)));
-        best.unwrap_or(0)
-    });
-    ([half(&settings[chosen[1]], 0), half(&settings[chosen[0]], 1)], chosen)
 }
 
 #[cfg(test)]
@@ -196,36 +144,6 @@ mod tests {
             }
             let covered = f64::from(covered) / f64::from(studies);
             println!("average of two sets, {seeds} seeds: covered {covered:.3}");
-            assert!(covered >= 0.93, "{seeds} seeds: {covered}");
-        }
-    }
-
-    #[test]
-    fn the_best_of_equal_temperatures_is_no_better_than_each() {
-        let mut draws = Draws::new(22);
-        let many = odds(&mut draws, 20_000, -1.0);
-        let truth = level(&[set(&mut draws, &[0.0; 30], &many)], 1.0).value;
-        for seeds in [1, 2, 4] {
-            let (mut covered, mut mean, mut naive, studies) = (0, 0.0, 0.0, 1500);
-            for _ in 0..studies {
-                let seeds: Vec<f64> = vec![0.0; seeds];
-                let odds = odds(&mut draws, 60, -1.0);
-                let four: Vec<_> = (0..4).map(|_| set(&mut draws, &seeds, &odds)).collect();
-                let estimate = level(&at_best(&four).0, 1.0);
-                covered += i32::from(estimate.low <= truth && truth <= estimate.high);
-                mean += estimate.value / f64::from(studies);
-                let best = four.iter().map(|rows| level(std::slice::from_ref(rows), 1.0).value);
-                naive += best.fold(0.0, f64::max) / f64::from(studies);
-            }
-            let covered = f64::from(covered) / f64::from(studies);
-            println!(
-                "best of four equal temperatures, {seeds} seeds: {mean:.3} for {truth:.3} (chosen and measured on the \
-                 same problems {naive:.3}), covered {covered:.3}"
-            );
-            assert!(
-                (mean - truth).abs() < 0.004 && naive > truth + 0.004,
-                "{mean} {naive} {truth}"
-            );
             assert!(covered >= 0.93, "{seeds} seeds: {covered}");
         }
     }

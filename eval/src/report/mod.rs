@@ -10,7 +10,6 @@ mod evaluation;
 mod evaluation_tables;
 mod forgetting;
 mod greedy;
-pub mod ledger;
 pub mod levels;
 mod listing;
 mod page;
@@ -21,7 +20,6 @@ mod stored;
 mod study;
 mod study_page;
 pub mod tables;
-mod tasks_page;
 mod titles;
 mod training;
 pub mod view;
@@ -34,7 +32,6 @@ pub use study::{
     TrainingPoint, Tuned,
 };
 pub use study_page::{write_study, write_training};
-pub use tasks_page::{TasksStudy, write_tasks};
 
 /// The k that curves are drawn at: `ks` and the powers of two up to `n`, in order.
 pub fn grid(ks: &[usize], n: usize) -> Vec<usize> {

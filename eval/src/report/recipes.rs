@@ -9,7 +9,7 @@ use super::view::Recipe;
 use crate::results::Results;
 
 /// Options of the commands that grade completions, with their defaults where they have one.
-const GRADING: [(&str, &str); 18] = [
+const GRADING: [(&str, &str); 17] = [
     ("dataset", ""),
     ("prompt_column", ""),
     ("answer_column", ""),
@@ -20,7 +20,6 @@ const GRADING: [(&str, &str); 18] = [
     ("gold_key", ""),
     ("filter", ""),
     ("k", ""),
-    ("extrapolate", ""),
     ("name", ""),
     ("truncated", "wrong"),
     ("failed", "wrong"),

@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::contrast::{Contrast, Evaluations};
-use crate::curve::{Choices, Curves};
+use crate::curve::{Curves, Tuning};
 use crate::inference::Effect;
-use crate::ledger::Ledger;
 use crate::results::Question;
 use crate::{Summary, Tally};
 
@@ -25,7 +24,7 @@ pub struct Study {
     pub grid: Vec<usize>,
     /// Temperature of rollouts; evaluations say theirs.
     pub temperature: f64,
-    /// The filters of next-token distributions in every evaluation, those that choose checkpoints included.
+    /// The filters of next-token distributions in every evaluation.
     #[serde(default)]
     pub filters: EvaluationFilters,
     /// Training prompts.
@@ -36,7 +35,7 @@ pub struct Study {
     pub num_generations: usize,
     /// Learning rate of training.
     pub learning_rate: f64,
-    /// In what every run was given as much: sampled completions, tokens or updates.
+    /// In what every run was given as much.
     pub matched: String,
     /// Each objective's label and every choice that it stands for; of several configurations the one that tables show.
     pub objectives: Vec<(String, String)>,
@@ -50,15 +49,12 @@ pub struct Study {
     pub forgetting: Option<Forgetting>,
     /// The training runs.
     pub training: Vec<Training>,
-    /// Curves of its objectives: Pass@k, whose differences are tested and which is drawn first, then distinct answers.
+    /// Curves of its objectives: distinct answers, whose differences are tested and which are drawn first, then Pass@k.
     #[serde(default)]
     pub curves: Vec<Curves>,
-    /// The best checkpoint and temperature of every objective, where checkpoints were evaluated at several.
+    /// How the configurations of objectives were chosen, where one has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub choices: Option<Choices>,
-    /// The probabilities of every listed correct answer, where requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ledger: Option<Ledger>,
+    pub tuning: Option<Tuning>,
     /// Wall time of everything.
     pub seconds: f64,
 }
@@ -120,15 +116,8 @@ impl std::fmt::Display for EvaluationFilters {
 impl Study {
     /// How every model was sampled, in a sentence.
     pub fn decoding(&self) -> String {
-        let mut all: Vec<f64> = self.datasets.iter().map(|set| set.temperature).collect();
-        all.sort_by(f64::total_cmp);
-        all.dedup();
-        let at = all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let word = if all.len() == 1 { "temperature" } else { "temperatures" };
-        format!(
-            "Evaluations, those that choose checkpoints included: {word} {at}, {}.",
-            self.filters
-        )
+        let temperature = self.reported().map_or(self.temperature, |set| set.temperature);
+        format!("Evaluations: temperature {temperature}, {}.", self.filters)
     }
 }
 
@@ -229,9 +218,6 @@ pub struct Training {
     pub folder: Option<String>,
     /// The metrics of each step.
     pub points: Vec<TrainingPoint>,
-    /// The evaluations during training.
-    #[serde(default)]
-    pub held_out: Vec<HeldOut>,
 }
 
 /// The values of a step that the training curves show.
@@ -295,12 +281,6 @@ impl Study {
         self.training.iter().filter(move |run| labels.contains(&run.objective.as_str()))
     }
 
-    /// Those that were trained: the others are made of their runs.
-    pub fn trained(&self) -> Vec<&str> {
-        let is_trained = |label: &&str| self.training.iter().any(|run| run.objective == **label);
-        self.labels().into_iter().filter(is_trained).collect()
-    }
-
     /// The seeds, in order.
     pub fn seeds(&self) -> Vec<u64> {
         let mut seeds: Vec<u64> = self.training.iter().map(|run| run.seed).collect();
@@ -337,15 +317,6 @@ impl Evaluated {
         };
         let all = labels.iter().map(compared);
         self.contrasts = all.collect();
-    }
-
-    /// Its name, with the temperature where a study has several.
-    pub fn title(&self, study: &Study) -> String {
-        let several = study.datasets.iter().any(|other| other.temperature != self.temperature);
-        match several {
-            true => format!("{}, temperature {}", self.name, self.temperature),
-            false => self.name.clone(),
-        }
     }
 }
 

@@ -1,21 +1,18 @@
 //! A study as a page: verdict and curves first, then tables, training and every sample behind them.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
 use tealight_core::{names, regular};
 
 use super::differences::Differences;
-use super::levels::{averages, best_temperatures};
+use super::levels::averages;
 use super::samples::{SampleChunks, Sampled, Source, place};
 use super::steps::{StepFile, completions};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, with_header};
 use super::training::{self, Followed};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
-use super::{
-    Evaluated, Measured, Study, Training, contrast, curve, greedy_warnings, ledger, page, titles,
-};
+use super::{Evaluated, Measured, Study, contrast, curve, greedy_warnings, page, titles};
 use crate::curve::{Curves, ONE_SEED, plain};
 use crate::interval::ByK;
 use crate::number::counted;
@@ -81,11 +78,7 @@ fn run_name(study: &Study, label: &str, seed: u64) -> String {
 }
 
 /// A set with the samples of every model that tables show.
-pub(super) fn samples<'a>(
-    study: &'a Study,
-    set: &'a Evaluated,
-    folder: &Path,
-) -> Result<Sampled<'a>> {
+fn samples<'a>(study: &'a Study, set: &'a Evaluated, folder: &Path) -> Result<Sampled<'a>> {
     let runs =
         study.labels().into_iter().flat_map(|label| set.runs_of(label).map(|run| &run.measured));
     let all: Vec<&Measured> = std::iter::once(&set.base).chain(runs).collect();
@@ -98,7 +91,7 @@ pub(super) fn samples<'a>(
         Source::open(folder, Some(sampled).filter(|path| path.symlink_metadata().is_ok()), greedy)
     };
     Ok(Sampled {
-        name: set.title(study),
+        name: set.name.clone(),
         split: split(set),
         questions: &set.questions,
         counts: all.iter().map(|measured| measured.problems.as_slice()).collect(),
@@ -116,7 +109,7 @@ fn split(set: &Evaluated) -> &'static str {
 }
 
 /// The metrics of every run that tables show, by objective, and the files of completions.
-pub(super) fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<StepFile>) {
+fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<StepFile>) {
     let (mut courses, mut stored) = (Vec::new(), Vec::new());
     for run in study.shown() {
         let place = run.folder.as_ref().and_then(|name| names::inside(folder, name).ok());
@@ -127,9 +120,7 @@ pub(super) fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>,
             let metrics = place.join("metrics.jsonl");
             metrics.is_file() && course.follow(place, &metrics).is_ok()
         });
-        if is_read {
-            course.held_out(run);
-        } else {
+        if !is_read {
             course = Followed::from_training(run);
         }
         courses.push((run.objective.clone(), course));
@@ -174,14 +165,14 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
 }
 
 /// The legend, and how long all took.
-pub(super) fn footer(seconds: f64) -> String {
+fn footer(seconds: f64) -> String {
     format!(
         "Pass@k is the unbiased estimate over all samples. {LEGEND} *Words* explains the terms. \
          Made by Tealight in {seconds:.0} seconds."
     )
 }
 
-pub(super) fn lead(study: &Study) -> String {
+fn lead(study: &Study) -> String {
     let seeds = study.seeds();
     let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     format!(
@@ -209,7 +200,7 @@ fn verdict(study: &Study, reported: Option<&Differences<'_>>) -> (Vec<String>, V
     (reported.map(Differences::verdicts).unwrap_or_default(), Vec::new())
 }
 
-pub(super) fn sections(
+fn sections(
     study: &Study,
     reported: Option<&Differences<'_>>,
     courses: &[(String, Followed)],
@@ -219,15 +210,14 @@ pub(super) fn sections(
     for (index, curves) in study.curves.iter().enumerate() {
         all.push(curve::section(curves, index == 0));
     }
-    if let Some(choices) = &study.choices {
-        let table = Table::new(curve::choice_rows(choices)).titled("", curve::choice_note(choices));
-        all.push(Section::new("Best checkpoint and temperature".to_owned()).table(table));
+    if let Some(tuning) = &study.tuning {
+        let table = Table::new(curve::tuning_rows(tuning)).titled("", curve::tuning_note(tuning));
+        all.push(Section::new("Tuning".to_owned()).table(table));
     }
     for set in &study.datasets {
         all.push(dataset(study, set, reported.filter(|reported| reported.is_of(set))));
         all.extend(set.contrasts.iter().map(|(label, found)| contrast::section(found, label)));
     }
-    all.extend(study.ledger.as_ref().map(|own| ledger::section(study, own)));
     for (title, table) in averages(study) {
         all.push(Section::new(title).table(Table::new(table).titled("", over(&seeds))));
     }
@@ -239,22 +229,10 @@ pub(super) fn sections(
         let table = Table::new(forgetting.rows()).titled("", note);
         all.push(Section::new(forgetting.title()).table(table));
     }
-    let names: BTreeSet<&str> = study.datasets.iter().map(|set| set.name.as_str()).collect();
-    for name in names {
-        let note = format!(
-            "The temperature is chosen on one half of the problems and measured on the other half, and the other way round. {} \
-             Intervals do not include the choice of the temperature.",
-            over(&seeds)
-        );
-        let table = Table::new(best_temperatures(study, name)).titled("", note);
-        all.push(Section::new(format!("{name}, each model at its best temperature")).table(table));
-    }
     let runs: Vec<(String, &Followed)> =
         courses.iter().map(|(name, course)| (name.clone(), course)).collect();
     let budget = Table::new(budgets(study)).titled("Budget", BUDGET_LEGEND);
-    let mut charts = training::charts(&runs);
-    charts.push(path_chart(study));
-    all.push(Section::of_training("Training").charts(charts).table(budget));
+    all.push(Section::of_training("Training").charts(training::charts(&runs)).table(budget));
     let stand_for =
         study.objectives.iter().map(|(label, resolved)| vec![label.clone(), resolved.clone()]);
     let header = vec!["objective".to_owned(), "settings".to_owned()];
@@ -287,7 +265,7 @@ fn dataset(study: &Study, set: &Evaluated, on_top: Option<&Differences<'_>>) -> 
         _ => format!("Intervals and tests are {}.", tested.legend()),
     };
     let problems = counted(set.base.summary.problems, "problem");
-    let heading = format!("{} ({problems}, {})", set.title(study), split(set));
+    let heading = format!("{} ({problems}, {})", set.name, split(set));
     let table = with_header(study, set);
     let mut charts = vec![pass_chart(study, set), distinct_chart(study, set), pareto(study, set)];
     if on_top.is_some() {
@@ -325,7 +303,7 @@ fn pass_chart(study: &Study, set: &Evaluated) -> Chart {
     for (line, (_, contrast)) in lines[1..].iter_mut().zip(&set.contrasts) {
         line.mark = contrast.crossing.at.k().map(|k| (k, interpolate(&line.points, k)));
     }
-    Chart::new(&format!("Pass@k, {}", set.title(study)), ("k", "pass@k"), lines)
+    Chart::new(&format!("Pass@k, {}", set.name), ("k", "pass@k"), lines)
         .caption("Pass@k against k: mean over seeds. Large dots: from this k on the base solves more problems than the model. Bands: \
              range over seeds, for the base its 95 % interval.")
         .log()
@@ -372,18 +350,4 @@ fn interpolate(points: &[(f64, f64)], k: f64) -> f64 {
     let after = points.iter().position(|point| point.0 >= k).unwrap_or(points.len() - 1).max(1);
     let ((x_0, y_0), (x_1, y_1)) = (points[after - 1], points[after]);
     y_0 + (y_1 - y_0) * (k.ln() - x_0.ln()) / (x_1.ln() - x_0.ln())
-}
-
-/// Where runs went: held-out Pass@1 against the largest Pass@k, evaluation by evaluation.
-fn path_chart(study: &Study) -> Chart {
-    let line = |run: &Training| {
-        let point = |held_out: &super::HeldOut| {
-            Some((held_out.pass_at_k.first()?.1, held_out.pass_at_k.last()?.1))
-        };
-        let points: Vec<(f64, f64)> = run.held_out.iter().filter_map(point).collect();
-        Line { mark: points.last().copied(), ..Line::new(run.objective.clone(), points) }
-    };
-    let lines = study.shown().map(line).filter(|line| line.points.len() > 1).collect();
-    Chart::new("Path through accuracy and coverage", ("held-out pass@1", "held-out pass@k"), lines)
-        .caption("Held-out accuracy and coverage along training, one line for each run; the large dot is the end.")
 }

@@ -218,7 +218,7 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
         "memory, planned (MB)",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for label in study.trained() {
+    for label in study.labels() {
         let runs = || study.training.iter().filter(|run| run.objective == label);
         let mean = |value: fn(&super::Training) -> f64| {
             format!("{:.0}", runs().map(value).sum::<f64>() / runs().count().max(1) as f64)

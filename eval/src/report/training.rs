@@ -73,18 +73,7 @@ impl Followed {
                 course.push(key, point.step as f64, value);
             }
         }
-        course.held_out(run);
         course
-    }
-
-    /// Adds what evaluations on the way found.
-    pub(super) fn held_out(&mut self, run: &Training) {
-        for at in &run.held_out {
-            for (k, value) in at.pass_at_k.iter().take(MAX_KS) {
-                self.push(&format!("pass@{k}"), at.step as f64, Some(*value));
-            }
-            self.push("distinct", at.step as f64, Some(at.distinct));
-        }
     }
 
     fn push(&mut self, key: &str, step: f64, value: Option<f64>) {

@@ -40,11 +40,6 @@ impl Objective {
         self.name
     }
 
-    /// Whether nothing but the name was given.
-    pub fn is_bare(&self) -> bool {
-        self.given.is_empty()
-    }
-
     /// The objective with changes of its plan, which its name then shows.
     ///
     /// # Errors

@@ -50,10 +50,6 @@ pub struct EvalOptions {
     #[arg(short, value_delimiter = ',', add = COUNT)]
     #[serde(default)]
     pub k: Vec<usize>,
-    /// Estimate Pass@k at these k, which may exceed -n, with intervals and a check on held-out samples.
-    #[arg(long, value_name = "K", value_delimiter = ',', add = COUNT)]
-    #[serde(default)]
-    pub extrapolate: Vec<usize>,
     /// Also compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct
     /// answers, without sampling noise. For tasks whose answers can be listed: countdown and those of `tealight
     /// tasks`.

@@ -54,8 +54,7 @@ impl SetEvaluation<'_> {
             }
         }
         let summary = outcome::summary(&tallies, &options.k, || self.first_reason())
-            .with_context(|| set.name.clone())?
-            .extrapolated(&tallies, &options.extrapolate)?;
+            .with_context(|| set.name.clone())?;
         let exact = match self.listed.get(&set.dataset.name) {
             Some(listed) => {
                 self.engine.exact(listed, set.temperature, &options.k, &self.process.stop)?

@@ -12,7 +12,6 @@ pub(crate) struct Configuration {
     /// The objective with the settings of this configuration.
     pub(crate) objective: Objective,
     pub(crate) learning_rate: Option<f64>,
-    pub(crate) max_steps: Option<usize>,
     /// The part of the configuration's name after the objective.
     suffix: String,
 }
@@ -27,7 +26,6 @@ impl Configuration {
             family: objective.to_string(),
             objective: objective.clone(),
             learning_rate: None,
-            max_steps: None,
             suffix: String::new(),
         }
     }
@@ -41,7 +39,6 @@ impl Configuration {
     pub(crate) fn about(&self) -> String {
         let mut words = vec![self.objective.resolved()];
         words.extend(self.learning_rate.map(|rate| format!("learning-rate={rate:e}")));
-        words.extend(self.max_steps.map(|steps| format!("max-steps={steps}")));
         words.join(" ")
     }
 
@@ -67,81 +64,40 @@ impl Configuration {
 
     /// Whether two runs would train alike.
     pub(crate) fn is_same_run(&self, other: &Self) -> bool {
-        self.objective.plan == other.objective.plan
-            && self.learning_rate == other.learning_rate
-            && self.max_steps == other.max_steps
+        self.objective.plan == other.objective.plan && self.learning_rate == other.learning_rate
     }
 
     /// Adds one setting.
-    pub(super) fn with(mut self, setting: &Setting) -> Result<Self> {
-        match setting {
-            Setting::LearningRate { value, text } => {
-                if self.learning_rate.replace(*value).is_some() {
-                    bail!("`learning-rate` is set by two pairs of braces");
-                }
-                self.suffix.push_str(&format!("@learning-rate={text}"));
-            }
-            Setting::MaxSteps(steps) => {
-                if self.max_steps.replace(*steps).is_some() {
-                    bail!("`max-steps` is set by two pairs of braces");
-                }
-                self.suffix.push_str(&format!("@max-steps={steps}"));
-            }
-            Setting::Key { key, value } => {
-                self.objective = self.objective.with_key(key, value)?;
-            }
+    pub(super) fn with(mut self, Setting { key, value }: &Setting) -> Result<Self> {
+        if key != LEARNING_RATE {
+            self.objective = self.objective.with_key(key, value)?;
+            return Ok(self);
         }
+        let rate: f64 = value.parse().unwrap_or(f64::NAN);
+        if !(rate > 0.0 && rate <= 1e30) {
+            bail!("learning-rate must be a number above 0, not `{value}`");
+        }
+        if self.learning_rate.replace(rate).is_some() {
+            bail!("`learning-rate` is set by two pairs of braces");
+        }
+        self.suffix.push_str(&format!("@learning-rate={value}"));
         Ok(self)
     }
 }
 
-/// A setting made from one value between braces.
+const LEARNING_RATE: &str = "learning-rate";
+
+/// One value between braces: a learning rate, or of a key of the objective.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Setting {
-    LearningRate {
-        value: f64,
-        text: String,
-    },
-    MaxSteps(usize),
-    /// A key of the objective.
-    Key {
-        key: String,
-        value: String,
-    },
+pub(super) struct Setting {
+    pub(super) key: String,
+    pub(super) value: String,
 }
 
 impl Setting {
-    pub(super) fn new(key: &str, value: &str) -> Result<Self> {
-        let value = value.trim();
-        match key.trim().replace('_', "-").as_str() {
-            "learning-rate" | "lr" => {
-                let rate: f64 = value.parse().unwrap_or(f64::NAN);
-                if !(rate > 0.0 && rate <= 1e30) {
-                    bail!("learning-rate must be a number above 0, not `{value}`");
-                }
-                Ok(Self::LearningRate { value: rate, text: value.to_owned() })
-            }
-            "max-steps" => match value.parse() {
-                Ok(steps @ 1..=1_000_000_000_000) => Ok(Self::MaxSteps(steps)),
-                _ => bail!("max-steps must be a whole number from 1, not `{value}`"),
-            },
-            key => Ok(Self::Key { key: key.to_owned(), value: value.to_owned() }),
-        }
-    }
-
-    pub(super) fn key(&self) -> &str {
-        match self {
-            Self::LearningRate { .. } => "learning-rate",
-            Self::MaxSteps(_) => "max-steps",
-            Self::Key { key, .. } => key,
-        }
-    }
-
-    pub(super) fn value(&self) -> String {
-        match self {
-            Self::LearningRate { text, .. } => text.clone(),
-            Self::MaxSteps(steps) => steps.to_string(),
-            Self::Key { value, .. } => value.clone(),
-        }
+    pub(super) fn new(key: &str, value: &str) -> Self {
+        let key = key.trim().replace('_', "-");
+        let key = if key == "lr" { LEARNING_RATE.to_owned() } else { key };
+        Self { key, value: value.trim().to_owned() }
     }
 }

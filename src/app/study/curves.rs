@@ -1,9 +1,8 @@
-//! A study's paths to its curves: of Pass@k and of distinct answers; exact where the correct answers can be listed.
+//! A study's paths to its curves: of distinct answers, which are tested, and of Pass@k; exact where the correct answers
+//! can be listed.
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 use tealight_eval::Tally;
-use tealight_eval::curve::{Answers, Choices, Curves, Measure, Request, RunPath, choices, curves};
+use tealight_eval::curve::{Answers, Curves, Measure, Request, RunPath, curves};
 use tealight_eval::exact::ListedProblem;
 
 use super::listed_set::ListedSet;
@@ -18,41 +17,11 @@ const MOST_FOR_A_SAMPLE: usize = 2;
 /// Standard errors by which samples may find more than the listed answers say.
 const MOST_ERRORS: f64 = 4.0;
 
-/// Which curves are tested; those of the other measure are described.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub enum TestMeasure {
-    /// Pass@k at the largest k.
-    #[default]
-    #[value(name = "pass@k")]
-    #[serde(rename = "pass@k")]
-    PassAtK,
-    /// Number of distinct correct answers among k samples, at the largest k.
-    #[serde(rename = "distinct")]
-    Distinct,
-}
-
-impl TestMeasure {
-    /// The measure that is tested, then the other.
-    fn measures(self, k: usize) -> [Measure; 2] {
-        match self {
-            TestMeasure::PassAtK => [Measure::PassAtK(k), Measure::Distinct(k)],
-            TestMeasure::Distinct => [Measure::Distinct(k), Measure::PassAtK(k)],
-        }
-    }
-
-    /// Whether `measure` is of this kind.
-    pub(super) fn is(self, measure: Measure) -> bool {
-        matches!(measure, Measure::Distinct(_)) == (self == TestMeasure::Distinct)
-    }
-}
-
 /// The comparison of curves.
 #[derive(Default)]
 pub(super) struct Compared {
     /// Those of the tested measure, then the others.
     pub(super) curves: Vec<Curves>,
-    /// The best checkpoint and temperature of every objective, where there are several temperatures.
-    pub(super) choices: Option<Choices>,
     /// Why there are no curves.
     pub(super) reason: Option<String>,
 }
@@ -60,10 +29,9 @@ pub(super) struct Compared {
 /// Compares the curves of `paths`, all of which begin at `base`.
 pub(super) fn compared(
     study: &Prepared,
-    (base, is_exact): (&[Vec<Answers>], bool),
+    (base, is_exact): (&[Answers], bool),
     paths: &[RunPath],
 ) -> Compared {
-    let Some((warm, _)) = base.split_first() else { return Compared::default() };
     let options = &study.options;
     let request = |measure: Measure, is_tested: bool| Request {
         reference: options.reference(&study.configurations),
@@ -73,8 +41,7 @@ pub(super) fn compared(
     };
     let k = options.largest();
     let mut compared = Compared::default();
-    let [tested, described] = options.test_measure.measures(k);
-    match curves(warm, paths, &request(tested, true)) {
+    match curves(base, paths, &request(Measure::Distinct(k), true)) {
         Ok(one) => compared.curves.push(one),
         Err(error) => {
             let reason = format!("{error:#}");
@@ -84,9 +51,7 @@ pub(super) fn compared(
         }
     }
     // The same checkpoints on the same problems have the other measure too.
-    compared.curves.extend(curves(warm, paths, &request(described, false)).ok());
-    let temperatures = [&[1.0], options.temperatures.as_slice()].concat();
-    compared.choices = choices(base, paths, &temperatures, tested);
+    compared.curves.extend(curves(base, paths, &request(Measure::PassAtK(k), false)).ok());
     compared
 }
 
@@ -105,7 +70,7 @@ pub(super) fn listed(
         return sampled("evaluations filter tokens".to_owned());
     }
     let problems = set.dataset.problems.len();
-    match ListedSet::new(set, (problems, "answers"), tokenizer, longest) {
+    match ListedSet::new(set, tokenizer, longest) {
         Ok(listed) if listed.sequences() <= MOST_FOR_A_SAMPLE * problems * options.n => {
             Some(listed)
         }

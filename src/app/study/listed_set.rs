@@ -11,8 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_core::names;
-use tealight_eval::exact::ListedProblem;
-use tealight_eval::ledger::Mode;
+use tealight_eval::exact::{ListedProblem, Mode};
 
 use super::sets::{Model, StudySet};
 use crate::app::session::Session;
@@ -44,18 +43,12 @@ struct Entry {
 }
 
 impl ListedSet {
-    /// The answers to the first `count` problems of a set; completions may have `longest` tokens. Files are called
-    /// `stem`.
+    /// The answers to the problems of a set; completions may have `longest` tokens.
     ///
     /// # Errors
     /// A task whose answers cannot be listed, an answer that the verifier does not accept or that is too long to be
     /// sampled, too many of them.
-    pub(crate) fn new(
-        set: &StudySet,
-        (count, stem): (usize, &str),
-        tokenizer: &dyn Tokenizer,
-        longest: usize,
-    ) -> Result<Self> {
+    pub(crate) fn new(set: &StudySet, tokenizer: &dyn Tokenizer, longest: usize) -> Result<Self> {
         let dataset = &*set.dataset;
         let Some(list) = dataset.spellings else {
             bail!(
@@ -66,11 +59,11 @@ impl ListedSet {
         };
         let mut all = Self {
             dataset: dataset.name.clone(),
-            file: format!("{stem}-{}.jsonl", names::file_name(&dataset.name)),
+            file: format!("answers-{}.jsonl", names::file_name(&dataset.name)),
             answers: ListedAnswers::default(),
             totals: Vec::new(),
         };
-        for problem in dataset.problems.iter().take(count) {
+        for problem in &dataset.problems {
             let texts = list(problem).filter(|texts| !texts.is_empty()).with_context(|| {
                 format!(
                     "the correct answers to problem `{}` of {} are too many to be listed; choose another held-out set",

@@ -3,15 +3,15 @@
 use tealight_core::display;
 use tealight_eval::number::counted;
 use tealight_eval::report::differences::Differences;
-use tealight_eval::report::{Study, curve, greedy_warnings, ledger, levels, tables};
+use tealight_eval::report::{Study, curve, greedy_warnings, levels, tables};
 
 /// The study's tables.
 pub(super) fn markdown(study: &Study) -> String {
     let seeds: Vec<String> = study.seeds().iter().map(ToString::to_string).collect();
     let mut text: String =
         study.curves.iter().map(|curves| curve::markdown(curves) + "\n").collect();
-    if let Some(choices) = &study.choices {
-        let (note, rows) = (curve::choice_note(choices), curve::choice_rows(choices));
+    if let Some(tuning) = &study.tuning {
+        let (note, rows) = (curve::tuning_note(tuning), curve::tuning_rows(tuning));
         text.push_str(&format!("{note}\n\n{}\n", tables::markdown(&rows)));
     }
     if let Some(reason) = &study.without_curves {
@@ -37,17 +37,13 @@ pub(super) fn markdown(study: &Study) -> String {
     };
     for evaluated in &study.datasets {
         let problems = counted(evaluated.base.summary.problems, "problem");
-        let title = format!("{} ({problems})", evaluated.title(study));
+        let title = format!("{} ({problems})", evaluated.name);
         add(&title, &tables::with_header(study, evaluated));
         let tested = Differences::new(study, evaluated);
         add("Change from base, with 95 % intervals", &tested.to_base());
         let k = study.largest();
         let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
         add(&title, &tested.pairs());
-    }
-    if let Some(ledger_report) = &study.ledger {
-        let title = format!("Ledger of correct answers. {}", ledger::note(study, ledger_report));
-        add(&title, &ledger::rows(study, ledger_report));
     }
     levels::averages(study).iter().for_each(|(title, rows)| add(title, rows));
     if let Some(forgetting) = &study.forgetting {

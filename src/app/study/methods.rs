@@ -19,7 +19,7 @@ pub fn methods(study: &Study) -> String {
             false => format!("{label} (arXiv {})", cited.join(", ")),
         }
     };
-    let objectives: Vec<String> = study.trained().iter().map(objective).collect();
+    let objectives: Vec<String> = study.labels().iter().map(objective).collect();
     let seeds = study.seeds().len();
     let mut text = format!(
         "We fine-tuned {} on {} under {}, from {} each, with {} of {} completions a step and a learning rate of {:e}, \

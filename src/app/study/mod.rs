@@ -1,10 +1,10 @@
-//! A study: the whole question at once. Evaluate the base, fine-tune it under each
-//! objective from the same seeds on the same prompts with the same number of sampled completions,
-//! evaluate each result, and report what became of accuracy and diversity.
+//! A study: the whole question at once. Evaluate the base, choose one configuration of each objective (`choice`),
+//! fine-tune the base under each from the same seeds on the same prompts with the same number of optimizer steps,
+//! evaluate the checkpoints, and report what became of accuracy and diversity.
 
+mod choice;
 mod configuration;
 mod curves;
-mod ledger;
 mod listed_set;
 mod markdown;
 mod methods;
@@ -13,14 +13,13 @@ mod plan;
 mod runs;
 mod seeds;
 mod sets;
-pub mod tasks;
 mod tuning;
 mod work;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -31,23 +30,20 @@ use crate::app::directory::{self, Start};
 use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
-use crate::app::training::held_out::{HeldOutOptions, HeldOutSet};
-use crate::app::{data_file, lengths, recorded_settings};
+use crate::app::{lengths, recorded_settings};
 use crate::formats::pretrained::Pretrained;
-use crate::learn::objective::Objective;
 use crate::learn::train::rlvr::{Rewarding, Settings};
 use crate::system::claim::Claim;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
-use crate::system::range::{COUNT, LIMIT, above};
+use crate::system::range::{COUNT, LIMIT, LIMIT_OR_ZERO, above};
 use crate::system::ranks::Ranks;
 use crate::system::stop::Interrupted;
+use choice::Tuning;
 use configuration::Configuration;
-pub use curves::TestMeasure;
 use listed_set::ListedSet;
 pub use methods::methods;
 pub use plan::{Plan, dry_run, planned};
-pub use runs::{Matched, Variant};
 use seeds::{Seeds, distinct, read_seeds, seeds};
 use sets::{SetOptions, StudySet};
 use tuning::Objectives;
@@ -67,19 +63,13 @@ pub struct StudyOptions {
     /// Generated task to train and test on (TASK/train, TASK/test): countdown or a task of `tealight tasks`.
     #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"], help_heading = "Data")]
     pub task: Option<String>,
-    /// Generated tasks to compare the objectives on, separated by commas, with one study each and a comparison over
-    /// tasks: countdown and the tasks of `tealight tasks`.
-    #[arg(long, value_delimiter = ',', conflicts_with_all = ["dataset", "test_dataset", "test_suite", "task"],
-          help_heading = "Data")]
-    #[serde(default)]
-    pub tasks: Vec<String>,
     /// The sets that models are evaluated on.
     #[command(flatten)]
     #[serde(flatten)]
     pub sets: SetOptions,
-    /// Objectives to compare, with the configurations that each is tuned over: NAME:k=v@{VALUES}, separated by commas;
-    /// k=v and VALUES may be left out. VALUES are coefficients of the objective (forward-kl@{0.1,0.3,1})
-    /// or settings (grpo@{learning-rate=3e-5,7e-5}, max-steps, any key of the objective); several @{...} multiply.
+    /// Objectives to compare, separated by commas: NAME:k=v, and the values that each is tuned over, as
+    /// NAME:k=v@{VALUES}. VALUES are coefficients of the objective (forward-kl@{0.1,0.3,1}), values of another key
+    /// (grpo@{entropy=0,0.03}) or learning rates (grpo@{learning-rate=3e-5,7e-5}); several @{...} multiply.
     #[arg(
         long,
         default_value = "grpo,kl-full,forward-kl,js",
@@ -88,27 +78,19 @@ pub struct StudyOptions {
     )]
     #[serde(serialize_with = "tuning::write", deserialize_with = "tuning::read")]
     pub objectives: Vec<Objectives>,
-    /// Configuration of an objective that --objectives names without settings, such as js:2.4.
-    #[arg(long, value_delimiter = ',', help_heading = "Objective")]
-    pub tuned: Vec<Objective>,
-    /// Accept objectives with different numbers of configurations. The objective with more of them is more likely to
-    /// win by luck.
-    #[arg(long, help_heading = "Objective")]
-    #[serde(default)]
-    pub allow_unequal_tuning: bool,
-    /// Seeds, with one run of each configuration for each seed. A..B stands for all seeds from A to B, both included.
+    /// Seeds, with one run of each objective for each seed. A..B stands for all seeds from A to B, both included.
     #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds, help_heading = "Optimizer")]
     #[serde(deserialize_with = "read_seeds")]
     pub seeds: Vec<Seeds>,
-    /// Budget equalised across runs.
-    #[arg(id = "match", long, value_enum, default_value_t = Matched::Completions, help_heading = "Optimizer")]
-    #[serde(rename = "match")]
-    pub matched: Matched,
-    /// Further models to evaluate, made from each run without training: its best checkpoint (best), or its weights
-    /// averaged with the base's (average).
-    #[arg(long, value_enum, value_delimiter = ',', help_heading = "Objective")]
-    #[serde(default)]
-    pub variants: Vec<Variant>,
+    /// Seeds of the runs that choose among the configurations of an objective, none of --seeds.
+    #[arg(long, value_delimiter = ',', default_value = "100,101", value_parser = seeds, help_heading = "Optimizer")]
+    #[serde(default = "seeds::of_tuning", deserialize_with = "read_seeds")]
+    pub tuning_seeds: Vec<Seeds>,
+    /// Smallest mean Pass@1 on --eval-dataset of a checkpoint that may be chosen by its distinct correct answers. The
+    /// configuration with the most of them is chosen; if none reaches this Pass@1, the one with the largest.
+    #[arg(long, add = above(0.0).below(1.0), help_heading = "Objective")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuning_pass_at_1: Option<f64>,
     /// Baselines of the curves: the trained weights of the first objective without a divergence, averaged with the
     /// base's. Each value is the share of the trained weights in one average.
     #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75", add = above(0.0).below(1.0),
@@ -118,16 +100,6 @@ pub struct StudyOptions {
     #[arg(long, value_delimiter = ',', default_value = "0.9,0.8,0.7,0.6,0.5", add = above(0.0).below(1.0),
           help_heading = "Objective")]
     pub base_temperature: Vec<f64>,
-    /// Further temperatures at which every checkpoint of every objective is evaluated, as shares of the sampling
-    /// temperature: shows the best checkpoint and temperature of each objective at each Pass@1.
-    #[arg(long, value_delimiter = ',', value_name = "SHARES", add = above(0.0).below(1.0), help_heading = "Objective")]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub temperatures: Vec<f64>,
-    /// Measure whose differences from the reference objective are tested; the other is shown without tests. Choose
-    /// before the study runs.
-    #[arg(long, value_enum, default_value_t = TestMeasure::PassAtK, help_heading = "Objective")]
-    #[serde(default)]
-    pub test_measure: TestMeasure,
     /// Leave the baselines out of the curves.
     #[arg(long, help_heading = "Objective")]
     #[serde(default)]
@@ -144,18 +116,19 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub settings: Settings,
-    /// With --eval-steps N every run is evaluated --max-steps / N times at equal distances, and curves are drawn: on
-    /// the
-    /// first held-out set, and on --eval-dataset, whose problems choose among the configurations of an objective.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub held_out: HeldOutOptions,
-    /// Compute the exact probability of every correct answer to the first PROBLEMS problems of the first held-out set,
-    /// under the base and every checkpoint: shows which rare answers training loses, without sampling noise
-    /// (docs/how-to/ledger.md). For tasks whose answers can be listed: countdown and those of `tealight tasks`.
-    #[arg(long, value_name = "PROBLEMS", add = LIMIT, help_heading = "Evaluation")]
+    /// Steps between the checkpoints that curves are made of: every run has --max-steps / N at equal distances,
+    /// evaluated on the first held-out set. 0 disables curves.
+    #[arg(long, default_value_t = 0, add = LIMIT_OR_ZERO, value_name = "N", help_heading = "Evaluation")]
     #[serde(default)]
-    pub ledger: Option<usize>,
+    pub eval_steps: usize,
+    /// Problems that choose among the configurations of an objective, neither trained on nor tested. Default: the
+    /// split `valid` of a generated task.
+    #[arg(long, help_heading = "Evaluation")]
+    #[serde(default)]
+    pub eval_dataset: Option<String>,
+    /// Number of problems of --eval-dataset to use, from the start.
+    #[arg(long, default_value_t = 64, add = LIMIT, help_heading = "Evaluation")]
+    pub eval_max_samples: usize,
     /// Sampled tokens per second for --plan, in place of a measurement on this machine.
     #[arg(long, add = above(0.0).at_most(1e12), help_heading = "Output")]
     #[serde(default)]
@@ -168,14 +141,15 @@ pub struct StudyOptions {
 /// A study whose settings go together, with everything that it begins from.
 struct Prepared {
     options: StudyOptions,
+    /// All that are tried: one of an objective that is not tuned.
     configurations: Vec<Configuration>,
     seeds: Vec<u64>,
     train: Dataset,
     sets: Vec<StudySet>,
-    held_out: Option<HeldOutSet>,
-    ledger: Option<ListedSet>,
-    /// The answers whose probabilities curves are made of.
+    /// The answers to the first held-out set whose probabilities curves are made of.
     listed: Option<ListedSet>,
+    /// What chooses among the configurations of an objective, where one has several.
+    tuning: Option<Tuning>,
     base: Pretrained,
     device: Device,
 }
@@ -260,15 +234,11 @@ impl StudyOptions {
         if distinct(&options.seeds).is_empty() {
             bail!("a study needs at least one seed");
         }
-        if options.variants.contains(&Variant::Best) && options.held_out.eval_steps == 0 {
-            bail!(
-                "--variants best needs --eval-steps and --eval-dataset, which the best model is chosen by"
-            );
-        }
         let configurations = options.configurations()?;
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
         }
+        options.is_tuned(&configurations)?;
         Ok((options, configurations))
     }
 
@@ -314,6 +284,12 @@ impl StudyOptions {
 }
 
 impl Prepared {
+    /// The first held-out set, which curves and reports are of.
+    fn test(&self) -> &StudySet {
+        let test = self.sets.iter().find(|set| set.domain != "train");
+        test.expect("a study without a held-out set is refused when its sets are opened")
+    }
+
     /// Opens data and model, and refuses what they do not allow.
     fn open(
         mut options: StudyOptions,
@@ -337,54 +313,24 @@ impl Prepared {
         let taken = options.sets.hold_out(&options.data.dataset, &mut train)?;
         // What is held out is evaluated as every test set is.
         options.data.rewards.judge_for_training(&mut train);
-        let temperature = options.settings.temperature;
-        let sets = options.sets.open(&options.data, (&train, taken), temperature, &filter)?;
-        let truncated = options.settings.truncated;
-        let sets: Vec<StudySet> = sets.into_iter().map(|set| set.counting(truncated)).collect();
-        let reported = sets.iter().find(|set| set.domain != "train");
-        let as_reported = |set: HeldOutSet| match reported {
-            Some(reported) => set.decoded_with(reported.temperature, options.sets.filters()),
-            None => set,
+        let sampled = (options.settings.temperature, options.settings.truncated);
+        let sets = options.sets.open(&options.data, (&train, taken), sampled, &filter)?;
+        let Some(test) = sets.iter().find(|set| set.domain != "train") else {
+            bail!("a study needs a held-out set");
         };
-        let mut held_out = options.held_out.open(&options.data, truncated)?.map(as_reported);
-        if let Some(held_out) = held_out.as_mut().and_then(HeldOutSet::dataset_mut) {
-            filter(held_out)?;
-        }
-        if let Some(held_out) = &held_out {
-            for other in std::iter::once(&train).chain(sets.iter().map(|set| &*set.dataset)) {
-                data_file::refuse_overlap(other, held_out.dataset(), "--eval-dataset")?;
-            }
-        }
-        for configuration in &configurations {
-            options.budget(configuration, seeds[0], train.problems.len(), Path::new(""))?;
-        }
-        let chosen_on = held_out.iter().flat_map(|set| &set.dataset().problems);
-        let problems = sets.iter().flat_map(|set| &set.dataset.problems);
-        let problems = problems.chain(&train.problems).chain(chosen_on);
+        let valid = match options.is_tuned(&configurations)? {
+            true => Some(options.open_valid((&train, &sets), test, &filter)?),
+            false => None,
+        };
+        let problems = sets.iter().chain(&valid).flat_map(|set| &set.dataset.problems);
+        let problems = problems.chain(&train.problems);
         let asked = options.settings.max_completion_length;
         let longest = lengths::completion_length(asked, problems, base.tokenizer_and_context())?;
         options.settings.max_completion_length = Some(longest);
-        let Some(set) = sets.iter().find(|set| set.domain != "train") else {
-            bail!("a study needs a held-out set");
-        };
-        let ledger = options.ledger.map(|count| {
-            let listed = ListedSet::new(set, (count, "ledger"), &base.tokenizer, longest);
-            listed.context("--ledger")
-        });
-        let ledger = ledger.transpose()?;
-        let listed =
-            held_out.as_ref().and_then(|_| curves::listed(&options, set, &base.tokenizer, longest));
-        Ok(Self {
-            options,
-            configurations,
-            seeds,
-            train,
-            sets,
-            held_out,
-            ledger,
-            listed,
-            base,
-            device,
-        })
+        let listed = |set: &StudySet| curves::listed(&options, set, &base.tokenizer, longest);
+        let of_test = (options.eval_steps > 0).then(|| listed(test)).flatten();
+        let tuning = valid.map(|set| Tuning { listed: listed(&set), set });
+        let listed = of_test;
+        Ok(Self { options, configurations, seeds, train, sets, listed, tuning, base, device })
     }
 }

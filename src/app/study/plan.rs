@@ -7,14 +7,16 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use tealight_core::json_file;
 use tealight_datasets::Dataset;
-use tealight_eval::curve::tasks::TaskCurves;
-use tealight_eval::curve::{Comparison, Curves, Power, Variances, plan};
+use tealight_eval::curve::{Comparison, Curves, Measure, Power, Variances, plan};
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::number::counted;
 use tealight_eval::results::MAX_RESULTS;
 
+use super::choice::{self, Tuning};
 use super::configuration::Configuration;
-use super::{Prepared, StudyOptions, TestMeasure};
+use super::listed_set::ListedSet;
+use super::sets::StudySet;
+use super::{Prepared, StudyOptions, distinct};
 use crate::app::directory::{self, Existing};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
@@ -30,10 +32,9 @@ const PROBLEMS: usize = 32;
 const STEPS: usize = 3;
 /// A training step's time where sampling alone is known: sampling, then as much again for gradients.
 const STEP_TO_SAMPLING: f64 = 2.0;
-/// Variances between objectives of Pass@32 in a study of Countdown (docs/log.md), where no other study is named.
-const VARIANCES: Variances = Variances { seed: 6e-6, problem: 0.0355, rest: 0.0712 };
-/// The same of distinct correct answers among 32 samples in a study of six divergences (docs/log.md, 2026-11-26).
-const DISTINCT_VARIANCES: Variances = Variances { seed: 0.28, problem: 0.32, rest: 2.9 };
+/// Variances between objectives of distinct correct answers among 32 samples in a study of six divergences
+/// (docs/log.md, 2026-11-26), where no other study is named.
+const VARIANCES: Variances = Variances { seed: 0.28, problem: 0.32, rest: 2.9 };
 
 /// A study that has not run.
 pub struct Plan {
@@ -85,11 +86,14 @@ pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
         text.push_str(&format!("evaluated on {}: {problems}\n", set.dataset.name));
     }
     for one in &study.configurations {
-        let budget =
-            study.options.budget(one, study.seeds[0], study.train.problems.len(), Path::new(""))?;
+        let budget = study.options.budget(one, study.seeds[0], Path::new(""))?;
         let steps = counted(budget.settings.max_steps, "step");
-        let seeds = counted(study.seeds.len(), "seed");
-        text.push_str(&format!("{}: {seeds} of {steps}\n", one.label()));
+        let (seeds, what) = match choice::tuned(&study.configurations).contains(&one) {
+            true => (distinct(&study.options.tuning_seeds).len(), " for the choice of one"),
+            false => (study.seeds.len(), ""),
+        };
+        let seeds = counted(seeds, "seed");
+        text.push_str(&format!("{}: {seeds} of {steps}{what}\n", one.label()));
     }
     Ok(text)
 }
@@ -97,27 +101,16 @@ pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
 /// Finds out what a study would do, and the least difference that it could find with the variances of `earlier`, a
 /// study's folder or its results.json: a few samples and training steps are timed, and thrown away.
 pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process) -> Result<Plan> {
-    planned_among(options, earlier, process, 1)
-}
-
-/// The plan of a study of one task among so many: p-values are adjusted for the tests of all of them.
-pub(super) fn planned_among(
-    options: &StudyOptions,
-    earlier: Option<&Path>,
-    process: &Process,
-    tasks: usize,
-) -> Result<Plan> {
     let (options, configurations) = options.checked()?;
     let study = Prepared::open(options, configurations, &process.ranks)?;
     let session = Session::new(&study.base, study.device.clone(), &process.stop)?;
     let rates = study.rates(&session)?;
     let parts = study.parts(&rates)?;
-    let task = study.options.data.dataset.split('/').next().unwrap_or_default();
-    let (variances, assumed) = variances(earlier, task, study.options.test_measure)?;
-    let objectives = study.objectives();
-    let problems = study.report_problems();
-    let has_curves = study.held_out.is_some() && objectives > 1;
-    let tests = (objectives - 1) * tasks;
+    let (variances, assumed) = variances(earlier)?;
+    let objectives = study.studied().len();
+    let problems = study.test().dataset.problems.len();
+    let has_curves = study.options.eval_steps > 0 && objectives > 1;
+    let tests = objectives - 1;
     let power = has_curves.then(|| plan(&variances, study.seeds.len(), problems, tests, 0.95));
     let mut rows = vec![["part", "times", "completions", "seconds"].map(str::to_owned).to_vec()];
     rows.extend(parts.iter().map(|part| {
@@ -144,23 +137,22 @@ pub(super) fn planned_among(
 }
 
 impl Prepared {
-    /// Objectives that are trained.
-    fn objectives(&self) -> usize {
-        let mut families: Vec<&str> =
-            self.configurations.iter().map(|one| one.family.as_str()).collect();
-        families.dedup();
-        families.len()
-    }
-
-    /// Problems of the set that curves report.
-    fn report_problems(&self) -> usize {
-        let test = self.sets.iter().find(|set| set.domain != "train");
-        test.map_or(0, |set| set.dataset.problems.len())
+    /// One configuration of each objective: tuning chooses among those that cost as much.
+    fn studied(&self) -> Vec<&Configuration> {
+        let mut all: Vec<&Configuration> = Vec::new();
+        for one in &self.configurations {
+            if all.iter().all(|known| known.family != one.family) {
+                all.push(one);
+            }
+        }
+        all
     }
 
     /// Every part with its time.
     fn parts(&self, rates: &Rates) -> Result<Vec<Part>> {
         let (options, seeds) = (&self.options, self.seeds.len());
+        let (tried, tuning_seeds) =
+            (choice::tuned(&self.configurations), distinct(&options.tuning_seeds).len());
         let prompts = self.train.problems.len();
         let sampled = |name: &str, count: usize, completions: usize| Part {
             name: name.to_owned(),
@@ -168,10 +160,12 @@ impl Prepared {
             completions: completions as f64,
             seconds: completions as f64 * rates.tokens_a_completion / rates.tokens_a_second,
         };
-        let mut parts = Vec::new();
-        let (mut presamples, mut points) = (0, 0);
-        for configuration in &self.configurations {
-            let config = options.budget(configuration, self.seeds[0], prompts, Path::new(""))?;
+        let (mut parts, mut presamples) = (Vec::new(), 0);
+        let mut points = [0, 0];
+        let studied = self.studied();
+        let tuning = tried.iter().map(|one| (0, *one, tuning_seeds));
+        for (place, one, seeds) in tuning.chain(studied.iter().map(|one| (1, *one, seeds))) {
+            let config = options.budget(one, self.seeds[0], Path::new(""))?;
             let plan = config.plan()?;
             if wants_presamples(&config, &plan) {
                 let each = config.settings.num_presamples + usize::from(wants_extra_check(&plan));
@@ -180,44 +174,47 @@ impl Prepared {
             let settings = &config.settings;
             let step = settings.prompts_per_step.min(prompts) * settings.num_generations;
             let steps = settings.max_steps;
-            points += options.path_points(&config).map_or(0, |points| points.reached(steps).len());
+            let reached =
+                options.path_points(steps).map_or(0, |points| points.reached(steps).len());
+            points[place] += reached * seeds;
+            let name = if place == 0 { one.label() } else { one.family.clone() };
             parts.push(Part {
-                name: format!("train {} ({steps} steps)", configuration.label()),
+                name: format!("{} {name} ({steps} steps)", ["tune", "train"][place]),
                 count: seeds,
                 completions: (seeds * steps * step) as f64,
                 seconds: (seeds * steps) as f64 * rates.seconds_a_step,
             });
         }
         if presamples > 0 && options.settings.presamples.is_none() {
-            parts.insert(0, sampled("sample the base for training", seeds, seeds * presamples));
+            let times = seeds + if tried.is_empty() { 0 } else { tuning_seeds };
+            parts.insert(0, sampled("sample the base for training", times, times * presamples));
         }
-        let runs = self.configurations.len() * seeds;
-        let models = 1 + runs * (1 + options.variants.len());
+        let models = 1 + studied.len() * seeds;
         let greedy = usize::from(!options.sets.no_greedy);
         let of_sets = self.sets.iter().map(|set| set.dataset.problems.len() * (options.n + greedy));
         parts.push(sampled("evaluate ends", models, models * of_sets.sum::<usize>()));
         let problems: usize = self.sets.iter().map(|set| set.dataset.problems.len()).sum();
         parts.push(sampled("draw the base again", 1, problems * options.n));
-        if let Some(held_out) = &self.held_out {
-            let valid_n = options.held_out.eval_num_samples.max(options.largest());
-            let valid = held_out.dataset().problems.len() * valid_n;
-            // Answers are scored at the ends too; the ends' samples are there already.
-            let (test, of_test) = match &self.listed {
-                Some(listed) => (listed.sequences(), points * seeds + 1),
-                None => (self.report_problems() * options.n, (points * seeds).saturating_sub(runs)),
-            };
-            let colder = options.temperatures.len() * (points * seeds + 1);
-            let all = (points * seeds + 1) * valid + (of_test + colder) * test;
-            parts.push(sampled("evaluate checkpoints", points * seeds, all));
-            let reference = options.reference(&self.configurations);
-            let is_averaged = |one: &&Configuration| reference.as_ref() == Some(&one.family);
-            let averaged = self.configurations.iter().filter(is_averaged).count() * seeds;
-            let baselines = averaged * options.average_share.len() + options.base_temperature.len();
-            parts.push(sampled("evaluate baselines", baselines, baselines * test));
+        // Sequences of one evaluation of a set: listed answers are scored, of others samples are drawn.
+        let cost = |set: &StudySet, listed: Option<&ListedSet>| {
+            listed.map_or(set.dataset.problems.len() * options.n, ListedSet::sequences)
+        };
+        if let Some(Tuning { set, listed }) = &self.tuning {
+            let all = (points[0] + 1) * cost(set, listed.as_ref());
+            parts.push(sampled("evaluate tuning", points[0], all));
         }
-        if let Some(ledger) = &self.ledger {
-            let scored = 1 + seeds * points.max(self.configurations.len());
-            parts.push(sampled("score the ledger", scored, scored * ledger.sequences()));
+        if options.eval_steps > 0 {
+            let test = cost(self.test(), self.listed.as_ref());
+            // Answers are scored at the ends too; the ends' samples are there already.
+            let of_test = match self.listed {
+                Some(_) => points[1] + 1,
+                None => points[1].saturating_sub(studied.len() * seeds),
+            };
+            parts.push(sampled("evaluate checkpoints", points[1], of_test * test));
+            let has_reference = options.reference(&self.configurations).is_some();
+            let averaged = if has_reference { seeds * options.average_share.len() } else { 0 };
+            let baselines = averaged + options.base_temperature.len();
+            parts.push(sampled("evaluate baselines", baselines, baselines * test));
         }
         Ok(parts)
     }
@@ -258,10 +255,7 @@ impl Prepared {
 
     /// Tokens and completions of a short evaluation of the base, and its seconds.
     fn sampling(&self, session: &Session<'_>) -> Result<(f64, f64, f64)> {
-        let Some(set) = self.sets.iter().find(|set| set.domain != "train") else {
-            bail!("a study needs a held-out set");
-        };
-        let full = &*set.dataset;
+        let full = &*self.test().dataset;
         let some = Dataset {
             problems: full.problems.iter().take(PROBLEMS).cloned().collect(),
             ..full.clone()
@@ -321,49 +315,29 @@ impl Prepared {
     }
 }
 
-/// Variances of differences between curves of `measure`, and where they come from: of an earlier study on several tasks
-/// those of `task`.
-fn variances(
-    earlier: Option<&Path>,
-    task: &str,
-    measure: TestMeasure,
-) -> Result<(Variances, String)> {
-    /// A study of one task, or of several.
+/// Variances of differences between curves of distinct answers, and where they come from.
+fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
+    /// Of a study's results its curves.
     #[derive(Deserialize)]
     struct Earlier {
         #[serde(default)]
         curves: Vec<Curves>,
-        #[serde(default)]
-        tasks: Vec<TaskCurves>,
     }
     let Some(path) = earlier else {
-        let (variances, source) = match measure {
-            TestMeasure::PassAtK => (VARIANCES, "pass@32 in a study of Countdown"),
-            TestMeasure::Distinct => {
-                (DISTINCT_VARIANCES, "distinct answers of 32 samples in a study of six divergences")
-            }
-        };
+        let source = "distinct answers of 32 samples in a study of six divergences";
         let assumed = "are assumed (--plan-from STUDY takes those of another)";
-        return Ok((variances, format!("the variances of {source} {assumed}")));
+        return Ok((VARIANCES, format!("the variances of {source} {assumed}")));
     };
     let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
     let at = || file.display().to_string();
     let earlier: Earlier = json_file::read(&file, MAX_RESULTS)
         .with_context(|| format!("{}: not the results of a study", at()))?;
     let is_tested = |one: &&Comparison| one.p_value.is_some() && one.seeds > 1;
-    let of_task = earlier.tasks.iter().find(|one| one.task == task);
-    let first = earlier.curves.first().or(of_task.and_then(|one| one.curves.as_ref()));
-    if let Some(other) = first.filter(|curves| !measure.is(curves.measure)) {
-        bail!(
-            "{}: the tested measure there is {}; name it with --test-measure",
-            at(),
-            other.measure
-        );
-    }
-    let all = first.iter().flat_map(|curves| &curves.comparisons).filter(is_tested);
+    let tested = earlier.curves.iter().filter(|one| matches!(one.measure, Measure::Distinct(_)));
+    let all = tested.flat_map(|curves| &curves.comparisons).filter(is_tested);
     let variances: Vec<Variances> = all.filter_map(|one| one.variances).collect();
     if variances.is_empty() {
-        bail!("{}: no objective is tested there on {task} over several seeds", at());
+        bail!("{}: no objective is tested there by distinct answers over several seeds", at());
     }
     let mean = |component: fn(&Variances) -> f64| {
         variances.iter().map(component).sum::<f64>() / variances.len() as f64

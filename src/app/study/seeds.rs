@@ -26,6 +26,11 @@ pub(super) fn seeds(text: &str) -> Result<Seeds> {
     Ok(Seeds(first..=last))
 }
 
+/// The seeds of tuning, where a file does not name them.
+pub(super) fn of_tuning() -> Vec<Seeds> {
+    vec![Seeds(100..=101)]
+}
+
 /// The seeds, each once, in the order they were given in.
 pub(super) fn distinct(seeds: &[Seeds]) -> Vec<u64> {
     let mut known = HashSet::new();

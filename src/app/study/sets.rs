@@ -1,4 +1,4 @@
-//! The evaluation sets of a study: sets of problems, in and out of the training domain, at each temperature.
+//! The evaluation sets of a study: sets of problems, in and out of the training domain.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,12 +50,12 @@ pub struct SetOptions {
     /// gains on held-out problems are memorisation.
     #[arg(long, default_value_t = 0, add = LIMIT_OR_ZERO, help_heading = "Evaluation")]
     pub eval_train: usize,
-    /// Temperatures of evaluations. Default: --temperature.
-    #[arg(long, value_delimiter = ',', add = above(0.0).at_most(100.0), help_heading = "Evaluation")]
+    /// Temperature of evaluations. Default: --temperature.
+    #[arg(long, add = above(0.0).at_most(100.0), help_heading = "Evaluation")]
     #[serde(default)]
-    pub eval_temperature: Vec<f64>,
-    /// Nucleus sampling in evaluations, those that choose checkpoints included: keep the most likely tokens up to this
-    /// probability mass. Training samples the full distribution.
+    pub eval_temperature: Option<f64>,
+    /// Nucleus sampling in evaluations, those of tuning included: keep the most likely tokens up to this probability
+    /// mass. Training samples the full distribution.
     #[arg(long, default_value_t = 1.0, add = above(0.0).at_most(1.0), help_heading = "Evaluation")]
     #[serde(default = "whole")]
     pub eval_top_p: f64,
@@ -89,7 +89,7 @@ pub(crate) struct Model<'a> {
     pub(crate) load: &'a dyn Fn() -> Result<Decoder>,
 }
 
-/// One set at one temperature.
+/// One set, at the temperature of evaluations.
 pub(crate) struct StudySet {
     pub(crate) dataset: Arc<Dataset>,
     /// `train`, `in` or `out`.
@@ -101,13 +101,13 @@ pub(crate) struct StudySet {
     file: String,
 }
 
-/// The test split of a generated task whose other split, or whose name alone, is trained on.
-fn of_task(dataset: &str) -> Option<String> {
+/// Another split of a generated task, of which one split, or the name alone, is trained on.
+pub(super) fn of_task(dataset: &str, other: &str) -> Option<String> {
     let (name, split) = dataset.split_once('/').unwrap_or((dataset, ""));
     SOURCES.iter().find(|source| source.name == name)?;
     // Parameters follow the split: `train-n5`.
     let parameters = split.split_once('-').map(|(_, parameters)| format!("-{parameters}"));
-    Some(format!("{name}/test{}", parameters.unwrap_or_default()))
+    Some(format!("{name}/{other}{}", parameters.unwrap_or_default()))
 }
 
 /// The mass of all tokens.
@@ -132,7 +132,7 @@ impl SetOptions {
 
     /// The held-out datasets of the training domain: those that were named, or the test split of a generated task.
     fn tests(&self, dataset: &str) -> Vec<String> {
-        match of_task(dataset) {
+        match of_task(dataset, "test") {
             Some(test) if self.test_dataset.is_empty() => vec![test],
             _ => self.test_dataset.clone(),
         }
@@ -172,7 +172,7 @@ impl SetOptions {
         Ok(Some(test))
     }
 
-    /// Every set at every temperature; `held_out` is what [`Self::hold_out`] took of the training problems.
+    /// Every set; `held_out` is what [`Self::hold_out`] took of the training problems.
     ///
     /// # Errors
     /// Sets that cannot be opened or are trained on, no set, one that stands there twice.
@@ -180,7 +180,7 @@ impl SetOptions {
         &self,
         data: &DataOptions,
         (train, held_out): (&Dataset, Option<Dataset>),
-        temperature: f64,
+        (temperature, truncated): (f64, Truncated),
         filter: &dyn Fn(&mut Dataset) -> Result<()>,
     ) -> Result<Vec<StudySet>> {
         let sets: Vec<SuiteSet> = match &self.test_suite {
@@ -198,16 +198,7 @@ impl SetOptions {
                     .concat()
             }
         };
-        let temperatures = match self.eval_temperature.as_slice() {
-            [] => vec![temperature],
-            given => given.to_vec(),
-        };
-        if let Some(cold) = temperatures.iter().find(|t| !(**t > 0.0 && t.is_finite())) {
-            bail!(
-                "--eval-temperature must be above 0, not {cold}: temperature 0 is evaluated beside"
-            );
-        }
-        let several = temperatures.len() > 1;
+        let temperature = self.eval_temperature.unwrap_or(temperature);
         let limited = DataOptions { max_samples: self.max_test_samples, ..data.clone() };
         let mut opened: Vec<(Arc<Dataset>, &'static str)> = Vec::new();
         if self.eval_train > 0 {
@@ -230,18 +221,14 @@ impl SetOptions {
             let domain = if set.domain == Some(Domain::Out) { "out" } else { "in" };
             opened.push((Arc::new(dataset), domain));
         }
-        let at = |temperature: f64| {
-            opened.iter().map(move |(dataset, domain)| {
-                StudySet::new(dataset.clone(), domain, temperature, several)
-            })
-        };
-        let all: Vec<StudySet> = temperatures.into_iter().flat_map(at).collect();
+        let set = |(dataset, domain)| StudySet::new(dataset, domain, temperature, truncated);
+        let all: Vec<StudySet> = opened.into_iter().map(set).collect();
         if !all.iter().any(|set| set.domain != "train") {
             bail!("a study needs a held-out set: --test-dataset, --ood-dataset or --test-suite");
         }
         for (index, set) in all.iter().enumerate() {
             if all[..index].iter().any(|other| other.file == set.file) {
-                bail!("`{}` stands twice among the held-out sets and temperatures", set.file);
+                bail!("`{}` stands twice among the held-out sets", set.file);
             }
         }
         Ok(all)
@@ -253,16 +240,10 @@ impl StudySet {
         dataset: Arc<Dataset>,
         domain: &'static str,
         temperature: f64,
-        several: bool,
+        truncated: Truncated,
     ) -> Self {
-        let at = if several { format!("@t{temperature}") } else { String::new() };
-        let file = names::file_name(&format!("{}{at}", dataset.name));
-        Self { dataset, domain, temperature, truncated: Truncated::default(), file }
-    }
-
-    /// The same with another rule for truncated completions.
-    pub(crate) fn counting(self, truncated: Truncated) -> Self {
-        Self { truncated, ..self }
+        let file = names::file_name(&dataset.name);
+        Self { dataset, domain, temperature, truncated, file }
     }
 
     /// The name of the file of a model's samples on this set.

@@ -1,17 +1,15 @@
 //! `NAME[:k=v,...]@{values}`: an objective with the configurations that a study trains, on the command line and in
 //! TOML.
 //!
-//! A value is a strength of the objective's own coefficient; `key=value` sets `learning-rate`, `max-steps` or any key
-//! of the objective, and values after it belong to the same key. Each value is a configuration; several braces
-//! multiply.
+//! A value is a strength of the objective's own coefficient; `key=value` sets `learning-rate` or another key of the
+//! objective, and values after it belong to the same key. Each value is a configuration; several braces multiply.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serializer};
 
 use super::configuration::{Configuration, Setting};
 use crate::learn::objective::Objective;
@@ -39,16 +37,6 @@ impl Objectives {
 }
 
 impl Tuning {
-    /// The objective without the settings that are tried.
-    pub(crate) fn objective(&self) -> &Objective {
-        &self.objective
-    }
-
-    /// Whether nothing but a name was given.
-    pub(crate) fn is_bare(&self) -> bool {
-        self.settings.is_empty() && self.objective.is_bare()
-    }
-
     /// Every configuration, in the order of the values.
     pub(crate) fn configurations(&self) -> Result<Vec<Configuration>> {
         let mut all = vec![Configuration::new(&self.objective)];
@@ -141,7 +129,7 @@ fn braces(objective: &Objective, values: &str) -> Result<Vec<Setting>> {
                 )
             })?,
         };
-        settings.push(Setting::new(key, value)?);
+        settings.push(Setting::new(key, value));
     }
     Ok(settings)
 }
@@ -151,10 +139,9 @@ impl fmt::Display for Tuning {
         write!(f, "{}", self.objective)?;
         for settings in &self.settings {
             let mut before = self.objective.coefficient();
-            let parts = settings.iter().map(|setting| {
-                let (key, value) = (setting.key(), setting.value());
+            let parts = settings.iter().map(|Setting { key, value }| {
                 let is_known = before.replace(key) == Some(key);
-                if is_known { value } else { format!("{key}={value}") }
+                if is_known { value.clone() } else { format!("{key}={value}") }
             });
             write!(f, "@{{{}}}", parts.collect::<Vec<_>>().join(","))?;
         }
@@ -167,72 +154,21 @@ pub(super) fn write<S: Serializer>(lists: &[Objectives], serializer: S) -> Resul
     serializer.collect_seq(Objectives::all(lists).map(ToString::to_string))
 }
 
-impl Serialize for Tuning {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// A number or a text in TOML.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Scalar {
-    Integer(i64),
-    Float(f64),
-    Text(String),
-}
-
-/// The values of one objective in TOML: of its own coefficient, or by key.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Values {
-    Own(Vec<Scalar>),
-    ByKey(BTreeMap<String, Vec<Scalar>>),
-}
-
-/// Objectives in TOML: text as on the command line, or a table with a row an objective.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ObjectivesEntry {
-    One(String),
-    List(Vec<String>),
-    Table(BTreeMap<String, Values>),
-}
-
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Integer(number) => write!(f, "{number}"),
-            // The shorter of 0.00003 and 3e-5.
-            Self::Float(number) => {
-                let (plain, short) = (number.to_string(), format!("{number:e}"));
-                f.write_str(if short.len() < plain.len() { &short } else { &plain })
-            }
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// Objectives from a file, by way of the text that means the same.
+/// Objectives from a file: text as on the command line, or a list of it.
 pub(super) fn read<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Objectives>, D::Error> {
-    let joined =
-        |values: &[Scalar]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let row = |(name, values): (String, Values)| match values {
-        Values::Own(values) if values.is_empty() => name,
-        Values::Own(values) => format!("{name}@{{{}}}", joined(&values)),
-        Values::ByKey(keys) => keys
-            .iter()
-            .fold(name, |text, (key, values)| format!("{text}@{{{key}={}}}", joined(values))),
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Entry {
+        One(String),
+        List(Vec<String>),
+    }
+    let texts = match Entry::deserialize(deserializer)? {
+        Entry::One(text) => vec![text],
+        Entry::List(texts) => texts,
     };
-    let texts = match ObjectivesEntry::deserialize(deserializer)? {
-        ObjectivesEntry::One(text) => vec![text],
-        ObjectivesEntry::List(texts) => texts,
-        ObjectivesEntry::Table(rows) => rows.into_iter().map(row).collect(),
-    };
-    let one = |text: &String| text.parse::<Objectives>();
-    let all: Result<Vec<Objectives>> = texts.iter().map(one).collect();
+    let all: Result<Vec<Objectives>> = texts.iter().map(|text| text.parse()).collect();
     all.map_err(|error| D::Error::custom(format!("{error:#}")))
 }
 
@@ -251,8 +187,8 @@ mod tests {
         assert_eq!(labels("grpo,js"), ["grpo", "js"]);
         assert_eq!(labels("forward-kl@{0.1,0.3}, js"), ["forward-kl:0.1", "forward-kl:0.3", "js"]);
         assert_eq!(
-            labels("grpo@{learning-rate=3e-5,7e-5,max-steps=30}"),
-            ["grpo@learning-rate=3e-5", "grpo@learning-rate=7e-5", "grpo@max-steps=30"]
+            labels("grpo@{learning-rate=3e-5,7e-5,epsilon=0.1}"),
+            ["grpo@learning-rate=3e-5", "grpo@learning-rate=7e-5", "grpo:epsilon=0.1"]
         );
         assert_eq!(
             labels("js:sampler=stored@{1,2}@{lr=1e-5,2e-5}"),
@@ -295,7 +231,7 @@ mod tests {
         for text in [
             "grpo",
             "forward-kl@{0.1,0.3}",
-            "grpo@{learning-rate=3e-5,7e-5,max-steps=30}",
+            "grpo@{learning-rate=3e-5,7e-5,epsilon=0.1}",
             "js:sampler=stored@{1,2}@{learning-rate=1e-5}",
         ] {
             assert_eq!(text.parse::<Tuning>().unwrap().to_string(), text);
@@ -303,23 +239,18 @@ mod tests {
     }
 
     #[test]
-    fn table_and_list_give_the_same_names() {
+    fn files_have_text_or_a_list_of_it() {
         #[derive(Deserialize)]
         struct File {
             #[serde(deserialize_with = "read")]
             objectives: Vec<Objectives>,
         }
-        let read = |text: &str| -> Result<Vec<String>> {
-            let file: File = toml::from_str(text)?;
-            Ok(Objectives::all(&file.objectives).map(ToString::to_string).collect())
-        };
-        let table = "[objectives]\ngrpo = { learning-rate = [3e-5, 7e-5] }\nforward-kl = [0.1, 1]\nrft = []\n";
-        let names = read(table).unwrap();
-        assert_eq!(names, ["forward-kl@{0.1,1}", "grpo@{learning-rate=3e-5,7e-5}", "rft"]);
-        let list = "objectives = [\"js@{1,2}\", \"grpo\"]";
-        assert_eq!(read(list).unwrap(), ["js@{1,2}", "grpo"]);
-        let message = read("[objectives]\ngrpo = [1]\n").unwrap_err().to_string();
-        assert!(message.contains("no coefficient of its own"), "{message}");
+        for text in ["objectives = [\"js@{1,2}\", \"grpo\"]", "objectives = \"js@{1,2},grpo\""] {
+            let file: File = toml::from_str(text).unwrap();
+            let names: Vec<String> =
+                Objectives::all(&file.objectives).map(ToString::to_string).collect();
+            assert_eq!(names, ["js@{1,2}", "grpo"]);
+        }
     }
 
     #[test]
@@ -334,8 +265,7 @@ mod tests {
             ("js@{-1}", "above 0"),
             ("grpo@{learning-rate=0}", "above 0"),
             ("grpo@{learning-rate=nan}", "above 0"),
-            ("grpo@{max-steps=1.5}", "whole number"),
-            ("grpo@{max-steps=3}@{max-steps=4}", "two pairs"),
+            ("grpo@{lr=3}@{learning-rate=4}", "two pairs"),
             ("grpo@{tau=1}", "no effect"),
         ] {
             let message = match text.parse::<Objectives>() {

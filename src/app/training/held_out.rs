@@ -16,7 +16,6 @@ use tealight_eval::{Summary, Truncated};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::DataOptions;
-use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
 use crate::system::files::{MAX_SMALL, read_limited, read_text, write_atomic};
 use crate::system::range::{COUNT, LIMIT, LIMIT_OR_ZERO};
@@ -56,8 +55,6 @@ pub(crate) struct HeldOutSet {
     dataset: Arc<Dataset>,
     options: HeldOutOptions,
     metric: Metric,
-    /// Temperature and filters, where they are not those of training.
-    decoding: Option<(f64, Filters)>,
     /// What truncated completions count as.
     truncated: Truncated,
 }
@@ -97,7 +94,7 @@ impl HeldOutOptions {
         let dataset = Arc::new(limited.open(spec)?);
         let metric = self.metric()?;
         let options = self.clone();
-        Ok(Some(HeldOutSet { dataset, options, metric, decoding: None, truncated }))
+        Ok(Some(HeldOutSet { dataset, options, metric, truncated }))
     }
 
     fn metric(&self) -> Result<Metric> {
@@ -125,11 +122,6 @@ impl HeldOutSet {
         Arc::get_mut(&mut self.dataset)
     }
 
-    /// The same set, sampled at this temperature with these filters: a study chooses the best model as it reports it.
-    pub(crate) fn decoded_with(self, temperature: f64, filters: Filters) -> Self {
-        Self { decoding: Some((temperature, filters)), ..self }
-    }
-
     /// Whether step `step` is evaluated, the last of a run or not.
     pub(crate) fn is_due(&self, step: usize, is_last: bool) -> bool {
         step.is_multiple_of(self.options.eval_steps) || is_last
@@ -145,13 +137,7 @@ impl HeldOutSet {
         (step, output): (usize, &Path),
     ) -> Result<(HeldOut, Option<Best>)> {
         let n = self.options.eval_num_samples;
-        let params = match self.decoding {
-            None => draw.params.clone(),
-            Some((temperature, filters)) => {
-                SamplingParams { temperature, filters, ..draw.params.clone() }
-            }
-        };
-        let draw = SamplingRequest { n, params: &params, ..*draw };
+        let draw = SamplingRequest { n, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
         let (ranks, solver) = (&session.ranks, session.solver(decoder, &draw));
         let job = EvalJob {

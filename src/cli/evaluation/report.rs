@@ -7,7 +7,7 @@ use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tealight_core::json_file::{self, JsonFileError};
-use tealight_eval::report::{self, Study, TasksStudy};
+use tealight_eval::report::{self, Study};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
 use super::show::STUDY_SAMPLES;
@@ -67,25 +67,17 @@ fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
         refuse_training("a training run")?;
         return report::write_training(directory);
     }
-    /// The fields that tell a study, and a study on several tasks, from an evaluation.
+    /// The field that tells a study from an evaluation.
     #[derive(Default, Deserialize)]
     struct Kind {
         objectives: Option<IgnoredAny>,
-        tasks: Option<IgnoredAny>,
     }
     let kind: Kind = match json_file::read_own(directory, &path, MAX_RESULTS) {
         Err(JsonFileError::Json(_)) => Kind::default(),
         kind => kind.with_context(|| format!("{}: cannot be read", path.display()))?,
     };
-    if kind.tasks.is_some() || kind.objectives.is_some() {
-        refuse_training("a study, which has its runs")?;
-    }
-    if kind.tasks.is_some() {
-        let all: TasksStudy = json_file::read_own(directory, &path, MAX_RESULTS)
-            .with_context(|| format!("{}: not the results of a study", path.display()))?;
-        return report::write_tasks(&all, directory);
-    }
     if kind.objectives.is_some() {
+        refuse_training("a study, which has its runs")?;
         return report::write_study(&Study::load(directory)?, directory);
     }
     let results = Results::load(directory)?;

@@ -6,7 +6,6 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle, Width};
 use tealight_eval::answer_rules;
 use tealight_eval::exact::Exact;
-use tealight_eval::extrapolation::Extrapolation;
 use tealight_eval::interval::{ByK, DISTINCT_NEEDS};
 use tealight_eval::number::{counted, fixed, signed, with_noun};
 use tealight_eval::results::SetResult;
@@ -14,7 +13,7 @@ use tealight_eval::{Estimate, Level, Summary};
 
 use crate::system::telemetry;
 
-pub(super) use study::{plan, plans, study, tasks};
+pub(super) use study::{plan, study};
 
 /// One set of an evaluation under its name.
 pub(super) fn set(set: &SetResult) -> String {
@@ -142,7 +141,6 @@ fn lines(summary: &Summary) -> Vec<String> {
     }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
     lines.extend(answer_rules::describe(summary));
-    lines.extend(summary.extrapolation.iter().flat_map(extrapolated));
     lines.extend(summary.exact.iter().flat_map(exact));
     lines
 }
@@ -170,23 +168,6 @@ fn exact(exact: &Exact) -> Vec<String> {
         exact.hill_2.value
     )];
     lines.extend(exact.pass_at_k.keys().map(at));
-    lines
-}
-
-/// Extrapolated Pass@k, and how the same did where it can be checked.
-fn extrapolated(extrapolation: &Extrapolation) -> Vec<String> {
-    let shown = |e: &Estimate| format!("{:.3} ({})", e.value, interval(e, 3));
-    let line = |(k, pass): (&usize, &Estimate)| format!("pass@{k}, extrapolated: {}", shown(pass));
-    let mut lines: Vec<String> = extrapolation.pass_at_k.iter().map(line).collect();
-    lines.extend(extrapolation.held_out.iter().map(|held_out| {
-        format!(
-            "check of the extrapolation: {} samples a problem predict pass@{} {}, all samples say {}",
-            held_out.samples,
-            held_out.k,
-            shown(&held_out.predicted),
-            shown(&held_out.observed)
-        )
-    }));
     lines
 }
 

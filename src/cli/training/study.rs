@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
-use tealight_datasets::task;
+use tealight_core::similar::nearest;
+use tealight_datasets::{suite, task};
 
 use super::foreign::refuse_foreign;
 use crate::app::directory::Start;
-use crate::app::study::{self, StudyOptions, TestMeasure, tasks};
+use crate::app::study::{self, StudyOptions};
 use crate::cli::{config_merge, table};
 use crate::formats::hub;
 use crate::system::process::Process;
@@ -24,12 +25,8 @@ const COUNTDOWN: (&str, &str) =
 const DEFAULT: (&str, &str) =
     ("recipes/default-study.toml", include_str!("../../../recipes/default-study.toml"));
 
-/// The settings of studies of several tasks. Any flag or `--config` overrides these.
-const TASKS: (&str, &str) =
-    ("recipes/tasks-study.toml", include_str!("../../../recipes/tasks-study.toml"));
-
 /// The options that say what is studied; without any of them it is [`DEFAULT`].
-const SUBJECT: [&str; 9] = [
+const SUBJECT: [&str; 8] = [
     "model",
     "dataset",
     "test_dataset",
@@ -38,7 +35,6 @@ const SUBJECT: [&str; 9] = [
     "ood_dataset",
     "presamples",
     "task",
-    "tasks",
 ];
 
 /// What a study is of. Each has its recipe below files and flags.
@@ -47,8 +43,6 @@ enum Subject {
     Default,
     /// A task that `tealight tasks` lists: [`DEFAULT`] with that task.
     ListedTask,
-    /// Several tasks: [`TASKS`].
-    Tasks,
     /// Countdown, or other data for the embedded model of Countdown: [`COUNTDOWN`].
     Countdown,
     /// A model and data of the user's: no recipe.
@@ -59,9 +53,6 @@ impl Subject {
     /// The subject of what files and flags give, where `set` has the options that are given.
     fn new(given: &StudyOptions, set: &BTreeSet<String>) -> Result<Self> {
         refuse_second_subject(given, set)?;
-        if !given.tasks.is_empty() {
-            return Ok(Self::Tasks);
-        }
         let model = &given.model.model;
         let mut named = SUBJECT.iter().filter(|id| set.contains(**id));
         if named.all(|id| *id == "model" && model == hub::TASKS) {
@@ -83,7 +74,6 @@ impl Subject {
     fn recipe(&self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Default | Self::ListedTask => Some(DEFAULT),
-            Self::Tasks => Some(TASKS),
             Self::Countdown => Some(COUNTDOWN),
             Self::Own => None,
         }
@@ -96,7 +86,6 @@ fn refuse_second_subject(given: &StudyOptions, set: &BTreeSet<String>) -> Result
     let Some(task) = &given.task else { return Ok(()) };
     let (data, tests) = (&given.data.dataset, &given.sets.test_dataset);
     let others = [
-        ("tasks", !given.tasks.is_empty()),
         ("dataset", set.contains("dataset") && *data != format!("{task}/train")),
         ("test-dataset", !tests.is_empty() && *tests != [format!("{task}/test")]),
         ("test-suite", set.contains("test_suite")),
@@ -124,47 +113,42 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     let subject = Subject::new(&given, &set)?;
     let mut options: StudyOptions = config_merge::resolve_with(matches, subject.recipe(), &files)?;
     match_k_to_n(&mut options, &set);
-    if matches!(subject, Subject::Tasks) {
-        return Ok(options);
-    }
     // The recipe's test set goes with the recipe's data.
     if set.contains("dataset") && !set.contains("test_dataset") {
         options.sets.test_dataset.clear();
     }
-    settle_held_out(&mut options, &given, &subject)?;
     if let Some(task) = options.task.clone() {
-        tasks::check_model(&options.model.model, &task)
-            .with_context(|| format!("--task {task}"))?;
+        check_model(&options.model.model, &task).with_context(|| format!("--task {task}"))?;
         (options.data.dataset, options.sets.test_dataset) =
             (format!("{task}/train"), vec![format!("{task}/test")]);
     }
     Ok(options)
 }
 
-/// The problems to choose checkpoints on, which go with the data, and the measure that needs them.
-fn settle_held_out(
-    options: &mut StudyOptions,
-    given: &StudyOptions,
-    subject: &Subject,
-) -> Result<()> {
-    let held_out = &mut options.held_out;
-    let is_listed = matches!(subject, Subject::Default | Subject::ListedTask);
-    if given.held_out.eval_dataset.is_none() {
-        if is_listed && held_out.eval_steps > 0 {
-            held_out.eval_dataset = options.task.as_ref().map(|task| format!("{task}/valid"));
-        } else if is_other_data(given) || held_out.eval_steps == 0 {
-            (held_out.eval_dataset, held_out.eval_steps) = (None, given.held_out.eval_steps);
-        }
+/// Refuses a task that does not exist, or that the model is not trained on, as far as the model is an embedded one.
+fn check_model(model: &str, task: &str) -> Result<()> {
+    if !hub::is_embedded(model) || task == hub::EMBEDDED {
+        return Ok(());
     }
-    if held_out.eval_steps == 0 {
-        if given.test_measure != TestMeasure::default() {
-            bail!(
-                "--test-measure needs --eval-steps and --eval-dataset: checkpoints make the curves"
-            );
+    match task::find(task) {
+        None => {
+            let known = task::TASKS.iter().map(|kind| kind.name);
+            match (nearest(task, known.chain([hub::EMBEDDED])), suite::instead_of(task)) {
+                (Some(meant), _) => bail!("no such task; did you mean `{meant}`?"),
+                (None, Some(fix)) => bail!("no generated task; {fix}"),
+                _ => bail!("no such task; `tealight tasks` lists them, and countdown is one too"),
+            }
         }
-        options.test_measure = TestMeasure::default();
+        Some(kind) if !kind.in_embedded_model => {
+            bail!("no embedded model is trained on it; name one that is, with --model")
+        }
+        Some(_) if model == hub::EMBEDDED => bail!(
+            "the model `{}` is trained on countdown only; use --model {}",
+            hub::EMBEDDED,
+            hub::TASKS
+        ),
+        Some(_) => Ok(()),
     }
-    Ok(())
 }
 
 /// The recipe's k go with the recipe's -n: another -n has the k that follow from it, unless they are given too.
@@ -200,42 +184,20 @@ pub(in crate::cli) fn recipe() -> toml::Table {
     DEFAULT.1.parse().expect("the recipe that comes with the program is TOML")
 }
 
-/// Whether problems are others than those of [`COUNTDOWN`].
-fn is_other_data(given: &StudyOptions) -> bool {
-    given.task.as_ref().is_some_and(|task| task != "countdown")
-        || !["countdown", "countdown/train"].contains(&given.data.dataset.as_str())
-        || !(given.sets.test_dataset.is_empty() || given.sets.test_dataset == ["countdown/test"])
-        || given.sets.test_suite.is_some()
-}
-
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
     let (options, flags) = (resolve(matches)?, Flags::from_arg_matches(matches)?);
     if flags.plan {
         let earlier = flags.plan_from.as_deref();
-        let text = match options.tasks.is_empty() {
-            true => table::plan(&study::planned(&options, earlier, process)?),
-            false => table::plans(&tasks::planned(&options, earlier, process)?),
-        };
-        return Ok(print(text)?);
+        return Ok(print(table::plan(&study::planned(&options, earlier, process)?))?);
     }
     if flags.dry_run {
-        return Ok(print(match options.tasks.is_empty() {
-            true => study::dry_run(&options, process)?,
-            false => tasks::dry_run(&options, process)?,
-        })?);
+        return Ok(print(study::dry_run(&options, process)?)?);
     }
     let start = match (flags.resume, flags.overwrite) {
         (true, _) => Start::Resume(String::new()),
         (false, true) => Start::Replace,
         (false, false) => Start::New,
     };
-    if !options.tasks.is_empty() {
-        let Some(done) = tasks::run(&options, &start, process)? else { return Ok(()) };
-        print(table::tasks(&done))?;
-        let page = done.output.join("report.html");
-        tracing::info!("{:.0} s; open {}", done.all.seconds, page.display());
-        return Ok(());
-    }
     let Some(done) = study::run(&options, &start, process)? else { return Ok(()) };
     print(table::study(&done.study))?;
     let page = done.output.join("report.html");
@@ -259,7 +221,6 @@ mod tests {
         let none: [usize; 0] = [];
         assert_eq!(k(&[]), [1, 8, 32]);
         assert_eq!(k(&["-n", "8"]), none);
-        assert_eq!(k(&["--tasks", "colouring,paths", "-n", "4"]), none);
         assert_eq!(k(&["-n", "8", "-k", "1,2"]), [1, 2]);
     }
 }

@@ -1,0 +1,134 @@
+//! Tuning: of each objective the configuration that runs from other seeds choose, on problems that are neither trained
+//! on nor tested. [`tealight_eval::curve::Tuning`] has the rule.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use tealight_datasets::Dataset;
+use tealight_eval::curve::{Measure, RunPath, Tuning as Tuned};
+
+use super::configuration::Configuration;
+use super::listed_set::ListedSet;
+use super::paths::PathSet;
+use super::runs::history;
+use super::sets::{StudySet, of_task};
+use super::{Prepared, StudyOptions, distinct};
+use crate::app::data_file;
+use crate::app::session::Session;
+use crate::app::settings::DataOptions;
+use crate::nn::generate::SamplingParams;
+
+/// The folder of a study that has the runs of tuning.
+pub(crate) const FOLDER: &str = "tuning";
+
+/// What chooses.
+pub(super) struct Tuning {
+    pub(super) set: StudySet,
+    /// The answers whose probabilities choose; without them, samples.
+    pub(super) listed: Option<ListedSet>,
+}
+
+/// The configurations among which something is to be chosen.
+pub(super) fn tuned(all: &[Configuration]) -> Vec<&Configuration> {
+    let has_others =
+        |one: &&Configuration| all.iter().filter(|other| other.family == one.family).count() > 1;
+    all.iter().filter(has_others).collect()
+}
+
+impl StudyOptions {
+    /// Whether an objective is tuned; refuses settings that do not go with it.
+    pub(super) fn is_tuned(&self, configurations: &[Configuration]) -> Result<bool> {
+        if tuned(configurations).is_empty() {
+            match self.eval_dataset {
+                Some(_) => bail!(
+                    "--eval-dataset chooses among the values of an objective, and none has several: leave it out, or \
+                     name values, as in NAME@{{learning-rate=3e-5,7e-5}}"
+                ),
+                None => return Ok(false),
+            }
+        }
+        if self.eval_steps == 0 {
+            bail!("objectives with several values need --eval-steps, whose checkpoints choose");
+        }
+        if self.tuning_pass_at_1.is_none() {
+            bail!(
+                "objectives with several values need --tuning-pass-at-1, the smallest Pass@1 of a chosen checkpoint, \
+                 as .5: a rule from before the study"
+            );
+        }
+        let (seeds, tuning) = (distinct(&self.seeds), distinct(&self.tuning_seeds));
+        match tuning.iter().find(|seed| seeds.contains(seed)) {
+            _ if tuning.is_empty() => {
+                bail!("--tuning-seeds: objectives with several values need one")
+            }
+            Some(seed) => bail!("--tuning-seeds {seed} is one of --seeds: choose by other runs"),
+            None => Ok(true),
+        }
+    }
+
+    /// The set that chooses, sampled as `test` is.
+    pub(super) fn open_valid(
+        &self,
+        (train, sets): (&Dataset, &[StudySet]),
+        test: &StudySet,
+        filter: &dyn Fn(&mut Dataset) -> Result<()>,
+    ) -> Result<StudySet> {
+        let valid = self.eval_dataset.clone().or_else(|| of_task(&self.data.dataset, "valid"));
+        let valid = valid.context(
+            "objectives with several values need --eval-dataset, which chooses among them",
+        )?;
+        let limited = DataOptions { max_samples: Some(self.eval_max_samples), ..self.data.clone() };
+        let mut valid = limited.open(&valid)?;
+        filter(&mut valid)?;
+        for other in std::iter::once(train).chain(sets.iter().map(|set| &*set.dataset)) {
+            data_file::refuse_overlap(other, &valid, "--eval-dataset")?;
+        }
+        Ok(StudySet::new(Arc::new(valid), "valid", test.temperature, test.truncated))
+    }
+}
+
+/// Of each objective the configuration that is studied, and what was tried where something was: trained and evaluated
+/// as far as that is not done, by all ranks.
+pub(super) fn chosen<'a>(
+    study: &'a Prepared,
+    session: &Session<'a>,
+    params: &SamplingParams,
+    output: &Path,
+) -> Result<(Vec<&'a Configuration>, Option<Tuned>)> {
+    let (all, options) = (&study.configurations, &study.options);
+    let Some(tuning) = &study.tuning else { return Ok((all.iter().collect(), None)) };
+    let mut paths = PathSet::new(study, params, (&tuning.set, tuning.listed.as_ref()));
+    paths.base(session, output)?;
+    let folder = output.join(FOLDER);
+    session.ranks.first(|| crate::system::files::writable_subfolder(&folder))?;
+    let (tried, seeds) = (tuned(all), distinct(&options.tuning_seeds));
+    for seed in &seeds {
+        options.presample(session, &study.train, &tried, *seed, &folder)?;
+    }
+    let own = session.alone();
+    let run = |(one, seed): (&Configuration, u64)| -> Result<(RunPath, f64)> {
+        let last = options.tuned_model(&own, &study.train, (one, seed), &folder)?;
+        let folder = StudyOptions::folder(&folder, one, seed);
+        let training = history(&one.label(), seed, &folder)?;
+        let path = paths.run(&own, one, (&training, &last), &folder)?.remove(0);
+        Ok((path, options.config(one, seed).settings.schedule.learning_rate))
+    };
+    let runs = seeds.iter().flat_map(|seed| tried.iter().map(move |one| (*one, *seed)));
+    let runs: Vec<(&Configuration, u64)> = runs.collect();
+    if session.ranks.size() > 1 {
+        for (_, one) in runs.iter().enumerate().filter(|(place, _)| session.ranks.is_own(*place)) {
+            run(*one)?;
+        }
+        session.ranks.wait()?;
+    }
+    // A run is one rank's; when all are done, the first finds them as an interrupted study would.
+    let found: Tuned = session.ranks.first(|| {
+        let runs = runs.into_iter().map(run).collect::<Result<Vec<_>>>()?;
+        let measure = Measure::Distinct(options.largest());
+        let least = options.tuning_pass_at_1.unwrap_or_default();
+        Tuned::new(&tuning.set.dataset.name, (measure, least), &runs)
+    })?;
+    let is_studied = |one: &&Configuration| !tried.contains(one) || found.is_chosen(&one.label());
+    Ok((all.iter().filter(is_studied).collect(), Some(found)))
+}
