@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use candle_core::{DType, Tensor};
+use candle_core::DType;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 

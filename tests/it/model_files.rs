@@ -25,14 +25,14 @@ fn rendered(path: &str) -> String {
 }
 
 /// The standard output of a command.
-fn said(arguments: &[&str]) -> String {
+fn output_of(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&succeeded(arguments).stdout).into_owned()
 }
 
 /// What a model writes, with its log-probability.
 fn written(model: &ChatModel) -> String {
     let how = "--raw --temperature 0 --max-completion-length 8 --json Hi";
-    said(command!("generate --model {} {how}", model.path))
+    output_of(command!("generate --model {} {how}", model.path))
 }
 
 fn question(folder: &Folder) -> String {
@@ -62,7 +62,7 @@ fn templates_are_found_where_transformers_finds_them() {
     let row = r#"{"prompt":[{"role":"user","content":"1"}],"answer":"2","tools":[{"name":"add"}]}"#;
     let tools = folder.write("tools.jsonl", row);
     let more = format!("--dataset {tools} --instruction= --device cpu --max-completion-length 4");
-    let shown = said(command!("train --dry-run --model {} {more}", model.path));
+    let shown = output_of(command!("train --dry-run --model {} {more}", model.path));
     assert!(shown.contains("add"), "{shown}");
     std::fs::create_dir(model.file("additional_chat_templates")).expect("a folder");
     model.write("additional_chat_templates/rag.jinja", "rag");
@@ -92,7 +92,7 @@ fn a_template_that_is_given_replaces_all_others_and_is_saved() {
     let data = question(&folder);
     let more =
         format!("--model {} --dataset {data} --chat-template {template} --device cpu", model.path);
-    let shown = said(command!("train --dry-run {more} --max-completion-length 4"));
+    let shown = output_of(command!("train --dry-run {more} --max-completion-length 4"));
     assert!(shown.contains("Q: 1+1") && shown.contains("chat_template = "), "{shown}");
     let run = folder.path("run");
     ok(command!("sft {more} --max-steps 1 --batch-size 1 --output {run}"));
@@ -229,7 +229,6 @@ fn numbers_that_16_bits_do_not_hold_are_refused_by_name() {
         assert!(error.contains(name) && error.contains("65504"), "{kind}: {error}");
     }
     ok(command!("{export} {} --save-dtype bfloat16", folder.path("other")));
-    ok(command!("{export} {} --gguf q8_0", folder.path("q8")));
 }
 
 #[test]

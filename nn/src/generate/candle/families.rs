@@ -5,9 +5,9 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models as m;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Network, clearing, tensor_names};
+use super::{Network, clearing, required, tensor_names};
 use crate::model::config_keys;
 use crate::model::weights::Weights;
 
@@ -227,19 +227,7 @@ pub(super) fn completed(config: &Value) -> Result<Value> {
     {
         keys.insert("num_key_value_heads".into(), heads);
     }
-    // Required there, and read by nothing: transformers leaves some null.
-    if family == "falcon" {
-        for (key, value) in [
-            ("bos_token_id", json!(11)),
-            ("eos_token_id", json!(11)),
-            ("hidden_dropout", json!(0.0)),
-            ("attention_dropout", json!(0.0)),
-            ("initializer_range", json!(0.02)),
-            ("use_cache", json!(true)),
-        ] {
-            keys.insert(key.into(), value);
-        }
-    }
+    required::fill(&family, keys, full_rope)?;
     // As transformers reads Gemma's files: one of the keys means nothing, and the first Gemma has one activation.
     if family.starts_with("gemma") {
         keys.insert("hidden_act".into(), Value::Null);
@@ -337,6 +325,8 @@ pub(super) fn build(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -387,5 +377,8 @@ mod tests {
             filled(json!({"model_type": "falcon", "bos_token_id": null}))["bos_token_id"],
             11
         );
+        let theta = json!({"model_type": "falcon", "hidden_size": 64, "num_attention_heads": 4,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 5.0}});
+        assert!(completed(&theta).unwrap_err().to_string().contains("rope_theta"));
     }
 }

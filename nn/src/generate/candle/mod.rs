@@ -8,6 +8,7 @@
 
 mod families;
 mod quantized;
+mod required;
 mod tensor_names;
 
 use std::any::Any;
