@@ -3,30 +3,30 @@
 use super::scan::entries;
 
 /// Styles and spacing that mean nothing.
-pub(super) const IGNORED: [&str; 41] = entries(
+pub(super) static IGNORED: [&str; 41] = entries(
     "therefore|left|right|displaystyle|textstyle|scriptstyle|limits|big|Big|bigl|bigr|Bigl|Bigr|bigg|Bigg|biggl|\
     biggr|Biggl|Biggr|rm|bf|it|sf|mathstrut|nonumber|hfill|noindent|hline|middle|nolimits|normalsize|small|\
     large|Large|smallskip|checkmark|blacksquare|square|qed|angle|measuredangle",
 );
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) const STYLES: [&str; 17] = entries(
+pub(super) static STYLES: [&str; 17] = entries(
     "mathbin|mathrel|mathpunct|framebox|ul|mathbf|mathit|mathsf|mathcal|boldsymbol|bm|vec|boxed|fbox|ensuremath|\
     overrightarrow|underline",
 );
 /// Wrappers of words.
-pub(super) const WORDS: [&str; 17] = entries(
+pub(super) static WORDS: [&str; 17] = entries(
     "text|textbf|textit|textrm|mathrm|mbox|hbox|operatorname|textnormal|emph|texttt|textsf|textsc|textup|textmd|\
     mathtt|uline",
 );
 
 /// Units of one to three letters that are written right after numbers.
-pub(super) const UNITS: [&str; 24] = [
+pub(super) static UNITS: [&str; 24] = [
     "kJ", "kN", "kW", "Hz", "kV", "MW", "mA", "dm", "cm", "mm", "km", "kg", "ft", "lb", "lbs",
     "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs", "sec",
 ];
 
 /// Words that are no products of variables.
-pub(super) const SHORT_WORDS: [&str; 22] = [
+pub(super) static SHORT_WORDS: [&str; 22] = [
     "it", "is", "in", "to", "of", "so", "we", "as", "at", "be", "by", "if", "no", "on", "up", "do",
     "he", "am", "an", "us", "my", "me",
 ];
@@ -245,7 +245,7 @@ pub(super) fn digit(c: char) -> Option<char> {
 
 /// Functions by name, plain or as a command.
 pub(super) fn is_function(name: &str) -> bool {
-    const FUNCTIONS: [&str; 31] = entries(
+    static FUNCTIONS: [&str; 31] = entries(
         "sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|arctg|arcctg|ctan|cotg|asin|acos|atan|sinh|cosh|tanh|ln|log|lg|\
         exp|abs|max|min|gcd|lcm|floor|ceil|cis",
     );

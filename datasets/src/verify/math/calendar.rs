@@ -5,12 +5,12 @@ use super::spelled::{ordinal, spelled};
 use super::tree::Answer;
 
 /// Names of months.
-const MONTHS: [&str; 12] = entries(
+static MONTHS: [&str; 12] = entries(
     "january|february|march|april|may|june|july|august|september|october|november|december",
 );
 
 /// Names of days.
-const DAYS: [&str; 7] =
+static DAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 /// Month, from 0 on, day, and year.

@@ -207,13 +207,13 @@ pub(super) fn denies(rest: &str) -> bool {
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();
     let next = words.find(|word| !matches!(*word, "the" | "a" | "an" | "be")).unwrap_or_default();
-    const VERBS: [&str; 12] = [
+    static VERBS: [&str; 12] = [
         "is", "was", "are", "has", "can", "must", "cannot", "does", "would", "should", "could",
         "were",
     ];
-    const FALSE: [&str; 11] =
+    static FALSE: [&str; 11] =
         entries("extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my");
-    const ALONE: [&str; 10] =
+    static ALONE: [&str; 10] =
         entries("isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect");
     ALONE.contains(&verb) || VERBS.contains(&verb) && FALSE.contains(&next)
 }
@@ -224,11 +224,11 @@ pub(super) fn is_bound(before: &str) -> bool {
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".
-pub(super) const RESTATED: [&str; 7] =
+pub(super) static RESTATED: [&str; 7] =
     ["approximately", "about", "roughly", "equivalently", "simply", "in", "so"];
 
 /// Words that begin the offer of another value: "7, maybe 42".
-const OFFERS: [&str; 17] = entries(
+static OFFERS: [&str; 17] = entries(
     "or|maybe|perhaps|possibly|alternatively|unless|versus|vs|also|could|might|either|if not|not sure|as well as|\
     along with|followed by",
 );
@@ -253,7 +253,7 @@ pub(super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-const REASONS: [&str; 13] = entries(
+static REASONS: [&str; 13] = entries(
     " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while ",
 );
@@ -282,12 +282,12 @@ pub(super) fn corrects(paragraph: &str) -> bool {
 
 /// Whether a text refuses to answer.
 pub(super) fn is_refusal(text: &str) -> bool {
-    const ANYWHERE: [&str; 9] = entries(
+    static ANYWHERE: [&str; 9] = entries(
         "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
         i am unable to|i'm not able to",
     );
     // At the beginning of the last sentence, where no value follows as its consequence.
-    const LAST: [&str; 8] = entries(
+    static LAST: [&str; 8] = entries(
         "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't",
     );
     // Anywhere, unless a link follows: "I can't determine a, but b = 5".

@@ -11,7 +11,7 @@ use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
 
 /// Words behind a value that begin a condition or a modulus.
-const NO_UNITS: [&str; 9] =
+static NO_UNITS: [&str; 9] =
     ["to", "if", "for", "when", "where", "whenever", "otherwise", "else", "mod"];
 
 /// Most parts of a compound quantity: `2 hours 45 minutes 10 seconds`.

@@ -6,14 +6,14 @@ use dashu_ratio::RBig;
 /// Most words of a number.
 const MAX_WORDS: usize = 16;
 
-const SMALL: [&str; 20] = entries(
+static SMALL: [&str; 20] = entries(
     "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|\
     seventeen|eighteen|nineteen",
 );
-const TENS: [&str; 8] =
+static TENS: [&str; 8] =
     ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 /// Parts of one, from halves on.
-const PARTS: [&str; 19] = entries(
+static PARTS: [&str; 19] = entries(
     "half|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|\
     sixteenth|seventeenth|eighteenth|nineteenth|twentieth",
 );

@@ -7,7 +7,7 @@ use super::lex::Token;
 use super::scan::{begins, entries};
 
 /// Words before a value that say what it is, without a colon.
-const LABELS: [&str; 24] = entries(
+static LABELS: [&str; 24] = entries(
     "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\
     equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval",
 );

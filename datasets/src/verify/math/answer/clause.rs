@@ -14,7 +14,7 @@ use super::values::{first_number, formula_at, only_value};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
 /// Words before an answer that say nothing of it.
-const FILLERS: [&str; 26] = entries(
+static FILLERS: [&str; 26] = entries(
     "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
     around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value",
 );

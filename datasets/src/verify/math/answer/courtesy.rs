@@ -4,7 +4,7 @@ use super::super::scan::{begins, entries};
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: [&str; 21] = entries(
+    static COURTESIES: [&str; 21] = entries(
         "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not hesitate|\
         let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|\
         is there anything|would you like|thank|good luck",

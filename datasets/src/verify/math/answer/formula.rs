@@ -8,14 +8,15 @@ use super::super::scan::{begins, entries, head};
 const MAX_SIDE: usize = 300;
 
 /// Signs and commands that part a formula, so that a box is the value of one part.
-const BREAKS: [&str; 33] = entries(
+static BREAKS: [&str; 33] = entries(
     "=|,|;|&|≈|→|⇒|∴|\\approx|\\equiv|\\cong|\\to|\\implies|\\iff|\\Rightarrow|\\Longrightarrow|\\rightarrow|\
     \\longrightarrow|\\therefore|\\quad|\\qquad|\\\\|\\text|\\mathrm|\\tag|\\blacksquare|\\square|\
     \\displaystyle|\\large|\\Large|\\begin|\\end|\\color",
 );
 
 /// Relations that make what stands before them a bound.
-const BOUNDS: [&str; 12] = entries("<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt");
+static BOUNDS: [&str; 12] =
+    entries("<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt");
 
 /// The parts of a formula right before and behind a box in it; `None` where the box is in no formula.
 pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
@@ -153,7 +154,7 @@ pub(super) fn factor(before: &str) -> usize {
 
 /// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.
 pub(super) fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
-    const OPERATORS: [&str; 18] = entries(
+    static OPERATORS: [&str; 18] = entries(
         "\\cdot|\\times|\\le|\\ge|\\leq|\\geq|\\lt|\\gt|\\leqslant|\\geqslant|<|>|≤|≥|^{|^|- |+ ",
     );
     let last = before.trim_end_matches(' ').chars().next_back()?;

@@ -33,7 +33,7 @@ pub(super) use boxes::last_box;
 pub use found::{Found, Location, Rule};
 
 /// Words in the place of an answer that only stand for one.
-const STAND_INS: [&str; 14] = entries(
+static STAND_INS: [&str; 14] = entries(
     "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
     final answer here|answer here|insert answer here|ldots|dots|cdots|final result",
 );

@@ -23,17 +23,17 @@ static WESTERN: [(usize, Needle); 6] = [
 ];
 
 /// What says behind such a word that the answer follows.
-const VERBS: [&str; 10] =
+static VERBS: [&str; 10] =
     [" es ", " ist ", " lautet ", " lautet:", " é ", " è ", " adalah ", " is ", ":", " :"];
 
 /// Words before the letters of a choice.
-const CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
+static CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
 
 /// Most phrases that are looked at.
 const MAX_PHRASES: usize = 64;
 
 /// Phrases of other languages, up to the answer.
-const OTHERS: [&str; 32] = entries(
+static OTHERS: [&str; 32] = entries(
     "答案】|答案为：|答案應為|答案为|答：|答:|الإجابة:|الإجابة هي|الجواب:|উত্তর:|उत्तर:|उत्तर है|คำตอบคือ|คำตอบ:|Đáp án:|答案是|答案：|\
     答案:|答え：|答え:|答えは|정답은|정답:|답은|réponse est|Réponse :|Réponse:|risposta è|resposta é|Odpowiedź:|Ответ:|ответ:",
 );

@@ -6,13 +6,13 @@ use super::super::scan::{entries, is_one_of};
 use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.
-const REMARKS: [&str; 23] = entries(
+static REMARKS: [&str; 23] = entries(
     "which|because|since|not|rather|instead|whereas|while|so|but|where|when|as|i.e.|i.e|e.g.|making|meaning|\
     given|assuming|using|thanks|respectively",
 );
 
 /// Words that begin a remark about a value, and may be part of a name: `The Lord of the Rings`.
-const AFTER_VALUES: [&str; 22] = [
+static AFTER_VALUES: [&str; 22] = [
     "of", "in", "for", "from", "with", "by", "at", "on", "out", "if", "than", "after", "before",
     "is", "are", "was", "were", "under", "over", "to", "has", "have",
 ];

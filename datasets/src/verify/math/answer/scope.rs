@@ -12,7 +12,7 @@ const MAX_SEARCHED: usize = 64 << 10;
 const MAX_QUESTIONS: usize = 4;
 
 /// How special tokens begin that end a turn, or begin another.
-const TURNS: [&str; 26] = [
+static TURNS: [&str; 26] = [
     "<|im_",
     "<|eot",
     "<|EOT",
@@ -59,7 +59,7 @@ const NOTES: [(&str, &str); 13] = [
 ];
 
 /// What a next question is called, before its number and a colon.
-const QUESTIONS: [&str; 14] = entries(
+static QUESTIONS: [&str; 14] = entries(
     "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目",
 );
 
