@@ -81,7 +81,6 @@ mod task_studies;
 mod tidy;
 mod tools;
 mod turns;
-mod untrusted_json;
 mod untrusted_repositories;
 mod untrusted_text;
 mod verifier_disputes;
