@@ -77,7 +77,6 @@ mod survival;
 mod tidy;
 mod tools;
 mod turns;
-mod untrusted_json;
 mod untrusted_repositories;
 mod untrusted_text;
 mod verifier_disputes;

@@ -55,7 +55,8 @@ fn a_run_is_pushed_with_its_card_through_a_network_that_breaks() {
     assert!(String::from_utf8_lossy(&pushed.stdout).contains("/me/run/commit/"));
     let before = uploads(&hub);
     let again = push(&hub, TOKEN, &arguments);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"));
+    let stderr = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.success() && stderr.contains("is there already"), "{stderr}");
     assert_eq!(uploads(&hub), before, "what arrived is not sent twice");
 
     let pushed = files(&hub);
