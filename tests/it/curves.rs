@@ -102,7 +102,8 @@ fn every_run_is_a_path_and_baselines_are_objectives() {
     let (objective, rate) = shown[0].split_once('@').expect("a rate");
     let untuned = format!("{objective}@{{{rate}}}");
     let untuned = [
-        &["study", "--quiet", "--no-greedy", "--seeds", "0,1", "--objectives", &untuned][..],
+        &["study", "--quiet", "--no-greedy", "--task", "countdown", "--seeds", "0,1"][..],
+        &["--objectives", &untuned],
         &["--max-samples", "8", "--max-test-samples", "12", "-n", "8", "-k", "1,8"],
         &["--max-steps", "2", "--eval-steps", "2", "--no-baselines", "--output", &shorter],
         &SMALL,

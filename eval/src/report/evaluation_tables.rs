@@ -1,7 +1,5 @@
 //! The tables of an evaluation's page: numbers with their intervals, coverage, features, differences.
 
-use std::collections::BTreeSet;
-
 use super::contrast;
 use super::view::{Cell, Table};
 use crate::features::CORRECT;

@@ -151,7 +151,7 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
     }
     let (verdict, statistics) = verdict(study, tested.as_ref());
     Document {
-        title: titles::study(study, &[]),
+        title: titles::study(study),
         lead: vec![lead(study)],
         verdict,
         statistics,

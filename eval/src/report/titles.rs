@@ -12,17 +12,14 @@ use crate::results::Results;
 use crate::transition::Aligned;
 
 /// `colouring: 3 objectives x 5 seeds, model tasks (1.0M parameters)`.
-pub(super) fn study(study: &Study, tasks: &[&str]) -> String {
+pub(super) fn study(study: &Study) -> String {
     // Of a generated task the split is left out; other names are paths, or repositories.
     let name = |name: &str| match name.split_once('/') {
         Some((task, _)) if SOURCES.iter().any(|source| source.name == task) => task.to_owned(),
         _ => name.to_owned(),
     };
-    let own = study.reported().map(|set| name(&set.name));
-    let task = match tasks {
-        [] => own.unwrap_or_else(|| "no held-out set".to_owned()),
-        tasks => tasks.join(", "),
-    };
+    let task = study.reported().map(|set| name(&set.name));
+    let task = task.unwrap_or_else(|| "no held-out set".to_owned());
     let seeds = study.seeds().len();
     let by_seeds = if seeds > 1 { format!(" x {}", counted(seeds, "seed")) } else { String::new() };
     let size = study.parameters.map(|count| format!(" ({})", parameters(count)));

@@ -1,13 +1,13 @@
-//! A study: the whole question at once. Evaluate the base, choose one configuration of each objective (`choice`),
+//! A study: the whole question at once. Evaluate the base, choose one configuration of each objective (`tuning`),
 //! fine-tune the base under each from the same seeds on the same prompts with the same number of optimizer steps,
 //! evaluate the checkpoints, and report what became of accuracy and diversity.
 
-mod choice;
 mod configuration;
 mod curves;
 mod listed_set;
 mod markdown;
 mod methods;
+mod objectives;
 mod paths;
 mod plan;
 mod runs;
@@ -39,14 +39,14 @@ use crate::system::process::Process;
 use crate::system::range::{COUNT, LIMIT, LIMIT_OR_ZERO, above};
 use crate::system::ranks::Ranks;
 use crate::system::stop::Interrupted;
-use choice::Tuning;
 use configuration::Configuration;
 use listed_set::ListedSet;
 pub use methods::methods;
+use objectives::Objectives;
 pub use plan::{Plan, dry_run, planned};
 use seeds::{Seeds, distinct, read_seeds, seeds};
 use sets::{SetOptions, StudySet};
-use tuning::Objectives;
+use tuning::TuningSet;
 use work::Work;
 
 /// Options of `tealight study`.
@@ -76,7 +76,7 @@ pub struct StudyOptions {
         value_name = "OBJECTIVES",
         help_heading = "Objective"
     )]
-    #[serde(serialize_with = "tuning::write", deserialize_with = "tuning::read")]
+    #[serde(serialize_with = "objectives::write", deserialize_with = "objectives::read")]
     pub objectives: Vec<Objectives>,
     /// Seeds, with one run of each objective for each seed. A..B stands for all seeds from A to B, both included.
     #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds, help_heading = "Optimizer")]
@@ -149,7 +149,7 @@ struct Prepared {
     /// The answers to the first held-out set whose probabilities curves are made of.
     listed: Option<ListedSet>,
     /// What chooses among the configurations of an objective, where one has several.
-    tuning: Option<Tuning>,
+    tuning: Option<TuningSet>,
     base: Pretrained,
     device: Device,
 }
@@ -329,7 +329,7 @@ impl Prepared {
         options.settings.max_completion_length = Some(longest);
         let listed = |set: &StudySet| curves::listed(&options, set, &base.tokenizer, longest);
         let of_test = (options.eval_steps > 0).then(|| listed(test)).flatten();
-        let tuning = valid.map(|set| Tuning { listed: listed(&set), set });
+        let tuning = valid.map(|set| TuningSet { listed: listed(&set), set });
         let listed = of_test;
         Ok(Self { options, configurations, seeds, train, sets, listed, tuning, base, device })
     }

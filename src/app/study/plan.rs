@@ -12,10 +12,10 @@ use tealight_eval::evaluate::EvalJob;
 use tealight_eval::number::counted;
 use tealight_eval::results::MAX_RESULTS;
 
-use super::choice::{self, Tuning};
 use super::configuration::Configuration;
 use super::listed_set::ListedSet;
 use super::sets::StudySet;
+use super::tuning::{self, TuningSet};
 use super::{Prepared, StudyOptions, distinct};
 use crate::app::directory::{self, Existing};
 use crate::app::evaluate::progress::EvalBar;
@@ -88,7 +88,7 @@ pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
     for one in &study.configurations {
         let budget = study.options.budget(one, study.seeds[0], Path::new(""))?;
         let steps = counted(budget.settings.max_steps, "step");
-        let (seeds, what) = match choice::tuned(&study.configurations).contains(&one) {
+        let (seeds, what) = match tuning::tuned(&study.configurations).contains(&one) {
             true => (distinct(&study.options.tuning_seeds).len(), " for the choice of one"),
             false => (study.seeds.len(), ""),
         };
@@ -152,7 +152,7 @@ impl Prepared {
     fn parts(&self, rates: &Rates) -> Result<Vec<Part>> {
         let (options, seeds) = (&self.options, self.seeds.len());
         let (tried, tuning_seeds) =
-            (choice::tuned(&self.configurations), distinct(&options.tuning_seeds).len());
+            (tuning::tuned(&self.configurations), distinct(&options.tuning_seeds).len());
         let prompts = self.train.problems.len();
         let sampled = |name: &str, count: usize, completions: usize| Part {
             name: name.to_owned(),
@@ -199,7 +199,7 @@ impl Prepared {
         let cost = |set: &StudySet, listed: Option<&ListedSet>| {
             listed.map_or(set.dataset.problems.len() * options.n, ListedSet::sequences)
         };
-        if let Some(Tuning { set, listed }) = &self.tuning {
+        if let Some(TuningSet { set, listed }) = &self.tuning {
             let all = (points[0] + 1) * cost(set, listed.as_ref());
             parts.push(sampled("evaluate tuning", points[0], all));
         }

@@ -9,7 +9,7 @@ use tealight_eval::report::{Training, TrainingPoint};
 
 use super::StudyOptions;
 use super::configuration::Configuration;
-use super::tuning::{Objectives, Tuning};
+use super::objectives::{ObjectiveValues, Objectives};
 use crate::app::directory::FINAL;
 use crate::app::session::Session;
 use crate::app::training::setup::RunSetup;
@@ -29,8 +29,8 @@ impl StudyOptions {
     pub(crate) fn configurations(&self) -> Result<Vec<Configuration>> {
         let mut all: Vec<Configuration> = Vec::new();
         let mut counts: Vec<(String, usize)> = Vec::new();
-        for tuning in Objectives::all(&self.objectives) {
-            let configurations = self.configurations_of(tuning)?;
+        for values in Objectives::all(&self.objectives) {
+            let configurations = self.configurations_of(values)?;
             counts.push((configurations[0].family.clone(), configurations.len()));
             for configuration in configurations {
                 // Two that train alike are one, whatever their names are.
@@ -54,8 +54,8 @@ impl StudyOptions {
         Ok(all)
     }
 
-    fn configurations_of(&self, tuning: &Tuning) -> Result<Vec<Configuration>> {
-        let mut configurations = tuning.configurations()?;
+    fn configurations_of(&self, values: &ObjectiveValues) -> Result<Vec<Configuration>> {
+        let mut configurations = values.configurations()?;
         let is_alone = configurations.len() == 1;
         for configuration in &mut configurations {
             let config = self.config(configuration, 0);

@@ -1,278 +1,134 @@
-//! `NAME[:k=v,...]@{values}`: an objective with the configurations that a study trains, on the command line and in
-//! TOML.
-//!
-//! A value is a strength of the objective's own coefficient; `key=value` sets `learning-rate` or another key of the
-//! objective, and values after it belong to the same key. Each value is a configuration; several braces multiply.
+//! Tuning: of each objective the configuration that runs from other seeds choose, on problems that are neither trained
+//! on nor tested. [`tealight_eval::curve::Tuning`] has the rule.
 
-use std::fmt;
-use std::str::FromStr;
+use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serializer};
+use tealight_datasets::Dataset;
+use tealight_eval::curve::{Measure, RunPath, Tuning};
 
-use super::configuration::{Configuration, Setting};
-use crate::learn::objective::Objective;
+use super::configuration::Configuration;
+use super::listed_set::ListedSet;
+use super::paths::PathSet;
+use super::runs::history;
+use super::sets::{StudySet, of_task};
+use super::{Prepared, StudyOptions, distinct};
+use crate::app::data_file;
+use crate::app::session::Session;
+use crate::app::settings::DataOptions;
+use crate::nn::generate::SamplingParams;
 
-/// Most configurations of an objective.
-const MOST: usize = 100;
+/// The folder of a study that has the runs of tuning.
+pub(crate) const FOLDER: &str = "tuning";
 
-/// Objectives as one argument lists them, separated by commas outside braces.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Objectives(Vec<Tuning>);
-
-/// An objective and the settings that are tried of it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tuning {
-    objective: Objective,
-    /// For each pair of braces its settings, one a configuration.
-    settings: Vec<Vec<Setting>>,
+/// What chooses.
+pub(super) struct TuningSet {
+    pub(super) set: StudySet,
+    /// The answers whose probabilities choose; without them, samples.
+    pub(super) listed: Option<ListedSet>,
 }
 
-impl Objectives {
-    /// Every objective, those of several arguments after one another.
-    pub(crate) fn all(lists: &[Self]) -> impl Iterator<Item = &Tuning> {
-        lists.iter().flat_map(|list| &list.0)
-    }
+/// The configurations among which something is to be chosen.
+pub(super) fn tuned(all: &[Configuration]) -> Vec<&Configuration> {
+    let has_others =
+        |one: &&Configuration| all.iter().filter(|other| other.family == one.family).count() > 1;
+    all.iter().filter(has_others).collect()
 }
 
-impl Tuning {
-    /// Every configuration, in the order of the values.
-    pub(crate) fn configurations(&self) -> Result<Vec<Configuration>> {
-        let mut all = vec![Configuration::new(&self.objective)];
-        for settings in &self.settings {
-            if all.len() * settings.len() > MOST {
-                bail!("`{self}`: more than {MOST} configurations of one objective");
+impl StudyOptions {
+    /// Whether an objective is tuned; refuses settings that do not go with it.
+    pub(super) fn is_tuned(&self, configurations: &[Configuration]) -> Result<bool> {
+        if tuned(configurations).is_empty() {
+            match self.eval_dataset {
+                Some(_) => bail!(
+                    "--eval-dataset chooses among the values of an objective, and none has several: leave it out, or \
+                     name values, as in NAME@{{learning-rate=3e-5,7e-5}}"
+                ),
+                None => return Ok(false),
             }
-            // The product of the braces: each value with every configuration so far.
-            let each = |one: &Configuration| {
-                settings.iter().map(|setting| one.clone().with(setting)).collect::<Vec<_>>()
-            };
-            all = all
-                .iter()
-                .flat_map(each)
-                .collect::<Result<_>>()
-                .with_context(|| format!("configurations `{self}`"))?;
         }
-        Ok(all)
-    }
-}
-
-impl FromStr for Objectives {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let mut depth = 0_usize;
-        let is_between = |c: char| {
-            match c {
-                '{' | '(' => depth += 1,
-                '}' | ')' => depth = depth.saturating_sub(1),
-                _ => {}
+        if self.eval_steps == 0 {
+            bail!("objectives with several values need --eval-steps, whose checkpoints choose");
+        }
+        if self.tuning_pass_at_1.is_none() {
+            bail!(
+                "objectives with several values need --tuning-pass-at-1, the smallest Pass@1 of a chosen checkpoint, \
+                 as .5: a rule from before the study"
+            );
+        }
+        let (seeds, tuning) = (distinct(&self.seeds), distinct(&self.tuning_seeds));
+        match tuning.iter().find(|seed| seeds.contains(seed)) {
+            _ if tuning.is_empty() => {
+                bail!("--tuning-seeds: objectives with several values need one")
             }
-            c == ',' && depth == 0
-        };
-        // Split first: what is between borrows `depth`.
-        let parts: Vec<&str> = text.split(is_between).collect();
-        Ok(Self(parts.into_iter().map(|part| part.trim().parse()).collect::<Result<_>>()?))
-    }
-}
-
-impl FromStr for Tuning {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let (name, mut rest) = text.split_at(text.find('@').unwrap_or(text.len()));
-        let objective: Objective = name.parse()?;
-        let mut settings = Vec::new();
-        while !rest.is_empty() {
-            let Some((values, more)) =
-                rest.strip_prefix("@{").and_then(|inside| inside.split_once('}'))
-            else {
-                bail!(
-                    "objective `{text}`: after `@` come values in braces, as in {name}@{{0.1,0.3}} (quoted in a shell)"
-                );
-            };
-            let one = braces(&objective, values).map_err(|error| {
-                // One message: clap shows no more than the outermost.
-                anyhow::anyhow!("objective `{text}`: {error:#}")
-            })?;
-            settings.push(one);
-            rest = more;
+            Some(seed) => bail!("--tuning-seeds {seed} is one of --seeds: choose by other runs"),
+            None => Ok(true),
         }
-        let tuning = Self { objective, settings };
-        tuning.configurations().map_err(|error| anyhow::anyhow!("{error:#}"))?;
-        Ok(tuning)
     }
-}
 
-/// The settings of one pair of braces.
-fn braces(objective: &Objective, values: &str) -> Result<Vec<Setting>> {
-    let mut key: Option<String> = None;
-    let mut settings = Vec::new();
-    for part in values.split(',') {
-        let value = match part.split_once('=') {
-            Some((own, value)) => {
-                key = Some(own.to_owned());
-                value
-            }
-            None => part,
-        };
-        if value.trim().is_empty() {
-            bail!("a value is missing in {{{values}}}");
+    /// The set that chooses, sampled as `test` is.
+    pub(super) fn open_valid(
+        &self,
+        (train, sets): (&Dataset, &[StudySet]),
+        test: &StudySet,
+        filter: &dyn Fn(&mut Dataset) -> Result<()>,
+    ) -> Result<StudySet> {
+        let valid = self.eval_dataset.clone().or_else(|| of_task(&self.data.dataset, "valid"));
+        let valid = valid.context(
+            "objectives with several values need --eval-dataset, which chooses among them",
+        )?;
+        let limited = DataOptions { max_samples: Some(self.eval_max_samples), ..self.data.clone() };
+        let mut valid = limited.open(&valid)?;
+        filter(&mut valid)?;
+        for other in std::iter::once(train).chain(sets.iter().map(|set| &*set.dataset)) {
+            data_file::refuse_overlap(other, &valid, "--eval-dataset")?;
         }
-        let key = match &key {
-            Some(key) => key.as_str(),
-            None => objective.coefficient().with_context(|| {
-                format!(
-                    "{objective} has no coefficient of its own: name what {value} sets, as in \
-                     {objective}@{{learning-rate={value}}}"
-                )
-            })?,
-        };
-        settings.push(Setting::new(key, value));
-    }
-    Ok(settings)
-}
-
-impl fmt::Display for Tuning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.objective)?;
-        for settings in &self.settings {
-            let mut before = self.objective.coefficient();
-            let parts = settings.iter().map(|Setting { key, value }| {
-                let is_known = before.replace(key) == Some(key);
-                if is_known { value.clone() } else { format!("{key}={value}") }
-            });
-            write!(f, "@{{{}}}", parts.collect::<Vec<_>>().join(","))?;
-        }
-        Ok(())
+        Ok(StudySet::new(Arc::new(valid), "valid", test.temperature, test.truncated))
     }
 }
 
-/// All objectives as one list of text.
-pub(super) fn write<S: Serializer>(lists: &[Objectives], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(Objectives::all(lists).map(ToString::to_string))
-}
-
-/// Objectives from a file: text as on the command line, or a list of it.
-pub(super) fn read<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<Objectives>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Entry {
-        One(String),
-        List(Vec<String>),
+/// Of each objective the configuration that is studied, and what was tried where something was: trained and evaluated
+/// as far as that is not done, by all ranks.
+pub(super) fn chosen<'a>(
+    study: &'a Prepared,
+    session: &Session<'a>,
+    params: &SamplingParams,
+    output: &Path,
+) -> Result<(Vec<&'a Configuration>, Option<Tuning>)> {
+    let (all, options) = (&study.configurations, &study.options);
+    let Some(tuning) = &study.tuning else { return Ok((all.iter().collect(), None)) };
+    let mut paths = PathSet::new(study, params, (&tuning.set, tuning.listed.as_ref()));
+    paths.base(session, output)?;
+    let folder = output.join(FOLDER);
+    session.ranks.first(|| crate::system::files::writable_subfolder(&folder))?;
+    let (tried, seeds) = (tuned(all), distinct(&options.tuning_seeds));
+    for seed in &seeds {
+        options.presample(session, &study.train, &tried, *seed, &folder)?;
     }
-    let texts = match Entry::deserialize(deserializer)? {
-        Entry::One(text) => vec![text],
-        Entry::List(texts) => texts,
+    let own = session.alone();
+    let run = |(one, seed): (&Configuration, u64)| -> Result<(RunPath, f64)> {
+        let last = options.tuned_model(&own, &study.train, (one, seed), &folder)?;
+        let folder = StudyOptions::folder(&folder, one, seed);
+        let training = history(&one.label(), seed, &folder)?;
+        let path = paths.run(&own, one, (&training, &last), &folder)?.remove(0);
+        Ok((path, options.config(one, seed).settings.schedule.learning_rate))
     };
-    let all: Result<Vec<Objectives>> = texts.iter().map(|text| text.parse()).collect();
-    all.map_err(|error| D::Error::custom(format!("{error:#}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn labels(text: &str) -> Vec<String> {
-        let Objectives(all) = text.parse().unwrap_or_else(|error| panic!("{text}: {error:#}"));
-        let each = |tuning: &Tuning| tuning.configurations().unwrap();
-        all.iter().flat_map(each).map(|one| one.label()).collect()
-    }
-
-    #[test]
-    fn values_are_configurations_and_braces_multiply() {
-        assert_eq!(labels("grpo,js"), ["grpo", "js"]);
-        assert_eq!(labels("forward-kl@{0.1,0.3}, js"), ["forward-kl:0.1", "forward-kl:0.3", "js"]);
-        assert_eq!(
-            labels("grpo@{learning-rate=3e-5,7e-5,epsilon=0.1}"),
-            ["grpo@learning-rate=3e-5", "grpo@learning-rate=7e-5", "grpo:epsilon=0.1"]
-        );
-        assert_eq!(
-            labels("js:sampler=stored@{1,2}@{lr=1e-5,2e-5}"),
-            [
-                "js:1:sampler=stored@learning-rate=1e-5",
-                "js:1:sampler=stored@learning-rate=2e-5",
-                "js:2:sampler=stored@learning-rate=1e-5",
-                "js:2:sampler=stored@learning-rate=2e-5",
-            ]
-        );
-        // The strength of `dph-alpha` is its beta, whatever its alpha; that of alpha-dpg is alpha.
-        assert_eq!(labels("dph-alpha:0.3@{0.1}"), ["dph-alpha:0.3:0.1"]);
-        assert_eq!(labels("alpha-dpg@{0,0.5}"), ["alpha-dpg:0", "alpha-dpg:0.5"]);
-        assert_eq!(labels("grpo@{epsilon=0.1,0.3}"), ["grpo:epsilon=0.1", "grpo:epsilon=0.3"]);
-        let Objectives(all) = "grpo@{learning-rate=3e-5,7e-5}".parse().unwrap();
-        let one = &all[0].configurations().unwrap()[1];
-        assert_eq!((one.family.as_str(), one.learning_rate), ("grpo", Some(7e-5)));
-        assert_eq!(one.slug(), "grpo-learning-rate-7e-5");
-        // Formulas have commas, and signs that no folder may have.
-        let configurations = |text: &str| -> Vec<Configuration> {
-            text.parse::<Objectives>()
-                .unwrap()
-                .0
-                .iter()
-                .flat_map(|one| one.configurations().unwrap())
-                .collect()
-        };
-        let formulas =
-            configurations("divergence:f=max(t-1,0)+(t-1)^2/t:0.1,divergence:f=(t-1)^2*2");
-        let slugs: Vec<String> = formulas.iter().map(Configuration::slug).collect();
-        assert_eq!(slugs[1], "divergence-f-_28t-1_29_5e2_2a2");
-        assert!(slugs.len() == 2 && slugs[0] != slugs[1], "{slugs:?}");
-        let long = format!("divergence:f={}(t-1)^2", "0*t+".repeat(100));
-        let long = configurations(&long).remove(0).slug();
-        assert!(long.len() < 120 && long.starts_with("divergence-f-0_2at"), "{long}");
-    }
-
-    #[test]
-    fn printed_configurations_read_back_equal() {
-        for text in [
-            "grpo",
-            "forward-kl@{0.1,0.3}",
-            "grpo@{learning-rate=3e-5,7e-5,epsilon=0.1}",
-            "js:sampler=stored@{1,2}@{learning-rate=1e-5}",
-        ] {
-            assert_eq!(text.parse::<Tuning>().unwrap().to_string(), text);
+    let runs = seeds.iter().flat_map(|seed| tried.iter().map(move |one| (*one, *seed)));
+    let runs: Vec<(&Configuration, u64)> = runs.collect();
+    if session.ranks.size() > 1 {
+        for (_, one) in runs.iter().enumerate().filter(|(place, _)| session.ranks.is_own(*place)) {
+            run(*one)?;
         }
+        session.ranks.wait()?;
     }
-
-    #[test]
-    fn files_have_text_or_a_list_of_it() {
-        #[derive(Deserialize)]
-        struct File {
-            #[serde(deserialize_with = "read")]
-            objectives: Vec<Objectives>,
-        }
-        for text in ["objectives = [\"js@{1,2}\", \"grpo\"]", "objectives = \"js@{1,2},grpo\""] {
-            let file: File = toml::from_str(text).unwrap();
-            let names: Vec<String> =
-                Objectives::all(&file.objectives).map(ToString::to_string).collect();
-            assert_eq!(names, ["js@{1,2}", "grpo"]);
-        }
-    }
-
-    #[test]
-    fn invalid_configurations_are_refused_with_the_reason() {
-        for (text, reason) in [
-            ("grpo@{1,2}", "grpo@{learning-rate=1}"),
-            ("js@0.1", "in braces"),
-            ("js@{0.1", "in braces"),
-            ("js@{}", "missing"),
-            ("js@{0.1,}", "missing"),
-            ("js:0.3@{0.1}", "leave one of them out"),
-            ("js@{-1}", "above 0"),
-            ("grpo@{learning-rate=0}", "above 0"),
-            ("grpo@{learning-rate=nan}", "above 0"),
-            ("grpo@{lr=3}@{learning-rate=4}", "two pairs"),
-            ("grpo@{tau=1}", "no effect"),
-        ] {
-            let message = match text.parse::<Objectives>() {
-                Ok(found) => panic!("{text}: {found:?}"),
-                Err(error) => format!("{error:#}"),
-            };
-            assert!(message.contains(reason), "{text}: {message}");
-        }
-    }
+    // A run is one rank's; when all are done, the first finds them as an interrupted study would.
+    let found: Tuning = session.ranks.first(|| {
+        let runs = runs.into_iter().map(run).collect::<Result<Vec<_>>>()?;
+        let measure = Measure::Distinct(options.largest());
+        let least = options.tuning_pass_at_1.unwrap_or_default();
+        Tuning::new(&tuning.set.dataset.name, (measure, least), &runs)
+    })?;
+    let is_studied = |one: &&Configuration| !tried.contains(one) || found.is_chosen(&one.label());
+    Ok((all.iter().filter(is_studied).collect(), Some(found)))
 }

@@ -15,7 +15,7 @@ use super::configuration::Configuration;
 use super::paths::PathSet;
 use super::runs::history;
 use super::sets::StudySet;
-use super::{Prepared, StudyOptions, choice, curves};
+use super::{Prepared, StudyOptions, curves, tuning};
 use crate::app::directory;
 use crate::app::session::{self, SamplingRequest, Session};
 use crate::app::training::space::planned_peak;
@@ -56,7 +56,7 @@ impl<'a> Work<'a> {
         let mut paths = (options.eval_steps > 0).then(|| PathSet::of_test(study, &self.params));
         let base =
             paths.as_mut().map(|paths| paths.with_colder(session, self.output)).transpose()?;
-        let (chosen, tuning) = choice::chosen(study, session, &self.params, self.output)?;
+        let (chosen, tuning) = tuning::chosen(study, session, &self.params, self.output)?;
         for seed in &study.seeds {
             options.presample(session, &study.train, &chosen, *seed, self.output)?;
         }
