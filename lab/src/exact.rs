@@ -35,7 +35,7 @@ impl<'a> Setting<'a> {
     pub fn new(world: &'a World, plan: &'a Plan) -> Result<Self> {
         if !plan.rule.is_of_samples() {
             bail!(
-                "the rule of this objective is about groups of samples; the lab shows it with --sampled"
+                "the rule of this objective is about groups of samples, and has no exact optimum to show"
             );
         }
         if plan.simko.is_some() || plan.covariance.is_some() || plan.entropy.target.is_some() {

@@ -160,12 +160,6 @@ impl Scores {
         }
     }
 
-    /// Adds `factor` times the gradient of the whole row's log-probability.
-    pub(super) fn add(&self, row: usize, factor: f64, gradient: &mut [f64]) {
-        (0..self.cells[row].len())
-            .for_each(|position| self.add_token(row, position, factor, gradient));
-    }
-
     pub(super) fn size(&self) -> usize {
         self.next.len() * self.next[0].len()
     }

@@ -18,7 +18,6 @@ mod conformance;
 mod curves;
 mod data_errors;
 mod data_layouts;
-mod decompose;
 mod directories;
 mod docs;
 mod engine;

@@ -38,7 +38,7 @@ fn prepared(folder: &Folder) {
     ok(&words(&format!("eval --output {} -n 2 -k 1 {small}", at("eval"))));
     ok(&words(&format!("presample --output {} -n 2 {small}", at("presamples"))));
     ok(&words(&format!("export --model countdown --output {}", at("export"))));
-    ok(&words(&format!("lab ends --output {}", at("lab"))));
+    ok(&words(&format!("lab --paper 2605.02375 --output {}", at("lab"))));
     let line = r#"{"id":"a","completion":"\\boxed{7}","gold":"7"}"#;
     folder.write("good.jsonl", format!("{line}\n{line}\n"));
     folder.write("bad.jsonl", format!("{line}\n{line}\nnot JSON\n{line}\n"));
@@ -106,9 +106,9 @@ const REFUSED: &str = "
     presample --output @/mine -n 2 --max-samples 4
     beta --output @/mine --measure --num-presamples 2 --max-samples 4
     beta --output @/eval --measure --num-presamples 2 --max-samples 4
-    lab ends --output @/lab
-    lab ends --output @/mine
-    lab ends --output @/lab --overwrite --table nothing
+    lab --paper 2605.02375 --output @/lab
+    lab --paper 2605.02375 --output @/mine
+    lab strategies --paper 2605.02375 --output @/lab --overwrite
     study --output @/study --resume
     study --output @/run
     study --output @/mine
