@@ -13,16 +13,12 @@ mod class;
 mod descent;
 mod exact;
 pub mod fixed_mu;
-mod group_claim;
 mod measure;
 mod member;
 pub mod paper;
 pub mod prove;
 pub mod sampled;
 mod search;
-mod set_claim;
-#[cfg(test)]
-mod set_objectives;
 mod world;
 
 pub use class::{Class, Table};

@@ -14,7 +14,7 @@ use tealight_nn::generate::RngKey;
 
 /// Whether two samples are too few for the plan's rule.
 pub fn needs_larger_groups(plan: &Plan) -> bool {
-    plan.rule.smallest_group() > 2
+    plan.smallest_group() > 2
 }
 
 /// A policy of `class` that is not the base, always the same.
@@ -86,10 +86,8 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
         solve_rate: all.solve_rate,
         beta: all.beta,
         greedy: all.greedy,
-        earlier: all.earlier,
-        outcomes: outputs.iter().map(|y| all.outcomes[*y]).collect(),
-        seen: outputs.iter().map(|y| all.seen[*y]).collect(),
-        total: all.total,
+        step: all.step,
+        progress: all.progress,
         mass: None,
     }
 }
