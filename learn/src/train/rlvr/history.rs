@@ -1,5 +1,5 @@
-//! A run's memory of its prompts from step to step: estimates of Z. The state of the run holds it, so that a resumed run
-//! has it too.
+//! A run's memory of its prompts from step to step: estimates of Z. The state of the run holds it, so that a resumed
+//! run has it too.
 
 use std::collections::BTreeMap;
 
