@@ -126,8 +126,18 @@ fn by_definition(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
             };
             (0..n).map(advantage).collect()
         }
+        other => by_group(other, group, k),
+    }
+}
+
+/// The same of rules that read more than how many samples are correct.
+fn by_group(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
+    let correct = group.is_correct();
+    let (n, c) = (correct.len(), correct.iter().filter(|one| **one).count());
+    match name {
         "noise-corrected" => {
-            by(1.0, 0.0).iter().map(|one| (one - (c as f64 - one) / (n - 1) as f64) / 0.8).collect()
+            let correct = group.rewards.iter();
+            correct.map(|one| (one - (c as f64 - one) / (n - 1) as f64) / 0.8).collect()
         }
         "rarity" => grpo(group).iter().zip(sizes(group)).map(|(one, size)| one / size).collect(),
         "unlikeliness" => {
@@ -157,32 +167,34 @@ fn by_definition(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
             let all: f64 = (0..n).map(moved).sum();
             (0..n).map(|i| moved(i) - (all - moved(i)) / (n - 1) as f64).collect()
         }
-        "unique" | "darling" => {
-            let function = |set: &[usize]| {
-                let mut classes: Vec<_> = set.iter().filter_map(|i| group.classes[*i]).collect();
-                let count = classes.len();
-                classes.sort_unstable();
-                classes.dedup();
-                match name {
-                    "unique" => classes.len() as f64,
-                    _ if count == 2 && classes.len() == 1 => 0.0,
-                    _ => count as f64 / 2.0,
-                }
-            };
-            let mean = |keeps: &dyn Fn(u32) -> bool| {
-                let sets =
-                    (0_u32..1 << n).filter(|set| set.count_ones() as usize == k && keeps(*set));
-                let members = |set: u32| (0..n).filter(move |i| set & (1 << i) != 0);
-                let values: Vec<f64> =
-                    sets.map(|set| function(&members(set).collect::<Vec<_>>())).collect();
-                values.iter().sum::<f64>() / values.len() as f64
-            };
-            let has = |i: usize| move |set: u32| set & (1 << i) != 0;
-            let of = |i: usize| k as f64 * (mean(&has(i)) - mean(&|set| !has(i)(set)));
-            (0..n).map(of).collect()
-        }
-        other => panic!("{other}"),
+        _ => by_sets(name, group, k),
     }
+}
+
+/// Rules of sets of k samples: k times the mean over the sets with a sample less that over the sets without it.
+fn by_sets(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
+    let n = group.classes.len();
+    let function = |set: &[usize]| {
+        let mut classes: Vec<_> = set.iter().filter_map(|i| group.classes[*i]).collect();
+        let count = classes.len();
+        classes.sort_unstable();
+        classes.dedup();
+        match name {
+            "unique" => classes.len() as f64,
+            _ if count == 2 && classes.len() == 1 => 0.0,
+            _ => count as f64 / 2.0,
+        }
+    };
+    let mean = |keeps: &dyn Fn(u32) -> bool| {
+        let sets = (0_u32..1 << n).filter(|set| set.count_ones() as usize == k && keeps(*set));
+        let members = |set: u32| (0..n).filter(move |i| set & (1 << i) != 0);
+        let values: Vec<f64> =
+            sets.map(|set| function(&members(set).collect::<Vec<_>>())).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let has = |i: usize| move |set: u32| set & (1 << i) != 0;
+    let advantage = |i: usize| k as f64 * (mean(&has(i)) - mean(&|set| !has(i)(set)));
+    (0..n).map(advantage).collect()
 }
 
 /// GRPO's advantages by the definition.
