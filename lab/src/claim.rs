@@ -6,13 +6,11 @@ use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
 use super::exact::gradient_of;
-use super::world::EARLIER;
-use super::{Class, Table, World, group_claim, set_claim};
+use super::{Class, Table, World};
 use tealight_learn::objective::expression::{Expression, Operator};
 use tealight_learn::objective::target::Target;
 use tealight_learn::objective::{
-    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Exploration, Gate, GroupStats,
-    Matching, Plan, SampleSource, advantages,
+    Anchor, Baseline, Divergence, Estimator, GroupStats, Matching, Plan, SampleSource, advantages,
 };
 
 /// The gradient that groups of `group` samples should give in expectation, with token means over
@@ -31,15 +29,14 @@ pub fn claimed_gradient(
     let claim = match &plan.anchor {
         Anchor::Target(matching) => match target_claim(world, table, plan, matching, group)? {
             Some(claim) if plan.is_on_policy() => {
-                let claim = (claim * (gate(plan.gate) / length))?;
-                (claim - entropy_bonus(world, table, plan)?)?
+                ((claim / length)? - entropy_bonus(world, table, plan)?)?
             }
             Some(claim) => claim,
             None => return Ok(None),
         },
         Anchor::None | Anchor::Base(_) => {
             let Some(reward) = reward_claim(world, table, plan, group)? else { return Ok(None) };
-            let mut total = (reward * (gate(plan.gate) / length))?;
+            let mut total = (reward / length)?;
             if let Anchor::Base(regulariser) = &plan.anchor {
                 let cost = match regulariser.estimator {
                     Estimator::Score => sequence_divergence(world, table, regulariser.divergence)?,
@@ -55,7 +52,7 @@ pub fn claimed_gradient(
                     })?,
                     Estimator::Definition => return Ok(None),
                 };
-                let weight = gate(plan.gate) * regulariser.beta / length;
+                let weight = regulariser.beta / length;
                 total = (total + (cost * weight)?)?;
             }
             total = (total - entropy_bonus(world, table, plan)?)?;
@@ -77,31 +74,6 @@ fn entropy_bonus(world: &World, table: &Table, plan: &Plan) -> Result<Tensor> {
     Ok((mean * (plan.entropy.bonus / world.length() as f64 / prompts(world)))?)
 }
 
-/// The weight of a prompt with the samples of [`EARLIER`]: by quadrature of Jeffreys' posterior, with `p = u^2`.
-fn gate(gate: Gate) -> f64 {
-    let Gate::Gain { k } = gate else { return 1.0 };
-    let (correct, samples) = EARLIER;
-    let (a, b) = (correct as f64 + 0.5, (samples - correct) as f64 + 0.5);
-    let integral = |power: f64| -> f64 {
-        const STEPS: usize = 20_000;
-        let at = |i: usize| i as f64 / STEPS as f64;
-        // p = u^2 takes away the pole p^(-1/2) of Jeffreys' prior at 0.
-        let density = |u: f64| u.powf(2.0 * a - 1.0) * (1.0 - u * u).powf(b + power - 1.0);
-        // Simpson's rule.
-        let weight = |i: usize| {
-            if i == 0 || i == STEPS {
-                1.0
-            } else if i % 2 == 1 {
-                4.0
-            } else {
-                2.0
-            }
-        };
-        (0..=STEPS).map(|i| weight(i) * density(at(i))).sum()
-    };
-    integral(k as f64 - 1.0) / integral(0.0)
-}
-
 pub(super) fn prompts(world: &World) -> f64 {
     world.is_right.len() as f64
 }
@@ -113,50 +85,38 @@ pub(super) fn constant(values: Vec<f64>) -> Result<Tensor> {
 
 /// `-sum_x w_x p_x / X`: the chance of being correct, weighed by what the rule makes of it.
 fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Result<Option<Tensor>> {
-    match plan.rule {
-        AdvantageEstimator::Set(objective) => {
-            return Ok(Some(set_claim::loss(world, table, objective)?));
+    if let Some(rule) = &plan.rule {
+        if let Some(("unique", k)) = rule.row() {
+            return Ok(Some((distinct(world, table, k)?.neg()? / prompts(world))?));
         }
-        AdvantageEstimator::Rarity { .. } | AdvantageEstimator::Mara => {
-            let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
-            return group_claim::loss(world, table, plan, beta, group);
-        }
-        _ => {}
-    }
-    match plan.rule {
-        AdvantageEstimator::Unlikeliness { .. } | AdvantageEstimator::Ucpo { .. } => {
+        if rule.reads_samples() {
             return Ok(None);
         }
-        AdvantageEstimator::Rule(rule) if rule.reads_samples() => return Ok(None),
-        _ => {}
     }
     let q = table.distributions(world)?;
     let mut weights = Vec::new();
     for (prompt, q) in q.iter().enumerate() {
-        let errors = plan.verifier_errors.map_or(0.0, |e| e.false_positives + e.false_negatives);
-        let weight =
-            reward_weight(plan, group, world.mass(prompt, q)) / prompts(world) / (1.0 - errors);
+        let weight = reward_weight(plan, group, world.mass(prompt, q)) / prompts(world);
         weights
             .extend(world.is_right[prompt].iter().map(|right| if *right { weight } else { 0.0 }));
     }
     let chance = table.token_logp()?.sum(1)?.exp()?;
-    let mut value = (&chance * constant(weights)?)?;
-    if let AdvantageEstimator::Explore(Exploration { bonus, repeats }) = plan.rule {
-        let outputs = world.outputs.len();
-        let seen = (0..chance.elem_count()).map(|row| world.seen(row % outputs).max(1) as f64);
-        let earned = constant(seen.map(|seen| bonus / seen.sqrt()).collect())?;
-        // Every output is a final answer of its own: two samples have the same with the sum of squared chances.
-        let cost = (chance.sqr()? * (repeats / 2.0))?;
-        value = (value + (((chance * earned)? - cost)? / prompts(world))?)?;
-    }
-    Ok(Some(value.sum_all()?.neg()?))
+    Ok(Some((chance * constant(weights)?)?.sum_all()?.neg()?))
+}
+
+/// The expected number of distinct correct outputs among k, summed over prompts: every correct output is a solution
+/// class of its own.
+pub(super) fn distinct(world: &World, table: &Table, k: f64) -> Result<Tensor> {
+    let correct = world.is_right.iter().flatten().map(|right| f64::from(u8::from(*right)));
+    let q = table.token_logp()?.sum(1)?.exp()?;
+    let found = (1.0 - (1.0 - q)?.powf(k)?)?;
+    Ok((found * constant(correct.collect())?)?.sum_all()?)
 }
 
 /// `E[A | right] - E[A | wrong]` of one of `group` samples, the others correct with chance `p`: with
 /// rewards alone the expected gradient is this times that of `p`.
 pub fn reward_weight(plan: &Plan, group: usize, p: f64) -> f64 {
-    let plan =
-        Plan { anchor: Anchor::None, gate: Gate::All, verifier_errors: None, ..plan.clone() };
+    let plan = Plan { anchor: Anchor::None, ..plan.clone() };
     let advantage = |is_right: bool, others: usize| {
         let mut right = vec![false; group];
         right[0] = is_right;

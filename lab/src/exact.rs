@@ -4,7 +4,6 @@
 use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
-use super::world::EARLIER;
 use super::{Class, Table, World};
 use tealight_learn::objective::{
     Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
@@ -33,9 +32,9 @@ impl<'a> Setting<'a> {
     /// # Errors
     /// A rule whose advantages need finite groups; an objective that only a sampled run can optimise.
     pub fn new(world: &'a World, plan: &'a Plan) -> Result<Self> {
-        if !plan.rule.is_of_samples() {
+        if plan.rule.as_ref().is_some_and(|rule| !rule.is_of_samples()) {
             bail!(
-                "the rule of this objective is about groups of samples; the lab shows it with --sampled"
+                "the rule of this objective is about groups of samples, and has no exact optimum to show"
             );
         }
         if plan.simko.is_some() || plan.covariance.is_some() || plan.entropy.target.is_some() {
@@ -69,10 +68,8 @@ impl<'a> Setting<'a> {
             solve_rate: world.solve_rate(prompt),
             beta,
             greedy: Some(f64::from(world.is_right[prompt][greedy[prompt]])),
-            earlier: EARLIER,
-            outcomes: (0..logp.len()).map(Some).collect(),
-            seen: (0..logp.len()).map(|y| world.seen(y)).collect(),
-            total: Some(world.total(prompt)),
+            step: 0,
+            progress: 0.0,
             mass: Some(logp.iter().map(|logp| logp.exp()).collect()),
         };
         Ok(logp.chunks(world.outputs.len()).enumerate().map(stats).collect())

@@ -10,9 +10,9 @@ use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::decompose::{best, log_target};
-use super::member::{Family, Member};
-use super::{Class, Descent, Measures, World};
+use super::member::Member;
+use super::search::{best, ends, log_target};
+use super::{Class, Measures, World};
 use tealight_learn::objective::Divergence;
 use tealight_learn::objective::target::beta_for;
 
@@ -71,13 +71,7 @@ impl FixedMu {
 ///
 /// # Errors
 /// A target that no beta reaches, a world of several prompts.
-pub fn fixed_mu(
-    world: &World,
-    family: Family,
-    mu: f64,
-    validities: &[f64],
-    search: Descent,
-) -> Result<Vec<FixedMu>> {
+pub fn fixed_mu(world: &World, class: Class, mu: f64, validities: &[f64]) -> Result<Vec<FixedMu>> {
     if world.is_right.len() > 1 {
         bail!("a world of one prompt is needed: each has a beta of its own at one target validity");
     }
@@ -94,7 +88,7 @@ pub fn fixed_mu(
                 Series::SameTarget => world.tilted(validity),
                 Series::RarerAnswers => world.rarer(validity),
             };
-            row(world, &harder, (series, family), mu, search)
+            row(world, &harder, (series, class), mu)
         })
         .collect()
 }
@@ -102,18 +96,17 @@ pub fn fixed_mu(
 fn row(
     easier: &World,
     world: &World,
-    (series, family): (Series, Family),
+    (series, class): (Series, Class),
     mu: f64,
-    search: Descent,
 ) -> Result<FixedMu> {
     let base_validity = world.solve_rate(0);
     let beta = beta_for(base_validity, mu)?;
     let measures = |q: Vec<f64>| Measures::new(world, &[q]);
     let target: Vec<f64> = log_target(world, beta).iter().map(|log_p| log_p.exp()).collect();
-    let full = Member::new(world, Family::Class(Class::Full))?;
-    let exact = full.projected(&[target])?.unwrap_or_default();
+    let full = Member::new(world, Class::Full)?;
+    let exact = full.projected(&[target])?;
     let full = measures(full.policy(&exact).distributions(world).remove(0));
-    let restricted = ClassConstraint { member: Member::new(world, family)?, easier, search };
+    let restricted = ClassConstraint { member: Member::new(world, class)?, easier };
     let (at, optimum) = restricted.optimum(beta, Vec::new())?;
     let reached = restricted.reaching(mu, beta, at)?;
     let at_optimum =
@@ -121,7 +114,7 @@ fn row(
     Ok(FixedMu {
         world: world.name.clone(),
         series,
-        policies: family.to_string(),
+        policies: class.to_string(),
         base_validity,
         mu,
         beta,
@@ -140,7 +133,6 @@ struct ClassConstraint<'a> {
     member: Member<'a>,
     /// The world before it was made harder, whose base may be in the class.
     easier: &'a World,
-    search: Descent,
 }
 
 impl ClassConstraint<'_> {
@@ -148,13 +140,14 @@ impl ClassConstraint<'_> {
     fn optimum(&self, beta: f64, mut starts: Vec<Vec<f64>>) -> Result<(Vec<f64>, Measures)> {
         let (member, world) = (&self.member, self.member.world);
         let log_p = log_target(world, beta);
-        starts.push(member.start(0));
+        starts.push(member.start());
         for towards in [self.easier.base.clone(), log_p.iter().map(|log_p| log_p.exp()).collect()] {
-            starts.extend(member.projected(&[towards])?.map(|table| member.softened(table)));
+            starts.push(member.projected(&[towards])?);
         }
-        let (at, _) = best(member, starts, (Divergence::ReverseKl, &log_p), self.search)?;
-        let q = member.policy(&at).distributions(world);
-        Ok((at, Measures::new(world, &q)))
+        let ends = ends(member, starts, (Divergence::ReverseKl, &log_p));
+        let (at, _) = best(&ends, Divergence::ReverseKl, member)?;
+        let q = member.policy(at).distributions(world);
+        Ok((at.clone(), Measures::new(world, &q)))
     }
 
     /// The largest beta found whose optimum is correct with chance `mu` or more: the class needs a smaller one than

@@ -10,30 +10,20 @@
 
 pub mod claim;
 mod class;
-mod class_search;
-pub mod decompose;
 mod descent;
 mod exact;
 pub mod fixed_mu;
-mod group_claim;
 mod measure;
 mod member;
-pub mod mismatch;
 pub mod paper;
 pub mod prove;
 pub mod sampled;
-mod set_claim;
-#[cfg(test)]
-mod set_objectives;
-pub mod sweep;
-pub mod tables;
-mod update;
+mod search;
 mod world;
 
 pub use class::{Class, Table};
-pub use class_search::ClassSearch;
 pub use descent::Descent;
 pub use exact::Setting;
 pub use measure::{KS, Measures};
-pub use member::Family;
+pub use search::{Optimum, Point, Search};
 pub use world::{WORLDS, World};

@@ -78,7 +78,7 @@ pub fn world() -> World {
 /// A group that is too small for the objective, or too large to enumerate; a claim that is none.
 pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result<Proof> {
     let plan = &objective.plan;
-    let least = plan.rule.smallest_group().max(1);
+    let least = plan.smallest_group();
     if group < least || group > 5 {
         bail!("`{objective}`: --num-generations must be {least} to 5, not {group}");
     }

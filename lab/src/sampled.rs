@@ -14,7 +14,7 @@ use tealight_nn::generate::RngKey;
 
 /// Whether two samples are too few for the plan's rule.
 pub fn needs_larger_groups(plan: &Plan) -> bool {
-    plan.rule.smallest_group() > 2
+    plan.smallest_group() > 2
 }
 
 /// A policy of `class` that is not the base, always the same.
@@ -86,10 +86,8 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
         solve_rate: all.solve_rate,
         beta: all.beta,
         greedy: all.greedy,
-        earlier: all.earlier,
-        outcomes: outputs.iter().map(|y| all.outcomes[*y]).collect(),
-        seen: outputs.iter().map(|y| all.seen[*y]).collect(),
-        total: all.total,
+        step: all.step,
+        progress: all.progress,
         mass: None,
     }
 }
@@ -158,12 +156,6 @@ impl Scores {
         for ((slot, chance), factor) in slots.iter_mut().zip(next).zip(factors) {
             *slot += factor - chance * all;
         }
-    }
-
-    /// Adds `factor` times the gradient of the whole row's log-probability.
-    pub(super) fn add(&self, row: usize, factor: f64, gradient: &mut [f64]) {
-        (0..self.cells[row].len())
-            .for_each(|position| self.add_token(row, position, factor, gradient));
     }
 
     pub(super) fn size(&self) -> usize {

@@ -25,9 +25,6 @@ pub const WORLDS: [(&str, &str); 4] = [
     ("walk", "three moves from one number to another, four prompts"),
 ];
 
-/// Correct samples, and all, that a run is taken to have seen of every prompt before, where an objective asks.
-pub(super) const EARLIER: (u64, u64) = (0, 4);
-
 /// The moves of `walk`: an operator and a digit.
 const MOVES: [(char, u32); 6] = [('+', 1), ('+', 3), ('+', 7), ('-', 2), ('-', 5), ('*', 2)];
 /// Largest number on the way.
@@ -198,11 +195,6 @@ impl World {
     /// How many outputs are correct on a prompt.
     pub fn total(&self, prompt: usize) -> u64 {
         self.is_right[prompt].iter().filter(|right| **right).count() as u64
-    }
-
-    /// How often a run is taken to have seen an output before, where an objective asks: no two neighbours alike.
-    pub fn seen(&self, output: usize) -> u64 {
-        output as u64 % 5
     }
 
     /// The chance of a correct output under `q`.

@@ -4,7 +4,8 @@
 use anyhow::{Result, anyhow, ensure};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use tealight_lab::{Class, ClassSearch, Descent, Measures, World};
+use tealight_lab::{Class, Measures, Point, Search, World};
+use tealight_learn::objective::Divergence;
 
 /// A world as the page draws it.
 #[derive(Debug, Serialize)]
@@ -64,7 +65,7 @@ pub fn world(name: &str) -> Result<ShownWorld> {
     })
 }
 
-/// The optimum in a class of policies, by the search that `tealight lab` has as its default.
+/// The optimum in a class of policies, by the search of `tealight lab`.
 ///
 /// # Errors
 /// A name that is not known; a beta or an alpha out of range.
@@ -72,12 +73,11 @@ pub fn optimum(name: &str, class: &str, target: Target) -> Result<ShownPolicy> {
     let world = named(name)?;
     let class = Class::from_str(class, false)
         .map_err(|_| anyhow!("class `{class}`: is not one of unigram, bigram, trigram, full"))?;
-    let search = ClassSearch::new(&world, class, Descent::default())?;
-    let mut distributions = match target {
-        Target::Beta(beta) => search.at_beta(beta)?,
-        Target::Alpha(alpha) => search.at_alpha(alpha)?,
+    let point = match target {
+        Target::Beta(beta) => Point::Beta(beta),
+        Target::Alpha(alpha) => Point::Filtered(Divergence::alpha(alpha)),
     };
-    Ok(shown(&world, distributions.remove(0)))
+    Ok(shown(&world, Search::new(&world, class)?.optimum(point)?.distributions.remove(0)))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
-const OURS: [&str; 31] = [
+const OURS: [&str; 28] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -51,9 +51,6 @@ const OURS: [&str; 31] = [
     "audit.json",
     "gap.json",
     "projection",
-    "lab.json",
-    "lab.csv",
-    "lab.html",
     "paper.html",
 ];
 /// How the names of others begin.

@@ -216,13 +216,8 @@ Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k
 Examples:
   tealight lab ends --beta 0.5,0.25,0.1,0.04 --alpha 0,0.5,0.9
   tealight lab ends --class bigram --beta 0.1 --json
-  tealight lab dyck --beta 0.1 --start collapsed
-  tealight lab ends --sampled
-  tealight lab ends --table online-z
-  tealight lab walk --table decompose --beta 0.1,0 --alpha 0,0.5,1
-  tealight lab ends --table fixed-mu --target-validity 0.9
-  tealight lab --paper 2605.02375
-  tealight lab ends --output lab",
+  tealight lab dyck --beta 0.2,0.1
+  tealight lab --paper 2605.02375",
         check: |m| lab::resolve(m).map(drop),
         run: |m, _| lab::run(m),
     },

@@ -26,7 +26,7 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(super) const RECIPES: [Recipe; 27] = [
+pub(super) const RECIPES: [Recipe; 34] = [
     recipe!("countdown"),
     recipe!("countdown-base"),
     recipe!("countdown-study"),
@@ -40,10 +40,17 @@ pub(super) const RECIPES: [Recipe; 27] = [
     recipe!("tasks-base"),
     recipe!("objectives/alpha-dpg"),
     recipe!("objectives/dapo"),
+    recipe!("objectives/darling"),
     recipe!("objectives/dph-f"),
     recipe!("objectives/dph-js"),
     recipe!("objectives/dr-grpo"),
     recipe!("objectives/kl-k3"),
+    recipe!("objectives/mara"),
+    recipe!("objectives/noise-corrected"),
+    recipe!("objectives/nsr"),
+    recipe!("objectives/rarity"),
+    recipe!("objectives/rs-grpo"),
+    recipe!("objectives/ucpo"),
     recipe!("papers/alpha-dpg"),
     recipe!("papers/alpha-dpg-baseline"),
     recipe!("papers/alpha-dpg-train"),

@@ -78,7 +78,7 @@ fn completions_are_graded_and_bases_measured_without_the_binary() {
     assert!((meaning.rows[0].validity - 0.8).abs() < 1e-9);
 
     let mut settings: lab::LabOptions = defaults();
-    (settings.beta, settings.iterations) = (vec![0.5], 50);
+    settings.beta = vec![0.5];
     let printed = lab::run(&settings).expect("a world");
     assert_eq!(printed.cells.len(), 4, "a header, the base, p* and the optimum");
 }

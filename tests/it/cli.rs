@@ -156,9 +156,8 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         "dapo",
         "entropy-target:1",
         "alpha-dpg:0.5:partition=cumulative",
-        // Their advantages depend on the outcomes of earlier steps.
-        "outcome-exploration:1:0.5",
-        "bbg:4",
+        // Its advantages depend on the step.
+        "grpo:advantage=(1-progress)*(r-mean(r))+0.1*(step>1)*(correct-c/n)",
     ] {
         let (whole, parts) = (format!("{whole}-{objective}"), format!("{parts}-{objective}"));
         // Few prompts: the second step has those of the first.

@@ -66,9 +66,8 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
     for objective in [
         "maxrl",
         "pkpo:2",
-        "nsr",
-        "unlikeliness",
-        "ucpo",
+        "none:advantage=where(correct,0,-1)",
+        "unique-at-k:2",
         "simko",
         "dph-js",
         "alpha-dpg:0.5",
@@ -81,7 +80,9 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
             [objective.split(':').next().unwrap_or_default(), "--correct-threshold", "rloo"];
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
     }
-    for objective in ["grpo", "dr-grpo", "rloo", "reinforce", "kl-full:0.1", "remax", "gpg"] {
+    for objective in
+        ["grpo", "dr-grpo", "rloo", "reinforce", "kl-full:0.1", "remax", "gpg", "unlikeliness"]
+    {
         let arguments =
             [&["train", "--objective", objective, "--dry-run"], &SHORT[..], &both].concat();
         assert!(tealight(&arguments).status.success(), "{objective}");
@@ -107,14 +108,15 @@ fn stored_samples_of_the_base_refuse_graded_rewards_or_take_the_threshold() {
     let folder = Folder::new();
     let program = judge(&folder, "judge.sh", "0.75");
     let by = ["--verifier", &program];
-    for objective in ["bolt", "rft"] {
-        let output = folder.path(objective);
+    for objective in ["match:p-beta:forward-kl:stored:beta=0.1", "rft"] {
+        let name = objective.split(':').next().unwrap_or_default();
+        let output = folder.path(name);
         let run = ["train", "--objective", objective, "--output", &output];
         let error = refusal(&[&run[..], &SHORT, &by].concat());
         assert!(error.contains("problem `") && error.contains("--correct-threshold"), "{error}");
         let rows = train(
             &folder,
-            &format!("{objective}-limit"),
+            &format!("{name}-limit"),
             &[&["--objective", objective, "--correct-threshold", "0.2"], &by[..]].concat(),
         );
         assert_eq!(rows.len(), 2);

@@ -158,7 +158,12 @@ fn supervised_objectives_raise_the_chance_of_right_answers() {
         base_samples(policy, &encoded, &settings, &Letters, &StartsAlike).mean_solve_rate()
     };
     let before = right(&support::policy(6, 7));
-    for objective in ["rft", "bolt:0.1", "match:p-star:js:filtered", "match:p-star:tv:stored"] {
+    for objective in [
+        "rft",
+        "match:p-beta:forward-kl:stored:beta=0.1",
+        "match:p-star:js:filtered",
+        "match:p-star:tv:stored",
+    ] {
         let trained = train(&config(objective, 40));
         let after = right(&trained.policy);
         assert!(trained.history[0].reward.is_nan(), "nothing is sampled");

@@ -46,7 +46,7 @@ fn write_results(folder: &Folder) {
         "eval --output @/eval -n 2 -k 1 --max-samples 4 --max-completion-length 16 --device cpu",
         "presample --output @/presamples -n 2 --max-samples 4 --max-completion-length 16 --device cpu",
         "export --model countdown --output @/export",
-        "lab ends --output @/lab",
+        "lab --paper 2605.02375 --output @/lab",
         "grade @/good.jsonl --output @/grade",
         "compare @/eval @/eval --output @/compare",
     ] {

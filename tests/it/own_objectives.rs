@@ -72,11 +72,14 @@ fn a_rule_of_a_named_estimator_trains_to_its_weights() {
 fn objectives_are_shown_with_what_they_run_and_proven() {
     let shown = printed(&["objectives", "divergence:f=3*t*log(t)+1"]);
     for text in
-        ["It equals 3 times reverse-kl.", "f(1) = 1.000000", "Mode-seeking", "r-mean_others(r)"]
+        ["It equals 3 times reverse-kl.", "f(1) = 1.000000", "Mode-seeking", "r - mean_others(r)"]
     {
         assert!(shown.contains(text), "{text}: {shown}");
     }
-    assert!(printed(&["objectives", "grpo"]).contains("(r-mean(r))/(std(r)+1e-6)"));
+    assert!(printed(&["objectives", "grpo"]).contains("(r - mean(r)) / (std(r) + 1e-6)"));
+    assert!(printed(&["objectives", "pkpo:8"]).contains("where k = 8"));
+    let own = printed(&["objectives", "grpo:advantage=r  -mean( r)"]);
+    assert!(own.contains("\n  r -mean( r)\n"), "blanks stay as they were written: {own}");
     let proof = printed(&["prove", "rloo", "--num-generations", "2"]);
     assert!(
         proof.contains("Unbiased for E[v]")
@@ -89,4 +92,14 @@ fn objectives_are_shown_with_what_they_run_and_proven() {
     assert!(message.contains("f is not convex at t = 1.0000e-9"), "{message}");
     let message = error(&["train", "--objective", "grpo:advantage=rewrd"]);
     assert!(message.contains("does not know `rewrd`"), "{message}");
+}
+
+#[test]
+fn the_table_of_objectives_is_the_program_s() {
+    let docs = include_str!("../../docs/objectives.md");
+    let table = printed(&["objectives", "--markdown"]);
+    assert!(
+        docs.contains(table.trim()),
+        "tealight objectives --markdown prints the table of docs/objectives.md"
+    );
 }

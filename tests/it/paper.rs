@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use tealight::lab::fixed_mu::Series;
+use tealight::lab::fixed_mu::{Series, fixed_mu};
 use tealight::lab::paper::{Claims, Request, Rules, Verdict, claims};
-use tealight::lab::{Class, Descent, World};
+use tealight::lab::{Class, World};
 
 use crate::support::binary::{Folder, refusal, succeeded};
 use crate::support::runs::json;
@@ -13,10 +13,8 @@ use crate::support::runs::json;
 const A: f64 = 0.342057;
 
 fn checked(world: &World, class: Class) -> Claims {
-    let search = Descent { iterations: 2500, learning_rate: 0.03 };
     let rules = Rules::default();
-    claims(&Request { world, class, seed: 0, target_validity: 0.9, search, rules })
-        .expect("possible")
+    claims(&Request { world, class, seed: 0, target_validity: 0.9, rules }).expect("possible")
 }
 
 /// The claims on `ends` with bigram policies, computed once.
@@ -105,6 +103,39 @@ fn a_smaller_beta_alone_loses_nothing_and_a_high_target_does() {
     assert!(sentence.starts_with("does not hold here: while beta goes from 0.351"), "{sentence}");
 }
 
+/// At one target validity, bases that differ in the mass of correct answers alone have the same optimum in every class,
+/// though beta falls; answers are lost where the class cannot represent p_beta.
+#[test]
+fn equal_targets_have_equal_optima_whatever_beta() {
+    let world = World::ends(4);
+    let own = world.solve_rate(0);
+    let rows = fixed_mu(&world, Class::Bigram, 0.9, &[own, own / 30.0]).expect("possible");
+    assert_eq!(rows.len(), 4);
+    let (first, last) = (&rows[0], &rows[1]);
+    assert!(first.series == Series::SameTarget && last.series == Series::SameTarget);
+    assert!(last.beta < 0.6 * first.beta, "{} {}", first.beta, last.beta);
+    for row in [first, last] {
+        // Every policy: mu is reached, and all answers of p* are kept.
+        assert!((row.validity[0] - 0.9).abs() < 1e-9);
+        assert!((row.effective_valid[0] - row.effective_pstar).abs() < 1e-6);
+        // A bigram reaches less, with fewer answers.
+        assert!(row.validity[1] < 0.9 && row.effective_valid[1] < row.effective_pstar);
+        let class_beta = row.class_beta.expect("a smaller beta reaches the target");
+        assert!(class_beta < row.beta);
+        assert!(row.class_validity.expect("found") >= 0.9);
+        let effective_valid = row.class_effective_valid.expect("found");
+        assert!(effective_valid < row.effective_valid[1], "{row:?}");
+    }
+    assert!((first.validity[1] - last.validity[1]).abs() < 1e-3, "{first:?} {last:?}");
+    let apart = (first.effective_valid[1] / last.effective_valid[1]).ln().abs();
+    assert!(apart < 1e-2, "{first:?} {last:?}");
+    // With rarer answers p* has fewer of them, and every policy keeps those.
+    let rarer = &rows[3];
+    assert!(rarer.series == Series::RarerAnswers && rarer.effective_pstar < last.effective_pstar);
+    assert!((rarer.effective_valid[0] / rarer.effective_pstar - 1.0).abs() < 1e-6);
+    assert!(fixed_mu(&world, Class::Bigram, 0.2, &[0.3]).is_err());
+}
+
 #[test]
 fn reverse_kl_collapses_and_shares_its_frontier_with_alpha() {
     let collapse = &ends().collapse;
@@ -176,8 +207,7 @@ const HOSTILE: &str = "name = \"</script><img src=x onerror=alert(1)>\"\nsymbols
 fn the_page_has_pictures_of_six_claims_and_runs_nothing_of_the_world_s() {
     let folder = Folder::new();
     let (world, output) = (folder.write("world.toml", HOSTILE), folder.path("page"));
-    let command =
-        ["lab", &world, "--paper", "2605.02375", "--iterations", "300", "--output", &output];
+    let command = ["lab", &world, "--paper", "2605.02375", "--output", &output];
     let done = succeeded(&command);
     let shown = String::from_utf8_lossy(&done.stdout).into_owned();
     let page = std::fs::read_to_string(format!("{output}/paper.html")).expect("a page");
@@ -232,16 +262,16 @@ fn unknown_papers_and_options_without_effect_are_refused() {
     for (more, message) in [
         (&["strategies"][..], "about one prompt"),
         (&["--beta", "0.1"], "--beta has no effect with --paper"),
-        (&["--html", "x.html"], "--html has no effect with --paper"),
-        (&["--table", "fixed-mu"], "--table has no effect with --paper"),
         (&["--class", "pentagram"], "--class"),
     ] {
         let error = refusal(&[&paper[..], more].concat());
         assert!(error.contains(message), "{more:?}: {error}");
     }
-    let file = folder.write("lab.toml", "paper = \"2605.02375\"\nstart = \"collapsed\"\n");
+    let file = folder.write("lab.toml", "paper = \"2605.02375\"\nalpha = [0.5]\n");
     let error = refusal(&["lab", "--config", &file]);
-    assert!(error.contains("--start has no effect with --paper"), "{error}");
+    assert!(error.contains("--alpha has no effect with --paper"), "{error}");
+    let error = refusal(&["lab", "ends", "--seed", "3"]);
+    assert!(error.contains("--seed has no effect without --paper"), "{error}");
     // A study's results stay.
     std::fs::create_dir(folder.path("study")).expect("made");
     let results = folder.write("study/results.json", "{\"datasets\": []}");

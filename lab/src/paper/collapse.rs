@@ -3,8 +3,9 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::super::{Class, ClassSearch, Measures, World};
+use super::super::{Class, Measures, Point, Search, World};
 use super::{Request, Rules, Verdict, measures, short};
+use tealight_learn::objective::Divergence;
 
 /// The betas of reverse KL, from the largest down.
 const BETAS: [f64; 14] =
@@ -16,7 +17,7 @@ const HALVINGS: usize = 20;
 /// Largest difference of two validities that count as equal.
 const EQUAL: f64 = 1e-4;
 
-/// An optimum in the class, found from the base.
+/// An optimum in the class.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// The objective in words, such as `reverse KL, beta 0.2`.
@@ -75,16 +76,17 @@ pub struct Collapse {
 /// The search in the class, and the world of one prompt.
 struct Optima<'a> {
     world: &'a World,
-    search: ClassSearch<'a>,
+    search: Search<'a>,
 }
 
 impl Optima<'_> {
     fn at_beta(&self, beta: f64) -> Result<Vec<f64>> {
-        Ok(self.search.at_beta(beta)?.remove(0))
+        Ok(self.search.optimum(Point::Beta(beta))?.distributions.remove(0))
     }
 
     fn at_alpha(&self, alpha: f64) -> Result<Vec<f64>> {
-        Ok(self.search.at_alpha(alpha)?.remove(0))
+        let point = Point::Filtered(Divergence::alpha(alpha));
+        Ok(self.search.optimum(point)?.distributions.remove(0))
     }
 
     /// The optimum of reverse KL with the validity of an optimum of a divergence to p*; none where validity jumps past
@@ -118,7 +120,7 @@ impl Optima<'_> {
 impl Collapse {
     pub(super) fn new(request: &Request<'_>) -> Result<Self> {
         let world = request.world;
-        let search = ClassSearch::new(world, request.class, request.search)?;
+        let search = Search::new(world, request.class)?;
         let optima = Optima { world, search };
         let effective_pstar = measures(world, &world.filtered(0)).effective_valid;
         let row = |objective: String, beta, alpha, distribution: Vec<f64>| {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
-use super::super::member::{Family, Member};
+use super::super::member::Member;
 use super::super::{Class, Descent, World};
 use super::{Request, Rules, Verdict, kl, measures, short, total_variation};
 use tealight_nn::generate::RngKey;
@@ -171,17 +171,17 @@ fn random(world: &World, seed: u64, number: u64) -> Vec<f64> {
 
 /// Where gradient ascent on `E[v]` leads a policy without restriction that starts at the base with random noise.
 fn ascent(world: &World, seed: u64) -> Result<Vec<f64>> {
-    let member = Member::new(world, Family::Class(Class::Full))?;
+    let member = Member::new(world, Class::Full)?;
     let mut stream = RngKey { seed, step: STREAM }.stream(1, 0);
     let mut at: Vec<f64> =
-        member.start(0).into_iter().map(|logit| logit + 4.0 * (stream.uniform() - 0.5)).collect();
+        member.start().into_iter().map(|logit| logit + 4.0 * (stream.uniform() - 0.5)).collect();
     ASCENT.follow(&mut at, |at| {
         let policy = member.policy(at);
         let right = policy.logp.iter().zip(&world.is_right[0]);
         let slopes: Vec<f64> =
             // grad E[v] = sum_{v = 1} pi(y) grad log pi(y); descent follows minus that.
             right.map(|(logp, right)| if *right { -logp.exp() } else { 0.0 }).collect();
-        Ok(member.gradient(at, &policy, &slopes))
+        Ok(member.gradient(&policy, &slopes))
     })?;
     Ok(member.policy(&at).distributions(world).remove(0))
 }

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde::Serialize;
 
+use super::super::Class;
 use super::super::fixed_mu::{FixedMu, Series, fixed_mu};
-use super::super::{Class, Family};
 use super::{Request, Rules, Verdict, WEAKER, short};
 
 /// The claims (e): at one target validity a weaker base needs a smaller beta.
@@ -23,10 +23,8 @@ pub struct FixedTarget {
 impl FixedTarget {
     pub(super) fn new(request: &Request<'_>) -> Result<Self> {
         let validities = WEAKER.map(|weaker| request.world.solve_rate(0) / weaker);
-        let family = Family::Class(request.class);
-        let target = request.target_validity;
-        let rows = fixed_mu(request.world, family, target, &validities, request.search)?;
-        let class = request.class;
+        let (class, target) = (request.class, request.target_validity);
+        let rows = fixed_mu(request.world, class, target, &validities)?;
         let mut fixed = Self { target, class, rows, verdicts: Vec::new() };
         fixed.verdicts = fixed.judge(&request.rules);
         Ok(fixed)

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::measure::kl;
-use super::{Class, Descent, Measures, World};
+use super::{Class, Measures, World};
 
 pub use collapse::{Collapse, EqualValidity, Row};
 pub use degeneracy::{Degeneracy, Maximiser};
@@ -90,8 +90,6 @@ pub struct Request<'a> {
     pub seed: u64,
     /// Target validity of [`FixedTarget`].
     pub target_validity: f64,
-    /// How optima are sought.
-    pub search: Descent,
     /// The thresholds of the rules.
     pub rules: Rules,
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result, bail};
 use candle_core::Tensor;
 
-use super::super::claim::{constant, generator, prompts};
+use super::super::claim::{constant, distinct, generator, prompts};
 use super::super::exact::gradient_of;
 use super::super::{Table, World};
 use tealight_learn::objective::target::Target;
@@ -26,6 +26,8 @@ pub enum Term {
     Reward,
     /// `pass@k`: the chance that one of k samples is.
     Pass(u32),
+    /// `distinct@k`: the expected number of distinct correct answers among k samples.
+    Distinct(u32),
     /// `D(pi||q)` of whole completions, q the base, p* or p_beta of that beta.
     Apart(Divergence, Towards),
     /// `D(q||pi)`: the same with both exchanged.
@@ -44,7 +46,7 @@ pub enum Towards {
 }
 
 impl Claim {
-    /// What a plan is said to maximise: the mean reward, or the Pass@k of its rule, less its divergence of whole
+    /// What a plan is said to maximise: the mean reward, or what its rule is for (Pass@k, distinct answers), less its divergence of whole
     /// completions; or minus the divergence from its target, in the scale of its pseudo-rewards.
     ///
     /// # Errors
@@ -62,7 +64,16 @@ impl Claim {
                 let scale = if is_scaled { 1.0 / limit } else { 1.0 };
                 terms.push((-scale, Term::Apart(matching.divergence, towards)));
             }
-            Anchor::None | Anchor::Base(_) => terms.push((1.0, Term::Reward)),
+            Anchor::None | Anchor::Base(_) => {
+                terms.push((
+                    1.0,
+                    match plan.rule.as_ref().and_then(|rule| rule.row()) {
+                        Some(("pkpo" | "pass-at-k", k)) => Term::Pass(k as u32),
+                        Some(("unique", k)) => Term::Distinct(k as u32),
+                        _ => Term::Reward,
+                    },
+                ));
+            }
         }
         if let Anchor::Base(regulariser) = &plan.anchor {
             let towards = match regulariser.sampler {
@@ -108,6 +119,7 @@ impl Term {
                 // 1 - (1 - p)^k of every prompt.
                 (1.0 - (1.0 - validity)?.powf(f64::from(k))?)?.sum_all()?
             }
+            Term::Distinct(k) => distinct(world, table, f64::from(k))?,
             Term::Apart(divergence, towards) => {
                 let other = towards.distribution(world);
                 let log = other.iter().map(|p| if *p > 0.0 { p.ln() } else { 0.0 }).collect();
@@ -139,7 +151,7 @@ impl Term {
         match self {
             Term::Apart(divergence, towards) => Some(Term::Reversed(divergence, towards)),
             Term::Reversed(divergence, towards) => Some(Term::Apart(divergence, towards)),
-            Term::Reward | Term::Pass(_) => None,
+            Term::Reward | Term::Pass(_) | Term::Distinct(_) => None,
         }
     }
 }
@@ -214,12 +226,15 @@ fn term(word: &str) -> Result<Term> {
     if word == "E[v]" || word == "E[r]" {
         return Ok(Term::Reward);
     }
-    if let Some(k) = word.strip_prefix("pass@") {
-        return Ok(Term::Pass(k.parse().ok().filter(|k| *k > 0).context("pass@k needs a k")?));
+    for (name, of) in [("pass@", Term::Pass as fn(u32) -> Term), ("distinct@", Term::Distinct)] {
+        if let Some(k) = word.strip_prefix(name) {
+            let k = k.parse().ok().filter(|k| *k > 0);
+            return Ok(of(k.with_context(|| format!("{name}k needs a k"))?));
+        }
     }
     let explained = || {
         format!(
-            "`{word}` is not E[v], pass@k, KL(pi||a), NAME(pi||a), D[FORMULA](pi||a), nor one to p* or p_beta(BETA)"
+            "`{word}` is not E[v], pass@k, distinct@k, KL(pi||a), NAME(pi||a), D[FORMULA](pi||a), nor one to p* or p_beta(BETA)"
         )
     };
     let open = word.rfind("(pi||").or_else(|| word.find('(')).with_context(explained)?;
@@ -258,6 +273,7 @@ impl fmt::Display for Term {
         match *self {
             Term::Reward => write!(f, "E[v]"),
             Term::Pass(k) => write!(f, "pass@{k}"),
+            Term::Distinct(k) => write!(f, "distinct@{k}"),
             Term::Apart(Divergence::ReverseKl, other) => write!(f, "KL(pi||{other})"),
             Term::Apart(Divergence::ForwardKl, other) => write!(f, "KL({other}||pi)"),
             Term::Apart(divergence, other) => write!(f, "{}(pi||{other})", named(divergence)),

@@ -21,14 +21,15 @@ fn objectives_that_are_unbiased_are_proven_so() {
         ("divergence:f=(t-1)^2/(t+1):0.3:rehearsal=importance", None, 2),
         ("alpha-dpg:0.5:max-reward=1000000", None, 2),
         ("match:p-beta:js:beta=0.5:baseline=loo", None, 2),
+        ("pkpo:2", None, 3),
         ("pkpo:2", Some("pass@2"), 3),
-        ("set:pass:2", Some("pass@2"), 3),
+        ("unique-at-k:2", None, 4),
         ("reinforce:advantage=r-mean_others(r)", None, 3),
         ("kl-reward:0.1", Some("E[v] - 0.1 KL(pi||a)"), 2),
         ("kl-reward:0.1", Some("0.1 * E[v] + 0.9*E[v] - 0.1 D[t*log(t)](pi||a)"), 2),
         ("rloo:divergence=js:beta=0.2", Some("E[v] - 0.2 js(pi||a)"), 2),
         ("divergence:forward-kl:0.3", Some("E[v] - 0.3 forward-kl(pi||a)"), 2),
-        ("nsr:0", None, 2),
+        ("none:advantage=where(correct,0,-1)", None, 2),
     ] {
         let proof = proof(objective, claim, group);
         assert!(proof.is_unbiased && proof.causes.is_empty(), "{:?}", proof.sentences());
@@ -95,7 +96,12 @@ fn planted_errors_are_found_and_named() {
     assert!(error.contains("k1 in the loss has no gradient in expectation"), "{error}");
     assert!(prove(&"grpo".parse().unwrap(), Some("E[q]"), 2).is_err());
     assert!(prove(&"grpo".parse().unwrap(), None, 9).unwrap_err().to_string().contains("to 5"));
-    for text in ["E[v] - 0.1 KL(pi||a)", "-2 D[js](pi||p*)", "pass@4 - 0.5 D[f=(t-1)^2/t](pi||a)"] {
+    for text in [
+        "E[v] - 0.1 KL(pi||a)",
+        "-2 D[js](pi||p*)",
+        "pass@4 - 0.5 D[f=(t-1)^2/t](pi||a)",
+        "distinct@3",
+    ] {
         assert_eq!(text.parse::<Claim>().unwrap().to_string(), text);
     }
     // A name's hyphen is no sign, whatever brackets follow.

@@ -1,8 +1,8 @@
 //! Judged samples of the policy to advantages: the number that each completion's log-probability is
 //! multiplied by.
 //!
-//! Three parts, in this order: what a completion is worth (its reward, through an [`AdvantageEstimator`], or the
-//! pseudo-reward of a target), minus a [`super::Baseline`], minus the cost of being far from the base.
+//! Either what a completion is worth (its reward, or the pseudo-reward of a target) minus a [`super::Baseline`], or a
+//! [`super::Rule`] over the group; then minus the cost of being far from the base.
 
 use super::Offsets;
 use super::baseline::{BatchMoments, centred, less_the_others};
@@ -22,29 +22,24 @@ pub fn partition_of(estimate: f64) -> f64 {
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
 /// G - 1); a group whose worths are all equal gets exact zeros from every baseline that is the group's own.
 pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
-    // Before all else: the rules below assume that the expectation of a reward is the true one.
-    let corrected: Option<Vec<GroupStats>> =
-        plan.verifier_errors.map(|errors| groups.iter().map(|s| errors.correct(s)).collect());
-    let groups = corrected.as_deref().unwrap_or(groups);
-    let worths: Vec<Option<Vec<f64>>> = groups
+    let worths: Vec<Vec<f64>> = groups
         .iter()
         .map(|stats| match &plan.anchor {
-            Anchor::Target(matching) => Some(pseudo_rewards(matching, stats)),
-            Anchor::None | Anchor::Base(_) => plan.rule.shaped(stats),
+            Anchor::Target(matching) => pseudo_rewards(matching, stats),
+            Anchor::None | Anchor::Base(_) => stats.rewards.clone(),
         })
         .collect();
     let masses = groups.iter().map(|stats| stats.mass.as_deref());
     // Moments of the whole batch, which `batch` and `batch-std` divide by; no other baseline looks outside its group.
-    let batch = BatchMoments::new(worths.iter().map(Option::as_deref).zip(masses));
+    let batch = BatchMoments::new(worths.iter().map(Vec::as_slice).zip(masses));
     groups
         .iter()
         .zip(worths)
         .map(|(stats, worths)| {
-            let mut advantages = match worths {
-                Some(worths) => centred(plan.baseline, &worths, &batch, stats),
-                None => plan.rule.advantages(stats),
+            let mut advantages = match &plan.rule {
+                None => centred(plan.baseline, &worths, &batch, stats),
+                Some(rule) => rule.advantages(stats),
             };
-            plan.rule.redistribute(stats, &mut advantages);
             if let Anchor::Base(regulariser) = &plan.anchor
                 && regulariser.estimator == Estimator::Score
             {
@@ -58,8 +53,6 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
                     *advantage -= stats.beta * cost;
                 }
             }
-            let weight = plan.gate.weight(stats);
-            advantages.iter_mut().for_each(|advantage| *advantage *= weight);
             advantages
         })
         .collect()

@@ -41,12 +41,9 @@ pub(super) struct BatchMoments {
 
 impl BatchMoments {
     /// Of the worths of each group, and the mass of each where they are whole distributions.
-    pub(super) fn new<'a>(
-        groups: impl Iterator<Item = (Option<&'a [f64]>, Option<&'a [f64]>)>,
-    ) -> Self {
+    pub(super) fn new<'a>(groups: impl Iterator<Item = (&'a [f64], Option<&'a [f64]>)>) -> Self {
         let (mut worths, mut masses, mut count, mut valid) = (vec![], vec![], 0.0, 0.0);
         for (group, mass) in groups {
-            let group = group.unwrap_or_default();
             worths.extend_from_slice(group);
             masses.extend_from_slice(mass.unwrap_or_default());
             count += 1.0;

@@ -38,7 +38,7 @@ the coefficient; with r = a / pi of a sampled token, k1 = -log r, k2 = (log r)^2
 KL(pi||a). A number such as 2402.03300 is a paper on arXiv.";
 
 /// The kinds, in the order in which they are listed.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 8] = [
     Kind {
         title: "Controlled comparison",
         when: "to compare divergences and nothing else: every member has the same advantage, average over tokens, prompts and \
@@ -76,16 +76,10 @@ const KINDS: [Kind; 9] = [
         presets: preset::SUPERVISED,
     },
     Kind {
-        title: "Pass@k and rare correct answers",
-        when: "when several answers to a problem may be given, or to retain rare correct answers beside frequent ones, without \
+        title: "Pass@k and distinct correct answers",
+        when: "when several answers to a problem may be given: training maximises what k samples are worth together, without \
                comparing with the base.",
         presets: preset::PASS_AT_K,
-    },
-    Kind {
-        title: "Sets of samples",
-        when: "when the measure of a model is a function of several samples of a problem, such as the number of distinct correct \
-               answers among k: training maximises its expected value, with the verifier's own solution classes.",
-        presets: preset::SETS,
     },
     Kind {
         title: "Entropy control",
@@ -96,7 +90,7 @@ const KINDS: [Kind; 9] = [
 ];
 
 /// Meanings of keys that [`keys::HELP`] explains with others.
-const FURTHER: [(&str, &str); 17] = [
+const FURTHER: [(&str, &str); 8] = [
     ("epsilon", "importance ratios are clipped from below at 1 - epsilon"),
     (
         "epsilon-high",
@@ -107,33 +101,9 @@ const FURTHER: [(&str, &str); 17] = [
         "with a negative advantage, importance ratios are clipped from above at this value",
     ),
     ("k", "number of samples whose Pass@k, or other function of a set, is maximised"),
-    ("positive", "advantage of correct completions, where incorrect ones have -1"),
     (
         "strength",
         "largest reduction of the reward, for the most likely correct completion of a group",
-    ),
-    ("tau", "share of a group's positive advantage that moves to its rarer correct answers"),
-    ("gate-k", "the k of the Pass@k whose expected gain weights a prompt"),
-    (
-        "false-positives",
-        "share of incorrect completions that the verifier takes for correct (verify --audit estimates it)",
-    ),
-    ("false-negatives", "share of correct completions that the verifier takes for incorrect"),
-    (
-        "risk",
-        "the beta of log E exp(beta r) / beta: near 0 the mean reward, for large values whether a prompt is ever solved",
-    ),
-    (
-        "power",
-        "power of the size of a solution class that divides the advantage: 0 is no weight, 1 the whole size",
-    ),
-    (
-        "bonus",
-        "weight of 1 / sqrt(N) for a final answer that the run saw N times before on the prompt",
-    ),
-    (
-        "repeats",
-        "weight of the chance that two samples of a prompt have the same final answer, which is lowered",
     ),
     ("covariance-share", "share of all tokens that the rule applies to"),
     ("target-entropy", "entropy per token, in nats, at which the bonus keeps the policy"),
@@ -163,6 +133,13 @@ pub struct Description {
     pub papers: Vec<String>,
 }
 
+impl Description {
+    /// The value of a key.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.keys.iter().find(|(known, ..)| known == key).map(|(_, value, _)| value.as_str())
+    }
+}
+
 /// Every preset, kind by kind.
 pub(super) fn presets() -> impl Iterator<Item = &'static Preset> {
     KINDS.iter().flat_map(|kind| kind.presets)
@@ -178,7 +155,7 @@ pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<Descript
 
 /// The objective of that name.
 pub fn describe(name: &str) -> Result<Description> {
-    // Values may follow, as in `set:unique:4`: the name says which objective it is.
+    // Values may follow, as in `pkpo:4`: the name says which objective it is.
     let preset = named::preset(name.split(':').next().unwrap_or(name))?;
     let has_it = |kind: &&Kind| kind.presets.iter().any(|one| one.name == preset.name);
     Ok(described(preset, KINDS.iter().find(has_it).unwrap_or(&KINDS[0])))

@@ -19,15 +19,10 @@ pub struct GroupStats {
     pub beta: f64,
     /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
     pub greedy: Option<f64>,
-    /// Correct samples, and all, that the run had drawn of this prompt before, where the plan reads them.
-    pub earlier: (u64, u64),
-    /// The final answer of each, correct or not, as numbered in this group; none where it gives none. Empty where the
-    /// plan does not read them.
-    pub outcomes: Vec<Option<usize>>,
-    /// How often the run had seen each one's final answer on this prompt before; empty likewise.
-    pub seen: Vec<u64>,
-    /// How many distinct correct answers the prompt has, where that is known.
-    pub total: Option<u64>,
+    /// The number of the step, from 0.
+    pub step: usize,
+    /// The share of the run that is over: 0 at the first step, 1 at the last.
+    pub progress: f64,
     /// Probability of each, where these are all outputs there are instead of samples: baselines are
     /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
     pub mass: Option<Vec<f64>>,

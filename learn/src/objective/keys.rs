@@ -67,34 +67,16 @@ Keys, for any objective as NAME:key=value:...
   max-reward     truncation of the pseudo-reward of a target
   rule           how the rewards of a group become advantages
                    plain: the reward minus the baseline
-                   negative: -1 for incorrect, positive (0) for correct completions
                    maxrl: the gradient of a truncated log of the pass rate
                    pkpo: the unbiased gradient of Pass@k (key k)
                    pass-at-k: the analytical advantage of Pass@k (key k)
                    unlikeliness: smaller rewards for likely correct completions (key strength)
-                   ucpo: advantage moves to unlikely correct completions (key tau)
-                   risk: the gradient of log E exp(risk r) / risk (key risk)
-                   rarity: divided by the size of the solution class (key power)
-                   explore: bonus for answers that are rare in the run (keys bonus,
-                     repeats)
-                   mara: rewards moved so that all correct completions are equally good
-                   set: the expected value of a function of k samples (keys function, k,
-                     set-baseline)
-  function       what rule=set maximises of k samples: pass, unique (distinct
-                 correct), coverage (of all correct answers), pair (two that differ),
-                 polychromic
-  set-baseline   others (the sets without a sample), marginal (what a sample adds
-                 to k - 1 others), none
+                   unique: the unbiased gradient of the distinct correct answers among k (key k)
   advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), in place of rule
                  and baseline: docs/how-to/objective.md
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
                  valid-mean, greedy
-  gate           all; unsolved (prompts that the run has not solved before); gain
-                 (by the expected marginal gain in Pass@k, k being gate-k)
-  false-positives, false-negatives  known error rates of the verifier, for which
-                 rewards are corrected
-  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip),
-                 balance (the squared residual of trajectory balance)
+  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
   loss-type      grpo, dapo, dr_grpo
   num-iterations passes over each batch
   steps-per-generation  mini-batches, each with its own update, of a batch
@@ -215,8 +197,6 @@ impl Keys {
             covariance: self.covariance()?,
             simko: self.simko()?,
             dynamic_sampling: self.flag("dynamic-sampling")?,
-            gate: self.gate()?,
-            verifier_errors: self.verifier_errors()?,
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
         };
         if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {
@@ -378,11 +358,8 @@ impl Keys {
                 let low = number("epsilon", 3e-4)?;
                 TrustRegion::Gspo { low, high: number("epsilon-high", low)? }
             }
-            "balance" => TrustRegion::Balance,
             "cispo" => TrustRegion::Cispo { high: number("epsilon-high", 5.0)? },
-            other => {
-                bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo, balance")
-            }
+            other => bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo"),
         };
         if let TrustRegion::Ppo { low, .. } | TrustRegion::Gspo { low, .. } = region
             && low >= 1.0

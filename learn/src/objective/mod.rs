@@ -12,15 +12,13 @@
 //! - [`PointwiseLoss`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching.
 //!
 //! All divergences come from one definition in `divergence`. To add a divergence, add a variant
-//! there; a rule for advantages, a variant in `estimators`; a named combination, a row in `preset`.
+//! there; a rule for advantages, a row in `rule`; a named combination, a row in `preset`.
 
 mod advantage;
 mod annealing;
 mod baseline;
 mod catalogue;
 mod correction;
-mod estimators;
-mod gate;
 mod group_stats;
 mod keys;
 mod loss;
@@ -32,13 +30,10 @@ mod plan;
 mod pointwise;
 mod preset;
 pub mod pstar;
-mod rarity;
 mod rule;
-mod sets;
 mod surrogate;
 pub mod target;
 pub mod tokens;
-mod verifier_errors;
 pub mod vocabulary;
 
 pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
@@ -46,8 +41,6 @@ pub use annealing::{Annealing, Coefficients, Shape};
 pub use baseline::Baseline;
 pub use catalogue::{Description, SYMBOLS, describe, kinds};
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
-pub use estimators::AdvantageEstimator;
-pub use gate::Gate;
 pub use group_stats::GroupStats;
 pub use keys::HELP as KEYS;
 pub use loss::Shares;
@@ -61,9 +54,6 @@ pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::PointwiseLoss;
-pub use rarity::Exploration;
 pub use rule::{HELP as RULES, Rule};
-pub use sets::{SetBaseline, SetFunction, SetObjective};
 pub use surrogate::{LossType, Normaliser, TrustRegion};
 pub use tealight_divergence::{Divergence, MAX_LOG_RATIO, expression};
-pub use verifier_errors::VerifierErrors;

@@ -119,26 +119,37 @@ impl Objective {
     }
 }
 
-/// TRL's names of losses that are not here, and the nearest that is.
-const TRL: [(&str, &str, &str); 4] = [
+/// Names of losses and papers that are not here, and what to use.
+const ELSEWHERE: [(&str, &str); 18] = [
     (
         "bnpo",
-        "dapo",
-        "which divides by the tokens of the whole step in place of one device's batch",
+        "`dapo`, which divides by the tokens of the whole step in place of one device's batch",
     ),
-    ("sapo", "grpo", "which clips ratios where SAPO fades them out"),
-    ("luspo", "gspo", "which takes the ratio of a whole sequence without LUSPO's weight by length"),
-    ("vespo", "gspo", "which clips the ratio of a whole sequence where VESPO shapes it"),
+    ("sapo", "`grpo`, which clips ratios where SAPO fades them out"),
+    ("luspo", "`gspo`, which takes the ratio of a whole sequence without LUSPO's weight by length"),
+    ("vespo", "`gspo`, which clips the ratio of a whole sequence where VESPO shapes it"),
+    ("kl-dpg", "`alpha-dpg:0`"),
+    ("gdc", "`alpha-dpg:0`"),
+    ("bolt", "`match:p-beta:forward-kl:stored:beta=0.1`"),
+    ("gvpo", "`kl-reward`"),
+    ("raft", "`reinforce:loss-type=grpo`"),
+    ("raft++", "`reinforce:loss-type=grpo:trust-region=ppo`"),
+    ("ppo-clip", "`none:baseline=batch:num-iterations=4`"),
+    ("nsr", "--config recipe:objectives/nsr"),
+    ("rs-grpo", "--config recipe:objectives/rs-grpo"),
+    ("ucpo", "--config recipe:objectives/ucpo"),
+    ("rarity", "--config recipe:objectives/rarity"),
+    ("mara", "--config recipe:objectives/mara"),
+    ("darling", "--config recipe:objectives/darling"),
+    ("noise-corrected", "--config recipe:objectives/noise-corrected"),
 ];
 
 /// The preset of that name.
 pub(super) fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     presets().find(|preset| preset.name == known).with_context(|| {
-        if let Some((_, nearest, how)) = TRL.iter().find(|(trl, ..)| *trl == known) {
-            return format!(
-                "objective `{known}` of TRL is not here; the nearest is `{nearest}`, {how}"
-            );
+        if let Some((_, instead)) = ELSEWHERE.iter().find(|(other, _)| *other == known) {
+            return format!("objective `{known}` is not here; use {instead}");
         }
         let shown: String = name.chars().take(64).collect();
         format!(
@@ -250,11 +261,14 @@ mod tests {
     use crate::objective::{Baseline, Divergence, Estimator, SampleSource};
 
     #[test]
-    fn losses_of_trl_that_are_not_here_name_the_nearest() {
-        for (trl, nearest, _) in TRL {
-            assert!(Objective::names().any(|name| name == nearest), "{nearest}");
-            let message = format!("{:#}", trl.parse::<Objective>().unwrap_err());
-            assert!(message.contains(&format!("nearest is `{nearest}`")), "{message}");
+    fn names_that_are_not_here_say_what_to_use() {
+        for (name, instead) in ELSEWHERE {
+            let message = format!("{:#}", name.parse::<Objective>().unwrap_err());
+            assert!(message.contains(&format!("use {instead}")), "{message}");
+            if let Some(objective) = instead.strip_prefix('`') {
+                let objective = objective.split('`').next().unwrap();
+                assert!(objective.parse::<Objective>().is_ok(), "{objective}");
+            }
         }
     }
 
@@ -292,7 +306,6 @@ mod tests {
         assert!((plan.token_loss().unwrap().1 - 0.02).abs() < 1e-15);
         assert_eq!(parse("alpha-dpg:0").matching().unwrap().divergence, Divergence::ForwardKl);
         assert_eq!(parse("dph-f:eta=0.3"), parse("dph-f:0.3"));
-        assert_eq!(parse("kl-dpg"), parse("alpha-dpg:0"));
         assert!(parse("rft").needs_presamples() && !parse("rft").is_on_policy());
         let more = PlanPatch { baseline: Some(Baseline::Loo), ..PlanPatch::default() };
         let objective: Objective = "grpo".parse().unwrap();
@@ -342,6 +355,8 @@ mod tests {
             ("dph-f:estimator=full", "generator or definition"),
             ("rloo:num-iterations=2", "off-policy"),
             ("maxrl:baseline=loo", "own baseline"),
+            ("unique-at-k:4:overlong-buffer=0.2", "no rewards"),
+            ("unique-at-k:0", "at least 1"),
             ("rloo:epsilon=0.1", "no effect"),
             ("rloo:beta=0.1", "with one: kl-k3"),
             ("grpo:epsilon=2", "below 1"),

@@ -76,7 +76,7 @@ impl PlanPatch {
                 *high = self.epsilon_high.unwrap_or(*high);
                 effective("epsilon", self.epsilon.is_none())
             }
-            TrustRegion::None | TrustRegion::Balance => {
+            TrustRegion::None => {
                 effective("epsilon", self.epsilon.is_none())?;
                 effective("epsilon-high", self.epsilon_high.is_none())
             }

@@ -11,12 +11,10 @@ mod schedule;
 
 use super::annealing::Annealing;
 use super::baseline::Baseline;
-use super::estimators::AdvantageEstimator;
-use super::gate::Gate;
+use super::rule::Rule;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 use super::tokens::{Covariance, SimKo};
-use super::verifier_errors::VerifierErrors;
 use super::{Divergence, PointwiseLoss};
 
 /// Every choice of an objective.
@@ -24,8 +22,8 @@ use super::{Divergence, PointwiseLoss};
 pub struct Plan {
     /// The distribution that the policy is held to or aimed at.
     pub anchor: Anchor,
-    /// The rule that turns rewards into advantages.
-    pub rule: AdvantageEstimator,
+    /// The rule of the advantage; without one it is the reward less the baseline.
+    pub rule: Option<Rule>,
     /// The baseline that is subtracted from a reward.
     pub baseline: Baseline,
     /// The limit on the change of the policy by one batch.
@@ -46,10 +44,6 @@ pub struct Plan {
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
     pub overlong_buffer: f64,
-    /// How much each prompt counts.
-    pub gate: Gate,
-    /// The known error rates of the verifier, for which rewards are corrected.
-    pub verifier_errors: Option<VerifierErrors>,
     /// The schedule of coefficients.
     pub annealing: Annealing,
 }
@@ -182,11 +176,10 @@ impl Plan {
     /// Whether the objective is one of correct and incorrect completions alone: its rule, its target, the rehearsal of
     /// the base's correct completions or its treatment of tokens reads verdicts. Others read rewards.
     pub fn is_binary(&self) -> bool {
-        self.rule.is_binary()
+        self.rule.as_ref().is_some_and(Rule::is_binary)
             || self.matching().is_some()
             || self.needs_presamples()
             || self.simko.is_some()
-            || self.verifier_errors.is_some()
     }
 
     /// Whether the base must be sampled before training starts.
@@ -212,12 +205,13 @@ impl Plan {
 
     /// Whether advantages need the log-probability of rollouts under the base.
     pub fn needs_reference(&self) -> bool {
+        let is_in_rule = self.reads_in_rule("logp_base");
         match &self.anchor {
-            Anchor::None => self.rule.reads_reference(),
+            Anchor::None => is_in_rule,
             Anchor::Base(r) => {
                 r.sampler == SampleSource::Policy
                     || r.estimator == Estimator::Definition
-                    || self.rule.reads_reference()
+                    || is_in_rule
             }
             Anchor::Target(matching) => matching.sampler == SampleSource::Policy,
         }
@@ -228,44 +222,34 @@ impl Plan {
         self.needs_reference()
             || self.updates() > 1
             || self.covariance.is_some()
-            || self.rule.reads_policy()
+            || self.reads_in_rule("logp")
+            || self.reads_in_rule("rank")
+    }
+
+    fn reads_in_rule(&self, name: &str) -> bool {
+        self.rule.as_ref().is_some_and(|rule| rule.reads(name))
     }
 
     /// The rule that makes advantages of rewards, in the language of `advantage=`; none where the language cannot say
-    /// it: a target's pseudo-rewards, what reads other prompts of the batch or earlier steps, sets of classes.
-    pub fn advantage(&self) -> Option<String> {
-        let reward = match self.rule {
-            _ if self.matching().is_some() => return None,
-            AdvantageEstimator::Rule(rule) => return Some(rule.text().to_owned()),
-            AdvantageEstimator::Plain
-            | AdvantageEstimator::Rarity { .. }
-            | AdvantageEstimator::Ucpo { .. } => "r".to_owned(),
-            AdvantageEstimator::Unlikeliness { strength } => format!("r*(1-{strength}*rank/n)"),
-            AdvantageEstimator::Mara => {
-                "where(correct,r+beta*(max(where(correct,logp_base,-1e300))-logp_base),r)"
-                    .to_owned()
-            }
-            AdvantageEstimator::Explore(_) | AdvantageEstimator::Set(_) => return None,
-        };
-        let centred = match self.baseline {
-            Baseline::None => reward,
-            Baseline::Loo => format!("{reward}-mean_others({reward})"),
-            Baseline::GroupMean => format!("{reward}-mean({reward})"),
-            Baseline::GroupStd => format!("({reward}-mean({reward}))/(std({reward})+1e-6)"),
-            Baseline::BatchStd | Baseline::Batch | Baseline::ValidMean | Baseline::Greedy => {
-                return None;
-            }
-        };
-        Some(match self.rule {
-            AdvantageEstimator::Rarity { power } => {
-                format!("where(correct,class_size^-{power},1)*({centred})")
-            }
-            AdvantageEstimator::Ucpo { tau } => format!(
-                "({centred})*where(correct*(c<n),1-{tau}+{tau}*c*exp(-logp/length)\
-                 /sum(where(correct,exp(-logp/length),0)),1)"
-            ),
-            _ => centred,
-        })
+    /// it: a target's pseudo-rewards, and what reads other prompts of the batch or the greedy completion.
+    pub fn advantage(&self) -> Option<&str> {
+        match (&self.rule, self.baseline) {
+            _ if self.matching().is_some() => None,
+            (Some(rule), _) => Some(rule.text()),
+            (None, Baseline::None) => Some("r"),
+            (None, Baseline::Loo) => Some("r - mean_others(r)"),
+            (None, Baseline::GroupMean) => Some("r - mean(r)"),
+            (None, Baseline::GroupStd) => Some("(r - mean(r)) / (std(r) + 1e-6)"),
+            (
+                None,
+                Baseline::BatchStd | Baseline::Batch | Baseline::ValidMean | Baseline::Greedy,
+            ) => None,
+        }
+    }
+
+    /// The fewest samples of a group that its rule needs.
+    pub fn smallest_group(&self) -> usize {
+        self.rule.as_ref().map_or(1, Rule::smallest_group)
     }
 
     /// The coefficient of the regulariser, or the temperature of the target; 0 without either.

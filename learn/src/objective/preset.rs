@@ -78,12 +78,6 @@ pub(super) const REWARD: &[Preset] = &[
         "reward minus the group mean, without standard deviation or ratio; mean over groups with nonzero variance (2504.02546)",
     ),
     row(
-        "ppo-clip",
-        &[],
-        "baseline=batch trust-region=ppo epsilon=0.2 loss-type=dapo num-iterations=4",
-        "PPO's clip without a critic: rewards whitened over the batch (1707.06347)",
-    ),
-    row(
         "reinforce",
         &[],
         "loss-type=dr_grpo",
@@ -95,18 +89,6 @@ pub(super) const REWARD: &[Preset] = &[
         &[],
         "baseline=greedy loss-type=dr_grpo",
         "the greedy completion's reward as baseline (2310.10505)",
-    ),
-    row(
-        "raft",
-        &[],
-        "loss-type=grpo",
-        "supervised on the policy's own correct answers of each step: REINFORCE (2304.06767)",
-    ),
-    row(
-        "raft++",
-        &[],
-        "trust-region=ppo epsilon=0.2 loss-type=grpo",
-        "raft with an importance ratio and a clip",
     ),
     row("maxrl", &[], "rule=maxrl loss-type=dapo", "the gradient of truncated log p (2602.02710)"),
 ];
@@ -142,24 +124,6 @@ pub(super) const KL_PENALTY: &[Preset] = &[
         &["beta"],
         "divergence=reverse-kl estimator=k3 beta=0.04 baseline=group-std trust-region=ppo loss-type=grpo",
         "GRPO with the KL term of its paper: k3 in the loss, whose gradient is that of FORWARD KL",
-    ),
-    row(
-        "gvpo",
-        &["beta"],
-        "divergence=reverse-kl beta=0.04 baseline=loo loss-type=dr_grpo",
-        "squared difference of centred rewards and centred beta log-ratios (2504.19599): at one update a batch kl-reward",
-    ),
-    row(
-        "mara",
-        &["beta"],
-        "rule=mara divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
-        "kl-reward with rewards moved so that all correct answers are equally good, rare ones too (2510.20817)",
-    ),
-    row(
-        "noise-corrected",
-        &["false-positives", "false-negatives"],
-        "false-positives=0.1 false-negatives=0.1 divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
-        "kl-reward for a verifier that errs at known rates, unbiased (2510.00915)",
     ),
 ];
 
@@ -206,28 +170,10 @@ pub(super) const MATCHING: &[Preset] = &[
         "alpha divergence to p*, the base conditioned on a correct answer; alpha 0 is forward KL (2512.05962)",
     ),
     row(
-        "kl-dpg",
-        &[],
-        "target=p-star divergence=forward-kl max-reward=10 baseline=loo loss-type=dr_grpo",
-        "forward KL to p* on policy samples (Parshakova 2019)",
-    ),
-    row(
-        "gdc",
-        &[],
-        "target=p-star divergence=forward-kl max-reward=10 baseline=loo loss-type=dr_grpo",
-        "kl-dpg for a pointwise constraint: forward KL to p* on policy samples (Khalifa 2021)",
-    ),
-    row(
         "f-dpg",
         &["divergence", "alpha"],
         "target=p-star divergence=js max-reward=10 baseline=loo loss-type=dr_grpo",
         "any divergence to p*, or target=p-beta:beta=B (2302.08215)",
-    ),
-    row(
-        "trajectory-balance",
-        &["beta"],
-        "target=p-beta divergence=reverse-kl beta=0.1 baseline=loo trust-region=balance num-iterations=2 loss-type=dr_grpo",
-        "squared log-residual to p_beta, Z from the base's samples; later updates need no ratio (2503.18929, 2509.15207)",
     ),
     row(
         "match",
@@ -238,20 +184,12 @@ pub(super) const MATCHING: &[Preset] = &[
 ];
 
 /// Supervised on the base's samples.
-pub(super) const SUPERVISED: &[Preset] = &[
-    row(
-        "rft",
-        &[],
-        "target=p-star divergence=forward-kl sampler=filtered",
-        "supervised on the base's correct answers: forward KL to p*",
-    ),
-    row(
-        "bolt",
-        &["beta"],
-        "target=p-beta divergence=forward-kl sampler=stored beta=0.1",
-        "supervised on weighted samples of the base: forward KL to p_beta (2605.02469)",
-    ),
-];
+pub(super) const SUPERVISED: &[Preset] = &[row(
+    "rft",
+    &[],
+    "target=p-star divergence=forward-kl sampler=filtered",
+    "supervised on the base's correct answers: forward KL to p*",
+)];
 
 /// Pass@k and rare correct answers.
 pub(super) const PASS_AT_K: &[Preset] = &[
@@ -268,52 +206,10 @@ pub(super) const PASS_AT_K: &[Preset] = &[
         "unbiased gradient of Pass@k (2505.15201)",
     ),
     row(
-        "rs-grpo",
-        &["risk"],
-        "rule=risk risk=2 trust-region=ppo loss-type=dapo",
-        "entropic risk: log E exp(risk r) / risk, between mean reward and solving at all (2509.24261)",
-    ),
-    row(
-        "bbg",
-        &["gate-k"],
-        "gate=gain gate-k=64 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO, each prompt weighted by its expected marginal gain in Pass@k (2606.15455)",
-    ),
-    row(
-        "zero-success",
-        &[],
-        "gate=unsolved baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO on prompts that the run has not solved before (2606.15455)",
-    ),
-    row(
-        "nsr",
-        &["positive"],
-        "rule=negative positive=0 trust-region=ppo loss-type=dapo",
-        "gradient of incorrect answers only; nsr:0.1 is W-REINFORCE (2506.01347)",
-    ),
-    row(
         "unlikeliness",
         &["strength"],
-        "rule=unlikeliness strength=0.25 baseline=group-std trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
+        "rule=unlikeliness strength=0.25 trust-region=ppo loss-type=grpo num-iterations=2 divergence=reverse-kl estimator=k3 beta=0.1",
         "GRPO with larger rewards for rare correct answers (2506.02355)",
-    ),
-    row(
-        "rarity",
-        &["power"],
-        "rule=rarity power=1 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO, the advantage of a correct answer divided by the size of its solution class in the group (2601.08763)",
-    ),
-    row(
-        "outcome-exploration",
-        &["bonus", "repeats"],
-        "rule=explore bonus=0.2 repeats=0 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO plus a bonus for final answers that the run saw rarely, and a penalty for repeats (2509.06941)",
-    ),
-    row(
-        "ucpo",
-        &["tau"],
-        "rule=ucpo tau=0.2 baseline=group-std trust-region=ppo loss-type=grpo",
-        "GRPO that moves toward the uniform distribution over correct answers (2605.00365)",
     ),
     row(
         "simko",
@@ -321,39 +217,11 @@ pub(super) const PASS_AT_K: &[Preset] = &[
         "simko=true baseline=group-std trust-region=ppo loss-type=dapo",
         "spreads updates over the likeliest tokens where entropy is high (2510.14807)",
     ),
-];
-
-/// Sets of samples.
-pub(super) const SETS: &[Preset] = &[
-    row(
-        "set",
-        &["function", "k"],
-        "rule=set function=pass k=4 loss-type=dr_grpo",
-        "the expected value of a function of k samples, unbiased: pass (one correct), unique (distinct correct answers), coverage, pair, polychromic",
-    ),
     row(
         "unique-at-k",
         &["k"],
-        "rule=set function=unique k=4 loss-type=dr_grpo",
+        "rule=unique k=4 loss-type=dr_grpo",
         "the number of distinct correct answers among k samples",
-    ),
-    row(
-        "coverage-at-k",
-        &["k"],
-        "rule=set function=coverage k=4 loss-type=dr_grpo",
-        "the share of a problem's correct answers that k samples find; for tasks that know their number",
-    ),
-    row(
-        "darling",
-        &[],
-        "rule=set function=pair loss-type=dr_grpo",
-        "a sample that is correct and differs from a second sample: DARLING's quality x distance, with exact classes (2509.02534)",
-    ),
-    row(
-        "polychromic",
-        &["k"],
-        "rule=set function=polychromic k=4 loss-type=dr_grpo",
-        "accuracy of k samples x distinct correct answers among them (2509.25424)",
     ),
 ];
 

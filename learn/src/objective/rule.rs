@@ -4,11 +4,10 @@
 //! reductions turn the first into the second. There is no loop and no state, and its size is bounded, so a stranger's
 //! settings may hold one. What a rule reads of a step follows from its names. It is tried on groups of every number of
 //! correct samples when it is given: what gives no finite number there is refused with the group.
+//!
+//! To add a rule of a paper, add a row to [`ROWS`] and a preset that names it.
 
 mod evaluate;
-
-use std::fmt;
-use std::sync::Mutex;
 
 use anyhow::{Result, anyhow, bail};
 use tealight_divergence::expression::{Expression, similar};
@@ -16,33 +15,60 @@ use tealight_divergence::expression::{Expression, similar};
 use super::group_stats::GroupStats;
 use evaluate::{Scope, Value};
 
-/// A rule of advantages, with the values of its parameters. Equal texts with equal values are equal.
-#[derive(Clone, Copy)]
+/// The rules of papers, by the name that `rule=` takes.
+pub(super) const ROWS: [(&str, &str); 5] = [
+    // The gradient of -sum_{j < n} (1 - p)^j / j, log p cut after n - 1 terms (MaxRL, arXiv 2602.02710).
+    ("maxrl", "where(c > 0, where(correct, 1 - c/n, -c/n) / (c/n + 1e-6), 0)"),
+    // n times PKPO's estimate (arXiv 2505.15201): k for a correct sample, else k times the Pass@(k-1) of the others,
+    // less the mean of the same over the group without the sample.
+    (
+        "pkpo",
+        "k * (where(correct, 1, pass_at_k(n-1, c, k-1))
+            - (c - correct + (n - 1 - c + correct) * pass_at_k(n-2, c - correct, k-1)) / (n - 1))",
+    ),
+    // A set of k has the reward R = Pass@k with deviation sqrt(R (1 - R)); a correct sample's sets all pass (arXiv
+    // 2508.10751).
+    (
+        "pass-at-k",
+        "where((c == 0) + (n - c < k), 0,
+            (1 - pass_at_k(n, c, k) - where(correct, 0, 1 - pass_at_k(n-1, c, k-1)))
+            / sqrt(pass_at_k(n, c, k) * (1 - pass_at_k(n, c, k))))",
+    ),
+    // GRPO with rewards r (1 - strength rank / n): correct answers that are likelier than others of the group earn less
+    // (arXiv 2506.02355).
+    (
+        "unlikeliness",
+        "(r * (1 - strength * rank/n) - mean(r * (1 - strength * rank/n)))
+            / (std(r * (1 - strength * rank/n)) + 1e-6)",
+    ),
+    // k times the distinct correct answers of the sets of k with the sample less those of the sets without it: the sums
+    // are over the other classes of what k - 1 or k of the others miss less.
+    (
+        "unique",
+        "where((c == 0) + (max(class_size) == n), 0, k * (correct
+            + sum(where(correct, (pass_at_k(n-1, class_size, k-1) - pass_at_k(n-1, class_size, k)) / class_size, 0))
+            - where(correct, pass_at_k(n-1, class_size, k-1) - pass_at_k(n-1, class_size, k)
+                + pass_at_k(n-1, class_size-1, k), 0)))",
+    ),
+];
+
+/// A rule of advantages, with the values of its parameters.
+#[derive(Debug, Clone)]
 pub struct Rule {
-    law: &'static Law,
+    /// As it was written, with single blanks.
+    text: String,
+    expression: Expression,
     values: [f64; PARAMETERS.len()],
 }
 
-struct Law {
-    text: String,
-    expression: Expression,
-}
-
 /// Numbers that a key of the objective gives, with their defaults.
-pub(super) const PARAMETERS: [(&str, f64); 6] = [
-    ("k", 4.0),
-    ("positive", 0.0),
-    ("strength", 0.25),
-    ("tau", 0.2),
-    ("risk", 2.0),
-    ("power", 1.0),
-];
+pub(super) const PARAMETERS: [(&str, f64); 3] = [("k", 4.0), ("strength", 0.25), ("power", 1.0)];
 
 /// Vectors over the group.
 const VECTORS: [&str; 7] = ["r", "correct", "logp", "logp_base", "length", "class_size", "rank"];
 
-/// Numbers of the group.
-const SCALARS: [&str; 3] = ["n", "c", "beta"];
+/// Numbers of the group and of the step.
+const SCALARS: [&str; 5] = ["n", "c", "beta", "step", "progress"];
 
 /// What a rule may name, as one line each.
 pub const HELP: &str = "\
@@ -53,16 +79,12 @@ class_size    samples of the group in the same solution class; 0 where it is inc
 rank          by mean log-probability per token, 0 for the least likely
 n, c          samples of the group; correct ones
 beta          coefficient of the objective on this prompt
-k, positive, strength, tau, risk, power   numbers that the key of that name gives
+step          number of the step, from 0; progress: 0 at the first step of the run, 1 at the last
+k, strength, power   numbers that the key of that name gives
 mean sum std max min mean_others count    of a vector: one number; mean_others leaves each
               sample itself out, count is of entries that are not 0, std divides by n - 1
 where(condition, a, b), choose(n, k), pass_at_k(n, c, k) = 1 - choose(n-c, k) / choose(n, k)
 + - * / ^, < <= > >= == !=, log exp sqrt abs tanh log1p expm1, max(a, b), min(a, b)";
-
-/// Most rules of a process.
-const MAX_RULES: usize = 4096;
-
-static KNOWN: Mutex<Vec<&'static Law>> = Mutex::new(Vec::new());
 
 impl Rule {
     /// Reads a text; `value` gives the parameters that it names.
@@ -73,10 +95,10 @@ impl Rule {
         text: &str,
         mut value: impl FnMut(&'static str, f64) -> Result<f64>,
     ) -> Result<Self> {
-        let text: String = text.split_whitespace().collect();
         let explained = |error| anyhow!("`advantage`: {error:#}");
-        let law = law(&text).map_err(explained)?;
-        let mut rule = Self { law, values: PARAMETERS.map(|(_, default)| default) };
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let expression = read(&text).map_err(explained)?;
+        let mut rule = Self { text, expression, values: PARAMETERS.map(|(_, default)| default) };
         for (index, (name, default)) in PARAMETERS.iter().enumerate() {
             if rule.reads(name) {
                 rule.values[index] = value(name, *default)?;
@@ -87,42 +109,58 @@ impl Rule {
         Ok(rule)
     }
 
-    /// The text, without blanks.
-    pub fn text(self) -> &'static str {
-        &self.law.text
+    /// The text as it was written, but for blanks at line ends.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The name of the row that has this text, and the k of it; none of a rule of the user's own.
+    pub fn row(&self) -> Option<(&'static str, f64)> {
+        let is_same = |text: &str| {
+            let words: String = text.split_whitespace().collect();
+            read(&words).is_ok_and(|known| known == self.expression)
+        };
+        let row = ROWS.iter().find(|(_, text)| is_same(text))?;
+        Some((row.0, self.values[0]))
+    }
+
+    /// The parameters that it names, with their values.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let all = PARAMETERS.iter().map(|(name, _)| *name).zip(self.values);
+        all.filter(|(name, _)| self.reads(name))
     }
 
     /// Whether the text has this name.
-    pub fn reads(self, name: &str) -> bool {
-        self.law.expression.names().contains(&name)
+    pub fn reads(&self, name: &str) -> bool {
+        self.expression.names().contains(&name)
     }
 
     /// Whether it reads verdicts, not rewards.
-    pub fn is_binary(self) -> bool {
+    pub fn is_binary(&self) -> bool {
         ["correct", "c", "class_size"].iter().any(|name| self.reads(name))
     }
 
     /// Whether it reads more of samples than their rewards and verdicts.
-    pub fn reads_samples(self) -> bool {
+    pub fn reads_samples(&self) -> bool {
         VECTORS[2..].iter().any(|name| self.reads(name))
     }
 
     /// Whether it has a limit of infinitely many samples.
-    pub(super) fn is_of_samples(self) -> bool {
+    pub fn is_of_samples(&self) -> bool {
         let calls = ["sum(", "count(", "choose(", "pass_at_k("];
         !["n", "c", "class_size", "rank"].iter().any(|name| self.reads(name))
-            && !calls.iter().any(|call| self.law.text.contains(call))
+            && !calls.iter().any(|call| self.text.contains(call))
     }
 
     /// The fewest samples of a group that it needs.
-    pub(super) fn smallest_group(self) -> usize {
+    pub fn smallest_group(&self) -> usize {
         if self.reads("k") { self.values[0] as usize + 1 } else { 1 }
     }
 
     /// The advantage of every sample.
-    pub(super) fn advantages(self, stats: &GroupStats) -> Vec<f64> {
+    pub(super) fn advantages(&self, stats: &GroupStats) -> Vec<f64> {
         let scope = Scope { stats, values: &self.values };
-        match scope.value(&self.law.expression) {
+        match scope.value(&self.expression) {
             Value::Each(all) => all,
             Value::One(all) => vec![all; stats.rewards.len()],
         }
@@ -130,7 +168,7 @@ impl Rule {
 
     /// Tries groups of several sizes with every number of correct samples, of large groups with some, and one of graded
     /// rewards. The work is bounded, since settings of strangers hold rules.
-    fn try_groups(self) -> Result<()> {
+    fn try_groups(&self) -> Result<()> {
         /// Samples of a group up to which every number of correct ones is tried.
         const EVERY: usize = 64;
         /// Samples of a group beyond which nothing is tried.
@@ -151,7 +189,7 @@ impl Rule {
         Ok(())
     }
 
-    fn try_group(self, group: &GroupStats, what: &str) -> Result<()> {
+    fn try_group(&self, group: &GroupStats, what: &str) -> Result<()> {
         let advantages = self.advantages(group);
         match advantages.iter().find(|one| !one.is_finite()) {
             Some(odd) => bail!("`{}` gives {odd} in a group of {what}", self.text()),
@@ -165,7 +203,6 @@ fn check_parameter(name: &str, value: f64) -> Result<()> {
         "k" if value < 1.0 || value.fract() != 0.0 => {
             bail!("`k` must be a whole number of at least 1")
         }
-        "risk" if value <= 0.0 => bail!("`risk` must be above 0"),
         "power" if value < 0.0 => bail!("`power` must be at least 0"),
         _ => Ok(()),
     }
@@ -189,14 +226,8 @@ fn trial(
     }
 }
 
-/// The rule of a text, which is read once.
-fn law(text: &str) -> Result<&'static Law> {
-    // A panic while it was held leaves a list that is whole: nothing but a push happens under it.
-    let lock = || KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let find = |known: &[&'static Law]| known.iter().find(|one| one.text == text).copied();
-    if let Some(known) = find(&lock()) {
-        return Ok(known);
-    }
+/// The expression of a text, with its names and calls checked.
+fn read(text: &str) -> Result<Expression> {
     let expression = Expression::parse(text)?;
     for name in expression.names() {
         let known = || {
@@ -208,27 +239,13 @@ fn law(text: &str) -> Result<&'static Law> {
         }
     }
     evaluate::check_calls(&expression)?;
-    let mut known = lock();
-    if let Some(law) = find(&known) {
-        return Ok(law);
-    }
-    if known.len() == MAX_RULES {
-        bail!("a process reads at most {MAX_RULES} rules");
-    }
-    let law: &'static Law = Box::leak(Box::new(Law { text: text.to_owned(), expression }));
-    known.push(law);
-    Ok(law)
+    Ok(expression)
 }
 
+/// Equal expressions with equal values, whatever the blanks.
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.law, other.law) && self.values == other.values
-    }
-}
-
-impl fmt::Debug for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {:?}", self.law.text, self.values)
+        (&self.expression, self.values) == (&other.expression, other.values)
     }
 }
 

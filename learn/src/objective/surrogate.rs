@@ -71,10 +71,6 @@ pub enum TrustRegion {
         /// Distance of the upper bound from ratio 1.
         high: f64,
     },
-    /// `(log pi - log p)^2 / 2` of whole completions, p the target: trajectory balance, from the advantages
-    /// `log p - log pi` that the samples had and how far each log-probability has moved since. No ratio: the samples
-    /// may be another policy's.
-    Balance,
     /// `-sg(min(rho, 1 + high)) A log pi`: the weight is cut, no token loses its gradient (CISPO,
     /// arXiv 2506.13585).
     Cispo {
@@ -115,15 +111,6 @@ impl TrustRegion {
                 let ratio = inputs.completions.spread(&Exp.apply(&mean)?)?;
                 let (gain, is_clipped) = clipped(&ratio, low, high, inputs.advantage)?;
                 (Ok(gain), is_clipped)
-            }
-            TrustRegion::Balance => {
-                let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
-                // With A = log p - log pi at the samples: (A - moved)^2 / 2 = A^2 / 2 - A moved + moved^2 / 2.
-                let moved = inputs.completions.sum(&(&log_ratio * counts)?)?;
-                // The tokens of a completion sum to half of its square.
-                let square = ((inputs.completions.spread(&moved)? * &log_ratio)? * 0.5)?;
-                let gain = (inputs.policy_logp * inputs.advantage)? - square;
-                (gain, inputs.weight.zeros_like()?)
             }
             TrustRegion::Cispo { high } => {
                 // The truncated importance weight is a constant; the gradient goes through log pi alone.
@@ -207,7 +194,6 @@ mod tests {
             TrustRegion::Ppo { low: 0.2, high: 0.2, dual: Some(3.0) },
             TrustRegion::Cispo { high: 5.0 },
             TrustRegion::Gspo { low: 3e-4, high: 4e-4 },
-            TrustRegion::Balance,
         ] {
             let grad = gradient(region, start, [2.0, -1.0], 0.5);
             // GSPO's ratio is a mean over tokens, which its weights sum over again.
@@ -237,15 +223,6 @@ mod tests {
         let far = |region| gradient(region, [-1.0 + f64::ln(4.0), -1.0, -1.0], [-1.0, 0.0], 1.0);
         assert_eq!(far(dual)[0], 0.0);
         assert!(far(PPO)[0] > 3.9);
-    }
-
-    #[test]
-    fn balance_is_the_square_of_the_residual_of_whole_completions() {
-        // Residuals at the samples of -2 and 1; since then the first completion has moved by .3 and -.1.
-        let ours = gradient(TrustRegion::Balance, [-0.7, -1.1, -1.0], [2.0, -1.0], 0.5);
-        for (ours, residual) in ours.iter().zip([-2.0 + 0.2, -2.0 + 0.2, 1.0]) {
-            assert!((ours - 0.5 * residual).abs() < 1e-12, "{ours} {residual}");
-        }
     }
 
     #[test]

@@ -49,17 +49,6 @@ impl Rollout {
         granted.copied().unwrap_or(0.0)
     }
 
-    /// The final answer, as the verifier writes it: the solution class of a correct completion, the answer of an
-    /// incorrect one. None where it does not count, or no answer was found.
-    pub fn outcome(&self) -> Option<&str> {
-        match &self.verdict {
-            _ if !self.counts() => None,
-            Verdict::Correct { class, .. } => Some(class),
-            Verdict::Wrong { answer, .. } => answer.as_deref(),
-            _ => None,
-        }
-    }
-
     /// Whether it is correct, and counts.
     pub fn is_correct(&self) -> bool {
         self.counts() && self.verdict.is_correct()

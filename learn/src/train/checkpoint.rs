@@ -67,12 +67,9 @@ pub struct State {
     /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
     #[serde(default)]
     pub partition: BTreeMap<String, (f64, usize)>,
-    /// How prompts were solved so far, where that allocates or weighs them.
+    /// How prompts were solved so far, where that allocates them.
     #[serde(default)]
     pub prompt_trials: PromptTrials,
-    /// How often the run has seen each final answer, by problem id, where that earns less.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub seen: BTreeMap<String, Vec<(u64, u64)>>,
     /// Sum and number, since the last checkpoint, of what tells which checkpoint is best.
     #[serde(default)]
     pub since_save: (f64, usize),

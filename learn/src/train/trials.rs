@@ -1,4 +1,4 @@
-//! How often a run has solved each prompt: the one record by which prompts are allocated and weighed. The state of the
+//! How often a run has solved each prompt: the record by which prompts are allocated. The state of the
 //! run holds it, so that a resumed run has it too.
 
 use std::collections::BTreeMap;
@@ -19,8 +19,6 @@ pub struct PromptTrials(pub(super) BTreeMap<String, Trials>);
 pub struct Trials {
     /// Correct ones, and all, of which older ones count less: half as much at every visit of the prompt.
     pub recent: (f64, f64),
-    /// Correct ones, and all.
-    pub total: (u64, u64),
 }
 
 impl PromptTrials {
@@ -29,21 +27,14 @@ impl PromptTrials {
         for group in groups {
             let solved = group.rollouts.iter().filter(|rollout| rollout.is_correct()).count();
             let sampled = group.rollouts.len();
-            let Trials { recent, total } = self.0.entry(id(group.problem).to_owned()).or_default();
+            let Trials { recent } = self.0.entry(id(group.problem).to_owned()).or_default();
             // An exponentially weighted count: of n samples at each visit it remembers 2 n.
             recent.0 = KEPT * recent.0 + solved as f64;
             recent.1 = KEPT * recent.1 + sampled as f64;
-            total.0 += solved as u64;
-            total.1 += sampled as u64;
         }
     }
 
-    /// Correct completions of a problem, and all, that the run has drawn.
-    pub(crate) fn total(&self, id: &str) -> (u64, u64) {
-        self.0.get(id).map(|trials| trials.total).unwrap_or_default()
-    }
-
-    /// The same with older completions counting less; none of a prompt that was not sampled.
+    /// Correct completions of a problem, and all, older ones counting less; none of a prompt that was not sampled.
     pub(super) fn recent(&self, id: &str) -> Option<&(f64, f64)> {
         self.0.get(id).map(|trials| &trials.recent)
     }
@@ -69,15 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn all_completions_are_counted_and_recent_ones_count_more() {
+    fn recent_completions_count_more() {
         let mut trials = PromptTrials::default();
-        assert_eq!((trials.total("a"), trials.recent("a")), ((0, 0), None));
+        assert_eq!(trials.recent("a"), None);
         // Both groups of a step are of the same prompt.
         trials.add(&[group(&[true, false, true]), group(&[false])], |_| "a");
         trials.add(&[group(&[true, true])], |_| "a");
-        assert_eq!(trials.total("a"), (4, 6));
         assert_eq!(trials.recent("a"), Some(&(0.5 + 2.0, 0.5 * (1.5 + 1.0) + 2.0)));
-        assert_eq!(trials.total("b"), (0, 0));
         let text = serde_json::to_string(&trials).expect("JSON");
         assert_eq!(serde_json::from_str::<PromptTrials>(&text).expect("trials"), trials);
     }

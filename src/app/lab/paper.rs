@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use tealight_eval::report::document_page;
 use tealight_eval::report::view::{Claim, Document, Section, Table};
 
-use super::collapse::{fixed_mu_cells, search};
 use super::paper_figures::{effective_along_beta, figures};
-use super::{LabOptions, check_output, number, world_and_class};
+use super::{LabOptions, number, world_and_class};
 use crate::app::directory::{self, Existing};
 use crate::lab::World;
+use crate::lab::fixed_mu::{FixedMu, Series};
 use crate::lab::paper::{Claims, Request, Rules, Verdict, claims};
 use crate::system::files::write_atomic;
 
@@ -57,13 +57,13 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
     let default = PathBuf::from(format!("paper-{number}"));
     let output = options.output.as_ref().unwrap_or(&default);
     let existing = Existing::from_flag(options.overwrite);
-    check_output(output, existing)?;
+    directory::refuse_run(output, existing)?;
+    directory::check(output, existing)?;
     let found = claims(&Request {
         world: &world,
         class,
         seed: options.seed,
-        target_validity: options.collapse.target_validity,
-        search: search(options),
+        target_validity: options.target_validity,
         rules: Rules::default(),
     })?;
     let setup = json!({
@@ -72,10 +72,8 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
         "world": world.name,
         "class": class,
         "base_validity": world.solve_rate(0),
-        "target_validity": options.collapse.target_validity,
+        "target_validity": options.target_validity,
         "seed": options.seed,
-        "iterations": search(options).iterations,
-        "learning_rate": options.learning_rate,
         "version": env!("CARGO_PKG_VERSION"),
         "rules": Rules::default(),
         "claims": serde_json::to_value(&found)?,
@@ -246,6 +244,46 @@ fn collapse_cells(claims: &Claims) -> Vec<Vec<String>> {
     cells
 }
 
+fn fixed_mu_cells(rows: &[FixedMu]) -> Vec<Vec<String>> {
+    let header = [
+        "series",
+        "policies",
+        "A",
+        "beta",
+        "N_eff p*",
+        "validity full",
+        "share full",
+        "U_256 full",
+        "validity class",
+        "share class",
+        "U_256 class",
+        "own beta",
+        "validity",
+        "share",
+    ];
+    let mut cells = vec![header.map(str::to_owned).to_vec()];
+    for row in rows {
+        let series = match row.series {
+            Series::SameTarget => "same target",
+            Series::RarerAnswers => "rarer answers",
+        };
+        let share = |effective: f64| number(row.share(effective));
+        let or_none = |value: Option<f64>| value.map_or("none".to_owned(), number);
+        let mut line = vec![series.to_owned(), row.policies.clone()];
+        line.extend([row.base_validity, row.beta, row.effective_pstar].map(number));
+        for class in [0, 1] {
+            line.push(number(row.validity[class]));
+            line.push(share(row.effective_valid[class]));
+            line.push(number(row.distinct[class]));
+        }
+        line.push(or_none(row.class_beta));
+        line.push(or_none(row.class_validity));
+        line.push(row.class_effective_valid.map_or("none".to_owned(), share));
+        cells.push(line);
+    }
+    cells
+}
+
 /// A sentence from its beginning on.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
@@ -300,9 +338,7 @@ fn document(
             format!(
                 "The world {} has {} outputs, of which {} are correct; the base is correct with \
                  chance {:.4}. The restricted class is {class}. Random policies have seed {}. Every other number is \
-                 exact: outputs are enumerated, and optima are sought from the base with exact \
-                 gradients. They are local optima of a search that ends: where a policy hardly gives an output, \
-                 KL(p* || q) is not settled and differs by search and start, while validity and N_eff agree to three digits.",
+                 exact: outputs are enumerated, and an optimum is the best of where three starts lead.",
                 world.name,
                 world.outputs.len(),
                 world.total(0),

@@ -2,7 +2,6 @@
 
 use tealight_eval::report::view::{Chart, Line};
 
-use super::figures::mass_bars;
 use crate::lab::World;
 use crate::lab::fixed_mu::{FixedMu, Series};
 use crate::lab::paper::{Claims, Row};
@@ -10,6 +9,8 @@ use crate::learn::objective::target::validity_of;
 
 /// Betas whose policies are drawn output by output.
 const DRAWN: [f64; 3] = [2.0, 0.25, 0.1];
+/// Correct outputs that the mass bars show at most.
+const OUTPUTS: usize = 16;
 
 /// The charts of each claim.
 pub(super) fn figures(claims: &Claims, world: &World) -> [Vec<Chart>; 6] {
@@ -189,4 +190,16 @@ fn collapse(claims: &Claims, world: &World) -> Vec<Chart> {
             "The probability of the likeliest correct outputs, p* beside optima of the class.",
         ),
     ]
+}
+
+/// Bars of the probabilities that some policies give to the correct outputs of the first prompt that are likeliest
+/// under p*.
+fn mass_bars(title: &str, world: &World, policies: Vec<(String, &[f64])>) -> Chart {
+    let target = world.filtered(0);
+    let mut order: Vec<usize> = (0..target.len()).filter(|y| world.is_right[0][*y]).collect();
+    order.sort_by(|a, b| target[*b].total_cmp(&target[*a]));
+    order.truncate(OUTPUTS);
+    let to_series = |(name, q): (String, &[f64])| (name, order.iter().map(|y| q[*y]).collect());
+    let series = policies.into_iter().map(to_series).collect();
+    Chart::bars(title, ("correct outputs, by p*", "probability"), series)
 }

@@ -48,7 +48,6 @@ impl Session<'_> {
     ) -> Result<FineTuned> {
         let plan = checked_plan(config, dataset.problems.len())?;
         let rewarding = Rewarding::new(config, &plan, dataset.verifier.grading())?;
-        check_totals(&plan, dataset)?;
         let problems = self.encoded(dataset, config)?;
         let adapter = new_adapter(&config.settings.lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
@@ -265,19 +264,6 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
         );
     }
     Ok(plan)
-}
-
-/// Refuses an objective that divides by the number of correct answers where a problem does not say it.
-fn check_totals(plan: &Plan, dataset: &Dataset) -> Result<()> {
-    let unknown = dataset.problems.iter().find(|problem| problem.total.is_none_or(|n| n == 0));
-    match unknown {
-        Some(problem) if plan.rule.reads_total() => bail!(
-            "problem `{}` does not say how many correct answers it has, which coverage divides by: use \
-             --objective unique-at-k, or a task of `tealight tasks`",
-            problem.id
-        ),
-        _ => Ok(()),
-    }
 }
 
 /// The state to go on from, with the policy and the optimizer of the checkpoint, where there is one.

@@ -7,29 +7,22 @@ use crate::app::lab::{self, LabOptions, paper};
 use crate::cli::{config_merge, table};
 use crate::system::telemetry::print;
 
-/// The options that count with `--paper`.
-const OF_PAPERS: [&str; 10] = [
-    "paper",
-    "world",
-    "class",
-    "seed",
-    "target_validity",
-    "iterations",
-    "learning_rate",
-    "output",
-    "overwrite",
-    "json",
-];
+/// The options that count with `--paper`, and those that count with it alone.
+const OF_PAPERS: [&str; 8] =
+    ["paper", "world", "class", "json", "seed", "target_validity", "output", "overwrite"];
+const OF_PAPERS_ALONE: &[&str] = OF_PAPERS.split_at(4).1;
 
 /// The options of this command: most of them mean nothing with `--paper`.
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<LabOptions> {
     let files = config_merge::files(matches)?;
     let options: LabOptions = config_merge::resolve_with(matches, None, &files)?;
-    if options.paper.is_some() {
-        let given = config_merge::given::<LabOptions>(matches, &files)?;
-        if let Some(id) = given.iter().find(|id| !OF_PAPERS.contains(&id.as_str())) {
-            bail!("--{} has no effect with --paper", id.replace('_', "-"));
-        }
+    let given = config_merge::given::<LabOptions>(matches, &files)?;
+    let (is_idle, how): (fn(&str) -> bool, _) = match options.paper {
+        Some(_) => (|id| !OF_PAPERS.contains(&id), "with"),
+        None => (|id| OF_PAPERS_ALONE.contains(&id), "without"),
+    };
+    if let Some(id) = given.iter().find(|id| is_idle(id)) {
+        bail!("--{} has no effect {how} --paper", id.replace('_', "-"));
     }
     Ok(options)
 }

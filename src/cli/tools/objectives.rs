@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::learn::objective::{self, Anchor, Description, Objective};
+use crate::learn::objective::{self, Anchor, Description, Objective, Rule};
 use crate::system::telemetry::out;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -19,6 +19,10 @@ pub(in crate::cli) struct ObjectivesOptions {
     #[arg(long, conflicts_with = "name")]
     #[serde(default)]
     all: bool,
+    /// Print the table of docs/objectives.md.
+    #[arg(long, hide = true, conflicts_with_all = ["name", "all"])]
+    #[serde(default)]
+    markdown: bool,
 }
 
 pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
@@ -27,6 +31,9 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
         let described = one(&objective::describe(name)?);
         let text = described + &of_plan(name)?;
         return Ok(write!(out, "{text}")?);
+    }
+    if options.markdown {
+        return Ok(write!(out, "{}", markdown()?)?);
     }
     writeln!(out, "{}\n", wrapped(objective::SYMBOLS, 0))?;
     let is_shown = |one: &Description| options.all || one.is_common;
@@ -60,6 +67,31 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     Ok(())
 }
 
+/// Every objective as a row: what it optimises, the advantage, the average over tokens, and updates on a batch.
+fn markdown() -> Result<String> {
+    let mut text =
+        "| objective | optimises | advantage | loss | updates |\n|---|---|---|---|--:|\n"
+            .to_owned();
+    for described in objective::kinds().flat_map(|(_, _, all)| all) {
+        // A target that needs a beta is shown by its name.
+        let plan = described.name.parse::<Objective>()?.plan;
+        let advantage = match plan.advantage() {
+            _ if !plan.is_on_policy() => "no rollouts".to_owned(),
+            Some(rule) => format!("`{rule}`"),
+            None if plan.matching().is_some() => "pseudo-reward `-f'(pi / p)`".to_owned(),
+            None => format!("baseline `{}`", described.value("baseline").unwrap_or("none")),
+        };
+        text.push_str(&format!(
+            "| `{}` | {} | {advantage} | `{}` | {} |\n",
+            described.usage,
+            described.about.replace('|', "\\|"),
+            described.value("loss-type").unwrap_or("dapo"),
+            plan.updates()
+        ));
+    }
+    Ok(text)
+}
+
 /// The rule of the advantage, and the divergence as a formula with its properties, of an objective with its settings.
 fn of_plan(name: &str) -> Result<String> {
     let plan = match name.parse::<Objective>() {
@@ -70,7 +102,10 @@ fn of_plan(name: &str) -> Result<String> {
     };
     let mut text = String::new();
     if let Some(rule) = plan.advantage() {
-        text.push_str(&format!("\nAdvantage of a sample\n{}\n", wrapped(&rule, 2)));
+        text.push_str(&format!("\nAdvantage of a sample\n{}\n", wrapped(rule, 2)));
+        for (name, value) in plan.rule.iter().flat_map(Rule::parameters) {
+            text.push_str(&format!("  where {name} = {value}\n"));
+        }
     }
     let divergence = match &plan.anchor {
         Anchor::None => return Ok(text),

@@ -47,8 +47,6 @@ pub(crate) fn problems() -> Vec<Problem> {
     ["a", "b", "c", "d"]
         .map(|letter| Problem {
             solution: Some(letter.repeat(2)),
-            // As many as `coverage-at-k` counts of: any number will do.
-            total: Some(4),
             ..Problem::new(letter, Prompt::Text(letter.into()), letter)
         })
         .into()

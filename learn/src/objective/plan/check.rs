@@ -4,10 +4,7 @@ use anyhow::{Result, bail};
 
 use super::{Anchor, Estimator, Matching, Plan, Regulariser, SampleSource};
 use crate::objective::target::Target;
-use crate::objective::{
-    AdvantageEstimator, Baseline, Divergence, Exploration, Gate, SetObjective, TrustRegion,
-    VerifierErrors,
-};
+use crate::objective::{Baseline, Divergence, Rule, TrustRegion};
 
 impl Plan {
     /// Refuses combinations that cannot work.
@@ -22,16 +19,11 @@ impl Plan {
                 "a greedy completion has a reward, and no pseudo-reward of a target: set baseline=loo"
             );
         }
-        self.check_rule()?;
-        self.check_weights()?;
-        if self.rule.has_baseline() && self.rule.is_binary() && self.overlong_buffer > 0.0 {
+        if self.rule.as_ref().is_some_and(Rule::is_binary) && self.overlong_buffer > 0.0 {
             bail!("this rule reads verdicts and no rewards: `overlong-buffer` has no effect on it");
         }
-        if self.rule.has_baseline() && self.baseline != Baseline::None {
+        if self.rule.is_some() && self.baseline != Baseline::None {
             bail!("this rule brings its own baseline: leave `baseline` at none");
-        }
-        if let AdvantageEstimator::Set(SetObjective { k: 0, .. }) = self.rule {
-            bail!("`k` must be at least 1");
         }
         if self.num_iterations == 0 || self.steps_per_generation == 0 {
             bail!("`num-iterations` and `steps-per-generation` must be at least 1");
@@ -54,76 +46,6 @@ impl Plan {
             bail!("`overlong-buffer` must be at least 0 and below 1");
         }
         Ok(())
-    }
-
-    /// Checks of gates, corrections and trajectory balance.
-    fn check_weights(&self) -> Result<()> {
-        let is_in_advantages = self.regulariser().is_none_or(|r| r.estimator == Estimator::Score);
-        if self.gate != Gate::All && !(is_in_advantages && self.is_on_policy()) {
-            bail!(
-                "`gate` weighs the advantages of rollouts, and other terms of this loss would stay: set estimator=score or \
-                 divergence=none"
-            );
-        }
-        if let Gate::Gain { k: 0 } = self.gate {
-            bail!("`gate-k` must be at least 1");
-        }
-        if let Some(VerifierErrors { false_positives, false_negatives }) = self.verifier_errors {
-            if false_positives < 0.0
-                || false_negatives < 0.0
-                || false_positives + false_negatives >= 1.0
-            {
-                bail!(
-                    "`false-positives` and `false-negatives` must be at least 0, their sum below 1"
-                );
-            }
-            if self.rule != AdvantageEstimator::Plain || self.matching().is_some() {
-                bail!("error rates correct rewards: `rule` must be plain, and `target` max-reward");
-            }
-            if matches!(self.baseline, Baseline::GroupStd | Baseline::BatchStd | Baseline::Batch) {
-                bail!(
-                    "dividing by a standard deviation undoes the correction of rewards: set baseline=loo"
-                );
-            }
-        }
-        let balances = self.matching().is_some_and(|matching| {
-            matching.target == Target::Tilted
-                && matching.divergence == Divergence::ReverseKl
-                && matching.sampler == SampleSource::Policy
-                && matching.max_reward.is_infinite()
-                && matches!(self.baseline, Baseline::None | Baseline::Loo | Baseline::GroupMean)
-        });
-        if self.trust_region == TrustRegion::Balance && !balances {
-            bail!(
-                "trajectory balance is to p_beta: set target=p-beta, divergence=reverse-kl, sampler=policy, baseline=loo"
-            );
-        }
-        Ok(())
-    }
-
-    /// Checks of single rules.
-    fn check_rule(&self) -> Result<()> {
-        let is_moved_by_penalty = self.regulariser().is_some_and(|r| {
-            let is_exact =
-                matches!(r.estimator, Estimator::Score | Estimator::Full | Estimator::K2);
-            r.divergence == Divergence::ReverseKl && is_exact
-        });
-        match self.rule {
-            AdvantageEstimator::Mara if !is_moved_by_penalty => bail!(
-                "rule=mara undoes what the KL penalty does between correct answers: set divergence=reverse-kl with \
-                 estimator=score, full or k2"
-            ),
-            AdvantageEstimator::Rarity { power } if power < 0.0 => {
-                bail!("`power` must be at least 0")
-            }
-            AdvantageEstimator::Explore(Exploration { bonus, repeats }) => {
-                if bonus < 0.0 || repeats < 0.0 || bonus + repeats == 0.0 {
-                    bail!("`bonus` and `repeats` must be at least 0, and one of them above")
-                }
-                Ok(())
-            }
-            _ => Ok(()),
-        }
     }
 
     fn uses_rollouts(&self) -> bool {
@@ -191,7 +113,7 @@ impl Plan {
         if *max_reward <= 0.0 {
             bail!("`max-reward` must be above 0");
         }
-        if self.rule != AdvantageEstimator::Plain {
+        if self.rule.is_some() {
             bail!("a target replaces the reward: `rule` must be plain");
         }
         if self.overlong_buffer > 0.0 {

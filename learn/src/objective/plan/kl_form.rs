@@ -1,14 +1,14 @@
 //! Whether a plan maximises `E[v] - beta KL(pi || a)`, the objective whose optimum is known in closed form.
 
-use super::{Anchor, Estimator, Gate, Plan, SampleSource};
-use crate::objective::{AdvantageEstimator, Baseline, Divergence};
+use super::{Anchor, Estimator, Plan, SampleSource};
+use crate::objective::{Baseline, Divergence};
 
 impl Plan {
     /// The beta of `E[v] - beta KL(pi || a)` where the expected gradient is that of this function, up to a factor; 0
     /// without a divergence. `None` where rewards or prompts are weighted otherwise, where coefficients change, and for
     /// another divergence or target.
     pub fn kl_coefficient(&self) -> Option<f64> {
-        let is_plain = self.rule == AdvantageEstimator::Plain
+        let is_plain = self.rule.is_none()
             && matches!(
                 self.baseline,
                 Baseline::None | Baseline::Loo | Baseline::GroupMean | Baseline::Greedy
@@ -16,7 +16,6 @@ impl Plan {
             && (self.entropy.bonus, self.entropy.target) == (0.0, None)
             && (self.covariance.is_none() && self.simko.is_none())
             && (!self.dynamic_sampling && self.overlong_buffer == 0.0)
-            && (self.gate == Gate::All && self.verifier_errors.is_none())
             && !self.annealing.has_ends();
         match &self.anchor {
             Anchor::None => Some(0.0),

@@ -48,9 +48,14 @@ impl Annealing {
 }
 
 impl Plan {
+    /// The share of `total` steps that is over: 0 at the first step, 1 at the last and after it.
+    pub fn progress(step: usize, total: usize) -> f64 {
+        (step as f64 / total.saturating_sub(1).max(1) as f64).min(1.0)
+    }
+
     /// The coefficients of step `step` (from 0) of `total`.
     pub fn coefficients(&self, step: usize, total: usize) -> Coefficients {
-        let progress = (step as f64 / total.saturating_sub(1).max(1) as f64).min(1.0);
+        let progress = Self::progress(step, total);
         let Annealing { shape, beta_end, entropy_end, rehearsal_end } = self.annealing;
         let at = |start: f64, end: Option<f64>| {
             end.map_or(start, |end| shape.between(start, end, progress))
@@ -93,7 +98,7 @@ mod tests {
             ("alpha-dpg:0.5:beta-end=1", "p-star"),
             ("kl-full:0.1:beta-end=-1", "above 0"),
             ("kl-full:0.1:anneal=linear", "no effect"),
-            ("bolt:0.1:beta-end=0", "above 0"),
+            ("match:p-beta:forward-kl:stored:beta=0.1:beta-end=0", "above 0"),
             ("grpo:entropy-end=0", "start from"),
             ("kl-full:rehearsal-end=0", "rehearses"),
             ("js:rehearsal-end=2", "between 0 and 1"),

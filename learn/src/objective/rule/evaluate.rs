@@ -5,7 +5,6 @@ use tealight_divergence::expression::{Expression, Operator, similar};
 
 use super::{GroupStats, PARAMETERS};
 use crate::objective::baseline;
-use crate::objective::estimators::pass_at_k;
 
 /// A number of the group, or one of each sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,6 +158,8 @@ impl Scope<'_> {
             "n" => Value::One(stats.rewards.len() as f64),
             "c" => Value::One(stats.classes.iter().flatten().count() as f64),
             "beta" => Value::One(stats.beta),
+            "step" => Value::One(stats.step as f64),
+            "progress" => Value::One(stats.progress),
             parameter => {
                 let index = PARAMETERS.iter().position(|(known, _)| *known == parameter);
                 Value::One(self.values[index.expect("names were checked")])
@@ -236,4 +237,13 @@ fn choose(n: f64, k: f64) -> f64 {
     }
     let k = k.min(n - k).round() as usize;
     (0..k).map(|i| (n - i as f64) / (i + 1) as f64).product::<f64>()
+}
+
+/// The chance that k of n samples, c of them correct, hold a right one; 0 at `k = 0`.
+fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
+    if n < c + k {
+        return 1.0;
+    }
+    // 1 - C(n - c, k) / C(n, k) as a product: binomials overflow.
+    1.0 - (n - c + 1..=n).map(|i| 1.0 - k as f64 / i as f64).product::<f64>()
 }

@@ -7,7 +7,7 @@ use tealight_system::range::SEED;
 
 use super::settings::{LogKl, Settings};
 use crate::objective::{
-    AdvantageEstimator, Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
+    Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
 };
 
 /// One run: an objective, a seed, and everything else.
@@ -67,7 +67,7 @@ impl RlvrConfig {
         if settings.num_generations < 2 && plan.is_on_policy() && needs_group {
             bail!("num-generations must be at least 2: a group of one has no baseline");
         }
-        let smallest = plan.rule.smallest_group();
+        let smallest = plan.smallest_group();
         if plan.is_on_policy() && settings.num_generations < smallest {
             bail!(
                 "objective `{}`: it needs at least {smallest} --num-generations, not {}",
@@ -127,8 +127,8 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
         Anchor::Base(regulariser) => {
             regulariser.divergence == Divergence::ReverseKl
                 && regulariser.estimator != Estimator::K3
-                // MARA's optimum is another.
-                && plan.rule == AdvantageEstimator::Plain
+                // The optimum of a rule is another.
+                && plan.rule.is_none()
         }
     };
     if !is_linked {

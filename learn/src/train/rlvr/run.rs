@@ -127,6 +127,11 @@ impl Run<'_> {
         self.plan.coefficients(step, self.config.settings.max_steps)
     }
 
+    /// The share of the run that is over at a step.
+    pub(super) fn progress(&self, step: usize) -> f64 {
+        Plan::progress(step, self.config.settings.max_steps)
+    }
+
     /// The coefficient of a problem at a step.
     pub(super) fn beta(&self, problem: usize, step: usize) -> f64 {
         self.data.beta[problem] * self.coefficients(step).beta

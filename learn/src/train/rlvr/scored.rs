@@ -243,10 +243,8 @@ fn stats(
                 .greedy
                 .as_ref()
                 .map(|greedy| shaped(greedy.reward(), greedy.completion.tokens.len())),
-            earlier: (0, 0),
-            outcomes: Vec::new(),
-            seen: Vec::new(),
-            total: run.problems[group.problem].problem.total,
+            step,
+            progress: run.progress(step),
             mass: None,
         }
     };

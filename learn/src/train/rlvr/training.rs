@@ -11,7 +11,6 @@ use super::scored::score;
 use super::self_check::{check_ends, check_ratio, check_stored};
 use super::source::{Source, with_rollouts};
 use super::update::Update;
-use crate::objective::Gate;
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
 use crate::train::step::DropoutCounter;
@@ -192,8 +191,7 @@ fn sample(
     };
     let scored = score(run, &rollouts.groups, state, metrics)?;
     monitor::log_rollouts(run, &rollouts.groups, &scored, state.global_step, metrics)?;
-    // After the gate has read those of earlier steps.
-    if run.config.settings.prompt_allocation.is_adaptive() || run.plan.gate != Gate::All {
+    if run.config.settings.prompt_allocation.is_adaptive() {
         state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
     }
     Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
