@@ -61,7 +61,7 @@ const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|\
     might say|(?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|\
     (?:nobody|no one) (?:would )?(?:think|say|believe)s?|\
-    not sure|unsure|impossible that|not convinced";
+    not sure|unsure|impossible (?:that|for)|not convinced";
 
 /// Right before a value or words that only name it: it is not stated.
 const REFUSED: &str = "(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
@@ -80,7 +80,7 @@ static DENIAL: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!("(?:^|[^a-z0-9])(?:{DENIALS})$")));
 /// At the beginning of a remark: the value before it is none.
 const REVOKING: &str = "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
-    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|not (?:right|correct|possible)|a mistake|\
+    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|not (?:right|correct|possible|what)|a mistake|\
     too (?:small|large|big|low|high|many|few|much))|\
     (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n['’]?t) (?:be|work|fit|hold|satisfy)|no,|scratch that)";
 
@@ -175,7 +175,7 @@ pub(super) fn is_doubted(before: &str) -> bool {
 fn is_taken_back(after: &str) -> bool {
     let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
     match after.bytes().next() {
-        Some(b' ') => denies(after) || after.starts_with(" -") && is_revoked(after),
+        Some(b' ') => denies(after) || begins(after, " -| but ") && is_revoked(after),
         Some(b'?') => {
             let next = after[1..].trim_start().chars().take(40).collect::<String>().to_lowercase();
             let next = past(&next, "that is |that's |it is ").unwrap_or(&next);
@@ -292,7 +292,7 @@ pub(super) fn is_refusal(text: &str) -> bool {
     );
     // Anywhere, unless a link follows: "I can't determine a, but b = 5".
     const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
-        i don't know the answer|i do not know the answer|please provide|not enough information to|as an ai";
+        i don't know|i do not know|please provide|not enough information to|as an ai";
     const LINKS: &str = ", so |, but |, thus |, hence |, leaving ";
     const MAX_REFUSAL: usize = 300;
     if text.len() > MAX_REFUSAL {

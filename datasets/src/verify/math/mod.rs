@@ -165,15 +165,18 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let Some(found) = answer::find(completion, mode) else {
         return Checked { outcome: Outcome::NoAnswer, found: None, stage: "extraction" };
     };
-    // In a mark a sentence may say it: `\boxed{\text{Yes, it is}}`.
     let is_marked = matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
-    let sentence = if is_marked { &*found.text } else { completion };
-    let is_polar = (!is_marked || sentence.contains(", "))
-        && gold.len() <= MAX_POLAR
+    let is_polar = gold.len() <= MAX_POLAR
+        && (!is_marked || found.text.contains(", "))
         && !gold.bytes().any(|byte| byte.is_ascii_digit());
+    let said = || match is_marked {
+        // `\boxed{\text{Yes, it is}}`
+        true => text::opening(&found.text),
+        false => text::polarity(completion),
+    };
     let polar = is_polar.then(|| scan::folded(gold)).and_then(|gold| match gold.as_str() {
-        "yes" | "true" => text::polarity(sentence),
-        "no" | "false" => text::polarity(sentence).map(|is_yes| !is_yes),
+        "yes" | "true" => said(),
+        "no" | "false" => said().map(|is_yes| !is_yes),
         _ => None,
     });
     if let Some(is_same) = polar {

@@ -189,6 +189,27 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
     (!rest.is_empty()).then_some(rest)
 }
 
+fn says(word: &str) -> Option<bool> {
+    match word {
+        "yes" | "true" => Some(true),
+        "no" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Yes or no, where an answer begins with it and goes on: "No, it does not converge".
+pub(super) fn opening(text: &str) -> Option<bool> {
+    let text = text.trim_start_matches("\\text{").trim_end_matches('}');
+    let folded = folded(text);
+    let mut words = folded.split(' ');
+    let first = says(words.next()?)?;
+    let is_plain = words.all(|word| {
+        says(word).is_none_or(|other| other == first)
+            && !is_one_of(word, "maybe|perhaps|possibly|or")
+    });
+    (is_plain && text.contains(", ") && !hedges::is_refusal(text)).then_some(first)
+}
+
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
 pub(super) fn polarity(text: &str) -> Option<bool> {
     let end = text.trim_end_matches(|c: char| c.is_whitespace() || ".!*。".contains(c));
@@ -200,11 +221,6 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         .flatten()
         .map(folded)
         .collect();
-    let says = |word: &str| match word {
-        "yes" | "true" => Some(true),
-        "no" | "false" => Some(false),
-        _ => None,
-    };
     match folded(end).as_str() {
         "correct" | "right" | "sí" | "oui" | "ja" | "да" | "是" | "是的" | "对" | "正确" =>
         {

@@ -348,7 +348,8 @@ fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let end =
         text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
     let (text, unit) = text.split_at(end);
-    (unit.is_empty() || is_unit(unit.trim())).then_some(())?;
+    let is_word = unit.trim().chars().all(char::is_alphabetic);
+    (is_word || is_unit(unit.trim())).then_some(())?;
     let (whole, part) = text.split_once(',')?;
     let are_digits =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

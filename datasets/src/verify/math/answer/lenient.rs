@@ -242,7 +242,8 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
-    let is_denied = is_denied("", &line[offset_in(line, tail) + tail.len()..]);
+    let start = offset_in(line, tail);
+    let is_denied = is_denied(&line[..start], &line[start + tail.len()..]);
     (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
 }
 
