@@ -46,8 +46,8 @@ pub enum Towards {
 }
 
 impl Claim {
-    /// What a plan is said to maximise: the mean reward, or what its rule is for (Pass@k, distinct answers), less its divergence of whole
-    /// completions; or minus the divergence from its target, in the scale of its pseudo-rewards.
+    /// What a plan is said to maximise: the mean reward, or what its rule is for (Pass@k, distinct answers), less its
+    /// divergence of whole completions; or minus the divergence from its target, in the scale of its pseudo-rewards.
     ///
     /// # Errors
     /// A rule without a scalar that it is said to maximise.
