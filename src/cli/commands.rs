@@ -52,6 +52,12 @@ impl Entry {
     }
 }
 
+/// The names of all commands.
+#[cfg(test)]
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    ENTRIES.iter().map(|entry| entry.name)
+}
+
 /// The entry of the command called `name`.
 pub(super) fn entry(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
