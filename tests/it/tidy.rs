@@ -30,7 +30,7 @@ const FOLDERS: [&str; 16] = [
 ];
 
 /// Folder and what its files must never name. Between packages, Cargo forbids what a manifest does not list.
-const FORBIDDEN: [(&str, &[&str]); 18] = [
+const FORBIDDEN: [(&str, &[&str]); 19] = [
     // A sort of a vocabulary does not fit a block's shared memory; a device of one's own has a stream of one's own, and
     // a flag of the process sets the precision of everybody's products: see `gpu/src/lib.rs`.
     ("", &["sort_last_dim", "::new_cuda(", "set_gemm_reduced_precision"]),
