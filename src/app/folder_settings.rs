@@ -66,7 +66,7 @@ fn is_public(option: &str, value: &str) -> bool {
     match option {
         "model" => hub::is_embedded(value) || is_hub_model(value),
         "dataset" | "eval_dataset" | "few_shot_dataset" | "ood_dataset" | "test_dataset"
-        | "task" | "tasks" => value.split(',').all(|spec| is_source(spec) || is_hub_dataset(spec)),
+        | "task" => value.split(',').all(|spec| is_source(spec) || is_hub_dataset(spec)),
         "verifier" => is_built_in(value),
         "report_to" => ReportTo::from_str(value, false).is_ok_and(ReportTo::is_local),
         _ => false,

@@ -104,7 +104,7 @@ Example:
     Entry {
         name: "audit",
         options: AuditOptions::augment_args,
-        about: "Compare completions of a base and a tuned model: accuracy, losses, diversity, templates",
+        about: "Compare completions of a base and a tuned model: accuracy, losses, diversity",
         more: "\
 Reads every file that grade reads, grades, pairs the problems, and writes one page and one JSON.
 docs/how-to/audit.md says what each answer means.

@@ -30,7 +30,7 @@ const COMMON: [(&str, &str); 13] = [
         "model dataset verifier objective beta use_peft learning_rate max_steps num_generations \
          prompts_per_step max_completion_length output resume config",
     ),
-    ("study", "task tasks model dataset objectives seeds max_steps n output plan config"),
+    ("study", "task model dataset objectives seeds max_steps n output plan config"),
     (
         "eval",
         "model dataset suite verifier n k temperature max_completion_length max_samples engine \

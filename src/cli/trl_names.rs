@@ -83,7 +83,7 @@ const HINTS: &[(&str, &str)] = &[
     ("num-fewshot", "use --few-shot"),
     ("match", "every run of a study has --max-steps optimizer steps: leave it out"),
     ("test-measure", "a study tests distinct correct answers: leave it out"),
-    ("tuned", "give the configuration in --objectives, such as kl-full:0.1"),
+    ("tuned", "name the objective with its configuration, such as kl-full:0.1"),
 ];
 
 /// The hint for an option of another tool, or for a short option of the command in `words` with a dash too many.

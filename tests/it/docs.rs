@@ -214,6 +214,7 @@ fn has_test(named: &str) -> bool {
     let packages = [
         "tests/it",
         "src",
+        "core/src",
         "datasets/src",
         "divergence/src",
         "eval/src",

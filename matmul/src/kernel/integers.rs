@@ -1,5 +1,5 @@
-//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI or AVX-VNNI, by AVX2's products of 16 bits, or
-//! by loops. All come to the same bits.
+//! Tiles of products of 8-bit integers: by the dot products of AVX-512 VNNI or AVX-VNNI, by AVX2's products of 16 bits,
+//! or by loops. All come to the same bits.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -160,7 +160,6 @@ mod tests {
             "prompt_template",
             "report_to",
             "task",
-            "tasks",
             "test_dataset",
             "test_suite",
             "tokenizer",

@@ -72,7 +72,13 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
                 if values(&Expr::Quotient(Box::new(a.clone()), Box::new(b.clone())), value, fuel))
         }
         (Answer::Chain(..), _) | (_, Answer::Chain(..)) => chains(gold, answer, equal, fuel),
-        // Tuples, lists, sets, unions and matrices; times and words.
+        _ => equal_items(gold, answer, fuel),
+    }
+}
+
+/// The rows of the table for tuples, lists, sets, unions and matrices, for times and words.
+fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    match (gold, answer) {
         (Answer::Tuple(open, a, close), Answer::Tuple(left, b, right)) => {
             // Two entries may be an interval, whose brackets matter.
             let is_same = a.len() != 2
