@@ -1,5 +1,5 @@
-//! What every part of Tealight stands on: names, files that others wrote, prompts. Nothing here knows tensors, problems
-//! or the system beyond its files.
+//! What every part of Tealight stands on: names, files that others wrote, prompts, the ranks of a run. Nothing here knows
+//! tensors or problems.
 
 #![warn(missing_docs)]
 
@@ -12,6 +12,7 @@ pub mod lines;
 pub mod names;
 pub mod output;
 pub mod prompt;
+pub mod ranks;
 pub mod regular;
 pub mod similar;
 pub mod turns;

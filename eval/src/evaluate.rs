@@ -1,16 +1,17 @@
 //! One evaluation: problems, a solver and a judge to tallies.
 //!
 //! [`EvalJob::run`] is the whole path of a sample: the solver draws the answers to a problem, the judge verifies them,
-//! the team hands them to every process, and each process adds them to the problem's [`Tally`] and to the
+//! the ranks hand them to every process, and each process adds them to the problem's [`Tally`] and to the
 //! [`SampleStore`]. Whoever samples, a model in this process or a server, is a [`Solver`] and nothing else.
 
 use anyhow::Result;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use tealight_core::ranks::Ranks;
 use tealight_datasets::{Dataset, Problem, Verifier};
 
 use crate::rules::Rules;
 use crate::store::SampleStore;
-pub use crate::team::{Alone, SampleBatch, Team};
 use crate::{Completion, ProblemRequest, Sample, Solver, Tally};
 
 /// One evaluation. Samples that the store holds already, the first `n` of a problem, are judged again and not drawn.
@@ -63,7 +64,7 @@ pub struct EvalJob<'a> {
     /// What completions without an answer count as.
     pub rules: Rules,
     /// The processes that divide the problems among them.
-    pub team: &'a dyn Team,
+    pub ranks: &'a Ranks,
     /// The samples of earlier calls, and the file that new samples go to.
     pub store: SampleStore,
     /// Is told of every problem whose samples are complete, and may end the evaluation.
@@ -98,6 +99,15 @@ impl EvalProgress for Silent {
     }
 }
 
+/// The judged samples of one problem, or of one block of a file, by its index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SampleBatch {
+    /// Index of the problem or block.
+    pub index: usize,
+    /// Judged samples, in order.
+    pub samples: Vec<Sample>,
+}
+
 impl<'a> EvalJob<'a> {
     /// An evaluation in this process, judged by the dataset's own verifier, of which only the tallies are kept.
     pub fn new(dataset: &'a Dataset, n: usize, solver: &'a dyn Solver) -> Self {
@@ -107,7 +117,7 @@ impl<'a> EvalJob<'a> {
             solver,
             judge: &*dataset.verifier,
             rules: Rules::default(),
-            team: &Alone,
+            ranks: Ranks::one(),
             store: SampleStore::default(),
             progress: Box::new(Silent),
         }
@@ -115,13 +125,13 @@ impl<'a> EvalJob<'a> {
 
     /// Draws the missing samples and counts all of them; the tallies are in the order of the problems.
     pub fn run(mut self) -> Result<Vec<Tally>> {
-        let (problems, solver, team) = (self.problems, self.solver, self.team);
+        let (problems, solver, ranks) = (self.problems, self.solver, self.ranks);
         let mut tallies = self.known();
         let known: Vec<usize> = tallies.iter().map(Tally::num_samples).collect();
         let missing: Vec<usize> =
             (0..problems.len()).filter(|index| known[*index] < self.n).collect();
         self.progress.begin(missing.len())?;
-        for share in team.shares(&missing, self.n) {
+        for share in ranks.shares(&missing, self.n) {
             let request = |index: &usize| ProblemRequest {
                 problem: &problems[*index],
                 key: *index as u64,
@@ -134,17 +144,17 @@ impl<'a> EvalJob<'a> {
                     index: share[place],
                     samples: self.judged(&requests[place], answers),
                 };
-                if team.is_alone() {
+                if ranks.is_alone() {
                     return self.receive(batch, &mut tallies);
                 }
                 batches.push(batch);
                 Ok(())
             })?;
-            for batch in team.gather(batches)? {
+            for batch in ranks.gather(batches)?.into_iter().flatten() {
                 self.receive(batch, &mut tallies)?;
             }
         }
-        self.store.close(problems, team)?;
+        self.store.close(problems, ranks)?;
         Ok(tallies)
     }
 
@@ -234,7 +244,7 @@ mod tests {
         let path = folder.path().join("samples.jsonl");
         let run = |n: usize| {
             let mut numbers = Vec::new();
-            let store = SampleStore::open(&path, &dataset.problems, &Alone).unwrap();
+            let store = SampleStore::open(&path, &dataset.problems, Ranks::one()).unwrap();
             let progress = Box::new(SampleCounter(&mut numbers));
             let job = EvalJob { store, progress, ..EvalJob::new(&dataset, n, &Script) };
             let tallies = job.run().unwrap();
@@ -286,7 +296,7 @@ mod tests {
         let dataset = tealight_datasets::open("countdown", &Columns::default(), Some(2)).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("samples.jsonl");
-        let store = || SampleStore::open(&path, &dataset.problems, &Alone).unwrap();
+        let store = || SampleStore::open(&path, &dataset.problems, Ranks::one()).unwrap();
         let job = || EvalJob { store: store(), ..EvalJob::new(&dataset, 4, &Script) };
         assert_eq!(job().run().unwrap()[0].correct, 1);
         // One of four was cut off.

@@ -39,7 +39,6 @@ mod sample_line;
 mod simulated;
 pub mod store;
 pub mod summary;
-mod team;
 mod texts;
 mod thinking;
 pub mod transition;

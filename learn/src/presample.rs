@@ -21,12 +21,12 @@ use tealight_datasets::Verdict;
 use tealight_eval::population::Trials;
 
 use crate::rollout::{Collector, Encoded, Group, collect};
+use tealight_core::ranks::Ranks;
 use tealight_nn::device::Precision;
 use tealight_nn::generate::RngKey;
 use tealight_system::files::{
     MAX_SMALL, open_regular, read_text, writable_directory, write_atomic,
 };
-use tealight_system::ranks::Ranks;
 use tealight_system::telemetry::JsonLines;
 
 pub use more::draw_more;

@@ -18,7 +18,7 @@ use tealight_nn::generate::LocalSampler;
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{Policy, frozen_decoder};
 use tealight_nn::tokenizer::HubTokenizer;
-use tealight_system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 use tealight_system::stop::Stop;
 
 use crate::base::Base;

@@ -143,7 +143,7 @@ impl GradingOptions {
             requires_gold: self.require_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },
             missing: self.missing,
-            team: ranks,
+            ranks,
             encodes: follower.out.is_some(),
             files: Some(files.each_ref()),
             ..GradeJob::new(to_grade.verifier)

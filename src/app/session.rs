@@ -18,9 +18,9 @@ use crate::nn::model::Decoder;
 use crate::nn::policy::Policy;
 use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
 use crate::solvers::local::LocalSolver;
-use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
 use crate::system::telemetry::Progress;
+use tealight_core::ranks::Ranks;
 
 /// The seed of a base's second draw, whose samples are independent of those that `seed` gives and of those of any other
 /// small number.

@@ -23,7 +23,7 @@ use crate::nn::model::Architecture;
 use crate::nn::tokenizer::HubTokenizer;
 use crate::solvers::sampled::Sampled;
 use crate::system::range::{LIMIT, TOKENS, above, at_least};
-use crate::system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 
 /// Settings with every option at its default: where another program begins.
 ///

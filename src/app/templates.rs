@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::nn::tokenizer::{Rendering, TemplateDate};
 use crate::system::files::{MAX_SETTINGS, own_file, read_limited, read_text};
-use crate::system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 
 /// Largest template, in bytes.
 const MAX_TEMPLATE: u64 = 1 << 20;

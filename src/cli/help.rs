@@ -62,7 +62,7 @@ const COMMON: [(&str, &str); 13] = [
     ),
     ("bench", "model device dtype prompts group prompt_len new_tokens reps rollout_only json"),
     ("gap", "run model beta projection_steps ascent_steps ascent_from output json"),
-    ("lab", "world class beta alpha divergence start sampled table seed output json"),
+    ("lab", "world class beta alpha divergence paper seed output json"),
 ];
 
 /// The groups of options in `--help`, in their order; an option names its own (`help_heading`).

@@ -27,9 +27,9 @@ use self::help::Layout;
 use crate::app::evaluate::Doubtful;
 use crate::system::machine;
 use crate::system::process::{self, Launched, Process};
-use crate::system::ranks::{FirstFailed, Ranks};
 use crate::system::stop::{Interrupted, Stop};
 use crate::system::telemetry::{self, Terminal};
+use tealight_core::ranks::{FirstFailed, Ranks};
 
 /// Signals that ask a command to stop, and the exit code then.
 #[cfg(unix)]

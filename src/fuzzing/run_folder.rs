@@ -18,7 +18,7 @@ use crate::learn::presample;
 use crate::learn::train::checkpoint::{self, Checkpoints, State};
 use crate::learn::train::{AdamW, AdamWConfig};
 use crate::system::process::Process;
-use crate::system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 
 /// The files that are changed, by the first byte of an input.
 const FILES: [&str; 6] = [

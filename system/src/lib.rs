@@ -24,7 +24,5 @@ pub mod process;
 #[cfg(not(target_family = "wasm"))]
 mod proxy;
 pub mod range;
-pub mod ranks;
 pub mod stop;
-mod team;
 pub mod telemetry;

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 
-use crate::ranks::Ranks;
 use crate::stop::Stop;
+use tealight_core::ranks::Ranks;
 
 /// Who may stop a command, and the processes that do it together.
 #[derive(Clone, Default)]
@@ -56,7 +56,7 @@ pub struct Launched {
     /// All of them, and the place of this one.
     pub ranks: Ranks,
     #[cfg(feature = "mpi")]
-    mpi: Option<crate::ranks::Launched>,
+    mpi: Option<tealight_core::ranks::Launched>,
 }
 
 /// Joins the other processes of this command, where a launcher of MPI started any.
@@ -66,7 +66,7 @@ pub struct Launched {
 pub fn launch() -> Result<Launched> {
     #[cfg(feature = "mpi")]
     if number(&STARTED).is_some() {
-        let mpi = crate::ranks::launch()?;
+        let mpi = tealight_core::ranks::launch()?;
         return Ok(Launched { ranks: mpi.ranks.clone(), mpi: Some(mpi) });
     }
     refuse_several(match cfg!(feature = "mpi") {

@@ -17,8 +17,8 @@ use tealight::learn::train::{AdamW, checkpoint::State};
 use tealight::nn::generate::LocalSampler;
 use tealight::nn::policy::Policy;
 use tealight::nn::tokenizer::Tokenizer;
-use tealight::system::ranks::Ranks;
 use tealight::system::stop::Stop;
+use tealight_core::ranks::Ranks;
 use tealight_datasets::Verifier;
 
 fn config(objective: &str, max_steps: usize) -> RlvrConfig {

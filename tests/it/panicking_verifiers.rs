@@ -12,7 +12,7 @@ use tealight::nn::generate::{Filters, LocalSampler, RngKey, SamplingParams};
 use tealight::nn::tokenizer::Tokenizer;
 use tealight::solvers::local::LocalSolver;
 use tealight::solvers::sampled::Sampled;
-use tealight::system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 use tealight_datasets::read::Columns;
 use tealight_datasets::{Dataset, Problem, Verdict, Verifier, judge};
 use tealight_eval::evaluate::EvalJob;

@@ -15,8 +15,8 @@ use tealight::app::training::TrainOptions;
 use tealight::app::{evaluate, grade, presample, study, training};
 use tealight::nn::model::weights;
 use tealight::system::process::Process;
-use tealight::system::ranks::threads;
 use tealight::system::stop::{Interrupted, Stop};
+use tealight_core::ranks::threads;
 
 use crate::support::binary::{Folder, stderr_of};
 use crate::support::metrics::rows;

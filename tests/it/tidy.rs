@@ -47,7 +47,7 @@ const FORBIDDEN: [(&str, &[&str]); 19] = [
             "download_with_progress",
         ],
     ),
-    ("system/src/ranks", &["crate::", "tealight_", "candle"]),
+    ("core/src/ranks", &["crate::", "tealight_", "candle"]),
     ("nn/src/backend", &["crate::model", "crate::generate", "crate::policy", "tealight_datasets"]),
     ("nn/src/model", &["crate::generate", "crate::policy", "tealight_datasets"]),
     ("nn/src/policy", &["crate::generate", "tealight_datasets", "tealight_matmul"]),

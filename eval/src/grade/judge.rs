@@ -1,4 +1,4 @@
-//! Completions to samples, on all threads: of a team every member judges a part.
+//! Completions to samples, on all threads: every rank judges a part.
 
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use tealight_datasets::Verifier;
 use super::GradeJob;
 use super::problems::Target;
 use super::tallies::Judged;
+use crate::evaluate::SampleBatch;
 use crate::rules::Rules;
-use crate::team::{SampleBatch, Team};
 use crate::{Completion, Sample, Tally};
+use tealight_core::ranks::Ranks;
 
 /// Completions that are judged one after the other.
 const BLOCK: usize = 16;
@@ -57,7 +58,7 @@ pub(super) struct JudgedShare {
 }
 
 impl Share {
-    pub(super) fn new(work: Work, team: &dyn Team) -> Self {
+    pub(super) fn new(work: Work, ranks: &Ranks) -> Self {
         let problems = work.tasks.iter().map(|task| task.problem).collect();
         let (mut tasks, mut blocks) = (work.tasks.into_iter(), Vec::new());
         loop {
@@ -70,7 +71,7 @@ impl Share {
         let all: Vec<usize> = (0..blocks.len()).collect();
         let mut block = |index: usize| (index, std::mem::take(&mut blocks[index]));
         let mut round = |share: Vec<usize>| share.into_iter().map(&mut block).collect();
-        let rounds = team.shares(&all, BLOCK).into_iter().map(&mut round).collect();
+        let rounds = ranks.shares(&all, BLOCK).into_iter().map(&mut round).collect();
         Self { new: work.new, problems, blocks: all.len(), rounds }
     }
 }
@@ -80,10 +81,10 @@ impl JudgedShare {
     ///
     /// # Errors
     /// Another process has disconnected.
-    pub(super) fn gather(self, team: &dyn Team) -> Result<Judged> {
+    pub(super) fn gather(self, ranks: &Ranks) -> Result<Judged> {
         let mut judged: Vec<Vec<Sample>> = vec![Vec::new(); self.blocks];
         for batches in self.rounds {
-            for batch in team.gather(batches)? {
+            for batch in ranks.gather(batches)?.into_iter().flatten() {
                 judged[batch.index] = batch.samples;
             }
         }

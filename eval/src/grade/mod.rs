@@ -25,7 +25,6 @@ use rayon::prelude::*;
 use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 
 use crate::rules::{Missing, Rules};
-use crate::team::Team;
 use crate::{Completion, Sample, Tally};
 use judge::{Judge, Share, Work};
 pub use judged::{EncodedSamples, JudgedChunk};
@@ -36,6 +35,7 @@ use lines::{Lines, Parsed, parsed};
 use source::Record;
 pub use source::Source;
 use tallies::{Judged, Tallies};
+use tealight_core::ranks::Ranks;
 
 /// Most records of a chunk.
 const CHUNK: usize = 4096;
@@ -74,7 +74,7 @@ pub struct GradeJob<'a> {
     /// What becomes of the dataset's problems without a completion.
     pub missing: Missing,
     /// The processes that judge together: every one reads all of the file.
-    pub team: &'a dyn Team,
+    pub ranks: &'a Ranks,
     /// Whether the sink is given the samples as JSON as well.
     pub encodes: bool,
     /// Two empty files for what has to be remembered of problems that may come again; without them it is in memory.
@@ -115,7 +115,7 @@ impl<'a> GradeJob<'a> {
             requires_gold: false,
             rules: Rules::default(),
             missing: Missing::default(),
-            team: &crate::evaluate::Alone,
+            ranks: Ranks::one(),
             encodes: false,
             files: None,
             max_open: MAX_OPEN,
@@ -199,8 +199,8 @@ impl Grading<'_> {
         sink: &mut JudgedSink<'_>,
     ) -> Result<Stages> {
         let Stages { records, parsed: lines, work, judged, counted } = stages;
-        let (team, encodes, judge) = (self.job.team, self.job.encodes, Judge::new(self.job));
-        let share = work.map(|work| Share::new(work, team));
+        let (ranks, encodes, judge) = (self.job.ranks, self.job.encodes, Judge::new(self.job));
+        let share = work.map(|work| Share::new(work, ranks));
         let (mut next, mut judged_share, mut count) = (Stages::default(), None, Ok(None));
         let (parsed_records, tallies) = (&mut next.parsed, &mut self.tallies);
         let (mut handed, mut refused) = (Ok(()), None);
@@ -233,7 +233,7 @@ impl Grading<'_> {
             (next.parsed, *end) = (None, Some(Err(error)));
         }
         next.counted = count?;
-        next.judged = judged_share.map(|share| share.gather(team)).transpose()?;
+        next.judged = judged_share.map(|share| share.gather(ranks)).transpose()?;
         Ok(next)
     }
 

@@ -13,8 +13,8 @@ use tealight_core::output;
 use tealight_datasets::Problem;
 
 use crate::Sample;
-use crate::team::Team;
 pub use index::Index;
+use tealight_core::ranks::Ranks;
 use writer::Part;
 pub use writer::SamplesWriter;
 
@@ -31,14 +31,14 @@ pub struct SampleStore {
 #[derive(Debug)]
 struct StoreFile {
     path: PathBuf,
-    /// Where samples are appended; only the first process of a team writes.
+    /// Where samples are appended; only the first rank writes.
     out: Option<File>,
 }
 
 impl SampleStore {
     /// Starts an empty file.
-    pub fn create(path: &Path, team: &dyn Team) -> Result<Self> {
-        let out = team.is_first().then(|| output::create(path)).transpose();
+    pub fn create(path: &Path, ranks: &Ranks) -> Result<Self> {
+        let out = ranks.is_first().then(|| output::create(path)).transpose();
         let out = out.with_context(|| format!("{}: cannot be written", path.display()))?;
         let file = Some(StoreFile { path: path.to_owned(), out });
         Ok(Self { file, ..Self::default() })
@@ -48,16 +48,16 @@ impl SampleStore {
     ///
     /// # Errors
     /// A file that cannot be read or written, a malformed line that is not the last, the same sample twice.
-    pub fn open(path: &Path, problems: &[Problem], team: &dyn Team) -> Result<Self> {
-        if !team.on_first(&mut || Ok(path.exists()))? {
-            return Self::create(path, team);
+    pub fn open(path: &Path, problems: &[Problem], ranks: &Ranks) -> Result<Self> {
+        if !ranks.first(|| Ok(path.exists()))? {
+            return Self::create(path, ranks);
         }
         let SamplesFile { problems: samples, notes } = read(path)?;
         // No process may still be reading when the first one writes the file again.
-        team.on_first(&mut || Ok(true))?;
-        team.on_first(&mut || write_in_order(path, problems, &samples).map(|()| true))?;
+        ranks.first(|| Ok(true))?;
+        ranks.first(|| write_in_order(path, problems, &samples).map(|()| true))?;
         let append = || output::open(OpenOptions::new().append(true).create(true), path);
-        let out = team.is_first().then(append).transpose();
+        let out = ranks.is_first().then(append).transpose();
         let out = out.with_context(|| format!("{}: cannot be written", path.display()))?;
         let file = Some(StoreFile { path: path.to_owned(), out });
         Ok(Self { samples, file, notes })
@@ -83,11 +83,11 @@ impl SampleStore {
     }
 
     /// Writes the file once more, in the order of the problems and with the verdicts of today.
-    pub(crate) fn close(self, problems: &[Problem], team: &dyn Team) -> Result<()> {
+    pub(crate) fn close(self, problems: &[Problem], ranks: &Ranks) -> Result<()> {
         let Some(StoreFile { path, out }) = self.file else { return Ok(()) };
         // Windows puts no other file in the place of an open one.
         drop(out);
-        team.on_first(&mut || write_in_order(&path, problems, &self.samples).map(|()| true))?;
+        ranks.first(|| write_in_order(&path, problems, &self.samples).map(|()| true))?;
         Ok(())
     }
 }

@@ -9,9 +9,9 @@ use tealight_datasets::{Grade, Verdict, Verifier};
 use tealight_eval::Truncated;
 
 use super::Encoded;
+use tealight_core::ranks::{Ranks, Sink};
 use tealight_nn::generate::{Completion, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use tealight_nn::tokenizer::Tokenizer;
-use tealight_system::ranks::{Ranks, Sink};
 
 /// One completion and what the verifier said of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]

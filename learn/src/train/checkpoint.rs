@@ -17,13 +17,13 @@ use tealight_core::{json_file, names};
 use super::AdamW;
 use super::inventory::{self, Inventory};
 use super::trials::PromptTrials;
+use tealight_core::ranks::Ranks;
 use tealight_formats::adapter::Adapter;
 use tealight_formats::pretrained::Pretrained;
 use tealight_nn::model::weights::{self, Weights};
 use tealight_system::files::{
     MAX_LINES, MAX_SMALL, own_file, read_text, sync_directory, write_atomic,
 };
-use tealight_system::ranks::Ranks;
 
 /// The file with a checkpoint's state; written last.
 const STATE: &str = "trainer_state.json";

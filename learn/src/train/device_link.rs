@@ -19,7 +19,7 @@ pub trait DeviceLink: Send + Sync {
 }
 
 /// Writes the sums over all ranks in place of `values`, in f32. They are added in f64 in the order of ranks and rounded
-/// once, with the bits of [`tealight_system::ranks::Ranks::sum`].
+/// once, with the bits of [`tealight_core::ranks::Ranks::sum`].
 pub(super) fn sum(link: &dyn DeviceLink, values: &Tensor) -> Result<()> {
     if !values.is_contiguous() {
         bail!("gradients of {:?} are not contiguous: their sums would be lost", values.shape());
@@ -46,7 +46,7 @@ pub(super) fn sum(link: &dyn DeviceLink, values: &Tensor) -> Result<()> {
 mod tests {
     use super::*;
     use candle_core::Device;
-    use tealight_system::ranks::{Ranks, threads};
+    use tealight_core::ranks::{Ranks, threads};
 
     /// A link over that of the host, in place of NCCL.
     pub(super) struct OverHost(pub(super) Ranks);

@@ -10,8 +10,8 @@ use candle_core::{DType, Var};
 
 use super::device_link::{self, DeviceLink};
 use super::step::{DropoutCounter, micro_batches};
+use tealight_core::ranks::Ranks;
 use tealight_nn::policy::{GradAccumulator, Sequence};
-use tealight_system::ranks::Ranks;
 
 /// Consecutive rows for each of so many ranks, of about as many tokens; some have none where rows are few.
 fn shares<S: Borrow<Sequence>>(rows: &[S], ranks: usize) -> Vec<Range<usize>> {
@@ -144,7 +144,7 @@ mod tests {
     fn every_row_has_one_pass_and_one_dropout_counter() {
         let rows = rows(&[(1, 4), (1, 9), (2, 2), (2, 6), (3, 8), (4, 1)]);
         let (mut seen, mut numbers) = (vec![0; rows.len()], Vec::new());
-        for ranks in tealight_system::ranks::threads(3) {
+        for ranks in tealight_core::ranks::threads(3) {
             let mut dropout_counter = DropoutCounter::of_step(1, 2);
             for (range, number) in rank_passes(&rows, 12, &ranks, &mut dropout_counter) {
                 range.for_each(|row| seen[row] += 1);

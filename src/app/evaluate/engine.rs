@@ -23,8 +23,8 @@ use crate::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use crate::solvers::local::LocalSolver;
 use crate::solvers::remote::Remote;
 use crate::solvers::sampled::Sampled;
-use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
+use tealight_core::ranks::Ranks;
 
 /// Who samples.
 pub(super) enum Engine {

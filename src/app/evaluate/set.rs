@@ -108,7 +108,7 @@ impl SetEvaluation<'_> {
             solver: &*solver,
             judge: &*set.dataset.verifier,
             rules: Rules { truncated: options.truncated, failed: options.failed },
-            team: ranks,
+            ranks,
             store,
             progress: Box::new(EvalBar::new(label, &self.process.stop)),
         };

@@ -37,7 +37,6 @@ use crate::system::claim::Claim;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
 use crate::system::range::{COUNT, LIMIT, LIMIT_OR_ZERO, above};
-use crate::system::ranks::Ranks;
 use crate::system::stop::Interrupted;
 use configuration::Configuration;
 use listed_set::ListedSet;
@@ -46,6 +45,7 @@ use objectives::Objectives;
 pub use plan::{Plan, dry_run, planned};
 use seeds::{Seeds, distinct, read_seeds, seeds};
 use sets::{SetOptions, StudySet};
+use tealight_core::ranks::Ranks;
 use tuning::TuningSet;
 use work::Work;
 

@@ -352,7 +352,7 @@ impl StudySet {
         let job = EvalJob {
             store,
             rules: Rules { truncated: self.truncated, ..Rules::default() },
-            team: &session.ranks,
+            ranks: &session.ranks,
             progress: Box::new(EvalBar::new(label, session.stop)),
             ..EvalJob::new(&self.dataset, draw.n, &solver)
         };

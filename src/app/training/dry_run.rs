@@ -6,7 +6,7 @@ use super::space::{free_memory, sizes};
 use super::{TrainOptions, fine_tune, holds_base_to_log};
 use crate::learn::rollout::Encoded;
 use crate::learn::train::memory::{Hardware, MemoryPlan};
-use crate::system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 
 /// Prompts that a dry run shows.
 const SHOWN: usize = 2;

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::learn::train::DeviceLink;
-use crate::system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 
 /// The link over which gradients are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]

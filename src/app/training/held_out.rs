@@ -141,7 +141,7 @@ impl HeldOutSet {
         let label = format!("step {step} on {}", self.dataset.name);
         let (ranks, solver) = (&session.ranks, session.solver(decoder, &draw));
         let job = EvalJob {
-            team: ranks,
+            ranks,
             rules: Rules { truncated: self.truncated, ..Rules::default() },
             progress: Box::new(EvalBar::silent(label, session.stop)),
             ..EvalJob::new(&self.dataset, n, &solver)

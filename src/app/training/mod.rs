@@ -32,7 +32,6 @@ use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base, wants_presamp
 use crate::solvers::remote::EngineOptions;
 use crate::system::claim::Claim;
 use crate::system::process::Process;
-use crate::system::ranks::Ranks;
 use crate::system::stop::{Interrupted, Stop};
 pub use dry_run::{DryRun, dry_run};
 pub use gradient_link::GradientLink;
@@ -40,6 +39,7 @@ pub use held_out::HeldOutOptions;
 use held_out::HeldOutSet;
 pub use setup::OnStep;
 use setup::RunSetup;
+use tealight_core::ranks::Ranks;
 
 /// Options of `tealight train`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -23,9 +23,9 @@ use crate::learn::train::sft::{self, Examples, SftConfig};
 use crate::nn::policy::Sequence;
 use crate::nn::tokenizer::Example;
 use crate::system::files::{copy_atomic, writable_subfolder};
-use crate::system::ranks::Ranks;
 use crate::system::stop::Stop;
 use crate::system::telemetry::{JsonLines, Progress};
+use tealight_core::ranks::Ranks;
 
 /// Options of `tealight sft`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

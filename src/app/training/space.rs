@@ -11,7 +11,7 @@ use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::learn::train::rlvr::{RlvrConfig, reads_base};
 use crate::nn::policy::Policy;
 use crate::system::machine;
-use crate::system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 
 impl Session<'_> {
     /// Tokens of a micro-batch: what was asked for, or as many as the memory plan has room for.

@@ -14,11 +14,11 @@ use crate::presample::Presamples;
 use crate::rollout::Encoded;
 use crate::train::DeviceLink;
 use crate::train::checkpoint::State;
+use tealight_core::ranks::Ranks;
 use tealight_nn::generate::Engine;
 use tealight_nn::model::{Decoder, RolloutDtype};
 use tealight_nn::policy::Policy;
 use tealight_nn::tokenizer::Tokenizer;
-use tealight_system::ranks::Ranks;
 
 /// Every how many steps the KL to the base is estimated.
 const KL_STEPS: usize = 5;

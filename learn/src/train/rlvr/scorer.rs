@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use crate::objective::Plan;
 use crate::train::shared::token_column;
 use crate::train::step::lengths;
+use tealight_core::ranks::Ranks;
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{
     Base, Distributions, FullVocabulary, Policy, Sequence, on_host, token_divergence, token_logp,
 };
-use tealight_system::ranks::Ranks;
 
 /// The models of a run, as they score completions.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use anyhow::Result;
 use candle_core::Tensor;
 
 use crate::objective::Mismatch;
-use tealight_system::ranks::Ranks;
+use tealight_core::ranks::Ranks;
 
 /// The index of an optimizer step among those on a batch.
 #[derive(Debug, Clone, Copy)]

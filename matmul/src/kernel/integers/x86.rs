@@ -187,8 +187,8 @@ unsafe fn add_pairs(sums: __m256i, columns: __m256i, values: __m256i) -> __m256i
 /// Computes, or with `adds` adds to, the part of the result at row and column `at`.
 ///
 /// # Safety
-/// The parts of the tile are of the sizes that its rows, ROWS, and the layout make. It is inlined where the instructions
-/// of the registers are there.
+/// The parts of the tile are of the sizes that its rows, ROWS, and the layout make. It is inlined where the
+/// instructions of the registers are there.
 #[inline(always)]
 unsafe fn rows<R: Registers, const ROWS: usize>(
     tile: &Tile<'_, R::Left>,
