@@ -45,17 +45,28 @@ pub(super) type Turn = (Message, Option<bool>);
 /// The messages of a chat.
 ///
 /// # Errors
-/// No role or text, a role that is not known, content that is no text, a mark of training that is not one.
+/// No role or text, a role that is not known, content that is no text.
 pub(super) fn messages(value: &Value) -> Result<Vec<Message>, String> {
-    Ok(turns(value)?.into_iter().map(|(message, _)| message).collect())
+    read(value, message)
 }
 
 /// The same with the marks of training.
+///
+/// # Errors
+/// Those of [`messages`], a mark of training that is not one.
 pub(super) fn turns(value: &Value) -> Result<Vec<Turn>, String> {
+    read(value, |item| {
+        let message = message(item)?;
+        let mark = item.as_object().map_or(Ok(None), |fields| mark(fields, &message.role))?;
+        Ok((message, mark))
+    })
+}
+
+fn read<T>(value: &Value, one: impl Fn(&Value) -> Result<T, String>) -> Result<Vec<T>, String> {
     let parsed = value.as_str().and_then(json_array);
     let items = parsed.as_deref().or(value.as_array().map(Vec::as_slice));
     let items = items.filter(|items| !items.is_empty()).ok_or("the chat holds no message")?;
-    items.iter().map(message).collect()
+    items.iter().map(one).collect()
 }
 
 /// A solution that is a chat: its only turn, which is the assistant's (TRL's conversational `completion`). None for a
@@ -94,6 +105,12 @@ fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String>
     for (key, trains) in MARKS.into_iter().filter(|(key, _)| given(key)) {
         let is_set = match &fields[key] {
             Value::Bool(flag) => *flag,
+            Value::Number(number) if key == "mask" => {
+                return Err(format!(
+                    "a message has `mask` {number}: some programs train where it is 1 and others where it is 0; write \
+                     `train` true or false"
+                ));
+            }
             value if value.as_f64() == Some(0.0) => false,
             value if value.as_f64() == Some(1.0) => true,
             other => {
@@ -118,7 +135,7 @@ fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String>
     Ok(found)
 }
 
-fn message(item: &Value) -> Result<Turn, String> {
+fn message(item: &Value) -> Result<Message, String> {
     let needs = || "chat messages need `role` and `content`, or `from` and `value`".to_owned();
     let fields = item.as_object().ok_or_else(needs)?;
     let find = |names: &[&'static str]| -> Option<(&'static str, &Value)> {
@@ -154,7 +171,7 @@ fn message(item: &Value) -> Result<Turn, String> {
         TOOL_CALLS => (name.clone(), without_nulls(value)),
         _ => (name.clone(), value.clone()),
     }));
-    Ok((message, mark(fields, role)?))
+    Ok(message)
 }
 
 /// The text of a message's content: a text, or parts that are texts.
@@ -239,13 +256,14 @@ mod tests {
             (json!([{"from": "narrator", "value": "x"}]), "`narrator`"),
             (json!([{"role": "user", "content": null}]), "no text"),
             (json!([{"role": "assistant", "content": "x", "weight": 0.5}]), "`weight` 0.5"),
+            (json!([{"role": "assistant", "content": "x", "mask": 1}]), "write `train`"),
             (json!([{"role": "user", "content": "x", "masked": false}]), "the assistant alone"),
             (json!([{"role": "user", "content": "x", "train": true}]), "the assistant alone"),
             (json!([{"role": "assistant", "content": "x", "train_detail": []}]), "`train_detail`"),
             (json!([{"role": "assistant", "content": "x", "weight": 1, "train": false}]), "beside"),
             (json!([{"role": "user", "content": [{"type": "image_url"}]}]), "an image"),
         ] {
-            let message = messages(&value).unwrap_err();
+            let message = turns(&value).unwrap_err();
             assert!(message.contains(reason), "{value}: {message}");
         }
         assert!(!is_chat(&json!("[1, 2]")) && !is_chat(&json!([])) && !is_chat(&json!(["a"])));

@@ -4,26 +4,41 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use tealight_core::names::extension;
+
 use super::{Row, text};
 use crate::{DataError, Result};
 
-pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
-    separated(path, limit, b',')
+/// What may separate columns, the usual first: a header without a comma is another program's, as European Excel's.
+const DELIMITERS: [u8; 4] = *b",\t;|";
+
+/// The first that separates columns of the header, and the first row as well; else the usual one.
+fn delimiter(path: &Path) -> Result<u8> {
+    let mut order = DELIMITERS;
+    if extension(path) == "tsv" {
+        order.swap(0, 1);
+    }
+    for delimiter in order {
+        let mut builder = csv::ReaderBuilder::new();
+        let mut reader = builder.delimiter(delimiter).flexible(true).from_reader(text(path)?);
+        let Ok(columns) = reader.headers().map(csv::StringRecord::len) else { break };
+        let has_columns =
+            |row: csv::Result<csv::StringRecord>| row.is_ok_and(|row| row.len() == columns);
+        let is_usual = delimiter == order[0];
+        if columns > 1 && (is_usual || reader.records().next().is_none_or(has_columns)) {
+            return Ok(delimiter);
+        }
+    }
+    Ok(order[0])
 }
 
-fn separated(path: &Path, limit: usize, delimiter: u8) -> Result<Vec<Row>> {
-    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text(path)?);
+pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
+    let mut builder = csv::ReaderBuilder::new();
+    let mut reader = builder.delimiter(delimiter(path)?).from_reader(text(path)?);
     let header = reader
         .headers()
         .map_err(|error| DataError::File { path: path.into(), what: error.to_string() })?
         .clone();
-    // A header without a comma is another program's: European Excel writes `;`.
-    if header.len() == 1
-        && let Some(other) =
-            b"\t;|".iter().find(|other| header.as_slice().contains(**other as char))
-    {
-        return separated(path, limit, *other);
-    }
     // Programs differ in which of them counts.
     let stands_twice = |at: usize| {
         !header[at].is_empty() && header.iter().take(at).any(|name| *name == header[at])

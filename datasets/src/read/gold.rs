@@ -110,7 +110,7 @@ fn of_text(text: &str) -> Gold {
     {
         return one_of(&items);
     }
-    if trimmed.starts_with("['") && trimmed.ends_with("']") {
+    if trimmed.starts_with("['") && trimmed.ends_with("']") && trimmed.contains("', '") {
         return missing(trimmed, "a list as Python prints it: write it as JSON");
     }
     if trimmed.starts_with('{') && serde_json::from_str::<Value>(trimmed).is_ok() {

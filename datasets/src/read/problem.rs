@@ -61,6 +61,9 @@ fn empty(column: &str) -> String {
     )
 }
 
+/// The messages of a conversation, and the places of those that are learned.
+type TrainedTurns = (Vec<Message>, Vec<usize>);
+
 impl Layout {
     /// Reads a row: several problems where several turns of a conversation are trained.
     ///
@@ -90,11 +93,7 @@ impl Layout {
 
     /// The messages, and the places of those that `sft` learns, where a row says which: those that are not marked
     /// otherwise. None where it leaves it to the layout, which learns the last one.
-    fn trained_turns(
-        &self,
-        row: &Row,
-        columns: &Columns,
-    ) -> Result<Option<(Vec<Message>, Vec<usize>)>, String> {
+    fn trained_turns(&self, row: &Row, columns: &Columns) -> Result<Option<TrainedTurns>, String> {
         if columns.purpose == Purpose::Judge {
             return Ok(None);
         }

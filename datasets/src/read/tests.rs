@@ -50,6 +50,14 @@ fn files_of_other_programs_are_read_or_named() {
         ("list.jsonl", format!("[{json},\n{json}]")),
         ("semicolons.csv", "question;answer\n1+1?;2\n1+1?;2\n".into()),
         ("tabs.tsv", "\u{feff}question\tanswer\n1+1?\t2\n1+1?\t2\n".into()),
+        ("commas.tsv", "question\tanswer\tnotes (a, b)\n1+1?\t2\t\n1+1?\t2\tx\n".into()),
+        ("wrong_name.tsv", "question,answer\n1+1?,2\n1+1?,2\n".into()),
+        ("quoted.csv", "\"question\",\"answer; a number\",answer\n1+1?,x,2\n1+1?,y,2\n".into()),
+        ("one_item.jsonl", format!("{json}\n{}", json.replace("\"2\"", "\"['2']\""))),
+        (
+            "pairs.jsonl",
+            format!("{{\"history\":[[1500,1600]],\"tools\":{{}},{}\n{json}", &json[1..]),
+        ),
         ("old_mac.csv", "question,answer\r1+1?,2\r1+1?,2\r".into()),
         ("infinite.jsonl", format!("{{\"x\":1e400,{}\n{json}", &json[1..])),
         ("tools.jsonl", format!("{{\"history\":[],\"functions\":[\"sin\"],{}\n{json}", &json[1..])),
@@ -64,6 +72,8 @@ fn files_of_other_programs_are_read_or_named() {
     for (name, contents, mend) in [
         ("a.csv", "PK\u{3}\u{4}", "an archive"),
         ("a.jsonl", "[1]\n[2]\n", "not JSON"),
+        ("a.csv", "\"Prompt; one per line\"\nWhat; why?\n", "column"),
+        ("a.csv", "Prompt; one per line\nWhat is it?\n", "column"),
         ("a.json", "[1]\n[2]\n", "not JSON"),
         ("a.jsonl.gz", "", "unpack it"),
         ("a.arrow", "", "to_parquet"),

@@ -34,18 +34,25 @@ pub(super) fn of_row(row: &Row) -> Result<Map<String, Value>, String> {
     Ok(variables)
 }
 
-/// The tools of a row: an object or a list of them, each of which, and the list too, may stand as JSON in a text.
+/// The tools of a row: a list of objects, or one tool, each of which, and the list too, may stand as JSON in a text.
 /// Another value is a column like any other.
 fn tools(row: &Row) -> Option<Value> {
     let value = parsed(row.values.get(TOOLS)?);
-    let one = std::slice::from_ref(&*value);
-    let tools: Vec<Value> = value
-        .as_array()
-        .map_or(one, Vec::as_slice)
-        .iter()
-        .map(|tool| without_nulls(&parsed(tool)))
-        .collect();
-    (!tools.is_empty() && tools.iter().all(Value::is_object)).then_some(Value::Array(tools))
+    let Some(items) = value.as_array() else {
+        return is_tool(&value).then(|| Value::Array(vec![without_nulls(&value)]));
+    };
+    let read = |item: &Value| {
+        let tool = parsed(item);
+        (item.is_object() || is_tool(&tool)).then(|| without_nulls(&tool))
+    };
+    let tools: Vec<Value> = items.iter().map(read).collect::<Option<_>>()?;
+    (!tools.is_empty()).then_some(Value::Array(tools))
+}
+
+/// Whether a value describes a tool, as OpenAI's chats do it now or did it before.
+fn is_tool(value: &Value) -> bool {
+    let has = |key: &str| value.get(key).is_some_and(|value| !value.is_null());
+    has("function") || (has("name") && has("parameters"))
 }
 
 /// A value, or the one that its text holds as JSON.
@@ -59,14 +66,15 @@ fn parsed(value: &Value) -> Cow<'_, Value> {
 pub(super) fn refuse_other_forms(row: &Row) -> Result<(), String> {
     let items =
         |name: &str| row.values.get(name).and_then(Value::as_array).filter(|x| !x.is_empty());
-    let is_pair = |item: &Value| item.as_array().is_some_and(|pair| pair.len() == 2);
+    let is_pair = |item: &Value| {
+        item.as_array().is_some_and(|pair| pair.len() == 2 && pair.iter().all(Value::is_string))
+    };
     if items("history").is_some_and(|turns| turns.iter().all(is_pair)) {
         return Err(
             "column `history` holds earlier turns: write the whole chat in a column `messages`"
                 .into(),
         );
     }
-    let is_tool = |item: &Value| item.get("name").is_some() && item.get("parameters").is_some();
     if items("functions").is_some_and(|tools| tools.iter().all(is_tool)) {
         return Err("column `functions` holds tools: name it `tools`, each of its values as {\"type\": \"function\", \
                     \"function\": ..}"

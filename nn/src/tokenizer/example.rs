@@ -52,8 +52,9 @@ impl HubTokenizer {
         let (before, after) = encoding.get_ids().split_at(cut);
         let mut completion = after.to_vec();
         let end = end.unwrap_or_else(|| self.end_of_text());
-        // Where text of special tokens is split, the end stands there in pieces.
-        if completion.last() != Some(&end) && !self.parts.inner.get_encode_special_tokens() {
+        // Where text of special tokens is split, the end of a template's turn stands there in pieces.
+        let is_split = chat.is_some() && self.parts.inner.get_encode_special_tokens();
+        if completion.last() != Some(&end) && !is_split {
             completion.push(end);
         }
         Ok(Example { prompt: before.to_vec(), completion })

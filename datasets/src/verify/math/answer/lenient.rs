@@ -253,7 +253,7 @@ fn listed(last: &str) -> Option<&str> {
     let tail = last[start..].trim_matches(['.', '*', ' ']);
     let is_link = |gap: &str| is_one_of(gap.trim(), "|,|and|, and|or");
     let marks = tail.matches('$').count();
-    let is_list = marks >= 4 && marks % 2 == 0 && tail.split('$').step_by(2).all(is_link);
+    let is_list = marks >= 4 && marks.is_multiple_of(2) && tail.split('$').step_by(2).all(is_link);
     (is_list && !is_denied(&last[..start], "")).then_some(tail)
 }
 
