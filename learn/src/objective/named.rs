@@ -120,7 +120,7 @@ impl Objective {
 }
 
 /// Names of losses and papers that are not here, and what to use.
-const ELSEWHERE: [(&str, &str); 18] = [
+const ELSEWHERE: [(&str, &str); 21] = [
     (
         "bnpo",
         "`dapo`, which divides by the tokens of the whole step in place of one device's batch",
@@ -142,6 +142,9 @@ const ELSEWHERE: [(&str, &str); 18] = [
     ("mara", "--config recipe:objectives/mara"),
     ("darling", "--config recipe:objectives/darling"),
     ("noise-corrected", "--config recipe:objectives/noise-corrected"),
+    ("set", "`unique-at-k:4` for distinct answers, `pkpo:4` for Pass@k"),
+    ("coverage-at-k", "`unique-at-k:4`"),
+    ("trajectory-balance", "`kl-reward`, whose optimum is the same"),
 ];
 
 /// The preset of that name.

@@ -168,7 +168,7 @@ mod tests {
     fn world(rates: &[f64], samples: f64) -> PromptTrials {
         let entry = |(problem, rate): (usize, &f64)| {
             let recent = (rate * samples, samples);
-            (NAMES[problem].to_owned(), Trials { recent, ..Trials::default() })
+            (NAMES[problem].to_owned(), Trials { recent })
         };
         PromptTrials(rates.iter().enumerate().map(entry).collect())
     }

@@ -31,7 +31,14 @@ impl StudyOptions {
         let mut counts: Vec<(String, usize)> = Vec::new();
         for values in Objectives::all(&self.objectives) {
             let configurations = self.configurations_of(values)?;
-            counts.push((configurations[0].family.clone(), configurations.len()));
+            let family = &configurations[0].family;
+            // Their values would be candidates of one objective, also those that were to be studied.
+            if counts.iter().any(|(known, _)| known == family) {
+                bail!(
+                    "objective `{family}` is named twice: name all of its values in one pair of braces"
+                );
+            }
+            counts.push((family.clone(), configurations.len()));
             for configuration in configurations {
                 // Two that train alike are one, whatever their names are.
                 if let Some(same) = all.iter().find(|known| known.is_same_run(&configuration)) {

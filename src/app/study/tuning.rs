@@ -40,6 +40,11 @@ impl StudyOptions {
     /// Whether an objective is tuned; refuses settings that do not go with it.
     pub(super) fn is_tuned(&self, configurations: &[Configuration]) -> Result<bool> {
         if tuned(configurations).is_empty() {
+            if self.tuning_pass_at_1.is_some() {
+                tracing::warn!(
+                    "--tuning-pass-at-1 has no effect: no objective has several values to choose from"
+                );
+            }
             match self.eval_dataset {
                 Some(_) => bail!(
                     "--eval-dataset chooses among the values of an objective, and none has several: leave it out, or \
