@@ -187,8 +187,8 @@ pub(super) fn is_doubted(before: &str) -> bool {
                 .is_some_and(|found| !link(found.end()) && !describes(clause, found.range())))
 }
 
-/// Whether a doubt in a clause describes what the value is the number of: "those who wrongly say yes are", "the least n
-/// for which it is impossible for her to win is".
+/// Whether a doubt in a clause describes what the value is of: "those who wrongly say yes are", "the least n for which
+/// it is impossible for her to win is".
 fn describes(clause: &str, doubt: Range<usize>) -> bool {
     let rest = &clause[doubt.end..];
     let verbs = [" is", " are", " equals", " ="];
@@ -225,7 +225,11 @@ fn is_revoked(remark: &str) -> bool {
 /// Whether a value is tried out and does not do: "Let's try 7: 14, which does not work".
 fn is_tried(before: &str, after: &str) -> bool {
     let clause = before.rsplit(['.', '\n', ';', '?', '!', ':']).next().unwrap_or(before);
-    let sentence = head(after, 160).split(['.', '\n']).next().unwrap_or_default();
+    let after = head(after, 160);
+    let end = after.find(['.', '\n']).unwrap_or(after.len());
+    // "Let us try 5. It fails."
+    let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
+    let sentence = if next.is_empty() { &after[..end] } else { next };
     let Some(failed) = FAILED.find(sentence) else { return false };
     // "since 6 fails": something else does.
     let words = sentence[..failed.start()].trim_end();

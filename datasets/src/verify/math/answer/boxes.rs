@@ -151,8 +151,10 @@ fn suffix(inner: &str, line: &str) -> usize {
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
     let word =
         word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
-    if let Some(end) = word.strip_prefix("or").and_then(|other| second_guess(inner, other)) {
-        return offset_in(line, word) + 2 + end;
+    if let Some(other) = past(word, "or|oder|oppure|ou|o")
+        && let Some(end) = second_guess(inner, other)
+    {
+        return offset_in(line, other) + end;
     }
     let length = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
     let is_part = parts(&word[..length]).is_some();
