@@ -89,8 +89,9 @@ const VERDICT_END: &str = "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|h
 const REVOKING: &str = "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|not (?:right|correct|possible)|a mistake|\
     too (?:small|large|big|low|high|many|few|much))END|\
-    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n['’]?t) (?:(?:be|work|fit|hold)END|\
-    be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit) (?:the|our|all|this|any)\\b)|no,|scratch that)";
+    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|\
+    be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit (?:the|our|all|this|any) (?:\\w+ )?\
+    (?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch that)";
 
 /// Says that a value is only tried, and in the same sentence that it does not do.
 const TRYING: &str =
