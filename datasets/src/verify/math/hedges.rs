@@ -1,6 +1,7 @@
 //! Words that deny, doubt or bound the value beside them: one table for all rules that read sentences.
 
 use super::scan::{begins, ends_with, entries, head, holds, is_one_of, past};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -16,7 +17,10 @@ pub(super) const UNIT: u8 = 4;
 const WORDS: [(u8, &[&str]); 6] = [
     (
         SENTENCE | VALUE | UNIT,
-        &["not", "cannot", "isn't", "maybe", "perhaps", "unclear", "unknown", "or"],
+        &[
+            "not", "cannot", "isn't", "maybe", "perhaps", "unclear", "unknown", "or", "oder", "ou",
+            "oppure",
+        ],
     ),
     (SENTENCE | VALUE, &["neither", "either", "whether", "never", "unlikely", "possibly"]),
     (SENTENCE, &["if", "may", "might", "could", "unless", "nor", "can't", "nobody"]),
@@ -78,15 +82,23 @@ const DENIED: &str = "是错|是錯|错误|錯誤|不正确|不正確|不对|不
 
 static DENIAL: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!("(?:^|[^a-z0-9])(?:{DENIALS})$")));
-/// At the beginning of a remark: the value before it is none.
+/// What may stand behind a verdict on the value: the end, or a reason.
+const VERDICT_END: &str = "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)";
+
+/// At the beginning of a remark, up to its end: the value before it is none.
 const REVOKING: &str = "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
-    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|not (?:right|correct|possible|what)|a mistake|\
-    too (?:small|large|big|low|high|many|few|much))|\
-    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n['’]?t) (?:be|work|fit|hold|satisfy)|no,|scratch that)";
+    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|not (?:right|correct|possible)|a mistake|\
+    too (?:small|large|big|low|high|many|few|much))END|\
+    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|\
+    be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit (?:the|our|all|this|any) (?:\\w+ )?\
+    (?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch that)";
 
 /// Says that a value is only tried, and in the same sentence that it does not do.
 const TRYING: &str =
-    "\\b(?:let['’]?s|let us|we|i) (?:try|test|guess|suppose|assume)|\\bsuppose|\\btry(?:ing)?";
+    "\\b(?:(?:let['’]?s|let us|we|i) (?:try|test|guess|suppose|assume)|suppose|try(?:ing)?)\\b";
+/// Leads from what is tried to what it gives.
+const LINKING: &str =
+    "\\b(?:so|then|thus|hence|therefore|gives?|get|yields?|have|find|conclude|answer is)\\b";
 const FAILING: &str =
     "(?:does not|doesn['’]?t|did not|didn['’]?t) (?:work|satisfy|fit|hold)|contradict|\\bfails";
 
@@ -97,8 +109,10 @@ const STEMS: &str = "think|believe|doubt|unlikely|wrong|true|false|correct|mista
 static STEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions"));
 static DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&format!("\\b(?:{DOUBTS})\\b")));
-static REVOKED: LazyLock<Regex> = LazyLock::new(|| expression(REVOKING));
+static REVOKED: LazyLock<Regex> =
+    LazyLock::new(|| expression(&REVOKING.replace("END", VERDICT_END)));
 static TRIED: LazyLock<Regex> = LazyLock::new(|| expression(TRYING));
+static LINKED: LazyLock<Regex> = LazyLock::new(|| expression(LINKING));
 static FAILED: LazyLock<Regex> = LazyLock::new(|| expression(FAILING));
 static REFUSAL: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!("\\b(?:{REFUSED})(?:[^a-z0-9]+(?:(?:{NAMES})\\b)?)*$")));
@@ -168,7 +182,23 @@ pub(super) fn is_doubted(before: &str) -> bool {
         && STEM.is_match(clause)
         // "the number that it cannot be is 7"
         && (REFUSAL.find(clause).is_some_and(|found| !found.as_str().contains(" be is "))
-            || DOUBT.find_iter(clause).last().is_some_and(|found| !link(found.end())))
+            || DOUBT
+                .find_iter(clause)
+                .last()
+                .is_some_and(|found| !link(found.end()) && !describes(clause, found.range())))
+}
+
+/// Whether a doubt in a clause describes what the value is of: "those who wrongly say yes are", "the least n for which
+/// it is impossible for her to win is".
+fn describes(clause: &str, doubt: Range<usize>) -> bool {
+    let rest = &clause[doubt.end..];
+    let verbs = [" is", " are", " equals", " ="];
+    let Some(subject) = verbs.iter().find_map(|verb| rest.strip_suffix(verb)) else { return false };
+    let last = subject.rsplit(' ').next().unwrap_or(subject);
+    let is_weak = begins(&clause[doubt.start..], "impossible for|mistake |tempt")
+        || clause[doubt].contains("ly ") && !rest.starts_with(" that ");
+    let is_relative = || holds(&clause[..clause.len() - rest.len()], " who | whom |number of ");
+    !is_one_of(last, "it|he|she|answer|this|that|result") && (is_weak || is_relative())
 }
 
 /// Whether the words right behind a value deny it.
@@ -196,8 +226,19 @@ fn is_revoked(remark: &str) -> bool {
 /// Whether a value is tried out and does not do: "Let's try 7: 14, which does not work".
 fn is_tried(before: &str, after: &str) -> bool {
     let clause = before.rsplit(['.', '\n', ';', '?', '!', ':']).next().unwrap_or(before);
-    let sentence = head(after, 160).split(['.', '\n']).next().unwrap_or_default();
-    FAILED.is_match(sentence) && TRIED.is_match(clause)
+    let after = head(after, 160);
+    let end = after.find(['.', '\n']).unwrap_or(after.len());
+    // "Let us try 5. It fails."
+    let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
+    let sentence = if next.is_empty() { &after[..end] } else { next };
+    let Some(failed) = FAILED.find(sentence) else { return false };
+    // "since 6 fails": something else does.
+    let words = sentence[..failed.start()].trim_end();
+    let subject = words.rsplit(' ').next().unwrap_or(words);
+    let is_other = words.contains(|c: char| c.is_ascii_digit() || c == '\\' || c.is_alphabetic())
+        && !is_one_of(subject, "which|it|that|this|but|and|also|clearly");
+    let tried = || TRIED.find_iter(clause).last();
+    !is_other && tried().is_some_and(|tried| !LINKED.is_match(&clause[tried.end()..]))
 }
 
 /// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
@@ -275,9 +316,17 @@ pub(super) fn is_corrected(paragraph: &str) -> bool {
 
 /// Whether a paragraph begins as a correction of what stands before it: "Wait, I forgot 2."
 pub(super) fn corrects(paragraph: &str) -> bool {
-    let mut words = paragraph.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let first = words.next().unwrap_or_default().to_lowercase();
-    is_one_of(&first, "correction|wait|actually|oops|hmm|sorry|no|however")
+    let text = paragraph.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+    let first = text[..end].to_lowercase();
+    is_one_of(&first, "correction|wait|actually|oops|hmm|sorry")
+        || is_one_of(&first, "no|however") && text[end..].starts_with(',')
+}
+
+/// Whether a gold answer says that there is not enough information, and the sentence says so.
+pub(super) fn says_unknown(gold: &str, sentence: &str) -> bool {
+    let says = |text: &str| holds(&text.to_lowercase(), "not enough information");
+    gold.len() <= 80 && says(gold) && says(sentence) && !holds(sentence, "n't|false|wrong")
 }
 
 /// Whether a text refuses to answer.
@@ -290,10 +339,10 @@ pub(super) fn is_refusal(text: &str) -> bool {
     static LAST: [&str; 8] = entries(
         "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't",
     );
-    // Anywhere, unless a link follows: "I can't determine a, but b = 5".
+    // Unless a link follows: "I can't determine a, but b = 5".
     const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
         i don't know|i do not know|please provide|not enough information to|as an ai";
-    const LINKS: &str = ", so |, but |, thus |, hence |, leaving ";
+    const LINKS: &str = ", so |, but |, yet |, thus |, hence |, leaving ";
     const MAX_REFUSAL: usize = 300;
     if text.len() > MAX_REFUSAL {
         return false;
@@ -306,9 +355,28 @@ pub(super) fn is_refusal(text: &str) -> bool {
     let last = sentences().next_back().unwrap_or_default().trim();
     let last = past(last, "sorry, |sorry but |no, ").unwrap_or(last);
     let refuses = LAST.iter().any(|words| last.starts_with(words)) && !holds(last, LINKS);
+    // "D is correct because there is not enough information to tell."
+    let is_choice = |before: &str| {
+        let mut words = before.split(|c: char| !c.is_alphanumeric() && c != '\'');
+        words.any(|word| matches!(word.as_bytes(), [b'b'..=b'h' | b'j']))
+            || holds(before, "a is correct")
+    };
+    // Before the last sentence only what refuses all of the problem: "I don't know p yet. The sum is 28."
+    let is_all = |rest: &str| {
+        let object = rest.split(['.', '!', '?', '\n', ',']).next().unwrap_or(rest);
+        object.trim().is_empty() || holds(object, "answer|this|problem|question")
+    };
     let is_unable = UNABLE.split('|').any(|words| {
-        let rest = lower.split_once(words).map(|(_, rest)| rest);
-        rest.is_some_and(|rest| !holds(rest, LINKS) && !holds(rest, "therefore| = "))
+        let is_last = last.contains(words);
+        let text = if is_last { last } else { lower.as_str() };
+        text.split_once(words).is_some_and(|(before, rest)| {
+            !before.ends_with(char::is_alphanumeric)
+                && !rest.starts_with(char::is_alphanumeric)
+                && (is_last || is_all(rest) || is_one_of(words, "please provide|as an ai"))
+                && !is_choice(before)
+                && !holds(rest, LINKS)
+                && !holds(rest, "therefore| = ")
+        })
     });
     is_blank
         || is_question

@@ -205,7 +205,11 @@ pub(super) fn opening(text: &str) -> Option<bool> {
     let first = says(words.next()?)?;
     let is_plain = words.all(|word| {
         says(word).is_none_or(|other| other == first)
-            && !is_one_of(word, "maybe|perhaps|possibly|or")
+            && !is_one_of(
+                word,
+                "maybe|perhaps|possibly|or|but|if|unless|except|wait|only|actually|sometimes",
+            )
+            && !(first && word == "not")
     });
     (is_plain && text.contains(", ") && !hedges::is_refusal(text)).then_some(first)
 }

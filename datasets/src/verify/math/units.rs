@@ -143,14 +143,6 @@ pub(super) fn temperature(gold: &str, answer: &str) -> Option<(RBig, RBig)> {
     }
 }
 
-/// The units of measure that a bare number may be meant in.
-pub(super) fn unit_names() -> &'static [&'static str] {
-    &[
-        "seconds", "minutes", "hours", "mm", "cm", "m", "km", "inches", "feet", "g", "kg", "ml",
-        "L", "cents", "dollars",
-    ]
-}
-
 fn singular(text: &str) -> &str {
     text.strip_suffix('s').filter(|_| text.len() > 2).unwrap_or(text)
 }

@@ -6,9 +6,9 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::super::hedges::is_denied;
-use super::super::scan::{Needle, begins, past};
+use super::super::scan::{Needle, begins, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
-use super::super::units::{is_unit, unit_names};
+use super::super::units::is_unit;
 use super::super::{Outcome, texts};
 use super::formula::{self, closing};
 use super::sentences::is_open;
@@ -132,9 +132,11 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
     };
     let is_number = || spelled(value).is_some() || value.contains(|c: char| c.is_ascii_digit());
     let are_same = |inner: &str| texts::compared(inner, value).0 == Outcome::Correct;
-    // `\boxed{60} or 1 hour`: in some unit.
+    // `\boxed{60} or 1 hour`: the same in a larger unit.
     let is_same = || {
-        let names = if is_integer(inner) && !is_integer(value) { unit_names() } else { &[] };
+        let last = value.rsplit(' ').next().unwrap_or(value);
+        let is_larger = is_integer(inner) && is_one_of(last, "hour|hours|day|days|foot|feet");
+        let names: &[_] = if is_larger { &["minutes", "hours", "inches"] } else { &[] };
         are_same(inner) || names.iter().any(|unit| are_same(&format!("{inner} {unit}")))
     };
     (other.starts_with([' ', '}', '$']) && is_number() && !is_same()).then_some(end)
@@ -149,8 +151,10 @@ fn suffix(inner: &str, line: &str) -> usize {
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
     let word =
         word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
-    if let Some(end) = word.strip_prefix("or").and_then(|other| second_guess(inner, other)) {
-        return offset_in(line, word) + 2 + end;
+    if let Some(other) = past(word, "or|oder|oppure|ou|o")
+        && let Some(end) = second_guess(inner, other)
+    {
+        return offset_in(line, other) + end;
     }
     let length = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
     let is_part = parts(&word[..length]).is_some();

@@ -14,7 +14,7 @@ use super::courtesy::{without_courtesy, without_program};
 use super::sentences::{
     ABOUT, affirmed, choice, is_open, last_sentence, number_word, words, yes_or_no,
 };
-use super::values::{displayed, first_number, last_value};
+use super::values::{displayed, first_number, last_time, last_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -100,11 +100,19 @@ fn name_with_reason(text: &str) -> Option<&str> {
 fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
-    let is_sentence = holds(text, " is | are ");
+    let is_sentence = holds(text, " is | are ") || timed(text).is_some();
     let is_whole = || {
         is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
     };
     (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
+}
+
+/// The time of day behind two words and more: "They finish at 5:00 PM."
+fn timed(text: &str) -> Option<&str> {
+    let time = last_time(text)?;
+    let words = &text[..offset_in(text, time)];
+    let is_plain = words.split_whitespace().count() >= 2 && words.contains(char::is_alphabetic);
+    is_plain.then_some(time)
 }
 
 /// The letter that the last line is, where the line before is none: a list of all options chooses none.

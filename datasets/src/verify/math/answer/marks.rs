@@ -83,11 +83,11 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
         }
     });
     let first = all.next()?;
-    // "#### 18, wait: #### 20": the rest of the first one's paragraph, or how a later paragraph begins.
+    // "#### 18, wait: #### 20": the rest of the first one's paragraph, or how the next one begins.
     let rest = &text[first.0 + 4..];
     let mut paragraphs = rest[..rest.find("####").unwrap_or(rest.len())].split("\n\n");
     let is_corrected =
-        paragraphs.next().is_some_and(is_corrected) || paragraphs.take(MAX_MARKS).any(corrects);
+        paragraphs.next().is_some_and(is_corrected) || paragraphs.next().is_some_and(corrects);
     Some(if is_corrected { all.next().unwrap_or(first) } else { first })
 }
 

@@ -61,14 +61,14 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     let western = western.max();
     let stated = |rest: &'a str| {
         let denied = ["not ", "nicht ", "no ", "non ", "nie "];
-        let is_denied = denied.iter().any(|no| rest.trim_start().starts_with(no));
+        let is_denied = |rest: &str| denied.iter().any(|no| rest.trim_start().starts_with(no));
         // "no es 14, sino 15"
         let but = |but: &&str| Some(rest.split_once(*but)?.1);
-        let rest = match is_denied {
+        let rest = match is_denied(rest) {
             true => [" sino ", " sondern ", " mas ", " bensì "].iter().find_map(but)?,
             false => rest,
         };
-        stated(rest)
+        (!is_denied(rest)).then(|| stated(rest))?
     };
     if text.is_ascii() {
         return stated(paragraph(&text[western?..]));

@@ -2,7 +2,7 @@
 
 use super::super::alphabet::is_function;
 use super::super::hedges::{RESTATED, offers};
-use super::super::scan::{entries, is_one_of};
+use super::super::scan::{entries, is_one_of, past};
 use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.
@@ -35,7 +35,9 @@ pub(super) fn goes_on(rest: &str) -> bool {
     let mut words = rest.split_whitespace();
     let has_or = rest
         .split_whitespace()
-        .any(|word| word.trim_matches(['*', ',']).eq_ignore_ascii_case("or"));
+        .any(|word| is_one_of(&word.trim_matches(['*', ',']).to_lowercase(), "or|oder|ou|oppure"))
+        || past(rest, " o | u ")
+            .is_some_and(|other| other.starts_with(|c: char| c.is_ascii_digit() || c == '$'));
     let has_link = words.any(is_link) || rest.contains([',', ';']);
     has_or || (has_link && rest.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\'))
 }

@@ -33,7 +33,7 @@ pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
 }
 
 /// The time of day that no number follows: `3:45 p.m.`
-fn last_time(text: &str) -> Option<&str> {
+pub(super) fn last_time(text: &str) -> Option<&str> {
     let colon = text.rfind(':')?;
     let start = text[..colon].trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let is_minutes = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
