@@ -102,6 +102,18 @@ impl Expression {
             Expression::Call(_, all) => all.iter().flat_map(Expression::names).collect(),
         }
     }
+
+    /// The name of every function that is called.
+    pub fn calls(&self) -> Vec<&str> {
+        match self {
+            Expression::Number(_) | Expression::Name(_) => vec![],
+            Expression::Negative(a) => a.calls(),
+            Expression::Binary(_, a, b) => [a.calls(), b.calls()].concat(),
+            Expression::Call(name, all) => std::iter::once(name.as_str())
+                .chain(all.iter().flat_map(Expression::calls))
+                .collect(),
+        }
+    }
 }
 
 /// `; did you mean ...` for a name that is like a known one.

@@ -193,8 +193,12 @@ impl FromStr for Divergence {
         if let Some((_, divergence)) = Self::NAMED.iter().find(|(name, _)| *name == known) {
             return Ok(*divergence);
         }
-        let alpha = known.strip_prefix("alpha").map(|rest| rest.trim_start_matches([':', '-']));
+        let rest = known.strip_prefix("alpha");
+        let alpha = rest.map(|rest| rest.strip_prefix([':', '-']).unwrap_or(rest));
         match alpha.map(str::parse::<f64>) {
+            Some(Ok(alpha)) if alpha < 0.0 => {
+                bail!("divergence `{text}`: alpha must be at least 0, which is forward KL")
+            }
             Some(Ok(alpha)) if alpha.is_finite() => Ok(Divergence::alpha(alpha)),
             _ if Formula::is_meant_by(text) => Ok(Divergence::Formula(Formula::parse(text)?)),
             _ => {
@@ -329,6 +333,13 @@ mod tests {
     fn names_are_read_and_printed_back() {
         for divergence in Divergence::ALL {
             assert_eq!(divergence.to_string().parse::<Divergence>().unwrap(), divergence);
+        }
+        for text in ["alpha:0.5", "alpha-0.5", "alpha_0.5"] {
+            assert_eq!(text.parse::<Divergence>().unwrap(), Divergence::Alpha(0.5), "{text}");
+        }
+        for text in ["alpha:-0.5", "alpha--0.5"] {
+            let error = text.parse::<Divergence>().unwrap_err().to_string();
+            assert!(error.contains("at least 0"), "{text}: {error}");
         }
         assert!("kl".parse::<Divergence>().unwrap_err().to_string().contains("reverse-kl"));
     }

@@ -145,7 +145,7 @@ impl ClassConstraint<'_> {
             starts.push(member.projected(&[towards])?);
         }
         let ends = ends(member, starts, (Divergence::ReverseKl, &log_p));
-        let (at, _) = best(&ends, Divergence::ReverseKl, member)?;
+        let at = &best(&ends, Divergence::ReverseKl, member)?.at;
         let q = member.policy(at).distributions(world);
         Ok((at.clone(), Measures::new(world, &q)))
     }

@@ -12,14 +12,26 @@ use serde::Serialize;
 pub use claim::Claim;
 
 use super::sampled::{Draws, estimate, expected_in_groups, off_base};
-use super::{Class, Descent, Measures, Setting, Table, World};
-use tealight_learn::objective::{Anchor, Objective, Plan};
+use super::{Class, Descent, Measures, Optimum, Point, Search, Setting, Table, World};
+use tealight_learn::objective::{Anchor, Divergence, Objective, Plan};
 
 /// Gradients that differ by less than this share are equal: what is left is rounding.
 const ROUNDING: f64 = 1e-7;
 
+/// A gradient below this share is none: what is left is rounding.
+const NOTHING: f64 = 1e-12;
+
 /// Groups that variances are estimated from.
 const GROUPS: usize = 400;
+
+/// Steps of the descent where no optimum is known.
+const DESCENT: usize = 6000;
+
+/// Largest group that is enumerated.
+const MOST: usize = 5;
+
+/// The group size of the command where none is given.
+const DEFAULT_GROUP: usize = 4;
 
 /// What was found of an objective.
 #[derive(Debug, Clone, Serialize)]
@@ -32,6 +44,8 @@ pub struct Proof {
     pub group: usize,
     /// Whether the expected gradient is the claim's.
     pub is_unbiased: bool,
+    /// Whether that is of the first step alone: the objective has a schedule, or a rule that reads the step.
+    pub is_of_first_step: bool,
     /// Norm of the difference over that of the claim's gradient.
     pub bias: f64,
     /// Cosine of both gradients.
@@ -44,7 +58,7 @@ pub struct Proof {
     pub fixed_point: Option<FixedPoint>,
 }
 
-/// The policy at which an objective's exact gradient vanishes, from the base on the world `ends`.
+/// The policy that an objective leads to on the world `ends`.
 #[derive(Debug, Clone, Serialize)]
 pub struct FixedPoint {
     /// Chance of a correct output.
@@ -53,8 +67,8 @@ pub struct FixedPoint {
     pub effective_valid: f64,
     /// The same of the base.
     pub base_effective_valid: f64,
-    /// `KL(p* || q)` in nats.
-    pub kl_pstar_q: f64,
+    /// `KL(p* || q)` in nats at the optimum; none where the policy is what 6000 steps from the base lead to.
+    pub kl_pstar_q: Option<f64>,
     /// `KL(q || a)` in nats, the distance from p_beta being `log Z_beta - J / beta`.
     pub kl_q_base: f64,
     /// Effective number of correct outputs of forward KL to p*, whose validity is beside it.
@@ -75,12 +89,25 @@ pub fn world() -> World {
 /// Compares the objective with a claim; without one with its own definition.
 ///
 /// # Errors
-/// A group that is too small for the objective, or too large to enumerate; a claim that is none.
+/// A group that is too small for the objective, or too large to enumerate; a claim that is none, or is infinite; a
+/// claim or an objective without a gradient.
 pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result<Proof> {
     let plan = &objective.plan;
     let least = plan.smallest_group();
-    if group < least || group > 5 {
-        bail!("`{objective}`: --num-generations must be {least} to 5, not {group}");
+    if least > MOST {
+        bail!(
+            "`{objective}`: its rule needs groups of {least}, and prove enumerates groups of at most {MOST}; choose a \
+             k of at most {}",
+            MOST - 1
+        );
+    }
+    // What the command has where nothing is said gives way to the rule.
+    let group = if group == DEFAULT_GROUP { group.max(least) } else { group };
+    if group < least || group > MOST {
+        bail!(
+            "`{objective}`: --num-generations must be {least} to {MOST}, not {group}: {least} samples are the fewest \
+             that its rule takes"
+        );
     }
     let world = world();
     let table = off_base(&world, Class::Full)?;
@@ -95,8 +122,22 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result
         Ok(loss.into_iter().map(|one| -length * one).collect())
     };
     let setting = cause::Evidence { world: &world, table: &table, group, plan, claim: &claim };
+    claim.check()?;
     let found = ours(plan)?;
     let exact = claim.gradient(&world, &table)?;
+    let size: f64 = claim.terms.iter().map(|(by, _)| by.abs()).sum();
+    if !norm(&exact).is_finite() {
+        bail!("claim `{claim}`: its gradient is not finite; a larger beta of p_beta may do");
+    }
+    if norm(&exact) <= NOTHING * size {
+        bail!("claim `{claim}`: its gradient is 0, so that nothing can be compared with it");
+    }
+    if !norm(&found).is_finite() {
+        bail!("`{objective}`: its gradient is not finite in groups of {group}");
+    }
+    if norm(&found) <= NOTHING * norm(&exact) {
+        bail!("`{objective}`: no gradient in groups of {group}");
+    }
     let bias = norm(&less(&found, &exact)) / norm(&exact);
     let is_unbiased = bias < ROUNDING;
     let causes = if is_unbiased { vec![] } else { setting.causes(&found, &exact, ours)? };
@@ -109,6 +150,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result
         claim: claim.to_string(),
         group,
         is_unbiased,
+        is_of_first_step: changes(plan),
         bias,
         cosine: dot(&found, &exact) / (norm(&found) * norm(&exact)),
         causes,
@@ -117,43 +159,67 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result
     })
 }
 
-/// Descends the exact loss on the world `ends`; none where a rule reads groups.
+/// The optimum where the objective's exact gradient is that of a penalised reward or of a divergence to a target, else
+/// where descending its exact loss on the world `ends` leads; none where a rule reads groups or the step.
 ///
 /// # Errors
 /// Memory.
 pub fn fixed_point(plan: &Plan) -> Result<Option<FixedPoint>> {
     let world = World::named("ends")?;
-    let descend = |plan: &Plan| -> Result<Option<Measures>> {
-        let Ok(setting) = Setting::new(&world, plan) else { return Ok(None) };
-        let table = Table::base(&world, Class::Bigram)?;
-        Descent::default().run(&table, |table| setting.gradient(table))?;
-        Ok(Some(Measures::new(&world, &table.distributions(&world)?)))
+    let Ok(setting) = Setting::new(&world, plan) else { return Ok(None) };
+    if changes(plan) {
+        return Ok(None);
+    }
+    let search = Search::new(&world, Class::Bigram)?;
+    let measures = |optimum: Optimum| Measures::new(&world, &optimum.distributions);
+    // A beta that is too small to search at is left to the descent.
+    let optimum = point(&setting)?.and_then(|point| search.optimum(point).ok()).map(measures);
+    let is_optimum = optimum.is_some();
+    let found = match optimum {
+        Some(found) => found,
+        None => {
+            let table = Table::base(&world, Class::Bigram)?;
+            Descent { iterations: DESCENT, ..Descent::default() }
+                .run(&table, |table| setting.gradient(table))?;
+            Measures::new(&world, &table.distributions(&world)?)
+        }
     };
-    let Some(found) = descend(plan)? else { return Ok(None) };
-    let forward: Objective = "match:p-star:forward-kl".parse()?;
-    let Some(forward) = descend(&forward.plan)? else { return Ok(None) };
+    let forward = measures(search.optimum(Point::Filtered(Divergence::ForwardKl))?);
     let base = Measures::new(&world, std::slice::from_ref(&world.base));
     Ok(Some(FixedPoint {
         validity: found.validity,
         effective_valid: found.effective_valid,
         base_effective_valid: base.effective_valid,
-        kl_pstar_q: found.kl_pstar_q,
+        kl_pstar_q: is_optimum.then_some(found.kl_pstar_q),
         kl_q_base: found.kl_q_base,
         forward_kl: (forward.effective_valid, forward.validity),
     }))
+}
+
+/// The point whose gradient, off the base, is the exact one of the objective.
+fn point(setting: &Setting<'_>) -> Result<Option<Point>> {
+    let (world, plan) = (setting.world, setting.plan);
+    let Ok(claim) = Claim::of_plan(plan) else { return Ok(None) };
+    let Some(point) = claim.point() else { return Ok(None) };
+    let table = off_base(world, Class::Bigram)?;
+    let length = if plan.is_on_policy() { world.length() as f64 } else { 1.0 };
+    let ours: Vec<f64> = setting.gradient(&table)?.iter().map(|one| -length * one).collect();
+    let exact = claim.gradient(world, &table)?;
+    Ok((norm(&less(&ours, &exact)) < ROUNDING * norm(&exact)).then_some(point))
 }
 
 impl Proof {
     /// What was found in words, line by line.
     pub fn sentences(&self) -> Vec<String> {
         let Self { claim, group, bias, cosine, .. } = self;
+        let at = if self.is_of_first_step { " at the first step" } else { "" };
         let mut lines = match self.is_unbiased {
             true => vec![format!(
-                "Unbiased for {claim}: the expected gradient of groups of {group} is that of the claim \
+                "Unbiased for {claim}{at}: the expected gradient of groups of {group} is that of the claim \
                  (difference {bias:.1e}, by enumeration)."
             )],
             false => vec![format!(
-                "Biased for {claim}: the expected gradient of groups of {group} has a relative error of {bias:.3} \
+                "Biased for {claim}{at}: the expected gradient of groups of {group} has a relative error of {bias:.3} \
                  (cosine with the claim's gradient: {cosine:.4})."
             )],
         };
@@ -166,16 +232,19 @@ impl Proof {
             self.variance_of_grpo
         ));
         if let Some(point) = &self.fixed_point {
+            let (what, kl) = match point.kl_pstar_q {
+                Some(kl) => ("Optimum q".to_owned(), format!("KL(p* || q) = {kl:.3} nats, ")),
+                None => (format!("Policy q after {DESCENT} steps from the base"), String::new()),
+            };
             lines.push(format!(
-                "Optimum q on the toy task `ends`: accuracy {:.3}, effective number of correct answers {:.1} \
+                "{what} on the toy task `ends`: accuracy {:.3}, effective number of correct answers {:.1} \
                  (base: {:.1}; forward KL to p*: {:.1}, at accuracy {:.3}). \
-                 KL(p* || q) = {:.3} nats, KL(q || a) = {:.3} nats.",
+                 {kl}KL(q || a) = {:.3} nats.",
                 point.validity,
                 point.effective_valid,
                 point.base_effective_valid,
                 point.forward_kl.0,
                 point.forward_kl.1,
-                point.kl_pstar_q,
                 point.kl_q_base
             ));
         }
@@ -193,6 +262,11 @@ fn norm(a: &[f64]) -> f64 {
 
 fn less(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+/// Whether the objective of later steps may be another than that of the first.
+fn changes(plan: &Plan) -> bool {
+    plan.annealing.has_ends() || plan.rule.as_ref().is_some_and(|rule| rule.reads_time())
 }
 
 /// Whether the plan has a divergence from the base in it.

@@ -47,8 +47,20 @@ pub struct Optimum {
     pub value: f64,
     /// The best value that any policy reaches: beta log Z_beta, or 0.
     pub closed_form: f64,
-    /// Where the search from the base ends, as training starts, if that is a worse, local optimum.
+    /// Where the search from the base ends, as training starts, if that is worse.
     pub from_base: Option<(f64, Measures)>,
+    /// Whether the search from the base settled there; else it was stopped at its limit of steps.
+    pub is_from_base_settled: bool,
+}
+
+/// Where the search from one start led.
+pub(super) struct End {
+    /// The logits.
+    pub(super) at: Vec<f64>,
+    /// The divergence there.
+    pub(super) value: f64,
+    /// Whether it settled before the limit of steps.
+    is_settled: bool,
 }
 
 /// A class of policies in a world, in which optima are sought.
@@ -106,7 +118,7 @@ impl<'a> Search<'a> {
     /// The optimum: the best of those that the base, the nearest policy to the target and a collapsed policy lead to.
     ///
     /// # Errors
-    /// A point without a finite optimum.
+    /// A point without a finite optimum, a beta so small that correct outputs fall below what is computed.
     pub fn optimum(&self, point: Point) -> Result<Optimum> {
         let (divergence, beta) = point.target()?;
         let (member, world) = (&self.member, self.member.world);
@@ -123,6 +135,18 @@ impl<'a> Search<'a> {
             all.iter_mut().flatten().filter(|q| **q < EXCLUDED).for_each(|q| *q = 0.0);
             all
         };
+        // Reverse KL to p_beta excludes nothing: what seems excluded is below what floats hold.
+        if divergence.equals(Divergence::ReverseKl) {
+            let rights = world.is_right.iter().flatten();
+            let logp = member.policy(&least.at).logp;
+            let mut lost = rights.zip(&logp).zip(&log_p);
+            ensure!(
+                !lost.any(|((right, q), p)| *right && p.is_finite() && q.exp() < EXCLUDED),
+                "beta {beta}: too small for {} policies: correct outputs get probabilities below {EXCLUDED:e}, which \
+                 are not computed; choose a larger beta",
+                member.class
+            );
+        }
         // E[v] - beta KL(q || a) is the best that any policy reaches less beta KL(q || p_beta).
         let prompts =
             (0..world.is_right.len()).map(|prompt| best_value(world.solve_rate(prompt), beta));
@@ -134,14 +158,16 @@ impl<'a> Search<'a> {
             Point::Beta(beta) => closed_form - beta * distance,
             Point::Filtered(_) | Point::Tilted(..) => distance,
         };
-        let (from_base, base_distance) = &ends[0];
-        let is_local = base_distance - least.1 > EQUAL * (1.0 + least.1.abs());
+        let from_base = &ends[0];
+        let is_worse = from_base.value - least.value > EQUAL * (1.0 + least.value.abs());
         Ok(Optimum {
-            distributions: distributions(&least.0),
-            value: value(least.1),
+            distributions: distributions(&least.at),
+            value: value(least.value),
             closed_form,
-            from_base: is_local
-                .then(|| (value(*base_distance), Measures::new(world, &distributions(from_base)))),
+            from_base: is_worse.then(|| {
+                (value(from_base.value), Measures::new(world, &distributions(&from_base.at)))
+            }),
+            is_from_base_settled: from_base.is_settled,
         })
     }
 }
@@ -163,33 +189,37 @@ pub(super) fn ends(
     member: &Member<'_>,
     starts: Vec<Vec<f64>>,
     (divergence, log_p): (Divergence, &[f64]),
-) -> Vec<(Vec<f64>, f64)> {
+) -> Vec<End> {
     let descend = |mut at: Vec<f64>| {
-        let value = follow(member, &mut at, (divergence, log_p));
-        (at, value)
+        let (value, is_settled) = follow(member, &mut at, (divergence, log_p));
+        End { at, value, is_settled }
     };
     starts.into_iter().map(descend).collect()
 }
 
 /// The end with the least value.
 pub(super) fn best<'e>(
-    ends: &'e [(Vec<f64>, f64)],
+    ends: &'e [End],
     divergence: Divergence,
     member: &Member<'_>,
-) -> Result<&'e (Vec<f64>, f64)> {
-    let finite = ends.iter().filter(|(_, value)| value.is_finite());
-    match finite.min_by(|a, b| a.1.total_cmp(&b.1)) {
+) -> Result<&'e End> {
+    let finite = ends.iter().filter(|end| end.value.is_finite());
+    match finite.min_by(|a, b| a.value.total_cmp(&b.value)) {
         Some(least) => Ok(least),
         None => bail!("the search for an optimum of {divergence} in {} failed", member.class),
     }
 }
 
-/// Moves `at` to where the divergence has a minimum, and gives its value there.
-fn follow(member: &Member<'_>, at: &mut [f64], (divergence, log_p): (Divergence, &[f64])) -> f64 {
+/// Moves `at` to where the divergence has a minimum, and gives its value there, and whether the moves have ended.
+fn follow(
+    member: &Member<'_>,
+    at: &mut [f64],
+    (divergence, log_p): (Divergence, &[f64]),
+) -> (f64, bool) {
     let world = member.world;
     // Curvatures of single logits are at least 1 / L of that of all: steps of 2 / L and more may grow.
     let mut step = 1.0 / world.length() as f64;
-    let mut last = f64::INFINITY;
+    let (mut last, mut is_settled) = (f64::INFINITY, false);
     for _ in 0..STEPS {
         let policy = member.policy(at);
         let value = value(divergence, log_p, &policy.logp, world);
@@ -218,17 +248,24 @@ fn follow(member: &Member<'_>, at: &mut [f64], (divergence, log_p): (Divergence,
                 }
             }
         }
-        if most < STILL {
+        is_settled = most < STILL;
+        if is_settled {
             break;
         }
     }
-    value(divergence, log_p, &member.policy(at).logp, world)
+    (value(divergence, log_p, &member.policy(at).logp, world), is_settled)
 }
 
 /// `D_f(pi || p)`, the mean over prompts, the mass outside of p's support included.
 fn value(divergence: Divergence, log_p: &[f64], logp: &[f64], world: &World) -> f64 {
+    /// Log-ratios whose exponential overflows.
+    const FAR: f64 = 600.0;
     let term = |(log_p, logp): (&f64, &f64)| match *log_p == f64::NEG_INFINITY {
         true => logp.exp() * divergence.at_infinity(),
+        // p f(u) = pi log u - pi + p.
+        false if divergence == Divergence::ReverseKl && logp - log_p > FAR => {
+            logp.exp() * (logp - log_p - 1.0) + log_p.exp()
+        }
         false => log_p.exp() * divergence.f(logp - log_p),
     };
     log_p.iter().zip(logp).map(term).sum::<f64>() / world.is_right.len() as f64
@@ -273,71 +310,4 @@ fn collapsed(member: &Member<'_>) -> Result<Vec<f64>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Descent, Setting, Table};
-    use super::*;
-    use tealight_learn::objective::Objective;
-
-    /// The objective code of training, followed from the base by Adam, ends at the same policies.
-    #[test]
-    fn optima_are_those_of_the_objective_that_training_uses() {
-        let world = World::named("ends").unwrap();
-        let search = Search::new(&world, Class::Bigram).unwrap();
-        for (point, objective) in [
-            (Point::Beta(0.3), "reinforce:divergence=reverse-kl:beta=0.3"),
-            (Point::Filtered(Divergence::alpha(0.5)), "match:p-star:alpha:alpha=0.5"),
-            (Point::Tilted(Divergence::Js, 0.4), "match:p-beta:js:beta=0.4"),
-        ] {
-            let plan = objective.parse::<Objective>().unwrap().plan;
-            let setting = Setting::new(&world, &plan).unwrap();
-            let table = Table::base(&world, Class::Bigram).unwrap();
-            let descent = Descent { iterations: 3000, ..Descent::default() };
-            descent.run(&table, |table| setting.gradient(table)).unwrap();
-            let trained = Measures::new(&world, &table.distributions(&world).unwrap());
-            let found = Measures::new(&world, &search.optimum(point).unwrap().distributions);
-            for (trained, found) in [
-                (trained.validity, found.validity),
-                (trained.effective_valid, found.effective_valid),
-                (trained.kl_pstar_q, found.kl_pstar_q),
-            ] {
-                assert!((trained / found - 1.0).abs() < 1e-4, "{objective}: {trained} {found}");
-            }
-        }
-    }
-
-    /// No start has an optimum of its own: those that lead to one value lead to one policy.
-    #[test]
-    fn equal_values_are_equal_policies() {
-        for (name, class, betas) in [
-            ("ends", Class::Bigram, vec![1.0, 0.25, 0.1, 0.04]),
-            ("ends", Class::Full, vec![0.3]),
-            ("dyck", Class::Bigram, vec![0.25, 0.1, 0.05]),
-        ] {
-            let world = World::named(name).unwrap();
-            let search = Search::new(&world, class).unwrap();
-            for beta in betas {
-                let log_p = log_target(&world, beta);
-                let starts = vec![search.member.start(), search.collapsed.clone()];
-                let ends = ends(&search.member, starts, (Divergence::ReverseKl, &log_p));
-                let measures = |at: &[f64]| {
-                    Measures::new(&world, &search.member.policy(at).distributions(&world))
-                };
-                let [(a, one), (b, two)] = ends.as_slice() else { unreachable!() };
-                if (one - two).abs() < EQUAL * (1.0 + one.abs()) {
-                    let (a, b) = (measures(a).kl_pstar_q, measures(b).kl_pstar_q);
-                    assert!((a / b - 1.0).abs() < 1e-5, "{name}, beta {beta}: {a} {b}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn points_without_a_finite_optimum_are_refused() {
-        for beta in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(Point::Beta(beta).target().is_err(), "{beta}");
-        }
-        let error = Point::Filtered(Divergence::ReverseKl).target().unwrap_err();
-        assert!(error.to_string().contains("infinite"), "{error}");
-        assert!(Point::Tilted(Divergence::ReverseKl, 0.1).target().is_ok());
-    }
-}
+mod tests;

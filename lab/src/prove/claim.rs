@@ -8,7 +8,7 @@ use candle_core::Tensor;
 
 use super::super::claim::{constant, distinct, generator, prompts};
 use super::super::exact::gradient_of;
-use super::super::{Table, World};
+use super::super::{Point, Table, World};
 use tealight_learn::objective::target::Target;
 use tealight_learn::objective::{Anchor, Divergence, Plan, SampleSource};
 
@@ -85,6 +85,36 @@ impl Claim {
         Ok(Self { terms })
     }
 
+    /// The point of the laboratory whose optimum is the claim's, where there is one.
+    pub(super) fn point(&self) -> Option<Point> {
+        match *self.terms.as_slice() {
+            [(by, Term::Apart(divergence, towards))] if by < 0.0 => match towards {
+                Towards::Filtered => Some(Point::Filtered(divergence)),
+                Towards::Tilted(beta) => Some(Point::Tilted(divergence, beta)),
+                Towards::Base => None,
+            },
+            [(1.0, Term::Reward), (by, Term::Apart(divergence, Towards::Base))]
+                if by < 0.0 && divergence.equals(Divergence::ReverseKl) =>
+            {
+                Some(Point::Beta(-by))
+            }
+            _ => None,
+        }
+    }
+
+    /// # Errors
+    /// A divergence to p* that is infinite for every policy that can be incorrect.
+    pub(super) fn check(&self) -> Result<()> {
+        let is_infinite = |term: &Term| matches!(term, Term::Apart(divergence, Towards::Filtered) if divergence.at_infinity().is_infinite());
+        match self.terms.iter().find(|(by, term)| *by != 0.0 && is_infinite(term)) {
+            Some((_, term)) => bail!(
+                "claim `{self}`: {term} is infinite for every policy that can be incorrect; use p_beta(BETA), or a \
+                 divergence that is finite there"
+            ),
+            None => Ok(()),
+        }
+    }
+
     /// The gradient in the table's logits.
     pub(super) fn gradient(&self, world: &World, table: &Table) -> Result<Vec<f64>> {
         let mut total: Option<Vec<f64>> = None;
@@ -120,6 +150,10 @@ impl Term {
                 (1.0 - (1.0 - validity)?.powf(f64::from(k))?)?.sum_all()?
             }
             Term::Distinct(k) => distinct(world, table, f64::from(k))?,
+            // E_pi[log pi - log p]: finite too where p is below every float.
+            Term::Apart(Divergence::ReverseKl, towards) => {
+                (chance * (&logp - constant(towards.log(world))?)?)?.sum_all()?
+            }
             Term::Apart(divergence, towards) => {
                 let other = towards.distribution(world);
                 let log = other.iter().map(|p| if *p > 0.0 { p.ln() } else { 0.0 }).collect();
@@ -158,15 +192,24 @@ impl Term {
 
 impl Towards {
     fn distribution(self, world: &World) -> Vec<f64> {
-        let of_prompt = |prompt: usize| match self {
-            Towards::Base => world.base.clone(),
-            Towards::Filtered => world.filtered(prompt),
-            Towards::Tilted(beta) => {
-                let tilt = |y: usize| f64::from(u8::from(world.is_right[prompt][y])) / beta;
-                let all: Vec<f64> =
-                    world.base.iter().enumerate().map(|(y, a)| a * tilt(y).exp()).collect();
-                let sum: f64 = all.iter().sum();
-                all.into_iter().map(|one| one / sum).collect()
+        self.log(world).into_iter().map(f64::exp).collect()
+    }
+
+    fn log(self, world: &World) -> Vec<f64> {
+        let of_prompt = |prompt: usize| -> Vec<f64> {
+            let log = |all: &[f64]| all.iter().map(|p| p.ln()).collect();
+            match self {
+                Towards::Base => log(&world.base),
+                Towards::Filtered => log(&world.filtered(prompt)),
+                Towards::Tilted(beta) => {
+                    let tilt = |right: &bool| f64::from(u8::from(*right)) / beta;
+                    let rows = world.base.iter().zip(&world.is_right[prompt]);
+                    let all: Vec<f64> = rows.map(|(a, right)| a.ln() + tilt(right)).collect();
+                    // e^(1 / beta) overflows below beta = .0015: the largest exponent is taken out.
+                    let top = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                    let sum = top + all.iter().map(|one| (one - top).exp()).sum::<f64>().ln();
+                    all.into_iter().map(|one| one - sum).collect()
+                }
             }
         };
         (0..world.is_right.len()).flat_map(of_prompt).collect()

@@ -108,3 +108,71 @@ fn planted_errors_are_found_and_named() {
     let claim: Claim = "-0.1 forward-kl(pi||p_beta(0.1)) + E[v]".parse().unwrap();
     assert_eq!(claim.terms.len(), 2);
 }
+
+#[test]
+fn what_has_no_gradient_to_compare_is_refused() {
+    for (objective, claim, group, reason) in [
+        ("rloo", Some("E[v] - 0.1 KL(pi||p*)"), 2, "KL(pi||p*) is infinite"),
+        ("rloo", Some("-D[reverse-chi2](pi||p_beta(0.001))"), 2, "not finite"),
+        ("rloo", Some("0 E[v]"), 2, "its gradient is 0"),
+        ("rloo", Some("E[v] - E[v]"), 2, "its gradient is 0"),
+        ("rloo", None, 1, "no gradient in groups of 1"),
+        ("grpo", None, 1, "no gradient in groups of 1"),
+        ("none:advantage=1", None, 2, "no gradient in groups of 2"),
+    ] {
+        let parsed: Objective = objective.parse().unwrap();
+        let error = prove(&parsed, claim, group).expect_err(objective).to_string();
+        assert!(error.contains(reason) && !error.contains('\n'), "{objective}: {error}");
+    }
+    // A beta at which e^(1 / beta) overflows.
+    let found = proof("match:p-beta:reverse-kl:beta=0.001", None, 2);
+    assert!(found.bias.is_finite() && found.cosine > 0.5, "{:?}", found.sentences());
+    assert!(proof("rloo", Some("KL(pi||p_beta(0.001))"), 2).cosine < 0.0);
+}
+
+#[test]
+fn what_holds_at_the_first_step_alone_is_said_to() {
+    for (objective, is_of_first_step) in [
+        ("rloo:advantage=where(step==0,r-mean_others(r),-r)", true),
+        ("rloo:advantage=(1-progress)*(r-mean_others(r))", true),
+        ("kl-full:0.2:beta-end=0.02", true),
+        ("kl-full:0.2", false),
+    ] {
+        let found = proof(objective, None, 2);
+        let first = found.sentences()[0].contains(" at the first step: ");
+        assert!(found.is_unbiased && first == is_of_first_step, "{:?}", found.sentences());
+        let point = fixed_point(&objective.parse::<Objective>().unwrap().plan).unwrap();
+        assert!(point.is_none() || !is_of_first_step, "{objective}");
+    }
+}
+
+/// The optimum is that of `tealight lab`; where none is known the policy is said to be that of a descent.
+#[test]
+fn fixed_points_are_optima_of_the_laboratory_or_said_to_be_of_a_descent() {
+    let world = World::named("ends").unwrap();
+    let search = Search::new(&world, Class::Bigram).unwrap();
+    for (objective, point) in [
+        ("kl-reward:0.1", Some(Point::Beta(0.1))),
+        ("match:p-star:forward-kl", Some(Point::Filtered(Divergence::ForwardKl))),
+        ("grpo", None),
+    ] {
+        let plan = objective.parse::<Objective>().unwrap().plan;
+        let found = fixed_point(&plan).unwrap().expect(objective);
+        let exact = point.map(|point| search.optimum(point).unwrap());
+        let exact = exact.map(|one| Measures::new(&world, &one.distributions).kl_pstar_q);
+        assert_eq!(found.kl_pstar_q, exact, "{objective}");
+    }
+}
+
+#[test]
+fn groups_are_as_large_as_the_rule_needs() {
+    for objective in ["pkpo", "unique-at-k"] {
+        assert_eq!(proof(objective, None, 4).group, 5, "{objective}");
+    }
+    for (objective, group, reason) in
+        [("pkpo", 3, "5 samples are the fewest"), ("pkpo:8", 4, "needs groups of 9")]
+    {
+        let error = prove(&objective.parse().unwrap(), None, group).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}

@@ -147,9 +147,14 @@ impl Rule {
 
     /// Whether it has a limit of infinitely many samples.
     pub fn is_of_samples(&self) -> bool {
-        let calls = ["sum(", "count(", "choose(", "pass_at_k("];
+        let calls = self.expression.calls();
         !["n", "c", "class_size", "rank"].iter().any(|name| self.reads(name))
-            && !calls.iter().any(|call| self.text.contains(call))
+            && !["sum", "count", "choose", "pass_at_k"].iter().any(|call| calls.contains(call))
+    }
+
+    /// Whether it may change from step to step.
+    pub fn reads_time(&self) -> bool {
+        ["step", "progress"].iter().any(|name| self.reads(name))
     }
 
     /// The fewest samples of a group that it needs.
@@ -189,12 +194,22 @@ impl Rule {
         Ok(())
     }
 
+    /// Tries it at the first step, one on the way and the last, if it reads which one it is.
     fn try_group(&self, group: &GroupStats, what: &str) -> Result<()> {
-        let advantages = self.advantages(group);
-        match advantages.iter().find(|one| !one.is_finite()) {
-            Some(odd) => bail!("`{}` gives {odd} in a group of {what}", self.text()),
-            None => Ok(()),
+        let moments = [(0, 0.0), (1, 0.5), (2, 1.0)];
+        for (step, progress) in &moments[..if self.reads_time() { 3 } else { 1 }] {
+            let group = GroupStats { step: *step, progress: *progress, ..group.clone() };
+            let advantages = self.advantages(&group);
+            if let Some(odd) = advantages.iter().find(|one| !one.is_finite()) {
+                let at = if self.reads_time() {
+                    format!(" at step {step}, progress {progress}")
+                } else {
+                    String::new()
+                };
+                bail!("`{}` gives {odd} in a group of {what}{at}", self.text());
+            }
         }
+        Ok(())
     }
 }
 

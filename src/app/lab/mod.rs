@@ -102,14 +102,15 @@ pub fn run(options: &LabOptions) -> Result<Printed> {
     let mut cells = vec![header.map(str::to_owned).to_vec()];
     cells.push(line("base".into(), &base, [String::new(), String::new()]));
     cells.push(line("p*".into(), &pstar, [String::new(), String::new()]));
-    let (mut json, mut local) = (Vec::new(), Vec::new());
+    let (mut json, mut local, mut stopped) = (Vec::new(), Vec::new(), Vec::new());
     for (point, optimum) in points.iter().zip(&optima) {
         let measures = Measures::new(&world, &optimum.distributions);
         let values = [optimum.value, optimum.closed_form].map(number);
         cells.push(line(point.label(), &measures, values));
         json.push(object(&world, class, *point, optimum, [&measures, &base, &pstar])?);
         if let Some((value, measures)) = &optimum.from_base {
-            local.push(format!(
+            let worse = if optimum.is_from_base_settled { &mut local } else { &mut stopped };
+            worse.push(format!(
                 "{}: objective {}, validity {}, N_eff {}",
                 point.label(),
                 number(*value),
@@ -123,11 +124,13 @@ pub fn run(options: &LabOptions) -> Result<Printed> {
          is forward KL. The numbers are exact, without sampling.",
         world.name
     );
-    if !local.is_empty() {
-        let local = local.join("; ");
-        note.push_str(&format!(
-            " From the base, as training starts, the search ends at local optima: {local}."
-        ));
+    for (worse, how) in [(local, "ends at local optima"), (stopped, "did not converge")] {
+        if !worse.is_empty() {
+            let worse = worse.join("; ");
+            note.push_str(&format!(
+                " From the base, as training starts, the search {how}: {worse}."
+            ));
+        }
     }
     Ok(Printed { cells, json, note })
 }
@@ -159,6 +162,10 @@ fn object(
         ("objective", json!(optimum.value)),
         ("objective_closed_form", json!(optimum.closed_form)),
         ("objective_from_base", json!(optimum.from_base.as_ref().map(|(value, _)| value))),
+        (
+            "is_from_base_converged",
+            json!(optimum.from_base.as_ref().map(|_| optimum.is_from_base_settled)),
+        ),
         ("base", json!(base)),
         ("pstar", json!(pstar)),
     ] {

@@ -256,6 +256,11 @@ fn rules_read_what_they_name() {
     assert!(plan("grpo:advantage=r-mean(r)+0*logp").reads_policy_first());
     assert!(plan("grpo:advantage=r-mean(r)-0.1*(logp-logp_base)").needs_reference());
     assert_eq!(plan("grpo:advantage=pass_at_k(n,c,k)-correct:k=6").smallest_group(), 7);
+    // Sums over samples have no limit of many, whatever the blanks before their bracket.
+    for (rule, is_of_samples) in [("r-mean (r)", true), ("r/sum (r+1)", false), ("sum(r)", false)] {
+        let rule = plan(&format!("reinforce:advantage={rule}")).rule.unwrap();
+        assert_eq!(rule.is_of_samples(), is_of_samples, "{}", rule.text());
+    }
     // A rule replaces the baseline that the preset has, and keeps the rest.
     assert_eq!(plain.trust_region, plan("grpo").trust_region);
     assert_eq!(plan("grpo:advantage=loo"), plan("grpo:baseline=loo"));
@@ -296,6 +301,8 @@ fn what_is_no_rule_is_refused() {
             "grpo:advantage=(r-mean(r))/std(r)",
             "gives NaN in a group of 2 samples, 0 of them correct",
         ),
+        ("grpo:advantage=(r-mean(r))/(1-progress)", "correct at step 2, progress 1"),
+        ("grpo:advantage=(r-mean(r))/(step-1)", "correct at step 1, progress 0.5"),
         ("grpo:advantage=log(r)", "gives -inf in a group of"),
         ("grpo:advantage=r-mean(r", "a `)` is missing"),
         ("grpo:advantage=r-mean(r):baseline=loo", "leave it out"),
