@@ -1,5 +1,5 @@
-//! What every part of Tealight stands on: names, files that others wrote, prompts, the ranks of a run. Nothing here knows
-//! tensors or problems.
+//! What every part of Tealight stands on: names, files that others wrote, prompts, the ranks of a run. Nothing here
+//! knows tensors or problems.
 
 #![warn(missing_docs)]
 

@@ -1,5 +1,5 @@
-//! Numbers of choices and arrangements as people write them, `C(5, 2)`, `{}_5C_2`, `C_5^2`, `5C2`, and `\\sum` and `\\prod`
-//! with bounds.
+//! Numbers of choices and arrangements as people write them, `C(5, 2)`, `{}_5C_2`, `C_5^2`, `5C2`, and `\\sum` and
+//! `\\prod` with bounds.
 
 use super::lex::Token;
 use super::parse::Parser;

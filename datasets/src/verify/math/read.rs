@@ -1,5 +1,5 @@
-//! The answer that a text holds: a time of day, a number in words, a value that is given twice, else what the grammar of
-//! `parse` reads.
+//! The answer that a text holds: a time of day, a number in words, a value that is given twice, else what the grammar
+//! of `parse` reads.
 
 use dashu_ratio::RBig;
 

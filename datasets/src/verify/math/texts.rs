@@ -29,7 +29,8 @@ struct Pair<'a> {
 /// Whether an answer is the gold one, in one way of reading both.
 type Way = fn(&Pair<'_>) -> bool;
 
-/// The ways in which an answer may be the gold one, in order, and the name of their stage: the first that holds decides.
+/// The ways in which an answer may be the gold one, in order, with the name of their stage: the first that holds
+/// decides.
 const WAYS: [(&str, Way); 7] = [
     ("value", |pair| pair.are_equal(pair.read_gold.as_ref(), pair.read_answer.as_ref())),
     ("value", with_points),
