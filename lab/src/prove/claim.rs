@@ -102,10 +102,15 @@ impl Claim {
         }
     }
 
+    /// Refuses what has no finite value.
+    ///
     /// # Errors
     /// A divergence to p* that is infinite for every policy that can be incorrect.
     pub(super) fn check(&self) -> Result<()> {
-        let is_infinite = |term: &Term| matches!(term, Term::Apart(divergence, Towards::Filtered) if divergence.at_infinity().is_infinite());
+        let is_infinite = |term: &Term| match term {
+            Term::Apart(divergence, Towards::Filtered) => divergence.at_infinity().is_infinite(),
+            _ => false,
+        };
         match self.terms.iter().find(|(by, term)| *by != 0.0 && is_infinite(term)) {
             Some((_, term)) => bail!(
                 "claim `{self}`: {term} is infinite for every policy that can be incorrect; use p_beta(BETA), or a \
