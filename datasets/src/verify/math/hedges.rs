@@ -60,7 +60,8 @@ const DENIALS: &str = "not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn
 /// Whoever says so states nothing of what its clause says behind it.
 const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
     (?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|\
-    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume))|mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|ing) to|\
+    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume))|\
+    mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|ing) to|\
     (?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|\
     might say|(?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|\
