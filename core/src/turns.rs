@@ -20,7 +20,7 @@ const ENDS: [&str; 12] = [
 /// ended its turn.
 ///
 /// ```
-/// use tealight_datasets::turns::end_of_turn;
+/// use tealight_core::turns::end_of_turn;
 ///
 /// assert_eq!(end_of_turn("4<|im_end|>\n<|im_start|>user"), Some("<|im_end|>"));
 /// assert_eq!(end_of_turn("x < s > y"), None);
