@@ -131,7 +131,8 @@ impl Summary {
     /// No tally, or a k that some problem's samples cannot estimate.
     ///
     /// ```
-    /// use tealight_datasets::{Problem, Prompt, verify};
+    /// use tealight_core::Prompt;
+    /// use tealight_datasets::{Problem, verify};
     /// use tealight_eval::{Completion, Sample, Summary, Tally};
     ///
     /// let problem = Problem::new("sum", Prompt::Text("3 + 4 =".into()), "7");
