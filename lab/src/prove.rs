@@ -30,7 +30,7 @@ const DESCENT: usize = 6000;
 /// Largest group that is enumerated.
 const MOST: usize = 5;
 
-/// The group size of the command where none is given.
+/// The group size where none is given and the objective needs no larger one.
 const DEFAULT_GROUP: usize = 4;
 
 /// What was found of an objective.
@@ -86,12 +86,13 @@ pub fn world() -> World {
     })
 }
 
-/// Compares the objective with a claim; without one with its own definition.
+/// Compares the objective with a claim, without one with its own definition, in groups of `group` samples, without one
+/// of four or as many as the objective needs.
 ///
 /// # Errors
 /// A group that is too small for the objective, or too large to enumerate; a claim that is none, or is infinite; a
 /// claim or an objective without a gradient.
-pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result<Proof> {
+pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -> Result<Proof> {
     let plan = &objective.plan;
     let least = plan.smallest_group();
     if least > MOST {
@@ -101,8 +102,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result
             MOST - 1
         );
     }
-    // What the command has where nothing is said gives way to the rule.
-    let group = if group == DEFAULT_GROUP { group.max(least) } else { group };
+    let group = group.unwrap_or(DEFAULT_GROUP.max(least));
     if group < least || group > MOST {
         bail!(
             "`{objective}`: --num-generations must be {least} to {MOST}, not {group}: {least} samples are the fewest \
@@ -115,11 +115,8 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: usize) -> Result
         Some(text) => text.parse()?,
         None => Claim::of_plan(plan)?,
     };
-    let length = if plan.is_on_policy() { world.length() as f64 } else { 1.0 };
-    // A loss falls where the claim grows; losses of tokens are means over the length.
     let ours = |plan: &Plan| -> Result<Vec<f64>> {
-        let loss = expected_in_groups(&world, &table, plan, group)?;
-        Ok(loss.into_iter().map(|one| -length * one).collect())
+        Ok(ascent(&world, plan, &expected_in_groups(&world, &table, plan, group)?))
     };
     let setting = cause::Evidence { world: &world, table: &table, group, plan, claim: &claim };
     claim.check()?;
@@ -202,8 +199,7 @@ fn point(setting: &Setting<'_>) -> Result<Option<Point>> {
     let Ok(claim) = Claim::of_plan(plan) else { return Ok(None) };
     let Some(point) = claim.point() else { return Ok(None) };
     let table = off_base(world, Class::Bigram)?;
-    let length = if plan.is_on_policy() { world.length() as f64 } else { 1.0 };
-    let ours: Vec<f64> = setting.gradient(&table)?.iter().map(|one| -length * one).collect();
+    let ours = ascent(world, plan, &setting.gradient(&table)?);
     let exact = claim.gradient(world, &table)?;
     Ok((norm(&less(&ours, &exact)) < ROUNDING * norm(&exact)).then_some(point))
 }
@@ -250,6 +246,13 @@ impl Proof {
         }
         lines
     }
+}
+
+/// The gradient of what a claim is about, of that of the loss, which falls where the claim grows; losses of tokens are
+/// means over the length.
+fn ascent(world: &World, plan: &Plan, loss: &[f64]) -> Vec<f64> {
+    let length = if plan.is_on_policy() { world.length() as f64 } else { 1.0 };
+    loss.iter().map(|one| -length * one).collect()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

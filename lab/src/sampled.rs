@@ -12,11 +12,6 @@ use tealight_learn::objective::{
 };
 use tealight_nn::generate::RngKey;
 
-/// Whether two samples are too few for the plan's rule.
-pub fn needs_larger_groups(plan: &Plan) -> bool {
-    plan.smallest_group() > 2
-}
-
 /// A policy of `class` that is not the base, always the same.
 pub fn off_base(world: &World, class: Class) -> Result<Table> {
     let table = Table::base(world, class)?;

@@ -5,7 +5,7 @@ use tealight_learn::objective::TrustRegion;
 
 fn proof(objective: &str, claim: Option<&str>, group: usize) -> Proof {
     let objective: Objective = objective.parse().unwrap_or_else(|error| panic!("{error:#}"));
-    prove(&objective, claim, group).unwrap_or_else(|error| panic!("{objective}: {error:#}"))
+    prove(&objective, claim, Some(group)).unwrap_or_else(|error| panic!("{objective}: {error:#}"))
 }
 
 #[test]
@@ -89,13 +89,15 @@ fn planted_errors_are_found_and_named() {
     // A truncation below ratio 1, which the language has no word for.
     let mut clipped: Objective = "rloo".parse().unwrap();
     clipped.plan.trust_region = TrustRegion::Cispo { high: -0.5 };
-    let found = prove(&clipped, None, 2).unwrap().sentences().join(" ");
+    let found = prove(&clipped, None, Some(2)).unwrap().sentences().join(" ");
     assert!(found.contains("clip of the trust region acts at ratio 1"), "{found}");
     // The language refuses the first of all errors where it is written.
     let error = "kl-k2:0.1:estimator=k1".parse::<Objective>().unwrap_err().to_string();
     assert!(error.contains("k1 in the loss has no gradient in expectation"), "{error}");
-    assert!(prove(&"grpo".parse().unwrap(), Some("E[q]"), 2).is_err());
-    assert!(prove(&"grpo".parse().unwrap(), None, 9).unwrap_err().to_string().contains("to 5"));
+    for (claim, group, reason) in [(Some("E[q]"), 2, "`E[q]` is not E[v]"), (None, 9, "to 5")] {
+        let error = prove(&"grpo".parse().unwrap(), claim, Some(group)).unwrap_err();
+        assert!(format!("{error:#}").contains(reason), "{error:#}");
+    }
     for text in [
         "E[v] - 0.1 KL(pi||a)",
         "-2 D[js](pi||p*)",
@@ -121,7 +123,7 @@ fn what_has_no_gradient_to_compare_is_refused() {
         ("none:advantage=1", None, 2, "no gradient in groups of 2"),
     ] {
         let parsed: Objective = objective.parse().unwrap();
-        let error = prove(&parsed, claim, group).expect_err(objective).to_string();
+        let error = prove(&parsed, claim, Some(group)).expect_err(objective).to_string();
         assert!(error.contains(reason) && !error.contains('\n'), "{objective}: {error}");
     }
     // A beta at which e^(1 / beta) overflows.
@@ -167,12 +169,13 @@ fn fixed_points_are_optima_of_the_laboratory_or_said_to_be_of_a_descent() {
 #[test]
 fn groups_are_as_large_as_the_rule_needs() {
     for objective in ["pkpo", "unique-at-k"] {
-        assert_eq!(proof(objective, None, 4).group, 5, "{objective}");
+        let proof = prove(&objective.parse().unwrap(), None, None).unwrap();
+        assert_eq!(proof.group, 5, "{objective}");
     }
     for (objective, group, reason) in
-        [("pkpo", 3, "5 samples are the fewest"), ("pkpo:8", 4, "needs groups of 9")]
+        [("pkpo", 4, "5 samples are the fewest"), ("pkpo:8", 4, "needs groups of 9")]
     {
-        let error = prove(&objective.parse().unwrap(), None, group).unwrap_err().to_string();
+        let error = prove(&objective.parse().unwrap(), None, Some(group)).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
 }

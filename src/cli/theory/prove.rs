@@ -16,13 +16,14 @@ pub(in crate::cli) struct ProveOptions {
     /// The objective, with its settings: `rloo`, `divergence:f=(t-1)^2/(t+1):0.1`, `grpo:advantage=r-mean(r)`.
     #[arg(value_name = "OBJECTIVE")]
     objective: Objective,
-    /// What the objective is said to maximise: a sum of E[v], pass@K, KL(pi||a), NAME(pi||a) and D[FORMULA](pi||a),
-    /// with p* or p_beta(BETA) in place of the base a. Default: the objective's own definition.
+    /// What the objective is said to maximise: a sum of E[v], pass@K, distinct@K, KL(pi||a), NAME(pi||a) and
+    /// D[FORMULA](pi||a), with p* or p_beta(BETA) in place of the base a. Default: the objective's own definition.
     #[arg(long, value_name = "CLAIM")]
     claim: Option<String>,
-    /// Samples per prompt (group size), at most 5. All possible groups of this size are enumerated.
-    #[arg(long, default_value_t = 4, add = at_least(1.0).at_most(5.0))]
-    num_generations: usize,
+    /// Samples per prompt (group size), at most 5. All possible groups of this size are enumerated. Default: 4, or as
+    /// many as the objective needs.
+    #[arg(long, add = at_least(1.0).at_most(5.0))]
+    num_generations: Option<usize>,
     /// Print one JSON object instead of sentences.
     #[arg(long)]
     json: bool,
