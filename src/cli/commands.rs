@@ -105,6 +105,7 @@ fn refused(command: &str) -> &'static [&'static str] {
     match command {
         "eval" | "generate" => &[],
         "train" | "bench" => &["quantized"],
+        "study" => &["quantized", "rollout_dtype", "initial_policy"],
         _ => &["quantized", "rollout_dtype"],
     }
 }

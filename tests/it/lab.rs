@@ -1,7 +1,7 @@
 //! The laboratory against the numbers of the field notes, and every objective against its claim.
 
 use tealight::lab::claim::{claimed_gradient, reward_weight};
-use tealight::lab::sampled::{Draws, estimate, expected_gradient, needs_larger_groups, off_base};
+use tealight::lab::sampled::{Draws, estimate, expected_gradient, off_base};
 use tealight::lab::{Class, Descent, Measures, Point, Search, Setting, Table, World};
 use tealight::learn::objective::target::best_value;
 use tealight::learn::objective::{Divergence, Objective};
@@ -49,8 +49,8 @@ fn the_bigram_class_collapses_as_beta_falls() {
         (0.2, 0.46434, 0.7678, 6.87, 0.4106, 19.56),
         (0.1, 0.67438, 0.9467, 2.07, 0.8051, 8.95),
         (0.08, 0.73164, 0.9719, 1.56, 0.8923, 7.32),
-        (0.04, 0.86154, 0.9988, 1.03, 0.9953, 1.83),
-        (0.02, 0.93064, 0.9999, 1.00, 0.9997, 1.05),
+        (0.04, 0.86154, 0.9988, 1.03, 0.9953, 1.8633),
+        (0.02, 0.93064, 0.9999, 1.00, 0.9997, 1.0018),
     ];
     let rows = known.map(|row| optimum(&ends, Class::Bigram, Point::Beta(row.0)));
     for ((measures, found, _), (beta, value, validity, effective, largest, unique)) in
@@ -61,7 +61,7 @@ fn the_bigram_class_collapses_as_beta_falls() {
         close(measures.validity, validity, 1e-3, &what);
         close(measures.effective_valid, effective, 5e-3, &what);
         close(measures.max_mass, largest, 5e-3, &what);
-        close(measures.unique_valid_256, unique, 0.1, &what);
+        close(measures.unique_valid_256, unique, 5e-3, &what);
     }
     for pair in rows.windows(2) {
         assert!(pair[1].0.effective_valid < pair[0].0.effective_valid);
@@ -228,7 +228,7 @@ fn expected_gradients_equal_their_claims() {
         if let tealight::learn::objective::Anchor::Target(matching) = &mut plan.anchor {
             matching.max_reward = f64::INFINITY;
         }
-        if needs_larger_groups(&plan) {
+        if plan.smallest_group() > 2 {
             continue;
         }
         let Some(claim) = claimed_gradient(&ends, &table, &plan, 2).expect("memory") else {

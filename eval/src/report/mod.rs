@@ -28,8 +28,8 @@ pub use evaluation::{write, write_indexed};
 pub use greedy::greedy_warnings;
 pub use page::{document_page, sheet, shell_argument};
 pub use study::{
-    Evaluated, EvaluationFilters, Forgetting, Forgotten, HeldOut, Measured, Study, Training,
-    TrainingPoint, Tuned,
+    Evaluated, EvaluationFilters, Forgetting, Forgotten, Measured, Study, Training, TrainingPoint,
+    Tuned,
 };
 pub use study_page::{write_study, write_training};
 

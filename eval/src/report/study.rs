@@ -239,29 +239,6 @@ pub struct TrainingPoint {
     pub tokens: usize,
 }
 
-/// An evaluation during training.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct HeldOut {
-    /// Steps done.
-    pub step: usize,
-    /// Pass@k on the held-out problems, by k.
-    #[serde(rename = "pass@k")]
-    pub pass_at_k: Vec<(usize, f64)>,
-    /// Distinct correct answers among all samples of a problem.
-    pub distinct: f64,
-}
-
-impl HeldOut {
-    /// The evaluation after `step` steps, with `n` samples of each problem.
-    pub fn new(step: usize, summary: &Summary, n: usize) -> Self {
-        Self {
-            step,
-            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
-            distinct: summary.unique_correct[&n].value,
-        }
-    }
-}
-
 impl Tuned {
     /// The counts of each problem.
     pub fn counts(&self) -> &[Tally] {

@@ -238,7 +238,7 @@ impl StudyOptions {
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
         }
-        options.is_tuned(&configurations)?;
+        options.check_tuning(&configurations)?;
         Ok((options, configurations))
     }
 
@@ -318,10 +318,9 @@ impl Prepared {
         let Some(test) = sets.iter().find(|set| set.domain != "train") else {
             bail!("a study needs a held-out set");
         };
-        let valid = match options.is_tuned(&configurations)? {
-            true => Some(options.open_valid((&train, &sets), test, &filter)?),
-            false => None,
-        };
+        let is_tuned = !tuning::tuned(&configurations).is_empty();
+        let valid = is_tuned.then(|| options.open_valid((&train, &sets), test, &filter));
+        let valid = valid.transpose()?;
         let problems = sets.iter().chain(&valid).flat_map(|set| &set.dataset.problems);
         let problems = problems.chain(&train.problems);
         let asked = options.settings.max_completion_length;
@@ -330,7 +329,16 @@ impl Prepared {
         let listed = |set: &StudySet| curves::listed(&options, set, &base.tokenizer, longest);
         let of_test = (options.eval_steps > 0).then(|| listed(test)).flatten();
         let tuning = valid.map(|set| TuningSet { listed: listed(&set), set });
-        let listed = of_test;
-        Ok(Self { options, configurations, seeds, train, sets, listed, tuning, base, device })
+        Ok(Self {
+            options,
+            configurations,
+            seeds,
+            train,
+            sets,
+            listed: of_test,
+            tuning,
+            base,
+            device,
+        })
     }
 }

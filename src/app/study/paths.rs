@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use tealight_eval::curve::{Answers, Checkpoint, RunPath};
+use tealight_eval::exact::ListedProblem;
 use tealight_eval::report::Training;
 
 use super::configuration::Configuration;
@@ -83,6 +84,17 @@ impl StudyOptions {
     }
 }
 
+/// The probabilities of the listed answers under a model, which the first rank computes for all.
+fn scored(
+    listed: &ListedSet,
+    session: &Session<'_>,
+    model: &Model<'_>,
+    at: (f64, &Path),
+) -> Result<Vec<ListedProblem>> {
+    session.ranks.first(|| listed.scored(session, model, at).map(drop))?;
+    Ok(listed.problems(&listed.scored(session, model, at)?))
+}
+
 impl<'a> PathSet<'a> {
     /// The set that reports, with baselines.
     pub(crate) fn of_test(study: &'a Prepared, params: &'a SamplingParams) -> Self {
@@ -128,18 +140,14 @@ impl<'a> PathSet<'a> {
             let tallies = self.set.sampled(session, model, (&self.draw(), temperature), folder)?;
             return Ok(tallies.iter().map(|tally| Answers::Sampled(tally.into())).collect());
         };
-        let at = (temperature, folder);
-        session.ranks.first(|| listed.scored(session, model, at).map(drop))?;
-        let problems = listed.problems(&listed.scored(session, model, at)?);
+        let problems = scored(listed, session, model, (temperature, folder))?;
         Ok(problems.into_iter().map(Answers::Listed).collect())
     }
 
     /// Falls back to samples where the base's find more correct answers than are listed.
     fn settle(&mut self, session: &Session<'_>, model: &Model<'_>, folder: &Path) -> Result<()> {
         let Some(listed) = self.listed else { return Ok(()) };
-        let at = (self.set.temperature, folder);
-        session.ranks.first(|| listed.scored(session, model, at).map(drop))?;
-        let problems = listed.problems(&listed.scored(session, model, at)?);
+        let problems = scored(listed, session, model, (self.set.temperature, folder))?;
         let sampled =
             self.set.sampled(session, model, (&self.draw(), self.set.temperature), folder)?;
         if !curves::is_whole(&problems, &sampled) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use tealight_core::ranks::Ranks;
 use tealight_datasets::Dataset;
 use tealight_eval::report::{Training, TrainingPoint};
 
@@ -22,6 +23,30 @@ use crate::nn::device::{Dtype, Precision};
 use crate::nn::model::Decoder;
 use crate::nn::model::weights::Weights;
 use crate::nn::policy;
+
+/// A run: a configuration from a seed.
+pub(super) type Run<'c> = (&'c Configuration, u64);
+
+/// All runs of these configurations, seed by seed.
+pub(super) fn of_all<'c>(configurations: &[&'c Configuration], seeds: &[u64]) -> Vec<Run<'c>> {
+    seeds.iter().flat_map(|seed| configurations.iter().map(move |one| (*one, *seed))).collect()
+}
+
+/// Does this rank's share of the runs, and waits for the others; alone it does none. A run is one rank's: when all are
+/// done, the first finds them as an interrupted study would.
+pub(super) fn own_runs<T>(
+    ranks: &Ranks,
+    all: &[Run<'_>],
+    run: impl Fn(Run<'_>) -> Result<T>,
+) -> Result<()> {
+    if ranks.size() == 1 {
+        return Ok(());
+    }
+    for (_, one) in all.iter().enumerate().filter(|(place, _)| ranks.is_own(*place)) {
+        run(*one)?;
+    }
+    ranks.wait()
+}
 
 impl StudyOptions {
     /// Every configuration of every objective; each can run on every seed. Settings that apply to an objective are part

@@ -11,7 +11,7 @@ use tealight_eval::curve::{Measure, RunPath, Tuning};
 use super::configuration::Configuration;
 use super::listed_set::ListedSet;
 use super::paths::PathSet;
-use super::runs::history;
+use super::runs::{Run, history, of_all, own_runs};
 use super::sets::{StudySet, of_task};
 use super::{Prepared, StudyOptions, distinct};
 use crate::app::data_file;
@@ -37,8 +37,8 @@ pub(super) fn tuned(all: &[Configuration]) -> Vec<&Configuration> {
 }
 
 impl StudyOptions {
-    /// Whether an objective is tuned; refuses settings that do not go with it.
-    pub(super) fn is_tuned(&self, configurations: &[Configuration]) -> Result<bool> {
+    /// Refuses settings of tuning that do not go with the objectives, or are missing.
+    pub(super) fn check_tuning(&self, configurations: &[Configuration]) -> Result<()> {
         if tuned(configurations).is_empty() {
             if self.tuning_pass_at_1.is_some() {
                 tracing::warn!(
@@ -50,7 +50,7 @@ impl StudyOptions {
                     "--eval-dataset chooses among the values of an objective, and none has several: leave it out, or \
                      name values, as in NAME@{{learning-rate=3e-5,7e-5}}"
                 ),
-                None => return Ok(false),
+                None => return Ok(()),
             }
         }
         if self.eval_steps == 0 {
@@ -68,7 +68,7 @@ impl StudyOptions {
                 bail!("--tuning-seeds: objectives with several values need one")
             }
             Some(seed) => bail!("--tuning-seeds {seed} is one of --seeds: choose by other runs"),
-            None => Ok(true),
+            None => Ok(()),
         }
     }
 
@@ -112,22 +112,15 @@ pub(super) fn chosen<'a>(
         options.presample(session, &study.train, &tried, *seed, &folder)?;
     }
     let own = session.alone();
-    let run = |(one, seed): (&Configuration, u64)| -> Result<(RunPath, f64)> {
+    let run = |(one, seed): Run<'_>| -> Result<(RunPath, f64)> {
         let last = options.tuned_model(&own, &study.train, (one, seed), &folder)?;
         let folder = StudyOptions::folder(&folder, one, seed);
         let training = history(&one.label(), seed, &folder)?;
         let path = paths.run(&own, one, (&training, &last), &folder)?.remove(0);
         Ok((path, options.config(one, seed).settings.schedule.learning_rate))
     };
-    let runs = seeds.iter().flat_map(|seed| tried.iter().map(move |one| (*one, *seed)));
-    let runs: Vec<(&Configuration, u64)> = runs.collect();
-    if session.ranks.size() > 1 {
-        for (_, one) in runs.iter().enumerate().filter(|(place, _)| session.ranks.is_own(*place)) {
-            run(*one)?;
-        }
-        session.ranks.wait()?;
-    }
-    // A run is one rank's; when all are done, the first finds them as an interrupted study would.
+    let runs = of_all(&tried, &seeds);
+    own_runs(&session.ranks, &runs, run)?;
     let found: Tuning = session.ranks.first(|| {
         let runs = runs.into_iter().map(run).collect::<Result<Vec<_>>>()?;
         let measure = Measure::Distinct(options.largest());

@@ -11,9 +11,8 @@ use tealight_eval::report::{
 use tealight_eval::results::Question;
 use tealight_eval::{Summary, Tally};
 
-use super::configuration::Configuration;
 use super::paths::PathSet;
-use super::runs::history;
+use super::runs::{Run, history, of_all, own_runs};
 use super::sets::StudySet;
 use super::{Prepared, StudyOptions, curves, tuning};
 use crate::app::directory;
@@ -60,20 +59,11 @@ impl<'a> Work<'a> {
         for seed in &study.seeds {
             options.presample(session, &study.train, &chosen, *seed, self.output)?;
         }
-        // A run is one rank's; when all are done, the first finds them as an interrupted study would.
         let own = session.alone();
-        let of_seed = |seed: &u64| chosen.iter().map(|one| (*one, *seed)).collect();
-        let all: Vec<(&Configuration, u64)> =
-            study.seeds.iter().flat_map(|seed| -> Vec<_> { of_seed(seed) }).collect();
-        if session.ranks.size() > 1 {
-            for (_, run) in all.iter().enumerate().filter(|(place, _)| session.ranks.is_own(*place))
-            {
-                self.run(&own, *run, paths.as_ref())?;
-            }
-            session.ranks.wait()?;
-            if !session.ranks.is_first() {
-                return Ok(None);
-            }
+        let all = of_all(&chosen, &study.seeds);
+        own_runs(&session.ranks, &all, |run| self.run(&own, run, paths.as_ref()))?;
+        if !session.ranks.is_first() {
+            return Ok(None);
         }
         let runs: Vec<FinishedRun> = all
             .into_iter()
@@ -131,7 +121,7 @@ impl<'a> Work<'a> {
     fn run(
         &self,
         session: &Session<'_>,
-        (configuration, seed): (&Configuration, u64),
+        (configuration, seed): Run<'_>,
         paths: Option<&PathSet<'_>>,
     ) -> Result<FinishedRun> {
         let (study, options) = (self.study, &self.study.options);

@@ -52,7 +52,9 @@ pub(super) fn check_calls(expression: &Expression) -> Result<()> {
                 bail!("a rule has no function `{name}`{}", similar(name, known));
             };
             if !(*least..=*most).contains(&arguments.len()) {
-                bail!("`{name}` takes {least} arguments, not {}", arguments.len());
+                let takes =
+                    if least == most { least.to_string() } else { format!("{least} or {most}") };
+                bail!("`{name}` takes {takes} arguments, not {}", arguments.len());
             }
             arguments.iter().try_for_each(check_calls)
         }

@@ -297,6 +297,7 @@ fn what_is_no_rule_is_refused() {
         ("grpo:advantage=corect", "did you mean `correct`?"),
         ("grpo:advantage=r-averge(r)", "no function `averge`"),
         ("grpo:advantage=r-mean(r,r)", "takes 1 arguments, not 2"),
+        ("grpo:advantage=r-max(r,c,n)", "takes 1 or 2 arguments, not 3"),
         (
             "grpo:advantage=(r-mean(r))/std(r)",
             "gives NaN in a group of 2 samples, 0 of them correct",

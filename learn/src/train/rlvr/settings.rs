@@ -114,7 +114,6 @@ pub struct Settings {
     pub log_divergences: usize,
     /// Start the policy from other weights of the model: a directory in Hub layout, such as RUN/final of an earlier run
     /// (with --use-peft one with an adapter of the same rank). --model stays the base that divergences compare with.
-    /// Not for study.
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_policy: Option<PathBuf>,
