@@ -88,11 +88,14 @@ fn mistake(line: &str, parts: &str, status: i32) -> Option<String> {
     let output = command.args(words(line)).output().expect("runs");
     let stderr = stderr_of(&output);
     let errors = stderr.lines().filter(|line| line.starts_with("error: ")).count();
-    let is_short = errors == 1 && stderr.lines().last().is_some_and(|x| x.starts_with("error: "));
+    let last = stderr.lines().last().unwrap_or_default();
+    let is_short = errors == 1 && last.starts_with("error: ");
+    // How a command is used stands on several lines.
+    let message = if status == 1 { last } else { &stderr };
     let is_refused = output.status.code() == Some(status)
         && (status == 2 || (is_short && output.stdout.is_empty()))
         && !stderr.contains("similar argument")
-        && parts.split(" | ").all(|part| stderr.contains(part));
+        && parts.split(" | ").all(|part| message.contains(part));
     (!is_refused).then(|| format!("{line}\n  expected: {parts}\n  {:?} {stderr}", output.status))
 }
 
