@@ -13,6 +13,9 @@ pub(super) const VALUE: u8 = 2;
 /// Is part of no unit.
 pub(super) const UNIT: u8 = 4;
 
+/// Words between alternatives.
+pub(super) const OR: &str = "or|oder|ou|oppure";
+
 /// Single words, by what they do.
 const WORDS: [(u8, &[&str]); 6] = [
     (
@@ -165,20 +168,9 @@ pub(super) fn is_doubted(before: &str) -> bool {
     let near = super::super::tail(before, 80).trim_end_matches([':', ' ', '*', '$', '\\', '(']);
     let clause = near.rsplit(['.', '\n', ';', ',', '?', '!', ':']).next().unwrap_or(near);
     // What is said behind a link is stated.
-    let links = [
-        " but ",
-        " so ",
-        " hence ",
-        " therefore ",
-        " and ",
-        " then ",
-        " thus ",
-        " gives ",
-        " leaving ",
-        " we get ",
-        " we have ",
-    ];
-    let link = |end: usize| links.iter().any(|link| clause[end..].contains(link));
+    const LINKS: &str =
+        " but | so | hence | therefore | and | then | thus | gives | leaving | we get | we have ";
+    let link = |end: usize| holds(&clause[end..], LINKS);
     clause.len() >= 6
         && STEM.is_match(clause)
         // "the number that it cannot be is 7"
@@ -214,7 +206,7 @@ fn is_taken_back(after: &str) -> bool {
             is_one_of(word, "no|nope|not|wrong|incorrect|impossible|false|too")
         }
         Some(b',' | b';') => is_revoked(after),
-        Some(byte) if !byte.is_ascii() => DENIED.split('|').any(|word| after.starts_with(word)),
+        Some(byte) if !byte.is_ascii() => begins(after, DENIED),
         _ => false,
     }
 }

@@ -148,10 +148,12 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let bare = super::tail(&bare, MAX_GOLD);
     // Words with digits among them, `June 20`, would be taken apart by the rules for completions.
     let is_short = completion.len() <= 100;
-    let is_gold_verbatim = completion.trim() == bare && !bare.is_empty()
-        || is_worded(bare) && text::same_words(bare, completion)
-        || mode == Mode::Flexible && hedges::says_unknown(bare, completion);
-    if is_short && (is_gold_verbatim || text::same_choice(bare, completion)) {
+    let is_gold_verbatim = || {
+        completion.trim() == bare && !bare.is_empty()
+            || is_worded(bare) && text::same_words(bare, completion)
+            || mode == Mode::Flexible && hedges::says_unknown(bare, completion)
+    };
+    if is_short && (is_gold_verbatim() || text::same_choice(bare, completion)) {
         let whole = completion.trim();
         let start = completion.len() - completion.trim_start().len();
         let found = Some(Found {
@@ -175,11 +177,8 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         true => text::opening(&found.text),
         false => text::polarity(completion),
     };
-    let polar = is_polar.then(|| scan::folded(gold)).and_then(|gold| match gold.as_str() {
-        "yes" | "true" => said(),
-        "no" | "false" => said().map(|is_yes| !is_yes),
-        _ => None,
-    });
+    let polar = is_polar.then(|| text::says(&scan::folded(gold))).flatten();
+    let polar = polar.and_then(|gold| Some(gold == said()?));
     if let Some(is_same) = polar {
         let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
         return Checked { outcome, found: Some(found), stage: "words" };

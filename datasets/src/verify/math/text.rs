@@ -189,7 +189,8 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
     (!rest.is_empty()).then_some(rest)
 }
 
-fn says(word: &str) -> Option<bool> {
+/// Yes or no, of a word.
+pub(super) fn says(word: &str) -> Option<bool> {
     match word {
         "yes" | "true" => Some(true),
         "no" | "false" => Some(false),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::super::hedges::is_denied;
+use super::super::hedges::{OR, is_denied};
 use super::super::scan::{Needle, begins, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::units::is_unit;
@@ -151,7 +151,7 @@ fn suffix(inner: &str, line: &str) -> usize {
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
     let word =
         word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
-    if let Some(other) = past(word, "or|oder|oppure|ou|o")
+    if let Some(other) = past(word, OR).or_else(|| word.strip_prefix('o'))
         && let Some(end) = second_guess(inner, other)
     {
         return offset_in(line, other) + end;

@@ -2,6 +2,7 @@
 
 use memchr::memmem::Finder;
 
+use super::super::super::tail;
 use super::super::hedges::{is_denied, is_doubted};
 use super::super::scan::{Needle, begins, ends_with, entries, head, past};
 use super::super::text::is_choice;
@@ -216,11 +217,7 @@ fn paragraph(text: &str) -> &str {
 /// Whether a line is nothing but "Answer" or "Final Answer" with marks of emphasis.
 fn is_heading(text: &str, at: usize, rest: &str) -> bool {
     let mark = |c: char| !c.is_alphanumeric() && c != '\n';
-    let mut start = at.saturating_sub(24);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    let before = text[start..at].trim_end();
+    let before = tail(&text[..at], 24).trim_end();
     let before = if ends_with(before, "final") { &before[..before.len() - 5] } else { before };
     let before = before.trim_end_matches(mark);
     rest.chars().all(mark) && (before.is_empty() || before.ends_with('\n'))

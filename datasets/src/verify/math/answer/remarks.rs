@@ -1,7 +1,7 @@
 //! Where a remark behind an answer begins: "42, which is 6 times 7".
 
 use super::super::alphabet::is_function;
-use super::super::hedges::{RESTATED, offers};
+use super::super::hedges::{OR, RESTATED, offers};
 use super::super::scan::{entries, is_one_of, past};
 use super::{MAX_WHOLE, is_value};
 
@@ -35,7 +35,7 @@ pub(super) fn goes_on(rest: &str) -> bool {
     let mut words = rest.split_whitespace();
     let has_or = rest
         .split_whitespace()
-        .any(|word| is_one_of(&word.trim_matches(['*', ',']).to_lowercase(), "or|oder|ou|oppure"))
+        .any(|word| is_one_of(&word.trim_matches(['*', ',']).to_lowercase(), OR))
         || past(rest, " o | u ")
             .is_some_and(|other| other.starts_with(|c: char| c.is_ascii_digit() || c == '$'));
     let has_link = words.any(is_link) || rest.contains([',', ';']);

@@ -132,11 +132,9 @@ pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
 fn question(text: &str, colon: usize) -> Option<usize> {
     let is_number = |c: char| c == ' ' || c == '*' || c == '#' || c.is_ascii_digit();
     // Names are short: a colon after a long number costs no more than one after a name.
-    let mut head = colon.saturating_sub(40);
-    while !text.is_char_boundary(head) {
-        head += 1;
-    }
-    let named = text[head..colon].trim_end_matches(is_number);
+    let near = tail(&text[..colon], 40);
+    let head = colon - near.len();
+    let named = near.trim_end_matches(is_number);
     let name = QUESTIONS.iter().find(|name| ends_with(named, name))?;
     let before =
         named[..named.len() - name.len()].trim_end_matches([' ', '*', '#', '>', '\t', '_', '[']);
