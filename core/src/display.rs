@@ -94,18 +94,6 @@ pub fn csv_text(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Cells as a line of CSV; texts are [`csv_text`].
-pub fn csv_line<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
-    let cell = |cell: &str| {
-        let cell = csv_text(cell);
-        match cell.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", cell.replace('"', "\"\"")),
-            false => cell.into_owned(),
-        }
-    };
-    cells.into_iter().map(cell).collect::<Vec<_>>().join(",") + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +141,5 @@ mod tests {
         for text in ["-0.5", "+1e9", "a=b", "", "'", "-inf"] {
             assert_eq!(csv_text(text), text);
         }
-        assert_eq!(csv_line(["=a,b", "-1", "x\"y"]), "\"'=a,b\",-1,\"x\"\"y\"\n");
     }
 }

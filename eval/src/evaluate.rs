@@ -7,7 +7,7 @@
 use anyhow::Result;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tealight_core::ranks::Ranks;
+use tealight_core::ranks::{Ranks, Sink};
 use tealight_datasets::{Dataset, Problem, Verifier};
 
 use crate::rules::Rules;
@@ -99,6 +99,19 @@ impl EvalProgress for Silent {
     }
 }
 
+/// The answers to a request as samples.
+fn judged(
+    judge: &dyn Verifier,
+    rules: Rules,
+    request: &ProblemRequest<'_>,
+    answers: Vec<Completion>,
+) -> Vec<Sample> {
+    let ProblemRequest { problem, known, .. } = *request;
+    let judged =
+        |(number, answer)| Sample::judged(problem, judge, known + number, answer).under(rules);
+    answers.into_par_iter().enumerate().map(judged).collect()
+}
+
 /// The judged samples of one problem, or of one block of a file, by its index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SampleBatch {
@@ -126,34 +139,24 @@ impl<'a> EvalJob<'a> {
     /// Draws the missing samples and counts all of them; the tallies are in the order of the problems.
     pub fn run(mut self) -> Result<Vec<Tally>> {
         let (problems, solver, ranks) = (self.problems, self.solver, self.ranks);
+        let (n, judge, rules) = (self.n, self.judge, self.rules);
         let mut tallies = self.known();
         let known: Vec<usize> = tallies.iter().map(Tally::num_samples).collect();
-        let missing: Vec<usize> =
-            (0..problems.len()).filter(|index| known[*index] < self.n).collect();
+        let missing: Vec<usize> = (0..problems.len()).filter(|index| known[*index] < n).collect();
         self.progress.begin(missing.len())?;
-        for share in ranks.shares(&missing, self.n) {
+        let mut solve = |share: &[usize], sink: &mut Sink<'_, SampleBatch>| {
             let request = |index: &usize| ProblemRequest {
                 problem: &problems[*index],
                 key: *index as u64,
                 known: known[*index],
             };
             let requests: Vec<ProblemRequest<'_>> = share.iter().map(request).collect();
-            let mut batches = Vec::new();
-            solver.solve(&requests, self.n, &mut |place, answers| {
-                let batch = SampleBatch {
-                    index: share[place],
-                    samples: self.judged(&requests[place], answers),
-                };
-                if ranks.is_alone() {
-                    return self.receive(batch, &mut tallies);
-                }
-                batches.push(batch);
-                Ok(())
-            })?;
-            for batch in ranks.gather(batches)?.into_iter().flatten() {
-                self.receive(batch, &mut tallies)?;
-            }
-        }
+            solver.solve(&requests, n, &mut |place, answers| {
+                let samples = judged(judge, rules, &requests[place], answers);
+                sink(SampleBatch { index: share[place], samples })
+            })
+        };
+        ranks.divide(&missing, n, &mut solve, &mut |batch| self.receive(batch, &mut tallies))?;
         self.store.close(problems, ranks)?;
         Ok(tallies)
     }
@@ -174,14 +177,6 @@ impl<'a> EvalJob<'a> {
             tally
         };
         self.problems.iter().map(count).collect()
-    }
-
-    fn judged(&self, request: &ProblemRequest<'_>, answers: Vec<Completion>) -> Vec<Sample> {
-        let ProblemRequest { problem, known, .. } = *request;
-        let (judge, rules) = (self.judge, self.rules);
-        let judged =
-            |(number, answer)| Sample::judged(problem, judge, known + number, answer).under(rules);
-        answers.into_par_iter().enumerate().map(judged).collect()
     }
 
     fn receive(&mut self, batch: SampleBatch, tallies: &mut [Tally]) -> Result<()> {

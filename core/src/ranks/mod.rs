@@ -71,11 +71,6 @@ impl Ranks {
         &ONE
     }
 
-    /// Whether there is no other process to wait for.
-    pub fn is_alone(&self) -> bool {
-        self.size() == 1
-    }
-
     /// Those that `link` joins; one alone needs none.
     pub fn joined(link: Arc<dyn Link>) -> Self {
         Self(Some(link).filter(|link| link.size() > 1))

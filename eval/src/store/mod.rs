@@ -54,8 +54,8 @@ impl SampleStore {
         }
         let SamplesFile { problems: samples, notes } = read(path)?;
         // No process may still be reading when the first one writes the file again.
-        ranks.first(|| Ok(true))?;
-        ranks.first(|| write_in_order(path, problems, &samples).map(|()| true))?;
+        ranks.wait()?;
+        ranks.first(|| write_in_order(path, problems, &samples))?;
         let append = || output::open(OpenOptions::new().append(true).create(true), path);
         let out = ranks.is_first().then(append).transpose();
         let out = out.with_context(|| format!("{}: cannot be written", path.display()))?;
@@ -87,8 +87,7 @@ impl SampleStore {
         let Some(StoreFile { path, out }) = self.file else { return Ok(()) };
         // Windows puts no other file in the place of an open one.
         drop(out);
-        ranks.first(|| write_in_order(&path, problems, &self.samples).map(|()| true))?;
-        Ok(())
+        ranks.first(|| write_in_order(&path, problems, &self.samples))
     }
 }
 

@@ -265,7 +265,7 @@ impl Row {
 }
 
 /// The kind of a rotation, where it has one.
-fn rope_kind(rope: &Value) -> Option<&str> {
+pub(super) fn rope_kind(rope: &Value) -> Option<&str> {
     ["rope_type", "type"].iter().find_map(|name| rope.get(*name)?.as_str())
 }
 

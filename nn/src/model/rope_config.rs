@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::architecture::{Rope, RopeScaling};
+use super::config_keys::rope_kind;
 use super::family::WindowRope;
 use super::keys::{Keys, number};
 
@@ -73,8 +74,7 @@ impl Keys<'_> {
             None => theta,
         };
         let scaling = Scaling { keys: self, parameters };
-        let kind = ["rope_type", "type"].iter().find_map(|key| parameters.get(*key)?.as_str());
-        let (scaling, limit) = match kind.unwrap_or("default") {
+        let (scaling, limit) = match rope_kind(parameters).unwrap_or("default") {
             // Names of longrope in older files.
             "su" | "yarn" if self.is_phi3() => {
                 let (scaling, original) = scaling.longrope(rotary_dim)?;

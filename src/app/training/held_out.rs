@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tealight_datasets::Dataset;
 use tealight_eval::evaluate::EvalJob;
-use tealight_eval::report::{HeldOut, grid};
+use tealight_eval::report::grid;
 use tealight_eval::rules::Rules;
 use tealight_eval::{Summary, Truncated};
 
@@ -26,6 +26,28 @@ pub(crate) const FILE: &str = "evals.jsonl";
 /// Where a run keeps its best model, and what says how good it is.
 pub(crate) const BEST: &str = "best";
 const BEST_FILE: &str = "best.json";
+
+/// An evaluation during training.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct HeldOut {
+    /// Steps done.
+    pub(crate) step: usize,
+    /// Pass@k on the held-out problems, by k.
+    pub(crate) pass_at_k: Vec<(usize, f64)>,
+    /// Distinct correct answers among all samples of a problem.
+    pub(crate) distinct: f64,
+}
+
+impl HeldOut {
+    /// The evaluation after `step` steps, with `n` samples of each problem.
+    fn new(step: usize, summary: &Summary, n: usize) -> Self {
+        Self {
+            step,
+            pass_at_k: summary.pass_at_k.iter().map(|(k, e)| (*k, e.value)).collect(),
+            distinct: summary.unique_correct[&n].value,
+        }
+    }
+}
 
 /// How a run is evaluated while it goes.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use tealight_datasets::Verdict;
-use tealight_eval::report::HeldOut;
 
+use super::held_out::HeldOut;
 use super::setup::{OnStep, RunSetup};
 use crate::learn::rollout::Encoded;
 use crate::learn::train::rlvr::{Health, Metrics, RlvrConfig, Step};

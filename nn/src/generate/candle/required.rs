@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 
-/// Fills in the keys that the decoder of a family requires; `rope` describes its positions.
+/// Sets the keys that the decoder of a family requires; `rope` describes its positions.
 ///
 /// # Errors
 /// A rotation that Falcon's decoder has not.
