@@ -99,7 +99,7 @@ fn write_page(
         sections,
         reproduce: recipes(runs, output),
         footer: vec![
-            "Intervals are 95 %, over problems: hold the pointer over a number. *Words* explains the terms.".into(),
+            "Intervals are 95 %, over problems: hold the pointer over a number. The page Words explains the terms.".into(),
             placed.note.clone(),
         ],
         samples: placed.placement.clone(),

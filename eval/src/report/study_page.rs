@@ -167,7 +167,7 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
 /// The legend, and how long all took.
 fn footer(seconds: f64) -> String {
     format!(
-        "Pass@k is the unbiased estimate over all samples. {LEGEND} *Words* explains the terms. \
+        "Pass@k is the unbiased estimate over all samples. {LEGEND} The page Words explains the terms. \
          Made by Tealight in {seconds:.0} seconds."
     )
 }

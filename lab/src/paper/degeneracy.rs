@@ -69,7 +69,7 @@ impl Degeneracy {
         let nearest_random = random.iter().map(from_base).fold(f64::INFINITY, f64::min);
         for number in 0..ASCENTS {
             let seed = request.seed.wrapping_add(number);
-            policies.push((format!("gradient ascent, seed {seed}"), ascent(world, seed)?));
+            policies.push((format!("gradient ascent seed {seed}"), ascent(world, seed)?));
         }
         let maximisers: Vec<Maximiser> = policies
             .into_iter()
