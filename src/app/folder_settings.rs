@@ -5,14 +5,17 @@ use std::path::Path;
 
 use super::data_file::is_source;
 use anyhow::Result;
-use clap::ValueEnum;
+use clap::{Args, FromArgMatches, ValueEnum};
 use serde::Serialize;
 use tealight_core::names;
 use tealight_datasets::verify::{self, Reads};
 use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
+use crate::app::own_settings;
+use crate::app::settings;
 use crate::formats::hub::{self, dataset::HubDataset};
+use crate::system::files::{MAX_SETTINGS, own_file, read_text};
 use crate::system::telemetry::ReportTo;
 
 /// Settings that a folder may give any value, besides all numbers: switches, names of methods and columns, texts of
@@ -128,13 +131,37 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The flags, each after a blank, that a command with these options repeats to continue its run, where all options
-/// have `defaults` otherwise.
+/// Remembers the settings that a command recorded in `output` as the user's own, where a folder may not bring them.
 ///
 /// # Errors
-/// Settings that TOML cannot hold.
-pub(crate) fn to_continue<T: Serialize>(defaults: &T, options: &T) -> Result<String> {
-    let flags = to_repeat(defaults, options)?;
+/// Settings that TOML cannot hold, or that are not in `output`.
+pub(crate) fn remember<T>(options: &T, output: &Path) -> Result<()>
+where
+    T: Args + FromArgMatches + Serialize,
+{
+    if !to_repeat(&settings::defaults(), options)?.is_empty() {
+        own_settings::remember(output, &recorded(output)?);
+    }
+    Ok(())
+}
+
+fn recorded(output: &Path) -> Result<String> {
+    read_text(&own_file(output, &output.join("config.toml"))?, MAX_SETTINGS)
+}
+
+/// The flags, each after a blank, that a command with these options repeats to continue its run in `output`: none where
+/// the settings there are known as the user's own.
+///
+/// # Errors
+/// Settings that TOML cannot hold, or that are not in `output`.
+pub(crate) fn to_continue<T>(options: &T, output: &Path) -> Result<String>
+where
+    T: Args + FromArgMatches + Serialize,
+{
+    if own_settings::is_own(output, &recorded(output)?) {
+        return Ok(String::new());
+    }
+    let flags = to_repeat(&settings::defaults(), options)?;
     Ok(flags.iter().map(|flag| format!(" {flag}")).collect())
 }
 

@@ -20,6 +20,7 @@ pub mod grading;
 pub mod lab;
 pub(crate) mod lengths;
 mod model_card;
+pub(crate) mod own_settings;
 pub mod presample;
 pub mod prompts;
 pub mod push;

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, has, ok, printed, refusal, refused, tealight, words};
+use assert_cmd::Command;
+
+use crate::support::binary::{Folder, ended, has, ok, printed, refusal, refused, tealight, words};
 
 fn train(output: &str, more: &[&str]) {
     let line = format!(
@@ -81,6 +83,37 @@ fn outside_paths_of_a_resumed_run_must_be_given_again() {
     rewrite(&run, "dataset", &format!("dataset = \"{secret}\""));
     let repeated = ["train", "--resume", &run, "--max-steps", "3", "--dataset", &secret];
     assert!(!refusal(&repeated).contains("repeat them:"), "another dataset is another run");
+}
+
+#[test]
+fn ones_own_settings_are_not_repeated_and_anothers_are() {
+    let folder = Folder::new();
+    let (run, state) = (folder.path("run"), folder.path("state"));
+    let rows = folder.write("rows.jsonl", "{\"question\": \"1+1\", \"answer\": \"2\"}\n");
+    let with = |state: &str, line: &str| {
+        let mut command = Command::cargo_bin("tealight").expect("the binary");
+        ended(command.env("XDG_STATE_HOME", state).args(words(line)))
+    };
+    let small =
+        "--max-completion-length 4 --num-generations 2 --prompts-per-step 1 --instruction .";
+    let begun =
+        format!("train --dataset {rows} {small} --max-steps 1 --save-steps 1 --output {run}");
+    let (is_done, said) = with(&state, &begun);
+    assert!(is_done && said.contains("--max-steps 2") && !said.contains("2 --dataset"), "{said}");
+    // Somebody else, the same settings at another place, and changed settings.
+    let (is_done, said) =
+        with(&folder.path("other"), &format!("train --resume {run} --max-steps 2"));
+    assert!(!is_done && said.contains("repeat them: --dataset"), "{said}");
+    let moved = folder.path("moved");
+    std::fs::rename(&run, &moved).expect("moved");
+    let (is_done, said) = with(&state, &format!("train --resume {moved} --max-steps 2"));
+    assert!(!is_done && said.contains("repeat them: --dataset"), "{said}");
+    std::fs::rename(&moved, &run).expect("moved");
+    let (is_done, said) = with(&state, &format!("train --resume {run} --max-steps 2"));
+    assert!(is_done, "{said}");
+    rewrite(&run, "eval_dataset", &format!("eval_dataset = \"{rows}\""));
+    let (is_done, said) = with(&state, &format!("train --resume {run} --max-steps 3"));
+    assert!(!is_done && said.contains("repeat them:"), "{said}");
 }
 
 #[test]

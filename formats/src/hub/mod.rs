@@ -143,7 +143,7 @@ pub fn fetch_from(endpoint: &str, folder: &Path, file: &str) -> Result<PathBuf> 
 }
 
 /// The SHA-256 of `bytes`, in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

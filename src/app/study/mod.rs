@@ -197,8 +197,7 @@ fn say_how_to_continue(
 ) {
     if error.is::<Interrupted>() && ranks.is_first() {
         // Settings that were recorded can be shown too.
-        let flags =
-            folder_settings::to_continue(&settings::defaults(), options).unwrap_or_default();
+        let flags = folder_settings::to_continue(options, output).unwrap_or_default();
         let (config, output) = (output.join("config.toml"), directory::as_argument(output));
         let config = directory::as_argument(&config);
         tracing::info!(
@@ -273,7 +272,8 @@ impl StudyOptions {
                 recorded_settings::refuse_other_settings(self, output)?;
             }
             directory::begin(claim, output, start.existing())?;
-            settings::record_config(self, output)
+            settings::record_config(self, output)?;
+            folder_settings::remember(self, output)
         })
     }
 

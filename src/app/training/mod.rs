@@ -138,7 +138,8 @@ pub fn run(
         resume: resumed.as_deref(),
         begin: &|| {
             directory::begin(claim.as_ref(), output, start.existing())?;
-            settings::record_config(&WithOutput { settings: options, output }, output)
+            settings::record_config(&WithOutput { settings: options, output }, output)?;
+            folder_settings::remember(options, output)
         },
         on_step,
         held_out: held_out.as_ref(),
@@ -153,7 +154,7 @@ pub fn run(
         tracing::info!(
             "continue with: tealight train --resume {}{}",
             directory::as_argument(output),
-            folder_settings::to_continue(&settings::defaults(), options)?
+            folder_settings::to_continue(options, output)?
         );
         return Err(Interrupted(code).into());
     }
@@ -174,7 +175,7 @@ pub fn run(
             "for more steps: tealight train --resume {} --max-steps {}{}",
             directory::as_argument(output),
             state.global_step.saturating_mul(2),
-            folder_settings::to_continue(&settings::defaults(), options)?
+            folder_settings::to_continue(options, output)?
         );
     }
     Ok(Trained {

@@ -84,6 +84,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     let restored = resumed.as_deref().map(|path| checkpoints.load(path, &device)).transpose()?;
     directory::begin(Some(&claim), output, start.existing())?;
     settings::record_config(&WithOutput { settings: options, output }, output)?;
+    folder_settings::remember(options, output)?;
     if let (Some(restored), Some(path)) = (restored, &resumed) {
         policy.restore(&restored.weights)?;
         optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
@@ -124,7 +125,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
             checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
         }
         tracing::info!("stopped after step {}; saved checkpoint-{0}", state.global_step);
-        let flags = folder_settings::to_continue(&settings::defaults(), options)?;
+        let flags = folder_settings::to_continue(options, output)?;
         let output = directory::as_argument(output);
         tracing::info!("continue with: tealight sft --resume {output}{flags}");
         return stop.check();

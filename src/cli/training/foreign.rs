@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::app::folder_settings;
+use crate::app::{folder_settings, own_settings};
 use crate::cli::config_merge;
 use crate::cli::recipes;
 use crate::system::files::own_file;
@@ -19,7 +19,8 @@ const MAX_LINKS: usize = 40;
 /// Refuses settings that come from the folder that is resumed, and from nowhere else, where they could start a
 /// program, read a file elsewhere, ask a server or send data: the folder may be a stranger's. A file that `--config`
 /// names counts as the folder's where it, or a link on the way to it, lies there, and wherever it sets `output`: the
-/// user alone says on the command line which folder is guarded.
+/// user alone says on the command line which folder is guarded. Settings that a command of this user wrote there are the
+/// user's. `recorded` is the folder's own file with its text, where it was read.
 ///
 /// # Errors
 /// Such settings, with the flags that repeat them; a settings file that is a link out of the folder.
@@ -27,6 +28,7 @@ pub(super) fn refuse_foreign<T>(
     matches: &ArgMatches,
     files: &[(&str, String)],
     folder: &Path,
+    recorded: Option<(&str, &str)>,
     merged: &T,
 ) -> Result<()>
 where
@@ -41,13 +43,15 @@ where
         if !is_recipe && is_inside {
             own_file(folder, Path::new(file))?;
         }
-        if is_recipe || !(is_inside || config_merge::sets::<T>(file, text, "output")?) {
+        let is_own = is_recipe || (is_inside && own_settings::is_own(folder, text));
+        if is_own || !(is_inside || config_merge::sets::<T>(file, text, "output")?) {
             own.push((*file, text.clone()));
         } else {
             foreign.push((*file).to_owned());
         }
     }
-    let own: T = config_merge::resolve_with(matches, None, &own)?;
+    let recorded = recorded.filter(|(_, text)| own_settings::is_own(folder, text));
+    let own: T = config_merge::resolve_with(matches, recorded, &own)?;
     let flags = folder_settings::to_repeat(&own, merged)?;
     if flags.is_empty() {
         return Ok(());

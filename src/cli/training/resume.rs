@@ -60,15 +60,18 @@ where
     let named = flags.resume.as_ref().and_then(|name| run_of(Path::new(name)));
     // The command line alone says which run: a file's `output` does not replace the one that is named there.
     let is_typed = matches.value_source("output") == Some(ValueSource::CommandLine);
+    let mut recorded = None;
     if let (Some((directory, name)), false) = (named, is_typed) {
         let file = directory.join("config.toml");
         let text = read_text(&own_file(&directory, &file)?, MAX_SETTINGS)?;
         let shown = file.display().to_string();
         run = config_merge::resolve_with(matches, Some((&shown, &text)), &files)?;
         (run.output, checkpoint) = (Some(directory), Some(name));
+        recorded = Some((shown, text));
     }
     if let (Some(_), Some(directory)) = (&flags.resume, &run.output) {
-        refuse_foreign(matches, &files, directory, &run)?;
+        let recorded = recorded.as_ref().map(|(file, text)| (file.as_str(), text.as_str()));
+        refuse_foreign(matches, &files, directory, recorded, &run)?;
     }
     let start = match (checkpoint, flags.overwrite) {
         (Some(checkpoint), _) => Start::Resume(checkpoint),

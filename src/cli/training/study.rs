@@ -104,7 +104,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     let flags = Flags::from_arg_matches(matches)?;
     if flags.resume {
         let folder = given.output.as_deref().unwrap_or(Path::new("study"));
-        refuse_foreign(matches, &files, folder, &given)?;
+        refuse_foreign(matches, &files, folder, None, &given)?;
     }
     if given.plan_rate.is_some() && !flags.plan {
         bail!("--plan-rate has no effect without --plan");
