@@ -150,7 +150,7 @@ export function chart(data: Chart): Drawn {
             filter: (_u, splits) => splits,
             values: (_u, splits) => splits.map((split) => String(+split.toPrecision(3))),
           },
-          { ...axis, label: data.y, labelSize: 20, size: 46, values: (_u, splits) => splits.map((split) => String(+split.toPrecision(6))) },
+          { ...axis, label: data.y, labelSize: 20, size: (_u, values) => Math.max(46, 12 + 7 * Math.max(0, ...(values ?? []).map((value) => value.length))), values: (_u, splits) => splits.map((split) => String(+split.toPrecision(6))) },
         ],
         hooks: {
           draw: [

@@ -42,7 +42,7 @@ function results(page: Page): HTMLElement {
 }
 
 function reproduce(page: Page): HTMLElement {
-  const cards = page.reproduce.map(({ command, settings, version }) =>
+  const cards = page.reproduce.map(({ command, file, settings, version }) =>
     h(
       "section.card",
       {},
@@ -51,7 +51,7 @@ function reproduce(page: Page): HTMLElement {
         ? h(
             "div",
             {},
-            h("div.table-head", {}, h("h3", {}, "config.toml"), button("Copy", () => void copy(settings)), button("Download", () => download("config.toml", settings, "text/plain"))),
+            h("div.table-head", {}, h("h3", {}, file), button("Copy", () => void copy(settings)), button("Download", () => download(file, settings, "text/plain"))),
             h("pre.settings", {}, settings),
           )
         : command
@@ -60,7 +60,7 @@ function reproduce(page: Page): HTMLElement {
       version ? h("p.note", {}, `Made by tealight ${version}.`) : null,
     ),
   );
-  return h("div.reproduce", {}, h("p", {}, "Save the settings as config.toml and run the command: the same seed gives the same numbers."), ...cards);
+  return h("div.reproduce", {}, h("p", {}, "Save the settings in the file that the command names, and run it: the same seed gives the same numbers."), ...cards);
 }
 
 function start(): void {

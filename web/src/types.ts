@@ -48,6 +48,7 @@ export interface Section {
 
 export interface Recipe {
   command: string;
+  file: string;
   settings: string | null;
   version: string;
 }

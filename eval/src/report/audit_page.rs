@@ -89,7 +89,7 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         }],
         footer: vec![
             "Intervals are 95 %, over problems, of these samples of these models: the spread of training runs is not in \
-             them. docs/how-to/audit.md says what each number is."
+             them. The page Words explains the terms."
                 .into(),
             placed.note.clone(),
         ],

@@ -112,14 +112,15 @@ impl Recipe {
     const MAX_SETTINGS: u64 = 1 << 16;
 
     /// How `tealight COMMAND` made what is in a folder, by the settings that it left there.
-    pub(super) fn of_folder(command: &str, folder: &Path, version: &str) -> Self {
+    pub(super) fn of_folder(command: &str, folder: &Path) -> Self {
         let bytes = regular::read_own(folder, &folder.join("config.toml"), Self::MAX_SETTINGS);
         let settings = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let file = "config.toml".to_owned();
         let command = match settings {
-            Some(_) => format!("tealight {command} --config config.toml --output again"),
+            Some(_) => format!("tealight {command} --config {file} --output again"),
             None => String::new(),
         };
-        Self { command, settings, version: version.to_owned() }
+        Self { command, file, settings, version: String::new() }
     }
 }
 

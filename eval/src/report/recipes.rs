@@ -52,24 +52,37 @@ pub fn options(config: &Value, more: &[&str]) -> String {
 }
 
 /// The command that graded completions from elsewhere, where one did: `grade` leaves no file of settings.
-fn grading(results: &Results) -> Option<String> {
+fn grading(results: &Results, output: &str) -> Option<String> {
     let file = results.config.get("file").and_then(Value::as_str)?;
     let file = page::shell_argument(Path::new(file));
-    Some(format!("tealight grade {file}{} --output again", options(&results.config, &[])))
+    Some(format!("tealight grade {file}{} --output {output}", options(&results.config, &[])))
 }
 
 /// The commands of an evaluation, or of the comparison with those of its runs.
 pub(super) fn recipes(runs: &[(&Path, &Results)], output: &Path) -> Vec<Recipe> {
-    let one = |(directory, results): &(&Path, &Results)| match grading(results) {
-        Some(command) => Recipe { command, version: results.tealight.clone(), ..Recipe::default() },
-        None => Recipe::of_folder("eval", directory, &results.tealight),
+    // Several write to folders of their own, which the comparison names.
+    let place = |number: usize| match runs.len() {
+        1 => "again".to_owned(),
+        _ => format!("again-{number}"),
     };
-    let mut all: Vec<Recipe> = runs.iter().map(one).collect();
+    let one = |(number, (directory, results)): (usize, &(&Path, &Results))| {
+        let (place, version) = (place(number + 1), results.tealight.clone());
+        if let Some(command) = grading(results, &place) {
+            return Recipe { command, version, ..Recipe::default() };
+        }
+        let recipe = Recipe::of_folder("eval", directory);
+        if runs.len() == 1 || recipe.settings.is_none() {
+            return Recipe { version, ..recipe };
+        }
+        let file = format!("{place}.toml");
+        let command = format!("tealight eval --config {file} --output {place}");
+        Recipe { command, file, version, ..recipe }
+    };
+    let mut all: Vec<Recipe> = runs.iter().enumerate().map(one).collect();
     if runs.len() > 1 {
-        let folders = runs.iter().map(|(path, _)| page::shell_argument(path));
-        let folders = folders.collect::<Vec<_>>().join(" ");
-        let command =
-            format!("tealight compare {folders} --output {}", page::shell_argument(output));
+        let folders: Vec<String> = (1..=runs.len()).map(place).collect();
+        let output = page::shell_argument(output);
+        let command = format!("tealight compare {} --output {output}", folders.join(" "));
         all.push(Recipe { command, ..Recipe::default() });
     }
     all

@@ -29,7 +29,7 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
     let steps = page::embed_steps(&mut placed, stored)?;
     let mut document = Document { steps, ..document(study, &courses) };
     document.made = titles::made(folder, "study");
-    document.reproduce.push(Recipe::of_folder("study", folder, ""));
+    document.reproduce.push(Recipe::of_folder("study", folder));
     document.footer.push(placed.note.clone());
     document.samples.clone_from(&placed.placement);
     let page = page::html(&document, &placed)?;
@@ -48,14 +48,15 @@ pub fn write_training(folder: &Path) -> Result<()> {
     let mut placed = SampleChunks::default();
     let steps = page::embed_steps(&mut placed, completions(folder, &name))?;
     let charts = training::charts(&[(name.to_string(), &course)]);
+    let recipe = Recipe::of_folder("train", folder);
     let last = course.last("reward").or(course.last("loss")).map_or(0.0, |at| at.0);
     let document = Document {
-        title: format!("Training of {name}"),
+        title: titles::training(recipe.settings.as_deref().unwrap_or_default(), &name),
         made: titles::made(folder, "train"),
         lead: vec![format!("{last:.0} steps.")],
         models: vec![name.to_string()],
         sections: vec![Section::of_training("Training").charts(charts)],
-        reproduce: vec![Recipe::of_folder("train", folder, "")],
+        reproduce: vec![recipe],
         steps,
         ..Document::default()
     };

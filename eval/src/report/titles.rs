@@ -27,6 +27,21 @@ pub(super) fn study(study: &Study) -> String {
     format!("{task}: {objectives}{by_seeds}, model {}{}", study.model, size.unwrap_or_default())
 }
 
+/// `countdown: grpo, model countdown`, by the settings of a run.
+pub(super) fn training(settings: &str, name: &str) -> String {
+    let value = |key: &str| {
+        let text = settings.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "))?;
+        Some(text.trim_matches('"'))
+    };
+    match (value("dataset"), value("model")) {
+        (Some(dataset), Some(model)) => {
+            let how = value("objective").unwrap_or("supervised training");
+            format!("{dataset}: {how}, model {model}")
+        }
+        _ => format!("Training of {name}"),
+    }
+}
+
 /// `tuned against base on gsm8k`, or `SmolLM2 on gsm8k`.
 pub(super) fn evaluation(named: &[(String, &Results)], sets: &[Aligned<'_>]) -> String {
     let sets: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
@@ -76,5 +91,8 @@ mod tests {
             assert_eq!(made(folder.path(), "eval"), format!("{date}, tealight eval"));
         }
         assert_eq!(parameters(1_012_345), "1.0M parameters");
+        let settings = "model = \"tasks\"\ndataset = \"colouring\"\nobjective = \"grpo\"\n";
+        assert_eq!(training(settings, "run"), "colouring: grpo, model tasks");
+        assert_eq!(training("", "run"), "Training of run");
     }
 }

@@ -48,7 +48,9 @@ pub struct Placement {
 pub struct Recipe {
     /// The command; may be empty.
     pub command: String,
-    /// The contents of `config.toml`.
+    /// The name of the file of settings that the command reads.
+    pub file: String,
+    /// The contents of that file.
     pub settings: Option<String>,
     /// The program and revision that made the numbers; may be empty.
     pub version: String,
