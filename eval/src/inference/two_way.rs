@@ -22,6 +22,10 @@ use super::student::{ends, quantile, skew_of_mean, two_sided, without_skew};
 /// (the simulations of `effect` and of `curve::simulation`).
 const FREEDOM_A_SEED: f64 = 2.0;
 
+/// Most skewness that is corrected for, over the t of a 95 % interval. The correction is an expansion in their product,
+/// and with 1 an interval ends anywhere: three of 24 problems lost gave -.125 (-.71 to .02).
+const MOST_SKEW: f64 = 0.8;
+
 /// The parts of each problem in a mean.
 pub(crate) struct Parts {
     /// Those that all seeds of all models share, as the base's.
@@ -116,11 +120,13 @@ impl Parts {
         let fewest = seeds.iter().copied().filter(|s| *s > 1.0).fold(f64::INFINITY, f64::min);
         let s = if fewest.is_finite() { fewest } else { 1.0 };
         let variance = of_problems.max(least) + of_seeds;
+        let freedom = freedom(of_problems.max(least), &spreads, self.worth);
+        let most = MOST_SKEW / quantile(0.05, freedom);
         Uncertain {
             value,
             variance,
-            skew: skew_of_mean(&deviations, variance),
-            freedom: freedom(of_problems.max(least), &spreads, self.worth),
+            skew: skew_of_mean(&deviations, variance).clamp(-most, most),
+            freedom,
             variances: Variances {
                 seed: of_seeds * s,
                 problem: (of_problems - of_rest) * p,
