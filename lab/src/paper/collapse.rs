@@ -219,7 +219,7 @@ impl Collapse {
         let pairs = &self.equal_validity;
         let least = pairs.iter().min_by(|a, b| a.ratio().total_cmp(&b.ratio()));
         Verdict::new(
-            "At equal validity, a divergence that aims at p* keeps more correct outputs than reverse KL.",
+            "At equal validity, a divergence that aims at p* keeps clearly more correct outputs than reverse KL.",
             format!(
                 "for every alpha of which reverse KL reaches the validity, the divergence to p* keeps {:.0} % more \
                  effective correct outputs or better",

@@ -57,21 +57,25 @@ impl FixedTarget {
                     short(last.base_validity)
                 ),
             ),
-            Verdict::new(
-                "The smaller beta itself loses correct answers (our reading of the pressure towards small betas).",
-                format!(
-                    "with one p*, the optimum of the class {class} at the weakest base keeps a share of correct outputs \
+            Verdict {
+                is_reading: true,
+                ..Verdict::new(
+                    "With one p*, the smaller beta that a weaker base needs loses correct answers by itself (our reading of the \
+                 pressure towards small betas).",
+                    format!(
+                        "with one p*, the optimum of the class {class} at the weakest base keeps a share of correct outputs \
                      that is {:.0} % or more below that at the best base",
-                    100.0 * rules.relative
-                ),
-                is_lost,
-                &format!(
-                    "while beta goes from {} to {}, the {class} optimum keeps {before:.3} and {after:.3} of p*'s effective \
+                        100.0 * rules.relative
+                    ),
+                    is_lost,
+                    &format!(
+                        "while beta goes from {} to {}, the {class} optimum keeps {before:.3} and {after:.3} of p*'s effective \
                      correct outputs.",
-                    short(first.beta),
-                    short(last.beta)
-                ),
-            ),
+                        short(first.beta),
+                        short(last.beta)
+                    ),
+                )
+            },
             Verdict::new(
                 "A class that cannot represent p_beta reaches the target validity only with few correct outputs.",
                 format!(

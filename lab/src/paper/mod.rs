@@ -69,13 +69,16 @@ pub struct Verdict {
     pub holds: bool,
     /// "holds: ..." or "does not hold here: ...", with the numbers.
     pub sentence: String,
+    /// Whether the claim is what we read into the paper, and not its own.
+    pub is_reading: bool,
 }
 
 impl Verdict {
     /// The verdict of a rule; `numbers` says what was found, in words that fit both outcomes.
     fn new(claim: &str, rule: String, holds: bool, numbers: &str) -> Self {
         let outcome = if holds { "holds" } else { "does not hold here" };
-        Self { claim: claim.to_owned(), rule, holds, sentence: format!("{outcome}: {numbers}") }
+        let sentence = format!("{outcome}: {numbers}");
+        Self { claim: claim.to_owned(), rule, holds, sentence, is_reading: false }
     }
 }
 

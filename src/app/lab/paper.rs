@@ -108,12 +108,16 @@ fn verdicts(claims: &Claims) -> [(&'static str, &[Verdict]); 6] {
 
 fn summary(claims: &Claims, world: &World) -> String {
     let all: Vec<&Verdict> = verdicts(claims).iter().flat_map(|(_, verdicts)| *verdicts).collect();
-    let confirmed = all.iter().filter(|verdict| verdict.holds).count();
+    let (readings, own): (Vec<&Verdict>, Vec<&Verdict>) =
+        all.into_iter().partition(|verdict| verdict.is_reading);
+    let held = |verdicts: &[&Verdict]| verdicts.iter().filter(|verdict| verdict.holds).count();
     format!(
-        "{confirmed} of {} claims hold on the world {}, {} do not.",
-        all.len(),
+        "On the toy world `{}`, {} of {} claims hold, and {} of {} that we read into the paper.",
         world.name,
-        all.len() - confirmed
+        held(&own),
+        own.len(),
+        held(&readings),
+        readings.len()
     )
 }
 
@@ -314,14 +318,16 @@ fn document(
     });
     let collapse = &claims.collapse;
     let all = || collapse.along_beta().map(|(_, row)| row.measures.effective_valid);
-    let forward = collapse.along_alpha().next().map(|(_, row)| row.measures.effective_valid);
+    let (_, forward) = collapse.along_alpha().next().expect("alpha 0 is the first");
     let idea = format!(
         "As beta falls, the best {class} policy under a KL penalty goes from {:.0} effective correct answers to {:.0}; \
-         aimed at p* by forward KL it keeps {:.0} of {:.0}, and is correct less often.",
+         aimed at p* by forward KL it keeps {:.0} of {:.0}, at a validity of only {:.2} (the base's: {:.2}).",
         all().fold(0.0, f64::max),
         all().fold(f64::INFINITY, f64::min),
-        forward.unwrap_or_default(),
-        collapse.effective_pstar
+        forward.measures.effective_valid,
+        collapse.effective_pstar,
+        forward.measures.validity,
+        world.solve_rate(0)
     );
     let failed: Vec<String> = verdicts(claims)
         .iter()
@@ -331,12 +337,12 @@ fn document(
         .collect();
     Document {
         title: title.to_owned(),
-        made: format!("arXiv {number}, its claims on the world {}, tealight lab --paper {number}", world.name),
+        made: format!("arXiv {number}, its claims on the toy world `{}`, tealight lab --paper {number}", world.name),
         verdict: [vec![idea, report.summary.clone()], failed].concat(),
         top: vec![effective_along_beta(claims)],
         lead: vec![
             format!(
-                "The world {} has {} outputs, of which {} are correct; the base is correct with \
+                "The toy world `{}` has {} outputs, of which {} are correct; the base is correct with \
                  chance {:.4}. The restricted class is {class}. Random policies have seed {}. Every other number is \
                  exact: outputs are enumerated, and an optimum is the best of where three starts lead.",
                 world.name,

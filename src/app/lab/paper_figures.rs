@@ -184,7 +184,8 @@ fn collapse(claims: &Claims, world: &World) -> Vec<Chart> {
             .from_to(0.0, 1.0)
             .caption("The chance of a correct output of the same optima."),
         Chart::new("Frontier", ("validity", "effective correct outputs"), frontier).caption(
-            "Correctness against coverage: reverse KL along beta, divergences to p* along alpha.",
+            "Correctness against coverage: reverse KL along beta, divergences to p* along alpha. Points are optima; the \
+             lines only join them.",
         ),
         mass_bars("Where the mass goes", world, series).caption(
             "The probability of the likeliest correct outputs, p* beside optima of the class.",
