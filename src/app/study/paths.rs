@@ -31,6 +31,7 @@ pub(crate) struct PathSet<'a> {
     listed: Option<&'a ListedSet>,
     params: &'a SamplingParams,
     options: &'a StudyOptions,
+    /// The seed of the base's samples.
     seed: u64,
     /// The objective whose runs are averaged with the base.
     averaged: Option<String>,
@@ -119,11 +120,11 @@ impl<'a> PathSet<'a> {
         self.listed.is_some()
     }
 
-    fn draw(&self) -> SamplingRequest<'_> {
+    fn draw(&self, seed: u64) -> SamplingRequest<'_> {
         SamplingRequest {
             n: self.options.n,
             params: self.params,
-            seed: self.seed,
+            seed,
             max_num_seqs: self.options.settings.max_num_seqs,
         }
     }
@@ -133,11 +134,12 @@ impl<'a> PathSet<'a> {
         &self,
         session: &Session<'_>,
         model: &Model<'_>,
-        temperature: f64,
+        (temperature, seed): (f64, u64),
         folder: &Path,
     ) -> Result<Vec<Answers>> {
         let Some(listed) = self.listed else {
-            let tallies = self.set.sampled(session, model, (&self.draw(), temperature), folder)?;
+            let tallies =
+                self.set.sampled(session, model, (&self.draw(seed), temperature), folder)?;
             return Ok(tallies.iter().map(|tally| Answers::Sampled(tally.into())).collect());
         };
         let problems = scored(listed, session, model, (temperature, folder))?;
@@ -148,8 +150,8 @@ impl<'a> PathSet<'a> {
     fn settle(&mut self, session: &Session<'_>, model: &Model<'_>, folder: &Path) -> Result<()> {
         let Some(listed) = self.listed else { return Ok(()) };
         let problems = scored(listed, session, model, (self.set.temperature, folder))?;
-        let sampled =
-            self.set.sampled(session, model, (&self.draw(), self.set.temperature), folder)?;
+        let draw = self.draw(self.seed);
+        let sampled = self.set.sampled(session, model, (&draw, self.set.temperature), folder)?;
         if !curves::is_whole(&problems, &sampled) {
             tracing::warn!(
                 "curves are estimated from samples: the base's samples on {} have more correct answers than the listed \
@@ -167,7 +169,7 @@ impl<'a> PathSet<'a> {
         let folder = output.join("base");
         let base = Model { name: "base".into(), load: &load };
         self.settle(session, &base, &folder)?;
-        self.evaluate(session, &base, self.set.temperature, &folder)
+        self.evaluate(session, &base, (self.set.temperature, self.seed), &folder)
     }
 
     /// The same, and its path at lower temperatures.
@@ -181,7 +183,7 @@ impl<'a> PathSet<'a> {
             let temperature = factor * self.set.temperature;
             let model = Model { name: format!("base at temperature {temperature}"), load: &load };
             let folder = output.join("base").join(format!("temperature-{temperature}"));
-            let problems = self.evaluate(session, &model, temperature, &folder)?;
+            let problems = self.evaluate(session, &model, (temperature, self.seed), &folder)?;
             checkpoints.push(Checkpoint { step: place as u64 + 1, problems });
         }
         let names: Vec<String> = factors.iter().map(ToString::to_string).collect();
@@ -217,7 +219,7 @@ impl<'a> PathSet<'a> {
             let model = Model { name: format!("{label} seed {seed} step {step}"), load: &load };
             // The end has been sampled on the test set already.
             let own = if is_last { folder.to_owned() } else { PathPoints::folder(folder, step) };
-            let problems = self.evaluate(session, &model, self.set.temperature, &own)?;
+            let problems = self.evaluate(session, &model, (self.set.temperature, seed), &own)?;
             let cost = training.points.iter().find(|point| point.step == step);
             let updates = cost.map_or(0, |cost| cost.updates);
             checkpoints.push(Checkpoint { step: updates as u64, problems });
@@ -258,7 +260,8 @@ impl<'a> PathSet<'a> {
             let name = format!("{} seed {seed} averaged, share {share}", run.configuration);
             let model = Model { name, load: &load };
             let folder = folder.join(format!("average-{share}"));
-            checkpoints.push(self.evaluate(session, &model, self.set.temperature, &folder)?);
+            let at = (self.set.temperature, seed);
+            checkpoints.push(self.evaluate(session, &model, at, &folder)?);
         }
         checkpoints.push(end.problems.clone());
         let point = |(place, problems)| Checkpoint { step: place as u64 + 1, problems };

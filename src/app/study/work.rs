@@ -97,7 +97,8 @@ impl<'a> Work<'a> {
     /// The base on every set, and a second draw of it by random numbers of its own.
     fn base(&self) -> Result<Vec<Evaluated>> {
         let folder = self.output.join("base");
-        let draw = self.draw();
+        let seed = self.study.seeds[0];
+        let draw = self.draw(seed);
         let again = SamplingRequest { seed: session::seed_of_second_draw(draw.seed), ..draw };
         let one = |set: &StudySet| -> Result<Evaluated> {
             let base = (&self.session.reference, "base");
@@ -108,7 +109,7 @@ impl<'a> Work<'a> {
                 domain: set.domain.to_owned(),
                 temperature: set.temperature,
                 questions: Question::all(&set.dataset),
-                base: self.measured(&self.session, set, base, &folder)?,
+                base: self.measured(&self.session, set, (base, seed), &folder)?,
                 second: Some(set.tallies(&self.session, second, &again, false, &second_draw)?),
                 tuned: Vec::new(),
                 contrasts: Vec::new(),
@@ -129,7 +130,7 @@ impl<'a> Work<'a> {
         let decoder = options.tuned_model(session, &study.train, run, self.output)?;
         let (label, folder) =
             (configuration.label(), StudyOptions::folder(self.output, configuration, seed));
-        let on = |set| self.measured(session, set, (&decoder, &label), &folder);
+        let on = |set| self.measured(session, set, ((&decoder, &label), seed), &folder);
         let measured = study.sets.iter().map(on).collect::<Result<Vec<_>>>()?;
         let mut training = history(&label, seed, &folder)?;
         if session.device.is_cpu() {
@@ -143,13 +144,14 @@ impl<'a> Work<'a> {
         Ok(FinishedRun { label, measured, training, paths })
     }
 
-    /// How every model is sampled: by the same random numbers.
-    fn draw(&self) -> SamplingRequest<'_> {
+    /// How the runs of a seed are sampled: by random numbers that they share, so that they compare well, and that other
+    /// seeds do not, so that a mean over seeds has less noise. The base has those of the first seed.
+    fn draw(&self, seed: u64) -> SamplingRequest<'_> {
         let options = &self.study.options;
         SamplingRequest {
             n: options.n,
             params: &self.params,
-            seed: self.study.seeds[0],
+            seed,
             max_num_seqs: options.settings.max_num_seqs,
         }
     }
@@ -158,12 +160,12 @@ impl<'a> Work<'a> {
         &self,
         session: &Session<'_>,
         set: &StudySet,
-        model: (&Decoder, &str),
+        (model, seed): ((&Decoder, &str), u64),
         folder: &Path,
     ) -> Result<Measured> {
         let options = &self.study.options.sets;
         let mut tallies: Vec<Tally> =
-            set.tallies(session, model, &self.draw(), !options.no_greedy, folder)?;
+            set.tallies(session, model, &self.draw(seed), !options.no_greedy, folder)?;
         if options.base_perplexity {
             set.score_under_base(session, folder, &mut tallies)?;
         }
