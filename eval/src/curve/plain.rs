@@ -22,7 +22,11 @@ pub fn plain(curves: &Curves) -> String {
         let is = |one: &&Comparison| {
             one.is_significant && one.difference.is_some_and(|d| d.value * sign > 0.0)
         };
-        tested().filter(is).map(|one| spoken(&one.first)).collect()
+        let named = |one: &Comparison| {
+            let by = one.difference.map(|d| format!(" ({}{})", plus(d.value), short(d.value)));
+            format!("{}{}", spoken(&one.first), by.unwrap_or_default())
+        };
+        tested().filter(is).map(named).collect()
     };
     let sentence = |sign: f64| {
         let names = side(sign);
@@ -43,7 +47,34 @@ pub fn plain(curves: &Curves) -> String {
         });
     }
     all.extend(best_baseline(curves));
-    all.join(" ")
+    let course = course(curves, &reference);
+    course.into_iter().chain(all).collect::<Vec<_>>().join(" ")
+}
+
+/// The sign that [`short`] does not write.
+fn plus(value: f64) -> &'static str {
+    if value > 0.0 { "+" } else { "" }
+}
+
+/// Where training under the reference led.
+fn course(curves: &Curves, reference: &str) -> Option<String> {
+    let curve = curves.curves.iter().find(|one| one.objective == curves.reference)?;
+    let (base, end) = (&curves.base, curve.points.last()?);
+    let under = match reference {
+        "no penalty" => "Without a penalty".to_owned(),
+        named => format!("Under {named}"),
+    };
+    let measure = match curves.measure {
+        Measure::PassAtK(k) => format!("pass@{k}"),
+        Measure::Distinct(n) => format!("the distinct correct answers among {n} samples"),
+    };
+    Some(format!(
+        "{under} accuracy went from {} to {}, and {measure} from {} to {}.",
+        short(base.pass_at_1.value),
+        short(end.pass_at_1),
+        short(base.value.value),
+        short(end.value)
+    ))
 }
 
 /// The baseline whose interval is above every trained objective, where there is one: the one with the largest lead.
@@ -73,12 +104,12 @@ fn best_baseline(curves: &Curves) -> Option<String> {
     let all = names.filter_map(|name| Some((name, lead(name)?)));
     let (name, (by, until)) = all.max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
     let untrained = match name.contains("temperature") {
-        true => ", which needs no training and leaves the greedy accuracy as it is",
+        true => "; it needs no training, and cannot raise the greedy accuracy",
         false => "",
     };
     let (by, until) = (short(by), short(until));
     Some(format!(
-        "Above them all is the {}{untrained}: by {by} or more, up to an accuracy of {until}.",
+        "Above them all is the {}, by at least {by} (untested, up to an accuracy of {until}){untrained}.",
         name.trim_start_matches("divergence:")
             .replace("none averaged", "model without penalty averaged")
     ))
@@ -102,7 +133,11 @@ mod tests {
     fn a_sentence_says_what_differs_and_which_baseline_is_above() {
         let mut curves = study_of_three();
         let text = plain(&curves);
-        assert!(text.starts_with("At equal accuracy ") && text.ends_with("."), "{text}");
+        assert!(
+            text.starts_with("Under grpo accuracy went from ") && text.ends_with("."),
+            "{text}"
+        );
+        assert!(text.contains(" At equal accuracy ") && text.contains(" (+"), "{text}");
         assert!(!text.contains("Holm") && !text.contains("Above them all"), "{text}");
         // The highest curve as a baseline.
         let best = curves.comparisons.iter().find(|one| {
@@ -122,7 +157,7 @@ mod tests {
             }
         }
         let text = plain(&curves);
-        assert!(text.contains(&format!("Above them all is the {best}: by .25 or more")), "{text}");
+        assert!(text.contains(&format!("Above them all is the {best}, by at least .25")), "{text}");
         assert_eq!(spoken("divergence:none"), "no penalty");
     }
 }
