@@ -100,12 +100,16 @@ pub(super) fn plain(set: &Aligned<'_>, tested: &TestedFamily, names: &[&str]) ->
     let distinct = |run: usize| set.summaries[run].unique_correct.get(&most).map(|e| e.value);
     let phrase = |what: String, measure: &str, run: usize, [base, model]: [Option<f64>; 2]| {
         let moved = tested.get((run, 0), measure)?;
-        let moves = match (moved.finding, moved.effect.value > 0.0) {
-            (Finding::Change, true) => "rises",
-            (Finding::Change, false) => "falls",
-            _ => "does not change significantly",
-        };
         let [base, model] = [base?, model?].map(|value| fixed(value, 3));
+        if base == model {
+            return Some(format!("{what} stays {base}"));
+        }
+        let direction = if moved.effect.value > 0.0 { "rises" } else { "falls" };
+        let moves = match moved.finding {
+            Finding::Change => direction.to_owned(),
+            Finding::NotAfterAdjustment => format!("{direction}, not significantly"),
+            _ => "does not change significantly".to_owned(),
+        };
         Some(format!("{what} {moves} ({base} to {model})"))
     };
     let sentence = |(run, name): (usize, &&str)| {
@@ -126,7 +130,27 @@ pub(super) fn plain(set: &Aligned<'_>, tested: &TestedFamily, names: &[&str]) ->
         let all: Vec<String> = [accuracy, coverage, answers].into_iter().flatten().collect();
         format!("{name} on {}: {}.", set.name, all.join("; "))
     };
-    names.iter().enumerate().skip(1).map(sentence).collect()
+    let mut all: Vec<String> = names.iter().enumerate().skip(1).map(sentence).collect();
+    all.extend(between(tested, names));
+    all
+}
+
+/// Whose accuracy differs, among the models beside the base.
+fn between(tested: &TestedFamily, names: &[&str]) -> Option<String> {
+    let pairs = (1..names.len()).flat_map(|row| (1..row).map(move |column| (row, column)));
+    let found: Vec<_> =
+        pairs.filter_map(|pair| Some((pair, tested.get(pair, "pass@1")?))).collect();
+    let differ = |((row, column), one): &((usize, usize), Tested)| {
+        let (high, low) = if one.effect.value > 0.0 { (row, column) } else { (column, row) };
+        let differs = one.finding == Finding::Change;
+        differs.then(|| format!("{} has a higher accuracy than {}", names[*high], names[*low]))
+    };
+    let differences: Vec<String> = found.iter().filter_map(differ).collect();
+    match (found.is_empty(), differences.is_empty()) {
+        (true, _) => None,
+        (_, true) => Some("No difference in accuracy between these models is significant.".into()),
+        _ => Some(format!("{}.", differences.join("; "))),
+    }
 }
 
 /// Shares of problems retained and gained beside the base's own, in words; without a second draw of the base, what they
