@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 /// Sets the keys that the decoder of a family requires; `rope` describes its positions.
 ///
 /// # Errors
-/// A rotation that Falcon's decoder has not.
+/// A rotation that the decoder of Falcon or StableLM has not.
 pub(super) fn fill(family: &str, keys: &mut Map<String, Value>, rope: &Value) -> Result<()> {
     let size = |key: &str| keys.get(key).and_then(Value::as_u64);
     match (family, size("head_dim"), size("hidden_size"), size("num_attention_heads")) {
@@ -26,6 +26,16 @@ pub(super) fn fill(family: &str, keys: &mut Map<String, Value>, rope: &Value) ->
                 ("use_cache", json!(true)),
             ] {
                 keys.insert(key.into(), value);
+            }
+        }
+        ("stablelm", _, Some(hidden), Some(heads)) => {
+            let share = keys.get("partial_rotary_factor").and_then(Value::as_f64).unwrap_or(0.25);
+            let rotated = share * hidden.checked_div(heads).unwrap_or_default() as f64;
+            if rotated < 2.0 {
+                bail!(
+                    "config.json: {heads} heads of hidden_size {hidden} have fewer than two rotated dimensions, which \
+                     candle-transformers' StableLM needs"
+                );
             }
         }
         _ => {}
