@@ -38,7 +38,9 @@ export function table(data: Table, name: string, models: Set<string>): HTMLEleme
       if (isModel) made.append(swatch(words));
       if (words.length > 60) made.classList.add("long");
       const means = column || !words ? undefined : isModel ? undefined : meaning(words);
-      made.append(means ? h("span.word", { "data-tip": means, tabindex: 0 }, words) : words);
+      // Names of objectives break after a colon.
+      const parts = words.split(/(?<=:)/).flatMap((part, place) => (place ? [h("wbr"), part] : [part]));
+      made.append(...(means ? [h("span.word", { "data-tip": means, tabindex: 0 }, words)] : parts));
       if (hint) made.setAttribute("data-tip", hint);
     }
     if (numeric[column]) made.classList.add("right");

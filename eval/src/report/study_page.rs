@@ -53,7 +53,7 @@ pub fn write_training(folder: &Path) -> Result<()> {
     let document = Document {
         title: titles::training(recipe.settings.as_deref().unwrap_or_default(), &name),
         made: titles::made(folder, "train"),
-        lead: vec![format!("{last:.0} steps.")],
+        lead: vec![format!("{last:.0} steps. {}", course.trend("reward").unwrap_or_default())],
         models: vec![name.to_string()],
         sections: vec![Section::of_training("Training").charts(charts)],
         reproduce: vec![recipe],

@@ -16,8 +16,9 @@ among all samples of a problem; higher accuracy raises this number too. distinct
 four correct answers, as a change from the base, on the problems where the base and every model of the table have four \
 under every seed. retained: of the problems that a second draw of the base solves in k tries, the share that the model \
 solves too; in parentheses the share that the base itself solves again. gained: share of problems that the base's second \
-draw does not solve and the model does, minus the same share of the base itself. base perplexity: perplexity of a model's \
-correct answers under the base, on the problems that the base and every model of the table solve under every seed.";
+draw does not solve and the model does, minus the same share of the base itself. KL(p*): KL(p* || model) in nats, \
+on the base's correct samples. base perplexity, where it is shown: of a model's correct answers under the base, on the \
+problems that all models solve.";
 
 /// The header over [`rows`].
 pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {

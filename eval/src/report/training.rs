@@ -99,6 +99,18 @@ impl Followed {
         self.metrics.get(metric)?.last().copied()
     }
 
+    /// Where a metric was in the first and in the last fifth of the steps.
+    pub(super) fn trend(&self, metric: &str) -> Option<String> {
+        let values = self.metrics.get(metric).filter(|values| values.len() >= 10)?;
+        let count = values.len() / 5;
+        let mean = |part: &[(f64, f64)]| part.iter().map(|at| at.1).sum::<f64>() / count as f64;
+        let (first, last) = (mean(&values[..count]), mean(&values[values.len() - count..]));
+        Some(format!(
+            "The mean {metric} was {first:.3} in the first {count} of them and {last:.3} in the last {count}, on training \
+             prompts: an evaluation says whether the model is better."
+        ))
+    }
+
     /// Reads whole lines of a file of `folder` from where the last look ended; a file that became shorter from its
     /// start.
     ///
