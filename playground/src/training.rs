@@ -1,5 +1,7 @@
 //! One run: the loop of `tealight train`, a step at a time.
 
+use std::sync::atomic::Ordering;
+
 use anyhow::{Context, Result, bail};
 use candle_core::Tensor;
 use serde_json::Value;
@@ -24,9 +26,6 @@ use tealight_system::stop::Stop;
 use crate::base::Base;
 use crate::measure::TestSet;
 use crate::settings::{DATASET, MODEL, PROBLEMS, Settings};
-
-/// Why the loop ends after each step.
-const PAUSED: &str = "paused";
 
 /// A run, between two steps.
 pub struct Training {
@@ -127,10 +126,12 @@ impl Training {
         let stop = Stop::default();
         let end = rlvr::train(&run, &mut self.state, &mut self.optimizer, &stop, &mut |step| {
             row = Some(serde_json::to_value(step.metrics)?);
-            Ok(Some(PAUSED.to_owned()))
+            // One step, and no other.
+            stop.cell().store(1, Ordering::SeqCst);
+            Ok(())
         })?;
         match end {
-            End::GaveUp(reason) if reason != PAUSED => bail!("{reason}"),
+            End::GaveUp(reason) => bail!("{reason}"),
             _ => row.context("the run has done its last step"),
         }
     }

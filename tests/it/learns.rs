@@ -97,7 +97,7 @@ fn train(config: &RlvrConfig) -> Trained {
     let (mut history, mut state) = (Vec::new(), State::default());
     let end = rlvr::train(&run, &mut state, &mut optimizer, &Stop::default(), &mut |step| {
         history.push(step.metrics.clone());
-        Ok(None)
+        Ok(())
     });
     assert_eq!(end.expect("trains"), End::Done);
     Trained { policy, history }

@@ -22,7 +22,7 @@ use crate::learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
 use crate::learn::train::rlvr::{self, Rewarding, RlvrConfig, RolloutEngine, Run, TrainingData};
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
-use crate::solvers::remote::Fleet;
+use crate::solvers::remote::{EngineWeights, Fleet};
 use crate::system::files::copy_atomic;
 use crate::system::telemetry::JsonLines;
 
@@ -136,7 +136,7 @@ impl Session<'_> {
         let Some(options) = setup.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
         let architecture = &self.base.architecture;
         let ids = (architecture.output_size, architecture.vocab_size);
-        let weights = (options.weights(adapter.is_some()), ids);
+        let weights = (EngineWeights::of(adapter.is_some()), ids);
         let trained = ServedPolicy { base: self.base, policy, adapter };
         Fleet::new(options, weights, setup.output, Box::new(trained)).map(Some)
     }
@@ -231,7 +231,7 @@ impl Session<'_> {
         }
         if let Some(engine) = setup.engine {
             // Where servers are does not matter, but what is made of their samples does.
-            identity["engine"] = json!({"weights": engine.weights(is_adapter),
+            identity["engine"] = json!({"weights": EngineWeights::of(is_adapter),
                 "correction": setup.correction, "max_staleness": engine.max_staleness});
         }
         if self.base.precision.rollout_dtype.is_some() {

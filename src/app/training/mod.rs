@@ -69,10 +69,6 @@ pub struct TrainOptions {
     #[arg(long, value_enum, default_value_t, help_heading = "Optimizer", value_name = "PLACE")]
     #[serde(default)]
     pub gradient_link: GradientLink,
-    /// Print every step's metrics as a JSON line, and the outcome as the last.
-    #[arg(long, help_heading = "Output")]
-    #[serde(default)]
-    pub json: bool,
 }
 
 /// A run that is done.
@@ -270,7 +266,7 @@ impl TrainOptions {
         }
         let plan = options.rlvr.plan()?;
         let rounds = options.model.precision.rollout_dtype.is_some();
-        options.engine.check(options.rlvr.settings.lora.use_peft, rounds)?;
+        options.engine.check(rounds)?;
         if options.engine.remote.engine.is_some() && !plan.is_on_policy() {
             bail!(
                 "objective `{}` samples nothing while it trains: --engine has no effect",

@@ -1,6 +1,5 @@
 //! The state of a run while it trains: settings, models, prompts, and where its samples come from.
 
-use anyhow::{Result, bail};
 use candle_core::Device;
 use tealight_datasets::Verifier;
 
@@ -71,25 +70,9 @@ impl Run<'_> {
         &self.problems[problem].problem.id
     }
 
-    /// Refuses prompts by their pass rates where they are sampled before those are known.
-    pub(super) fn check_allocation(&self) -> Result<()> {
-        let is_ahead = self.engine.as_ref().is_some_and(|engine| engine.max_staleness > 0);
-        let rule = self.config.settings.prompt_allocation;
-        if is_ahead && rule.is_adaptive() {
-            bail!(
-                "--prompt-allocation {rule} goes by the steps before, which are not known where steps are sampled ahead: \
-                 use --max-staleness 0 or --prompt-allocation uniform"
-            );
-        }
-        Ok(())
-    }
-
     /// Whether there is a further step to do.
     pub fn goes_on(&self, state: &State) -> bool {
-        let settings = &self.config.settings;
-        let has_budget = settings.max_completions.is_none_or(|most| state.num_completions < most);
-        let has_tokens = settings.max_tokens.is_none_or(|most| state.num_tokens < most);
-        state.global_step < settings.max_steps && has_budget && has_tokens
+        state.global_step < self.config.settings.max_steps
     }
 
     /// Whether the log of a step estimates how far the policy is from the base.

@@ -321,7 +321,6 @@ impl Engine for Fleet<'_> {
     fn publish(&self, step: usize) -> Result<()> {
         let version = format!("{step}-{}", self.nonce);
         match self.weights {
-            EngineWeights::None => self.update(|_, _| Ok(())),
             EngineWeights::Full => {
                 let name = format!("{WEIGHTS}-{version}");
                 let folder = self.write(&name)?;
