@@ -13,7 +13,7 @@ use tealight_learn::rollout::{Collector, Encoded};
 use tealight_learn::train::AdamW;
 use tealight_learn::train::checkpoint::State;
 use tealight_learn::train::rlvr::{
-    self, End, Rewarding, RlvrConfig, Run, TrainingData, wants_extra_check, wants_presamples,
+    self, End, Rewarding, RlvrConfig, Run, Sampling, TrainingData, wants_extra_check, wants_presamples,
 };
 use tealight_nn::device::Precision;
 use tealight_nn::generate::LocalSampler;
@@ -40,7 +40,6 @@ pub struct Training {
     tokenizer: HubTokenizer,
     reference: Decoder,
     policy: Policy,
-    presamples: Option<Presamples>,
     data: TrainingData,
     optimizer: AdamW,
     state: State,
@@ -86,7 +85,6 @@ impl Training {
             tokenizer,
             reference,
             policy,
-            presamples,
             data,
             optimizer,
             state,
@@ -112,13 +110,10 @@ impl Training {
             reference: Some(&self.reference),
             problems: &problems,
             data: &self.data,
-            presamples: self.presamples.as_ref(),
             tokenizer: &self.tokenizer,
             verifier: &*self.dataset.verifier,
             rewarding: &self.rewarding,
-            engine: None,
-            rollout_dtype: None,
-            correction: None,
+            sampling: Sampling::default(),
             ranks: &Ranks::alone(),
             device_link: None,
         };

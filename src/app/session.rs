@@ -162,22 +162,6 @@ impl<'a> Session<'a> {
         )?))
     }
 
-    /// The samples of `--presamples` that a run reads for its log alone.
-    pub(crate) fn presamples_to_log(
-        &self,
-        dataset: &Dataset,
-        problems: &[Encoded<'_>],
-        config: &RlvrConfig,
-    ) -> Result<Option<Presamples>> {
-        let settings = &config.settings;
-        let Some(directory) = settings.presamples.as_ref().filter(|_| settings.log_divergences > 0)
-        else {
-            return Ok(None);
-        };
-        let request = self.request(dataset, config, false);
-        Ok(Some(presample::load(directory, problems, &request)?))
-    }
-
     /// Samples the base for runs of `config` into `directory`.
     pub(crate) fn presample(
         &self,

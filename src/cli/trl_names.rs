@@ -104,6 +104,10 @@ const REMOVED: &[(&str, &str)] = &[
     ("log-format", "the samples are in --output: leave it out"),
     ("table sampled iterations", "lab prints one optimum for each beta or alpha: leave it out"),
     ("measure", "sample the base with tealight presample, then tealight beta --presamples DIR"),
+    (
+        "log-divergences",
+        "tealight eval --presamples DIR measures what a policy has lost of the base's answers",
+    ),
     ("few-shot-seed", "all problems get the same examples: leave it out"),
 ];
 

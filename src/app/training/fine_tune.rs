@@ -19,7 +19,9 @@ use crate::learn::presample::Presamples;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::AdamW;
 use crate::learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
-use crate::learn::train::rlvr::{self, Rewarding, RlvrConfig, RolloutEngine, Run, TrainingData};
+use crate::learn::train::rlvr::{
+    self, Rewarding, RlvrConfig, RolloutEngine, Run, Sampling, TrainingData,
+};
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
 use crate::solvers::remote::{EngineWeights, Fleet};
@@ -67,10 +69,6 @@ impl Session<'_> {
         let config = &self.with_micro_batches(config, &problems, resolved)?;
         let fleet = self.fleet(setup, &policy, adapter.as_ref())?;
         let stored = self.stored_presamples(dataset, &problems, config, &plan)?;
-        let logged_presamples = match &stored {
-            Some(_) => None,
-            None => self.presamples_to_log(dataset, &problems, config)?,
-        };
         if let Some(Checkpoint { state, .. }) = &restored {
             self.count_presamples(stored.as_ref(), setup.resume, &mut state.clone())?;
         }
@@ -94,17 +92,15 @@ impl Session<'_> {
         });
         let rollout_dtype = self.base.precision.rollout_dtype;
         let is_sampled_elsewhere = engine.is_some() || rollout_dtype.is_some();
+        let correction = is_sampled_elsewhere.then_some(setup.correction);
         let run = Run {
-            engine,
-            rollout_dtype,
-            correction: is_sampled_elsewhere.then_some(setup.correction),
+            sampling: Sampling { engine, rollout_dtype, correction },
             config,
             plan: &plan,
             policy: &policy,
             reference: self.taken.is_none().then_some(&self.reference),
             problems: &problems,
             data: &data,
-            presamples: presamples.as_ref().or(logged_presamples.as_ref()),
             tokenizer: &self.base.tokenizer,
             verifier: &*dataset.verifier,
             rewarding: &rewarding,

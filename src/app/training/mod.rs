@@ -279,17 +279,10 @@ impl TrainOptions {
                 options.rlvr.objective
             );
         }
-        let logs = options.rlvr.settings.log_divergences > 0;
-        if logs && (options.engine.remote.engine.is_some() || rounds) {
+        let settings = &options.rlvr.settings;
+        if settings.presamples.is_some() && !wants_presamples(&options.rlvr, &plan) {
             bail!(
-                "--log-divergences reads the policy's own samples, and another model draws them: leave it out, or \
-                 --engine and --rollout-dtype"
-            );
-        }
-        let reads_presamples = wants_presamples(&options.rlvr, &plan) || logs;
-        if options.rlvr.settings.presamples.is_some() && !reads_presamples {
-            bail!(
-                "objective `{}` needs no samples of the base: leave --presamples out, or add --log-divergences",
+                "objective `{}` needs no samples of the base: leave --presamples out",
                 options.rlvr.objective
             );
         }

@@ -71,10 +71,7 @@ fn show(run: &DryRun) -> Result<()> {
     }
     if run.is_base_for_log {
         let megabytes = plan.base as f64 / 1e6;
-        writeln!(
-            out,
-            "only the log reads the base: --log-kl off, without --log-divergences, saves its {megabytes:.1} MB"
-        )?;
+        writeln!(out, "only the log reads the base: --log-kl off saves its {megabytes:.1} MB")?;
     } else if plan.base == 0 {
         writeln!(out, "training does not use the base: its weights are held once")?;
     }

@@ -22,7 +22,7 @@ impl RlvrConfig {
         (settings.max_num_seqs, settings.micro_batch_tokens) = (0, 0);
         settings.gradient_checkpointing = false;
         settings.log_completions = 0;
-        (settings.log_kl, settings.log_divergences) = (LogKl::Off, 0);
+        settings.log_kl = LogKl::Off;
         settings.presamples = None;
         settings.report_to = vec![ReportTo::Tensorboard];
         identity

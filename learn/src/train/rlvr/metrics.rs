@@ -9,7 +9,6 @@ use tealight_datasets::Verdict;
 use super::rewarding::Rewarding;
 use super::update::{Update, UpdateStats};
 use crate::objective::Mismatch;
-use crate::objective::pstar::PstarDistances;
 use crate::rollout::{Group, Rollout};
 use crate::train::checkpoint::State;
 use tealight_nn::generate::Finish;
@@ -83,9 +82,6 @@ pub struct Metrics {
     /// How far what sampled is from the policy; nothing where that is the policy itself.
     #[serde(flatten)]
     pub mismatch: Option<Mismatch>,
-    /// How far the policy is from p*, of steps that log it.
-    #[serde(flatten)]
-    pub pstar: Option<PstarDistances>,
     /// Steps skipped so far because the gradient was not finite.
     pub skipped_steps: usize,
     /// Tokens sampled so far.

@@ -61,12 +61,12 @@ fn is_mixed(group: &Group) -> bool {
 /// nor what dynamic sampling has too many of then depend on a problem's index or on which ended first.
 fn sample_round(run: &Run<'_>, round: usize) -> Result<Vec<Group>> {
     let settings = &run.config.settings;
-    let engine = run.engine.as_ref().map(|rollouts| rollouts.engine);
+    let engine = run.sampling.engine.as_ref().map(|rollouts| rollouts.engine);
     let (decoder, local);
     let sampler: &dyn Sampler = match engine {
         Some(engine) => engine.context("another rank has the engine")?,
         None => {
-            decoder = run.policy.decoder().prepacked(run.rollout_dtype)?;
+            decoder = run.policy.decoder().prepacked(run.sampling.rollout_dtype)?;
             local = LocalSampler { decoder: &decoder, max_rows: settings.max_num_seqs };
             &local
         }

@@ -93,12 +93,6 @@ pub struct Settings {
     /// fifth step, all uses all completions, off disables it. true stands for all, false for off.
     #[arg(long, value_enum, default_value_t = LogKl::Estimate, help_heading = "Output")]
     pub log_kl: LogKl,
-    /// Steps between logged estimates of the distance from p*, the base conditioned on a correct answer; 0 disables
-    /// them. With --presamples the estimates include answers that the policy has lost.
-    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10",
-          add = LIMIT_OR_ZERO, help_heading = "Output")]
-    #[serde(default)]
-    pub log_divergences: usize,
     /// Start the policy from other weights of the model: a directory in Hub layout, such as RUN/final of an earlier run
     /// (with --use-peft one with an adapter of the same rank). --model stays the base that divergences compare with.
     #[arg(long, value_name = "DIR", help_heading = "Model")]
@@ -184,7 +178,7 @@ pub enum LogKl {
 impl Settings {
     /// The same settings, of which nothing is read for the log alone.
     pub fn unlogged(&self) -> Self {
-        Self { log_kl: LogKl::Off, log_divergences: 0, ..self.clone() }
+        Self { log_kl: LogKl::Off, ..self.clone() }
     }
 
     /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.

@@ -17,7 +17,7 @@ pub(super) fn with_rollouts<T>(
     (step, round): (usize, usize),
     steps: impl FnOnce(&mut Source<'_>) -> Result<T>,
 ) -> Result<T> {
-    let Some(RolloutEngine { engine, max_staleness }) = &run.engine else {
+    let Some(RolloutEngine { engine, max_staleness }) = &run.sampling.engine else {
         return steps(&mut |state| sample(run, state.rounds));
     };
     let Some(engine) = engine else {

@@ -114,9 +114,6 @@ fn step(
     let mut metrics = Metrics::supervised();
     phase("sampling");
     let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
-    if batch.is_none() {
-        monitor::log_without_rollouts(run, step, &mut metrics)?;
-    }
     phase("updating");
     let mut dropout_counter = DropoutCounter::of_step(run.config.seed, step);
     if step == 0 {
@@ -181,15 +178,15 @@ fn sample(
         check_ends(run, &rollouts.sampled)?;
     }
     *metrics = Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.rewarding) };
-    metrics.staleness = run.engine.as_ref().map(|_| rollouts.staleness);
+    metrics.staleness = run.sampling.engine.as_ref().map(|_| rollouts.staleness);
     let settings = BatchSettings {
         seed: run.config.seed,
         step: state.global_step,
         max_completion_length: run.config.settings.length(),
-        correction: run.correction,
+        correction: run.sampling.correction,
     };
     let scored = score(run, &rollouts.groups, state, metrics)?;
-    monitor::log_rollouts(run, &rollouts.groups, &scored, state.global_step, metrics)?;
+    monitor::log_rollouts(run, &scored, state.global_step, metrics)?;
     Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
 }
 
