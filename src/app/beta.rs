@@ -1,5 +1,5 @@
-//! The policy that a KL coefficient leads to, and the coefficient of a target validity: of a base whose validity is given,
-//! or known from its samples.
+//! The policy that a KL coefficient leads to, and the coefficient of a target validity: of a base whose validity is
+//! given, or known from its samples.
 
 use std::path::{Path, PathBuf};
 

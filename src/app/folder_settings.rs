@@ -30,7 +30,6 @@ pub(crate) const FREE: &[&str] = &[
     "gradient_link",
     "importance_correction",
     "instruction",
-    "json",
     "kernels",
     "log_kl",
     "lora_target_modules",

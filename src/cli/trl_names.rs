@@ -101,7 +101,7 @@ const REMOVED: &[(&str, &str)] = &[
     ("max-skipped-steps", "a run stops after 5 skipped optimizer steps in a row: leave it out"),
     ("strict", "a run that learns nothing prints a warning: leave it out"),
     ("audit label", "tealight audit compares two verifiers (docs/how-to/verifier.md)"),
-    ("log-format", "the samples are in --output: leave it out"),
+    ("log-format", "leave it out; the judged samples are files of --output"),
     ("table sampled iterations", "lab prints one optimum for each beta or alpha: leave it out"),
     ("measure", "sample the base with tealight presample, then tealight beta --presamples DIR"),
     (

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, has, ok, refusal, tealight};
+use crate::support::binary::{Folder, command, has, refusal, tealight};
 use crate::support::hub::json_answer;
 use crate::support::server::{ReceivedRequest, serve_streams, write_answer};
 use serde_json::{Value, json};

@@ -53,7 +53,7 @@ impl Session<'_> {
         let problems = self.encoded(dataset, config)?;
         let adapter = new_adapter(&config.settings.lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
-        let identity = self.identity(config, dataset, &problems, (setup, adapter.is_some()))?;
+        let identity = self.identity(config, dataset, &problems, setup)?;
         let checkpoints = Checkpoints {
             output: setup.output,
             model: self.base,
@@ -130,9 +130,7 @@ impl Session<'_> {
         adapter: Option<&'f Adapter>,
     ) -> Result<Option<Fleet<'f>>> {
         let Some(options) = setup.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
-        let architecture = &self.base.architecture;
-        let ids = (architecture.output_size, architecture.vocab_size);
-        let weights = (EngineWeights::of(adapter.is_some()), ids);
+        let weights = EngineWeights::of(adapter.is_some());
         let trained = ServedPolicy { base: self.base, policy, adapter };
         Fleet::new(options, weights, setup.output, Box::new(trained)).map(Some)
     }
@@ -207,13 +205,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// All that the result of a run, of an adapter or not, depends on, but for the base's samples.
+    /// All that the result of a run depends on, but for the base's samples.
     fn identity(
         &self,
         config: &RlvrConfig,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
-        (setup, is_adapter): (&RunSetup<'_>, bool),
+        setup: &RunSetup<'_>,
     ) -> Result<Value> {
         let mut identity = serde_json::to_value(config.identity())?;
         identity["precision"] = json!(self.base.precision);
@@ -227,7 +225,7 @@ impl Session<'_> {
         }
         if let Some(engine) = setup.engine {
             // Where servers are does not matter, but what is made of their samples does.
-            identity["engine"] = json!({"weights": EngineWeights::of(is_adapter),
+            identity["engine"] = json!({"weights": EngineWeights::of(config.settings.lora.use_peft),
                 "correction": setup.correction, "max_staleness": engine.max_staleness});
         }
         if self.base.precision.rollout_dtype.is_some() {
