@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use candle_core::Tensor;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tealight_core::ranks::Ranks;
 use tealight_datasets::Dataset;
 use tealight_learn::objective::Plan;
 use tealight_learn::presample::{self, PresampleSpec, Presamples};
@@ -13,14 +14,14 @@ use tealight_learn::rollout::{Collector, Encoded};
 use tealight_learn::train::AdamW;
 use tealight_learn::train::checkpoint::State;
 use tealight_learn::train::rlvr::{
-    self, End, Rewarding, RlvrConfig, Run, Sampling, TrainingData, wants_extra_check, wants_presamples,
+    self, End, Rewarding, RlvrConfig, Run, Sampling, TrainingData, wants_extra_check,
+    wants_presamples,
 };
 use tealight_nn::device::Precision;
 use tealight_nn::generate::LocalSampler;
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{Policy, frozen_decoder};
 use tealight_nn::tokenizer::HubTokenizer;
-use tealight_core::ranks::Ranks;
 use tealight_system::stop::Stop;
 
 use crate::base::Base;
