@@ -15,10 +15,10 @@ pub mod app;
 pub mod cli;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod solvers;
 
 pub use tealight_formats as formats;
 pub use tealight_lab as lab;
 pub use tealight_learn as learn;
 pub use tealight_nn as nn;
-pub use tealight_solvers as solvers;
 pub use tealight_system as system;

@@ -12,14 +12,8 @@ const SAMPLING: [&str; 4] = ["max_completion_length", "top_k", "top_p", "min_p"]
 /// Settings of rewards and solution classes that the numbers depend on.
 const REWARDS: [&str; 3] = ["reward_weights", "correct_threshold", "classes"];
 /// Settings that prompts are made by.
-pub const PROMPTING: [&str; 6] = [
-    "instruction",
-    "system_prompt",
-    "prompt_template",
-    "few_shot",
-    "few_shot_dataset",
-    "few_shot_seed",
-];
+pub const PROMPTING: [&str; 5] =
+    ["instruction", "system_prompt", "prompt_template", "few_shot", "few_shot_dataset"];
 
 /// All keys that runs may differ in.
 pub fn keys() -> Vec<&'static str> {

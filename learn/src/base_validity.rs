@@ -15,8 +15,6 @@ use crate::objective::target;
 
 /// An interval of validity from this width on is a reason to warn.
 const WIDE: f64 = 0.1;
-/// A prompt whose reached validity is known to this standard deviation is sampled no further.
-const DECIDED: f64 = 0.05;
 
 /// The validity of the base, prompt by prompt.
 #[derive(Debug, Clone)]
@@ -162,24 +160,6 @@ impl BaseValidity {
         let apart = |bound: f64| (target + (bound - target) / share.max(1e-9)).clamp(0.0, 1.0);
         let interval = Some((apart(interval.0), apart(interval.1)));
         Ok(PromptBetas { betas, reached: Reached { expected: target, interval } })
-    }
-
-    /// The prompts whose further completions would tell most about the validity reached at `beta`: those of which it is
-    /// not known to a standard deviation of .05.
-    pub fn undecided(&self, beta: f64) -> Vec<usize> {
-        let Some((population, trials)) = &self.measured else { return vec![] };
-        let value = |logit: f64| population::validity(1.0 / beta + logit);
-        let mut known: Vec<(Trials, bool)> = Vec::new();
-        let mut is_open = |one: Trials| match known.iter().find(|(known, _)| *known == one) {
-            Some((_, is_open)) => *is_open,
-            None => {
-                // The deviation of sigma(1 / beta + logit A) under the prompt's posterior.
-                let is_open = population.moments(one, &value).1 > DECIDED;
-                known.push((one, is_open));
-                is_open
-            }
-        };
-        (0..trials.len()).filter(|place| is_open(trials[*place])).collect()
     }
 
     /// A warning where the completions do not tell what is reached.

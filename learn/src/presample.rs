@@ -5,7 +5,6 @@
 //! line a prompt with every completion's token ids and log-probabilities. An interrupted one is
 //! continued: a sample depends on the seed and its index alone.
 
-mod more;
 mod split;
 
 use std::collections::BTreeMap;
@@ -20,16 +19,15 @@ use tealight_core::output;
 use tealight_datasets::Verdict;
 use tealight_eval::population::Trials;
 
-use crate::rollout::{Collector, Encoded, Group, collect};
+use crate::rollout::{Collector, Encoded, Group, Rollout, collect};
 use tealight_core::ranks::Ranks;
 use tealight_nn::device::Precision;
-use tealight_nn::generate::RngKey;
+use tealight_nn::generate::{Finish, RngKey};
 use tealight_system::files::{
     MAX_SMALL, open_regular, read_text, writable_directory, write_atomic,
 };
 use tealight_system::telemetry::JsonLines;
 
-pub use more::draw_more;
 pub use split::{Split, SplitRule};
 
 /// Keys the randomness of pre-sampling apart from that of training steps.
@@ -73,6 +71,18 @@ pub struct BaseCompletion {
     pub logp: Vec<f32>,
 }
 
+impl From<Rollout> for BaseCompletion {
+    fn from(rollout: Rollout) -> Self {
+        Self {
+            completion: rollout.text,
+            verdict: rollout.verdict,
+            is_finished: rollout.completion.finish == Finish::Stop,
+            tokens: rollout.completion.tokens,
+            logp: rollout.completion.logp,
+        }
+    }
+}
+
 impl BaseCompletion {
     /// Correct, and ended by itself.
     pub fn is_correct(&self) -> bool {
@@ -87,7 +97,7 @@ pub struct PromptSamples {
     pub problem: String,
     /// The prompt's token ids.
     pub prompt: Vec<u32>,
-    /// The completions that estimates are made from; more than were asked for where [`draw_more`] added some.
+    /// The completions that estimates are made from.
     pub samples: Vec<BaseCompletion>,
     /// One more, where [`PresampleSpec::extra_check`] asks for it.
     pub check: Option<BaseCompletion>,
@@ -201,6 +211,15 @@ pub fn stored_request(directory: &Path) -> Result<PresampleSpec> {
     let text = read_text(&header, MAX_SMALL)
         .with_context(|| format!("{}: no pre-samples here", header.display()))?;
     serde_json::from_str(&text).with_context(|| header.display().to_string())
+}
+
+/// How often the base solved each prompt that `tealight presample` has sampled.
+///
+/// # Errors
+/// A directory without samples, or with lines that are none.
+pub fn stored_trials(directory: &Path) -> Result<Vec<Trials>> {
+    let known = read(directory, &stored_request(directory)?)?;
+    Ok(known.values().map(PromptSamples::trials).collect())
 }
 
 /// Reads the samples that `tealight presample` stored, for these problems.

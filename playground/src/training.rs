@@ -1,9 +1,12 @@
 //! One run: the loop of `tealight train`, a step at a time.
 
+use std::sync::atomic::Ordering;
+
 use anyhow::{Context, Result, bail};
 use candle_core::Tensor;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tealight_core::ranks::Ranks;
 use tealight_datasets::Dataset;
 use tealight_learn::objective::Plan;
 use tealight_learn::presample::{self, PresampleSpec, Presamples};
@@ -11,22 +14,19 @@ use tealight_learn::rollout::{Collector, Encoded};
 use tealight_learn::train::AdamW;
 use tealight_learn::train::checkpoint::State;
 use tealight_learn::train::rlvr::{
-    self, End, Rewarding, RlvrConfig, Run, TrainingData, wants_extra_check, wants_presamples,
+    self, End, Rewarding, RlvrConfig, Run, Sampling, TrainingData, wants_extra_check,
+    wants_presamples,
 };
 use tealight_nn::device::Precision;
 use tealight_nn::generate::LocalSampler;
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{Policy, frozen_decoder};
 use tealight_nn::tokenizer::HubTokenizer;
-use tealight_core::ranks::Ranks;
 use tealight_system::stop::Stop;
 
 use crate::base::Base;
 use crate::measure::TestSet;
 use crate::settings::{DATASET, MODEL, PROBLEMS, Settings};
-
-/// Why the loop ends after each step.
-const PAUSED: &str = "paused";
 
 /// A run, between two steps.
 pub struct Training {
@@ -41,7 +41,6 @@ pub struct Training {
     tokenizer: HubTokenizer,
     reference: Decoder,
     policy: Policy,
-    presamples: Option<Presamples>,
     data: TrainingData,
     optimizer: AdamW,
     state: State,
@@ -87,7 +86,6 @@ impl Training {
             tokenizer,
             reference,
             policy,
-            presamples,
             data,
             optimizer,
             state,
@@ -113,13 +111,10 @@ impl Training {
             reference: Some(&self.reference),
             problems: &problems,
             data: &self.data,
-            presamples: self.presamples.as_ref(),
             tokenizer: &self.tokenizer,
             verifier: &*self.dataset.verifier,
             rewarding: &self.rewarding,
-            engine: None,
-            rollout_dtype: None,
-            correction: None,
+            sampling: Sampling::default(),
             ranks: &Ranks::alone(),
             device_link: None,
         };
@@ -127,10 +122,12 @@ impl Training {
         let stop = Stop::default();
         let end = rlvr::train(&run, &mut self.state, &mut self.optimizer, &stop, &mut |step| {
             row = Some(serde_json::to_value(step.metrics)?);
-            Ok(Some(PAUSED.to_owned()))
+            // One step, and no other.
+            stop.cell().store(1, Ordering::SeqCst);
+            Ok(())
         })?;
         match end {
-            End::GaveUp(reason) if reason != PAUSED => bail!("{reason}"),
+            End::GaveUp(reason) => bail!("{reason}"),
             _ => row.context("the run has done its last step"),
         }
     }

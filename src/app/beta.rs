@@ -1,28 +1,20 @@
-//! The policy that a KL coefficient leads to, and the coefficient of a target validity; measured, of a model on
-//! problems.
+//! The policy that a KL coefficient leads to, and the coefficient of a target validity: of a base whose validity is
+//! given, or known from its samples.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_eval::number::counted;
-use tealight_eval::population::Trials;
 use tealight_eval::report::sheet;
 use tealight_eval::report::view::{Chart, Line, Section, Table};
 
-use crate::app::directory::{self, Existing};
-use crate::app::lengths;
-use crate::app::session::Session;
-use crate::app::settings::{DataOptions, ModelOptions};
 use crate::learn::base_validity::{BaseValidity, Reached};
 use crate::learn::objective::target;
-use crate::learn::presample::{self, PresampleSpec};
-use crate::learn::rollout::Encoded;
-use crate::system::claim::Claim;
+use crate::learn::presample;
 use crate::system::files::{writable_directory, write_atomic};
-use crate::system::range::{SEED, TOKENS, above, at_least};
-use crate::system::stop::Stop;
+use crate::system::range::{above, at_least};
 
 /// Options of `tealight beta`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -30,40 +22,16 @@ pub struct BetaOptions {
     /// Validity of the base: its probability of a correct answer, between 0 and 1.
     #[arg(long, add = above(0.0).below(1.0))]
     pub validity: Option<f64>,
-    /// Measure the base's validity problem by problem: sample --model on --dataset, and draw validity against beta.
+    /// Measure the base's validity on the samples in this directory, made by `tealight presample`, prompt by prompt.
     #[arg(long, conflicts_with = "validity")]
-    pub measure: bool,
+    pub presamples: Option<PathBuf>,
     /// Validity to reach: the share of the optimal policy's samples that are correct.
     #[arg(long, value_delimiter = ',', add = above(0.0).below(1.0))]
     pub target: Vec<f64>,
     /// KL coefficients for which the validity of the optimum is printed.
     #[arg(long, value_delimiter = ',', add = at_least(0.0).at_most(1e6))]
     pub beta: Vec<f64>,
-    /// Which model, and where it runs.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub model: ModelOptions,
-    /// Which problems.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub data: DataOptions,
-    /// Number of completions of each prompt that --measure begins with.
-    #[arg(short = 'n', long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0))]
-    pub num_presamples: usize,
-    /// Largest width of the 95 % interval of the validity, at every --target and --beta: --measure takes more samples
-    /// of undecided prompts until it is reached. 1 disables further samples.
-    #[arg(long, default_value_t = 0.05, add = above(0.0).at_most(1.0))]
-    pub interval_width: f64,
-    /// Maximum number of completions of one prompt that --measure samples to reach --interval-width.
-    #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(65_536.0))]
-    pub max_presamples: usize,
-    /// Maximum new tokens of a completion for --measure. Default: the room that the context leaves, up to 512.
-    #[arg(long, add = TOKENS)]
-    pub max_completion_length: Option<usize>,
-    /// Seed of the samples of --measure.
-    #[arg(long, default_value_t = 0, add = SEED)]
-    pub seed: u64,
-    /// Directory for beta.html and beta.json, and for the samples of --measure, which serve `train --presamples`.
+    /// Directory for beta.html and beta.json.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Print JSON instead of a table.
@@ -117,8 +85,6 @@ impl BetaMeaning {
 /// Betas that are drawn, from the largest down, and those among them whose interval is.
 const DRAWN: usize = 41;
 const WITH_BAND: usize = 5;
-/// Maximum number of sequences in one decoding batch.
-const MAX_ROWS: usize = 256;
 /// Betas whose meaning is shown where none is asked for.
 const SHOWN: [f64; 7] = [1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01];
 
@@ -131,8 +97,8 @@ pub struct Meaning {
 }
 
 /// Works out what betas mean, or which lead to target validities, and draws it where a folder is named.
-pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
-    if options.target.is_empty() && options.beta.is_empty() && !options.measure {
+pub fn run(options: &BetaOptions) -> Result<Meaning> {
+    if options.target.is_empty() && options.beta.is_empty() && options.presamples.is_none() {
         bail!(
             "give --target MU,... for the betas that lead there, or --beta B,... for where they lead"
         );
@@ -140,11 +106,13 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
     if let Some(beta) = options.beta.iter().find(|beta| !(**beta > 0.0 && beta.is_finite())) {
         bail!("beta must be above 0, not {beta}");
     }
-    let base = match (options.validity, options.measure) {
+    let base = match (options.validity, &options.presamples) {
         (Some(validity), _) => BaseValidity::given(validity)?,
-        (None, true) => options.measured(stop)?,
-        (None, false) => bail!(
-            "--validity A is needed, how often the base is correct, or --measure, to find out with --model on --dataset"
+        (None, Some(directory)) => BaseValidity::measured(presample::stored_trials(directory)?)
+            .with_context(|| directory.display().to_string())?,
+        (None, None) => bail!(
+            "--validity A is needed, how often the base is correct, or --presamples DIR, whose samples say so (tealight \
+             presample)"
         ),
     };
     let meaning = |beta: &f64| BetaMeaning::new(&base, *beta).with_interval(&base);
@@ -153,7 +121,7 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
         rows.iter().map(|row| Reached { expected: row.validity, interval: row.validity_interval });
     let widest = reached.max_by(|a, b| a.width().total_cmp(&b.width()));
     if let Some(caution) = widest.and_then(|reached| base.caution(&reached)) {
-        tracing::warn!("{caution}; raise --max-presamples, or ask for a lower validity");
+        tracing::warn!("{caution}; presample with a larger -n, or ask for a lower validity");
     }
     if let Some(output) = &options.output {
         writable_directory(output)?;
@@ -163,14 +131,6 @@ pub fn run(options: &BetaOptions, stop: &Stop) -> Result<Meaning> {
         tracing::info!("open {}", output.join("beta.html").display());
     }
     Ok(Meaning { rows, base })
-}
-
-/// The next step after some completions.
-enum Next {
-    /// They tell enough, or as much as they may.
-    Known(BaseValidity),
-    /// The prompts to sample further, by place, and how many completions each should have then.
-    Sample(Vec<(usize, usize)>),
 }
 
 impl BetaOptions {
@@ -183,105 +143,6 @@ impl BetaOptions {
             betas.extend(SHOWN);
         }
         Ok(betas)
-    }
-
-    /// The model's validity on every problem.
-    fn measured(&self, stop: &Stop) -> Result<BaseValidity> {
-        let mut dataset = self.data.open_for_training()?;
-        let (mut base, device) = self.model.load()?;
-        self.data.filter(&mut dataset, self.max_completion_length, base.tokenizer_and_context())?;
-        let length = lengths::completion_length(
-            self.max_completion_length,
-            &dataset.problems,
-            base.tokenizer_and_context(),
-        )?;
-        let temporary = tempfile::tempdir()?;
-        let (claim, directory) = match &self.output {
-            Some(output) => {
-                let directory = output.join("presamples");
-                if !directory.exists() {
-                    directory::check(output, Existing::Keep)?;
-                }
-                (Some(Claim::take(output)?), directory)
-            }
-            None => (None, temporary.path().join("presamples")),
-        };
-        let request = PresampleSpec {
-            model: base.name.clone(),
-            dataset: dataset.name.clone(),
-            num_presamples: self.num_presamples,
-            extra_check: false,
-            temperature: 1.0,
-            max_completion_length: length,
-            seed: self.seed,
-            precision: base.precision.of_model(),
-        };
-        presample::refuse_other(&directory, &request)?;
-        directory::begin(claim.as_ref(), &directory, Existing::Keep)?;
-        stop.saves();
-        let session = Session::sampling(&mut base, device, stop)?;
-        let base = session.base;
-        let context = base.architecture.max_positions;
-        let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
-        let mut presamples =
-            session.draw_presamples(&dataset, &problems, &request, MAX_ROWS, &directory)?;
-        // A folder that a former call sampled further holds more: they are taken in turn, as then.
-        let mut counts = vec![self.num_presamples; problems.len()];
-        loop {
-            let trials = presamples.prompts.iter().zip(&counts);
-            let trials = trials.map(|(prompt, count)| prompt.first_trials(*count)).collect();
-            let wanted = match self.more(trials, &counts)? {
-                Next::Known(base) => return Ok(base),
-                Next::Sample(wanted) => wanted,
-            };
-            for (place, count) in &wanted {
-                counts[*place] = *count;
-            }
-            session.draw_more_presamples(
-                &dataset,
-                &problems,
-                &mut presamples,
-                &wanted,
-                MAX_ROWS,
-                &directory,
-            )?;
-        }
-    }
-
-    /// Whether to sample further, after so many completions of each prompt.
-    fn more(&self, trials: Vec<Trials>, counts: &[usize]) -> Result<Next> {
-        // Doubled: few rounds, and at most half of a prompt's samples more than were needed.
-        let doubled = |place: usize| (place, (2 * counts[place]).min(self.max_presamples));
-        let is_open = |place: &usize| counts[*place] < self.max_presamples;
-        let completions: usize = counts.iter().sum();
-        if self.interval_width < 1.0 && trials.iter().all(|one| one.correct == 0) {
-            let all: Vec<_> = (0..counts.len()).filter(is_open).map(doubled).collect();
-            if !all.is_empty() {
-                tracing::info!(
-                    "{completions} completions, none correct: sampling all prompts further"
-                );
-                return Ok(Next::Sample(all));
-            }
-        }
-        let base = BaseValidity::measured(trials)?;
-        let reached = self.betas(&base)?.into_iter().map(|beta| (beta, base.reached(beta)));
-        let widest = reached.max_by(|(_, a), (_, b)| a.width().total_cmp(&b.width()));
-        let Some((beta, reached)) =
-            widest.filter(|(_, reached)| reached.width() > self.interval_width)
-        else {
-            return Ok(Next::Known(base));
-        };
-        let wanted: Vec<_> =
-            base.undecided(beta).into_iter().filter(is_open).map(doubled).collect();
-        if wanted.is_empty() {
-            return Ok(Next::Known(base));
-        }
-        let (low, high) = reached.interval.unwrap_or_default();
-        tracing::info!(
-            "{completions} completions: validity at beta {beta:.4} is {low:.3} to {high:.3}; sampling {} prompts further",
-            wanted.len()
-        );
-        Ok(Next::Sample(wanted))
     }
 }
 

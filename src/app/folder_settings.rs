@@ -28,13 +28,11 @@ pub(crate) const FREE: &[&str] = &[
     "beta_per",
     "device",
     "dtype",
-    "engine_omit",
     "filter_overlong_prompts",
     "gradient_checkpointing",
     "gradient_link",
     "importance_correction",
     "instruction",
-    "json",
     "kernels",
     "log_kl",
     "lora_target_modules",
@@ -48,12 +46,10 @@ pub(crate) const FREE: &[&str] = &[
     "objectives",
     // A file that sets it counts as the folder's, whichever folder it names.
     "output",
-    "prompt_allocation",
     "prompt_column",
     "quantized",
     "rollout_dtype",
     "seeds",
-    "strict",
     "system_prompt",
     "template_date",
     "template_kwargs",
@@ -214,8 +210,7 @@ mod tests {
         }
         let engine = flags(&|options| {
             options.engine.remote.engine = Some("http://host".into());
-            options.engine.remote.api_key_env = "HF_TOKEN".into();
         });
-        assert_eq!(engine, ["--api-key-env HF_TOKEN", "--engine http://host"]);
+        assert_eq!(engine, ["--engine http://host"]);
     }
 }

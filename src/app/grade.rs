@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_core::names;
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::app::evaluate::outcome::{self, Extras, Judged, LogFormat};
+use crate::app::evaluate::outcome::{self, Extras, Judged};
 use crate::app::grading::{self, DRAFT, FileToGrade, GradingOptions};
 use crate::system::files::{readable_folder, writable_subfolder};
 use crate::system::process::Process;
@@ -42,10 +42,6 @@ pub struct GradeOptions {
     #[arg(long)]
     #[serde(default)]
     pub no_samples: bool,
-    /// Also write the samples for another tool's viewer: inspect, for `inspect view --log-dir DIR/inspect`.
-    #[arg(long, value_enum)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_format: Option<LogFormat>,
     /// Print the results as JSON instead of as a table.
     #[arg(long)]
     pub json: bool,
@@ -61,7 +57,6 @@ pub fn run(
 ) -> Result<Judged> {
     let Process { ranks, stop } = process;
     Destination::check(options.output.as_deref(), existing)?;
-    LogFormat::check(options.log_format, options.output.is_some() && !options.no_samples)?;
     let dataset = options.grading.dataset()?;
     let verifier = options.grading.verifier(dataset.as_ref())?;
     if file == "-" && ranks.size() > 1 {
@@ -106,7 +101,7 @@ pub fn run(
             .with_context(|| path.display().to_string())
     })?;
     let extras = Extras { indices: Some(vec![graded.index]), ..Extras::default() };
-    ranks.first(|| outcome::write(&results, extras, &destination, options.log_format))?;
+    ranks.first(|| outcome::write(&results, extras, &destination))?;
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }

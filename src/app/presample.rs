@@ -14,7 +14,6 @@ use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
 use crate::learn::base_validity::BaseValidity;
 use crate::learn::presample::{self, PresampleSpec, Presamples, PromptSamples, SplitRule};
 use crate::learn::rollout::Encoded;
-use crate::solvers::remote::{Remote, RemoteOptions, RemoteSampler};
 use crate::system::claim::Claim;
 use crate::system::files::write_atomic;
 use crate::system::process::Process;
@@ -58,10 +57,6 @@ pub struct PresampleOptions {
     /// Maximum number of sequences in one decoding batch.
     #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(1e10))]
     pub max_num_seqs: usize,
-    /// A server that samples in place of this process.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub remote: RemoteOptions,
     /// Print the summary as JSON instead of as a table.
     #[arg(long)]
     pub json: bool,
@@ -144,11 +139,6 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
     if !(options.temperature > 0.0 && options.temperature.is_finite()) {
         bail!("temperature must be above 0: log-probabilities are taken at it");
     }
-    if options.remote.engine.is_some() && options.model.template.is_changed() {
-        bail!(
-            "--chat-template and --template-kwargs have no effect with --engine: the server renders chats itself"
-        );
-    }
     let mut options = options.clone();
     options.model.template = options.model.template.dated(Some(output), ranks)?;
     let options = &options;
@@ -189,19 +179,8 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
     let base = session.base;
     let context = base.architecture.max_positions;
     let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
-    let presamples = match &options.remote.engine {
-        None => {
-            session.draw_presamples(&dataset, &problems, &request, options.max_num_seqs, output)?
-        }
-        Some(engine) => {
-            let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
-            tracing::info!("sampling from {engine}, log-probabilities from here");
-            let (decoder, tokenizer) = (&session.reference, &base.tokenizer);
-            let sampler =
-                RemoteSampler { remote: &remote, problems: &problems, decoder, tokenizer };
-            session.draw_presamples_from(&sampler, &dataset, &problems, &request, output)?
-        }
-    };
+    let presamples =
+        session.draw_presamples(&dataset, &problems, &request, options.max_num_seqs, output)?;
     let summary = Summary::new(&presamples, &ks, options.pef_threshold);
     let json = serde_json::to_string_pretty(&summary)?;
     ranks.first(|| write_atomic(&output.join("summary.json"), json.as_bytes()))?;

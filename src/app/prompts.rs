@@ -10,7 +10,7 @@ use tealight_datasets::prompting::{Template, choose};
 use tealight_datasets::{Problem, Prompting};
 
 use crate::system::files::read_limited;
-use crate::system::range::{SEED, at_least};
+use crate::system::range::at_least;
 
 /// Largest template, in bytes.
 const MAX_TEMPLATE: u64 = 1 << 20;
@@ -32,13 +32,10 @@ pub struct PromptOptions {
     #[arg(long, value_name = "N", default_value_t = 0, add = at_least(0.0).at_most(1000.0), help_heading = "Prompts")]
     #[serde(default)]
     pub few_shot: usize,
-    /// Dataset for the few-shot examples; its problems need worked solutions, as a training split has.
+    /// Dataset for the few-shot examples; its problems need worked solutions, as a training split has. All problems get
+    /// the same examples, a random choice of them.
     #[arg(long, value_name = "DATASET", help_heading = "Prompts")]
     pub few_shot_dataset: Option<String>,
-    /// Seed of the choice of few-shot examples; all problems get the same examples.
-    #[arg(long, default_value_t = 0, add = SEED, help_heading = "Prompts")]
-    #[serde(default)]
-    pub few_shot_seed: u64,
 }
 
 impl PromptOptions {
@@ -63,8 +60,9 @@ impl PromptOptions {
             (None, count) => {
                 bail!("--few-shot {count} needs --few-shot-dataset: where the examples come from")
             }
-            (Some(spec), count) => choose(&open(spec, &bare)?, count, self.few_shot_seed)
-                .map_err(|error| anyhow!("{spec}: {error}"))?,
+            (Some(spec), count) => {
+                choose(&open(spec, &bare)?, count).map_err(|error| anyhow!("{spec}: {error}"))?
+            }
         };
         let (instruction, system_prompt) = (self.instruction.clone(), self.system_prompt.clone());
         Ok(Prompting { instruction, system_prompt, examples, ..bare })

@@ -13,7 +13,7 @@ use crate::learn::objective::Plan;
 use crate::learn::presample::{self, Presamples, presample};
 use crate::learn::rollout::{Collector, Encoded, RewardUse};
 use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
-use crate::nn::generate::{Filters, LocalSampler, Sampler, SamplingParams};
+use crate::nn::generate::{Filters, LocalSampler, SamplingParams};
 use crate::nn::model::Decoder;
 use crate::nn::policy::Policy;
 use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
@@ -162,22 +162,6 @@ impl<'a> Session<'a> {
         )?))
     }
 
-    /// The samples of `--presamples` that a run reads for its log alone.
-    pub(crate) fn presamples_to_log(
-        &self,
-        dataset: &Dataset,
-        problems: &[Encoded<'_>],
-        config: &RlvrConfig,
-    ) -> Result<Option<Presamples>> {
-        let settings = &config.settings;
-        let Some(directory) = settings.presamples.as_ref().filter(|_| settings.log_divergences > 0)
-        else {
-            return Ok(None);
-        };
-        let request = self.request(dataset, config, false);
-        Ok(Some(presample::load(directory, problems, &request)?))
-    }
-
     /// Samples the base for runs of `config` into `directory`.
     pub(crate) fn presample(
         &self,
@@ -223,56 +207,19 @@ impl<'a> Session<'a> {
         directory: &Path,
     ) -> Result<Presamples> {
         let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
-        self.draw_presamples_from(&sampler, dataset, problems, request, directory)
-    }
-
-    /// The same from any sampler.
-    pub(crate) fn draw_presamples_from(
-        &self,
-        sampler: &dyn Sampler,
-        dataset: &Dataset,
-        problems: &[Encoded<'_>],
-        request: &presample::PresampleSpec,
-        directory: &Path,
-    ) -> Result<Presamples> {
-        let params = self.presampling(request);
-        let collector = Collector::new(sampler, &self.base.tokenizer, &*dataset.verifier, &params);
+        let params = SamplingParams {
+            temperature: request.temperature,
+            filters: Filters::default(),
+            max_new_tokens: request.max_completion_length,
+            eos: self.base.tokenizer.eos().to_vec(),
+        };
+        let collector = Collector::new(&sampler, &self.base.tokenizer, &*dataset.verifier, &params);
         let collector = collector.using(stored_use(dataset)?).with_ranks(&self.ranks);
         let mut progress = Progress::new("sampling the base", problems.len());
         presample(&collector, problems, request, directory, &self.ranks, &mut || {
             progress.advance(String::new);
             self.stop.check()
         })
-    }
-
-    /// Draws completions in this process until each of some prompts has as many as `wanted` says of its place.
-    pub(crate) fn draw_more_presamples(
-        &self,
-        dataset: &Dataset,
-        problems: &[Encoded<'_>],
-        presamples: &mut Presamples,
-        wanted: &[(usize, usize)],
-        max_num_seqs: usize,
-        directory: &Path,
-    ) -> Result<()> {
-        let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
-        let params = self.presampling(&presamples.request);
-        let collector = Collector::new(&sampler, &self.base.tokenizer, &*dataset.verifier, &params);
-        let collector = collector.using(stored_use(dataset)?);
-        let mut progress = Progress::new("sampling further", wanted.len());
-        presample::draw_more(&collector, problems, presamples, wanted, directory, &mut || {
-            progress.advance(String::new);
-            self.stop.check()
-        })
-    }
-
-    fn presampling(&self, request: &presample::PresampleSpec) -> SamplingParams {
-        SamplingParams {
-            temperature: request.temperature,
-            filters: Filters::default(),
-            max_new_tokens: request.max_completion_length,
-            eos: self.eos().to_vec(),
-        }
     }
 
     /// A solver of problems by a decoder.
@@ -287,10 +234,5 @@ impl<'a> Session<'a> {
     /// The base as a model whose log-probabilities are asked.
     pub(crate) fn scorer(&self) -> Scorer<'_> {
         Scorer { decoder: &self.reference, tokenizer: &self.base.tokenizer }
-    }
-
-    /// The tokens that end a completion.
-    pub(crate) fn eos(&self) -> &[u32] {
-        self.base.tokenizer.eos()
     }
 }

@@ -104,8 +104,10 @@ pub(super) fn command_as(layout: Layout) -> Command {
 fn refused(command: &str) -> &'static [&'static str] {
     match command {
         "eval" | "generate" => &[],
-        "train" | "bench" => &["quantized"],
-        "study" => &["quantized", "rollout_dtype", "initial_policy"],
+        "train" => &["adapter", "quantized"],
+        "bench" => &["quantized"],
+        "study" => &["adapter", "quantized", "rollout_dtype", "initial_policy"],
+        "sft" | "presample" => &["adapter", "quantized", "rollout_dtype"],
         _ => &["quantized", "rollout_dtype"],
     }
 }

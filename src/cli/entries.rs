@@ -241,12 +241,11 @@ Examples:
     Entry {
         name: "verify",
         options: verify::VerifyOptions::augment_args,
-        about: "Check answers against gold answers, or audit a verifier",
+        about: "Check answers against gold answers",
         more: "\
 Examples:
   tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
-  tealight verify --jsonl answers.jsonl > verdicts.jsonl
-  tealight verify --audit answers.jsonl --against exact",
+  tealight verify --jsonl answers.jsonl > verdicts.jsonl",
         check: |m| resolve::<verify::VerifyOptions>(m).map(drop),
         run: |m, _| verify::run(&resolve(m)?),
     },
@@ -255,11 +254,12 @@ Examples:
         options: BetaOptions::augment_args,
         about: "Print the optimal policy's accuracy for a KL coefficient, or the reverse",
         more: "\
-Example:
+Examples:
   tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1 --output betas
-  tealight beta --measure --model countdown --dataset countdown --target 0.9 --output betas",
-        check: |m| beta::resolve(m).map(drop),
-        run: |m, process| beta::run(&beta::resolve(m)?, &process.stop),
+  tealight presample --dataset countdown -n 64 --output base
+  tealight beta --presamples base --target 0.9 --output betas",
+        check: |m| resolve::<BetaOptions>(m).map(drop),
+        run: |m, _| beta::run(&resolve(m)?),
     },
     Entry {
         name: "bench",
@@ -319,22 +319,12 @@ Exits with status 1 where a check fails. The checks make no network requests.",
     Entry {
         name: "completions",
         options: pages::CompletionsOptions::augment_args,
-        about: "Print a completion script for a shell",
-        more: "\
-Example:
-  tealight completions bash > ~/.local/share/bash-completion/completions/tealight",
-        check: |m| resolve::<pages::CompletionsOptions>(m).map(drop),
-        run: |m, _| pages::completions(&resolve(m)?, command()),
-    },
-    Entry {
-        name: "man",
-        options: pages::ManOptions::augment_args,
-        about: "Write the manual: man pages, or the reference in Markdown",
+        about: "Print a completion script for a shell, or the reference of every option",
         more: "\
 Examples:
-  tealight man --output ~/.local/share/man/man1
-  tealight man --markdown > docs/reference.md",
-        check: |m| resolve::<pages::ManOptions>(m).map(drop),
-        run: |m, _| pages::man(&resolve(m)?, command()),
+  tealight completions bash > ~/.local/share/bash-completion/completions/tealight
+  tealight completions reference > docs/reference.md",
+        check: |m| resolve::<pages::CompletionsOptions>(m).map(drop),
+        run: |m, _| pages::run(&resolve(m)?, command()),
     },
 ];

@@ -24,7 +24,7 @@ impl Layout {
 }
 
 /// The options that `-h` shows, in this order, of commands that have too many to show all.
-const COMMON: [(&str, &str); 13] = [
+const COMMON: [(&str, &str); 12] = [
     (
         "train",
         "model dataset verifier objective beta use_peft learning_rate max_steps num_generations \
@@ -56,10 +56,6 @@ const COMMON: [(&str, &str); 13] = [
          save_steps output resume config",
     ),
     ("export", "model adapter merge average gguf save_dtype output overwrite"),
-    (
-        "beta",
-        "validity target beta measure model dataset num_presamples interval_width output json",
-    ),
     ("bench", "model device dtype prompts group prompt_len new_tokens reps rollout_only json"),
     ("gap", "run model beta projection_steps ascent_steps ascent_from output json"),
     ("lab", "world class beta alpha divergence paper seed output json"),
@@ -88,7 +84,7 @@ const COMMANDS: [(&str, &str); 6] = [
     ("Models and samples", "generate sft export push show"),
     ("Verifiers", "verify"),
     ("Settings", "recipes"),
-    ("This machine", "doctor bench completions man"),
+    ("This machine", "doctor bench completions"),
 ];
 
 /// Whether `-h` of a command shows an option.

@@ -256,8 +256,8 @@ fn ignore_signals(ended: &Arc<AtomicUsize>) -> Result<Stop> {
     Ok(Stop::default())
 }
 
-/// The message of a run that was asked to stop.
-const FINISHING: &str = "finishing this step. Press Ctrl-C again to stop at once";
+/// The message of a run that was asked to stop, before what a second signal loses.
+const FINISHING: &str = "stopping after the current step, whose results are saved. Press Ctrl-C again to stop at once and lose";
 
 /// The first SIGINT, SIGTERM or SIGUSR1 (which schedulers can send ahead of their limit) ends a command that has
 /// nothing to save, and asks others for a stop after the step; the second ends those too.
@@ -283,7 +283,7 @@ fn handle_signals() -> Result<Stop> {
             // The second signal then ends the process here and not in its handler, which can neither remove a folder
             // nor say what is lost.
             at_once.store(false, Ordering::SeqCst);
-            tracing::info!("{FINISHING}; this loses {}", cleaner.at_risk());
+            tracing::info!("{FINISHING} {}", cleaner.at_risk());
         }
         // Two that come together run in two threads, and each handler may take its own for the first.
         let second = seen.next();
@@ -309,7 +309,7 @@ fn handle_signals() -> Result<Stop> {
             std::process::exit(130);
         }
         code.store(130, Ordering::SeqCst);
-        tracing::info!("{FINISHING}; this loses {}", cleaner.at_risk());
+        tracing::info!("{FINISHING} {}", cleaner.at_risk());
     })
     .context("Ctrl-C cannot be waited for")?;
     Ok(stop)

@@ -80,14 +80,63 @@ const HINTS: &[(&str, &str)] = &[
         "use -n for the samples of a problem, --max-samples for the number of problems",
     ),
     ("limit max-train-samples", "use --max-samples"),
+    ("json", "every step's metrics are in metrics.jsonl of --output"),
+    (
+        "max-tokens",
+        "use --max-completion-length for the length of a completion, --max-steps for that of a run",
+    ),
     ("num-fewshot", "use --few-shot"),
+];
+
+/// Options of earlier versions, and what to use in place of them.
+const REMOVED: &[(&str, &str)] = &[
     ("match", "every run of a study has --max-steps optimizer steps: leave it out"),
     ("test-measure", "a study tests distinct correct answers: leave it out"),
     ("tuned", "name the objective with its configuration, such as kl-full:0.1"),
+    ("prompt-allocation", "a step samples every prompt once an epoch: leave it out"),
+    ("engine-omit", "a field that the server refuses is left out automatically: leave it out"),
+    ("engine-weights", "servers receive the adapter of --use-peft, or all weights: leave it out"),
+    ("api-key-env", "the key is read from OPENAI_API_KEY: set that variable for this command"),
+    ("max-completions", "use --max-steps"),
+    ("max-skipped-steps", "a run stops after 5 skipped optimizer steps in a row: leave it out"),
+    ("strict", "a run that learns nothing prints a warning: leave it out"),
+    ("audit label", "tealight audit compares two verifiers (docs/how-to/verifier.md)"),
+    ("log-format", "leave it out; the judged samples are files of --output"),
+    ("table sampled iterations", "lab prints one optimum for each beta or alpha: leave it out"),
+    ("measure", "sample the base with tealight presample, then tealight beta --presamples DIR"),
+    (
+        "log-divergences",
+        "tealight eval --presamples DIR measures what a policy has lost of the base's answers",
+    ),
+    ("few-shot-seed", "all problems get the same examples: leave it out"),
 ];
 
-/// The hint for an option of another tool, or for a short option of the command in `words` with a dash too many.
+/// Commands of other tools and of earlier versions, and what to use here.
+const COMMANDS: &[(&str, &str)] = &[
+    (
+        "launch",
+        "start the ranks with mpirun -np N tealight train, from a build with --features mpi",
+    ),
+    ("init schema", "tealight recipes NAME > own.toml gives a settings file to begin with"),
+    (
+        "man",
+        "tealight COMMAND --help shows every option, tealight completions reference all of them",
+    ),
+    ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
+    ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),
+    ("grpo rloo dpo", "use tealight train --objective NAME (tealight objectives)"),
+];
+
+/// The hint for an option or a command of another tool, or for a short option of the command in `words` with a dash too
+/// many.
 pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        let ContextValue::String(name) = error.get(ContextKind::InvalidSubcommand)? else {
+            return None;
+        };
+        let fix = named(COMMANDS, name)?;
+        return Some(format!("there is no command `{name}`: {fix}"));
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -97,7 +146,10 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if has_short(words, name) {
         return Some(format!("there is no {given}: the option has one dash, -{name}"));
     }
-    let fix = fix(name)?;
+    if let Some(fix) = named(REMOVED, name) {
+        return Some(format!("there is no {given} any more: {fix}"));
+    }
+    let fix = named(HINTS, name)?;
     Some(format!("there is no {given} here: {fix} (docs/how-to/trl.md)"))
 }
 
@@ -109,10 +161,15 @@ fn has_short(words: &[OsString], name: &str) -> bool {
     shorts.filter_map(|option| option.get_short()).any(|short| name == short.to_string())
 }
 
-/// The option to give in place of another tool's, which is named without its dashes.
+/// The option to give in place of another tool's or an earlier version's, which is named without its dashes.
 pub(super) fn fix(name: &str) -> Option<&'static str> {
-    let is_named = |(names, _): &&(&str, &str)| names.split(' ').any(|known| known == name);
-    HINTS.iter().find(is_named).map(|(_, fix)| *fix)
+    named(HINTS, name).or_else(|| named(REMOVED, name))
+}
+
+/// The row of a table of hints that has this name.
+fn named(hints: &'static [(&str, &str)], name: &str) -> Option<&'static str> {
+    let has_name = |(names, _): &&(&str, &str)| names.split(' ').any(|known| known == name);
+    hints.iter().find(has_name).map(|(_, fix)| *fix)
 }
 
 /// Short names that other tools have, and ours for the same.
@@ -143,7 +200,7 @@ mod tests {
             })
             .collect();
         let mut seen = HashSet::new();
-        for (names, fix) in HINTS {
+        for (names, fix) in HINTS.iter().chain(REMOVED) {
             for name in names.split(' ') {
                 assert!(seen.insert(name), "{name} has two hints");
                 assert!(!known.contains(name), "--{name} is an option of train");

@@ -17,7 +17,7 @@ use tealight_core::{Message, Prompt, names};
 use tealight_datasets::read::Columns;
 use tealight_models::COUNTDOWN_FILES;
 
-use crate::app::verdicts::{Audit, Judge};
+use crate::app::verdicts::Judge;
 use crate::formats::gguf::Gguf;
 use crate::formats::pretrained::Pretrained;
 use crate::nn::device::{Placement, Precision};
@@ -40,7 +40,7 @@ pub const TARGETS: [Target; 18] = [
     ("parquet", parquet, include_bytes!("../../tests/fixtures/rows.parquet")),
     ("completions", completions::try_file, b"[{\"doc_id\":0,\"doc\":{},\"target\":[\"7\",8],\"resps\":[[\"7\"]],\"filter\":\"a\"},\n{\"custom_id\":\"b\",\"response\":{\"body\":{\"choices\":[{\"message\":{\"content\":null},\"finish_reason\":\"length\"}]}}},\n{\"id\":1,\"gold\":7,\"completions\":[{\"text\":\"7\"},[{\"role\":\"assistant\",\"content\":\"7\"}]],\"sample\":0,\"tokens\":3}]"),
     ("archive", completions::try_file, include_bytes!("../../tests/fixtures/grade/inspect.eval")),
-    ("pairs", pairs, b"{\"gold\":\"1/2\",\"answer\":0.5,\"label\":true}\n{\"gold\":3,\"answer\":\"\\\\boxed{3}\"}\n\0line,label\n1,true\n3,\n"),
+    ("pairs", pairs, b"{\"gold\":\"1/2\",\"answer\":0.5}\n{\"gold\":3,\"answer\":\"\\\\boxed{3}\"}\n"),
     ("depth", depth, b"\x00\x05\x03\x02\x0e\x03\x0c\x02"),
     ("metadata", metadata, b"\x05\x04\x02\x00\x0a\x09\x08\x05"),
     ("sql", sql::try_lines, b"CREATE TABLE t(x); INSERT INTO t VALUES (1); ATTACH 'VICTIM' AS v; CREATE TABLE v.y(x)\nSELECT x FROM t\nSELECT 1"),
@@ -76,22 +76,12 @@ fn weights(data: &[u8]) {
     });
 }
 
-/// Lines of pairs, and a file to audit with its labels, which come after a zero byte.
+/// Lines of pairs.
 fn pairs(data: &[u8]) {
     let Ok(judge) = Judge::open(None, None) else { return };
     for line in data.split(|byte| *byte == b'\n') {
         drop(judge.judge_line(line));
     }
-    let (pairs, labels) = data.split_at(data.iter().position(|byte| *byte == 0).unwrap_or(0));
-    with_file("pairs", pairs, |folder| {
-        let file = folder.join("pairs");
-        let labels = labels.strip_prefix(b"\0").unwrap_or(labels);
-        std::fs::write(folder.join("pairs.labels.csv"), labels).expect("written");
-        if let Ok(audit) = Audit::open(&file, &judge, Some("exact")) {
-            drop((audit.rates(), audit.to_label()));
-            assert!(audit.disputes().len() <= audit.cases.len());
-        }
-    });
 }
 
 fn gguf(data: &[u8]) {

@@ -75,7 +75,6 @@ fn whole() -> &'static Path {
             model: "a".into(),
             output: Some(folder.path().join("run")),
             no_samples: false,
-            log_format: None,
             json: false,
         };
         run(&options, &input.display().to_string(), Existing::Keep, &Process::alone())

@@ -74,7 +74,7 @@ fn completions_are_graded_and_bases_measured_without_the_binary() {
 
     let mut settings: beta::BetaOptions = defaults();
     (settings.validity, settings.target) = (Some(0.2), vec![0.8]);
-    let meaning = beta::run(&settings, &process.stop).expect("a meaning");
+    let meaning = beta::run(&settings).expect("a meaning");
     assert!((meaning.rows[0].validity - 0.8).abs() < 1e-9);
 
     let mut settings: lab::LabOptions = defaults();

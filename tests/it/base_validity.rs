@@ -1,4 +1,4 @@
-//! `--target-validity` and `beta --measure` on simulated bases: the validity that is reached against the one asked for.
+//! `--target-validity` and `beta --presamples` on simulated bases: the validity that is reached against the target.
 
 use tealight::learn::base_validity::BaseValidity;
 use tealight_eval::population::{Trials, validity};
@@ -151,40 +151,6 @@ fn too_few_samples_give_a_wide_interval_and_a_warning() {
     let known = BaseValidity::measured(base.sampled(16)).expect("solved");
     let reached = known.reached(known.common_beta(0.9).expect("above"));
     assert_eq!(known.caution(&reached), None, "{reached:?}");
-}
-
-#[test]
-fn sampling_the_undecided_further_narrows_the_interval() {
-    for (shape, most) in [
-        (Shape::Beta(0.27, 2.2), 0.05),
-        (Shape::Two(0.6, (2.0, 38.0), (6.0, 4.0)), 0.05),
-        (Shape::Two(0.9, (2.0, 98.0), (4.0, 6.0)), 0.06),
-    ] {
-        let mut base = Simulated::new(shape, 11);
-        let mut trials = base.sampled(8);
-        let (mut beta, mut reached);
-        loop {
-            let known = BaseValidity::measured(trials.clone()).expect("solved");
-            beta = known.common_beta(0.9).expect("above");
-            reached = known.reached(beta);
-            let open: Vec<usize> = known.undecided(beta);
-            let open: Vec<usize> =
-                open.into_iter().filter(|i| trials[*i].num_samples < 256).collect();
-            if reached.width() <= most || open.is_empty() {
-                break;
-            }
-            for place in open {
-                let chance = validity(base.logits[place]);
-                let num_samples = trials[place].num_samples;
-                trials[place].correct +=
-                    (0..num_samples).filter(|_| base.draws.uniform() < chance).count();
-                trials[place].num_samples *= 2;
-            }
-        }
-        let truth = base.reached(beta);
-        assert!(reached.width() <= most, "{shape:?}: {reached:?}");
-        assert!((truth - 0.9).abs() < 0.02, "{shape:?}: {truth}");
-    }
 }
 
 #[test]

@@ -199,7 +199,12 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         let status = child.wait().expect("ends");
         assert_eq!(status.code(), Some(code));
         let stderr = std::fs::read_to_string(folder.path(name)).expect("what it said");
-        has(&stderr, &["finishing this step. Press Ctrl-C again to stop at once"]);
+        has(
+            &stderr,
+            &[
+                "stopping after the current step, whose results are saved. Press Ctrl-C again to stop at once",
+            ],
+        );
         let rows = rows(Path::new(&output)).len();
         let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
         assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());

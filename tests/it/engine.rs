@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, has, ok, refusal, tealight};
+use crate::support::binary::{Folder, command, has, refusal, tealight};
 use crate::support::hub::json_answer;
 use crate::support::server::{ReceivedRequest, serve_streams, write_answer};
 use serde_json::{Value, json};
@@ -245,34 +245,6 @@ fn chat_prompts_go_to_the_chat_endpoint() {
     let seen = engine.seen.lock().expect("log");
     assert!(seen[0]["messages"][0]["content"].as_str().expect("text").starts_with("1+1?"));
     assert_eq!(seen[0]["logprobs"], json!(true));
-}
-
-#[test]
-fn a_servers_samples_of_the_base_are_stored_with_the_bases_own_log_probabilities() {
-    let folder = Folder::new();
-    let engine = Engine::start(&[Mood::Busy]);
-    let output = folder.path("presamples");
-    ok(command!(
-        "presample --engine {} --engine-model served --output {output} --max-samples 3 -n 4 -k 1 \
-         --max-completion-length 20 --device cpu",
-        engine.address
-    ));
-    assert_eq!(engine.seen.lock().expect("log")[0]["model"], json!("served"));
-    let text = std::fs::read_to_string(format!("{output}/presamples.jsonl")).expect("samples");
-    let rows: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(rows.len(), 3);
-    for row in &rows {
-        let samples = row["samples"].as_array().expect("samples");
-        assert_eq!(samples.len(), 4);
-        for sample in samples {
-            let (tokens, logp) = (sample["tokens"].as_array(), sample["logp"].as_array());
-            assert_eq!(tokens.map(Vec::len), logp.map(Vec::len));
-            // Not the server's -0.5 and -1.0 for its two tokens.
-            assert!(tokens.map(Vec::len) > Some(2));
-            assert!(logp.expect("numbers").iter().all(|logp| logp.as_f64() < Some(0.0)));
-        }
-    }
 }
 
 #[test]

@@ -86,17 +86,3 @@ fn samples_go_on_when_the_server_moves() {
     let renamed = run(&second, "6", "other");
     assert!(!renamed.status.success(), "another model's samples are others");
 }
-
-#[test]
-fn fields_are_left_out_from_the_start_where_asked() {
-    let folder = Folder::new();
-    let engine = Engine::start(&[]);
-    let options = ["--engine-omit", "n,logprobs,seed,max_tokens"];
-    assert!(eval(&engine, &folder.path("omit"), &options).status.success());
-    let seen = engine.seen.lock().expect("log");
-    assert_eq!(seen.len(), 24, "one completion a request");
-    for name in ["n", "logprobs", "seed", "max_tokens"] {
-        assert!(seen.iter().all(|body| body.get(name).is_none()), "{name}");
-    }
-    assert!(seen[0]["max_completion_tokens"].is_u64());
-}

@@ -10,7 +10,7 @@ use tealight::learn::objective::{LossType, Objective};
 use tealight::learn::presample::{PresampleSpec, Presamples, presample};
 use tealight::learn::rollout::{Collector, Encoded};
 use tealight::learn::train::rlvr::{
-    self, BetaPer, End, Metrics, Rewarding, RlvrConfig, Run, Settings, TrainingData,
+    self, BetaPer, End, Metrics, Rewarding, RlvrConfig, Run, Sampling, Settings, TrainingData,
     wants_presamples,
 };
 use tealight::learn::train::{AdamW, checkpoint::State};
@@ -77,16 +77,13 @@ fn train(config: &RlvrConfig) -> Trained {
     let data = TrainingData::new(config, &plan, encoded.len(), presamples.as_ref()).expect("some");
     let rewarding = Rewarding::new(config, &plan, StartsAlike.grading()).expect("binary");
     let run = Run {
-        engine: None,
-        rollout_dtype: None,
-        correction: None,
+        sampling: Sampling::default(),
         config,
         plan: &plan,
         policy: &policy,
         reference: Some(base.decoder()),
         problems: &encoded,
         data: &data,
-        presamples: None,
         tokenizer: &Letters,
         verifier: &StartsAlike,
         rewarding: &rewarding,
@@ -97,7 +94,7 @@ fn train(config: &RlvrConfig) -> Trained {
     let (mut history, mut state) = (Vec::new(), State::default());
     let end = rlvr::train(&run, &mut state, &mut optimizer, &Stop::default(), &mut |step| {
         history.push(step.metrics.clone());
-        Ok(None)
+        Ok(())
     });
     assert_eq!(end.expect("trains"), End::Done);
     Trained { policy, history }

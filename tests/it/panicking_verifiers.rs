@@ -137,7 +137,7 @@ fn rollouts_with_panics_earn_nothing_and_end_no_run() {
     assert_eq!(draw().expect("resumed").prompts, first.prompts);
 }
 
-/// `verify --jsonl` and `verify --audit`.
+/// `verify --jsonl`.
 #[test]
 fn a_line_whose_verifier_panics_is_unjudged() {
     let (_, fragile) = fragile();

@@ -60,7 +60,6 @@ fn outside_paths_of_a_resumed_run_must_be_given_again() {
             "--few-shot-dataset /etc/passwd",
         ),
         ("engine", "engine = \"http://127.0.0.1:1\"", "--engine http://127.0.0.1:1"),
-        ("api_key_env", "api-key-env = \"HF_TOKEN\"", "--api-key-env HF_TOKEN"),
     ] {
         std::fs::write(format!("{run}/config.toml"), &config).expect("written");
         rewrite(&run, option, line);

@@ -80,7 +80,7 @@ fn a_second_signal_within_a_step_says_what_is_lost() {
     let id = child.id();
     let (mut seen, mut lines) =
         (String::new(), BufReader::new(child.stderr.take().expect("piped")).lines());
-    for (word, name) in [("training: ", "-INT"), ("finishing this step", "-TERM")] {
+    for (word, name) in [("training: ", "-INT"), ("stopping after the current step", "-TERM")] {
         let line = lines.by_ref().map(|line| line.expect("text")).inspect(|line| seen += line);
         assert!(line.into_iter().any(|line| line.contains(word)), "{seen}");
         signal(name, id);
@@ -138,44 +138,32 @@ fn gradients_that_are_not_finite_are_left_out_counted_and_end_the_run_whole() {
     let folder = Folder::new();
     let output = folder.path("run");
     let more = words(
-        "--objective rft --num-presamples 4 --max-samples 32 --learning-rate 1e30 --max-steps 50 \
-         --max-skipped-steps 2",
+        "--objective rft --num-presamples 4 --max-samples 32 --learning-rate 1e30 --max-steps 50",
     );
     let small: Vec<&str> =
         SMALL.iter().filter(|x| !["--learning-rate", "3e-4"].contains(x)).copied().collect();
     let done = tealight(&[&["train", "--output", &output], &small[..], &more].concat());
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("not finite 2 times in a row; lower --learning-rate"), "{stderr}");
+    assert!(stderr.contains("not finite 5 times in a row; lower --learning-rate"), "{stderr}");
     let overflowed = folder.path("overflowed");
     let more = ["--learning-rate", "1e30", "--max-steps", "50"];
     let error = refusal(&[&["train", "--output", &overflowed], &small[..], &more].concat());
     assert!(error.contains("logits are not finite"), "{error}");
     let rows = rows(Path::new(&output));
     let last = rows.last().expect("a row");
-    assert!(last["skipped_steps"].as_u64() >= Some(2), "{last}");
+    assert!(last["skipped_steps"].as_u64() >= Some(5), "{last}");
     let state = Path::new(&output).join(format!("checkpoint-{}", last["step"]));
     assert_eq!(json(state.join("trainer_state.json"))["skipped_steps"], last["skipped_steps"]);
 }
 
 #[test]
-fn strict_runs_fail_where_others_warn() {
+fn truncated_completions_are_warned_of() {
     let folder = Folder::new();
-    let (lenient, strict) = (folder.path("lenient"), folder.path("strict"));
-    let short = ["--max-samples", "8", "--max-steps", "2"];
     let cut: Vec<&str> = SMALL.iter().map(|x| if *x == "20" { "3" } else { *x }).collect();
-    let run = |output: &str, more: &[&str]| {
-        tealight(&[&["train", "--output", output], &cut[..], &short, more].concat())
-    };
-    let done = run(&lenient, &[]);
-    let stderr = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{stderr}");
+    let short = ["--output", &folder.path("run"), "--max-samples", "8", "--max-steps", "2"];
+    let stderr = ok(&[&["train"], &cut[..], &short].concat());
     assert!(stderr.contains("warning: step 1: 100 % of completions were truncated"), "{stderr}");
-    let done = run(&strict, &["--strict"]);
-    let stderr = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("error: --strict: step 1"), "{stderr}");
-    assert!(Path::new(&strict).join("checkpoint-1/model.safetensors").exists());
 }
 
 #[test]
@@ -194,15 +182,8 @@ fn a_short_run_whose_completions_are_all_incorrect_says_so_at_its_end() {
 fn every_step_is_logged_for_machines_dashboards_and_people() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let done = trained(
-        &output,
-        &["--max-samples", "8", "--max-steps", "2", "--log-completions", "1", "--json"],
-    );
-    let printed = String::from_utf8_lossy(&done.stdout);
-    let lines: Vec<serde_json::Value> =
-        printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(lines.len(), 3);
-    assert_eq!((lines[1]["step"].clone(), lines[2]["global_step"].clone()), (2.into(), 2.into()));
+    trained(&output, &["--max-samples", "8", "--max-steps", "2", "--log-completions", "1"]);
+    assert_eq!(rows(Path::new(&output)).pop().expect("a row")["step"], 2);
     let events = std::fs::read_dir(Path::new(&output).join("tensorboard")).expect("events");
     assert_eq!(events.count(), 1);
     let shown = tealight(&["show", &output, "--step", "2", "--limit", "3"]);

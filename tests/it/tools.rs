@@ -84,6 +84,15 @@ fn presamples_are_drawn_once_continued_and_used() {
     let summary = draw(&sampled);
     assert_eq!(summary["prompts"], 8);
     assert_eq!(summary["validity"].as_array().expect("one a prompt").len(), 8);
+    // The validity of the same samples, drawn against beta.
+    let betas = folder.path("betas");
+    let measured = ["--presamples", &sampled, "--target", "0.9", "--json", "--output", &betas];
+    let done = succeeded(&[&["beta"], &measured[..]].concat());
+    let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let number = |name: &str| rows[0][name].as_f64().expect("number");
+    assert!((number("validity") - 0.9).abs() < 1e-6 && number("base_validity") < 0.8, "{rows}");
+    let page = std::fs::read_to_string(format!("{betas}/beta.html")).expect("page");
+    assert!(page.contains("\"y\":\"KL cost (nats)\""), "a chart");
     let file = |output: &str| Path::new(output).join("presamples.jsonl");
     let whole = std::fs::read_to_string(file(&sampled)).expect("samples");
     // As if it had been killed in the middle of the fourth prompt.
@@ -114,23 +123,6 @@ fn presamples_are_drawn_once_continued_and_used() {
     let unused = [&["train", "--objective", "grpo"], &uses[..], &SMALL[..]].concat();
     let error = refusal(&[&unused[..], &["--output", &folder.path("unused")]].concat());
     assert!(error.contains("leave --presamples out"), "{error}");
-}
-
-#[test]
-fn validity_is_measured_and_drawn_against_beta() {
-    let folder = Folder::new();
-    let output = folder.path("betas");
-    let settings = ["--max-samples", "6", "-n", "8", "--max-completion-length", "20"];
-    let done = succeeded(
-        &[&["beta", "--measure", "--target", "0.9", "--json", "--output", &output], &settings[..]]
-            .concat(),
-    );
-    let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
-    let number = |name: &str| rows[0][name].as_f64().expect("number");
-    assert!((number("validity") - 0.9).abs() < 1e-6 && number("base_validity") < 0.8, "{rows}");
-    let page = std::fs::read_to_string(format!("{output}/beta.html")).expect("page");
-    assert!(page.contains("\"y\":\"KL cost (nats)\""), "a chart");
-    assert!(Path::new(&output).join("presamples/presamples.jsonl").exists());
 }
 
 #[test]

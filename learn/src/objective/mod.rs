@@ -29,7 +29,6 @@ mod patch;
 mod plan;
 mod pointwise;
 mod preset;
-pub mod pstar;
 mod rule;
 mod surrogate;
 pub mod target;

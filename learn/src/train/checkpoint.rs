@@ -16,7 +16,6 @@ use tealight_core::{json_file, names};
 
 use super::AdamW;
 use super::inventory::{self, Inventory};
-use super::trials::PromptTrials;
 use tealight_core::ranks::Ranks;
 use tealight_formats::adapter::Adapter;
 use tealight_formats::pretrained::Pretrained;
@@ -67,9 +66,6 @@ pub struct State {
     /// Sum and number of estimates of the base's validity by problem id, where they accumulate.
     #[serde(default)]
     pub partition: BTreeMap<String, (f64, usize)>,
-    /// How prompts were solved so far, where that allocates them.
-    #[serde(default)]
-    pub prompt_trials: PromptTrials,
     /// Sum and number, since the last checkpoint, of what tells which checkpoint is best.
     #[serde(default)]
     pub since_save: (f64, usize),

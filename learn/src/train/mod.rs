@@ -3,7 +3,6 @@
 //! Nothing here knows the command line or dataset formats.
 
 mod adamw;
-mod allocation;
 pub mod bench;
 pub mod checkpoint;
 mod device_link;
@@ -15,10 +14,7 @@ mod schedule;
 pub mod sft;
 mod shared;
 mod step;
-mod trials;
 
 pub use adamw::{AdamW, AdamWConfig};
-pub use allocation::{Known, PromptAllocation};
 pub use device_link::DeviceLink;
 pub use schedule::{Schedule, Scheduler};
-pub use trials::{PromptTrials, Trials};

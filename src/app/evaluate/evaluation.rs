@@ -11,7 +11,7 @@ use tealight_eval::results::{Results, VERSION};
 use super::EvalOptions;
 use super::engine::Engine;
 use super::eval_sets::{EvalSet, eval_sets};
-use super::outcome::{self, Extras, Judged, LogFormat};
+use super::outcome::{self, Extras, Judged};
 use super::request::prepare;
 use super::set::SetEvaluation;
 use crate::app::directory::{Destination, Existing};
@@ -46,7 +46,6 @@ impl<'a> Evaluation<'a> {
     pub fn open(options: &EvalOptions, existing: Existing, process: &'a Process) -> Result<Self> {
         let mut options = options.clone();
         Destination::check(options.output.as_deref(), existing)?;
-        LogFormat::check(options.log_format, options.output.is_some())?;
         options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
         options.check_scoring()?;
         let recorded = options.output.as_deref().filter(|_| existing == Existing::Keep);
@@ -107,10 +106,9 @@ impl<'a> Evaluation<'a> {
             sets: sets.iter().map(evaluated).collect::<Result<_>>()?,
             seconds: self.started.elapsed().as_secs_f64(),
         };
-        let format = options.log_format;
         let reasons = ranks.first(|| {
             claim.as_ref().map_or(Ok(()), Claim::check)?;
-            outcome::write(&results, extras, &destination, format)
+            outcome::write(&results, extras, &destination)
         })?;
         let verifiers = self.datasets.iter().map(|dataset| &*dataset.verifier);
         let doubt = outcome::doubt(&results, verifiers, &reasons, options.max_unjudged);

@@ -19,7 +19,7 @@ use crate::app::directory::Existing;
 use crate::system::process::Process;
 pub use evaluation::Evaluation;
 pub use options::EvalOptions;
-pub use outcome::{Doubtful, Judged, LogFormat};
+pub use outcome::{Doubtful, Judged};
 
 /// Evaluates a model, or a server's, and writes results, report and samples.
 ///

@@ -12,7 +12,6 @@ use tealight_eval::rules::Failed;
 
 use super::engine;
 use super::eval_sets::EvalSet;
-use super::outcome::LogFormat;
 use super::request::{EvaluationSpec, SetSpec};
 use crate::app::session::SamplingRequest;
 use crate::app::settings::{DataOptions, DecodingOptions, ModelOptions};
@@ -94,10 +93,6 @@ pub struct EvalOptions {
     /// is judged again.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Also write the samples for another tool's viewer: inspect, for `inspect view --log-dir DIR/inspect`.
-    #[arg(long, value_enum)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_format: Option<LogFormat>,
     /// Exit with status 3 if more than this share of the completions could not be judged.
     #[arg(long, default_value_t = 0.05, add = at_least(0.0).at_most(1.0))]
     pub max_unjudged: f64,

@@ -5,40 +5,17 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, anyhow, bail};
-use clap::ValueEnum;
+use anyhow::{Result, anyhow};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use tealight_core::names;
 use tealight_datasets::Verifier;
-use tealight_eval::results::{Question, Results, SetResult};
+use tealight_eval::results::{Results, SetResult};
 use tealight_eval::store::{self, Index};
-use tealight_eval::{Summary, SummaryError, Tally, export, inspect, note_unjudged, report};
+use tealight_eval::{Summary, SummaryError, Tally, export, note_unjudged, report};
 
-use crate::app::directory::{self, Destination};
+use crate::app::directory::Destination;
 use crate::system::files::{writable_subfolder, write_atomic, write_atomic_by};
-
-/// A form of the samples that another tool's viewer reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
-    /// Inspect's log in JSON, one for each set, in `inspect/`.
-    Inspect,
-}
-
-impl LogFormat {
-    /// Refuses a form of samples where none are kept.
-    pub(crate) fn check(form: Option<Self>, is_saved: bool) -> Result<()> {
-        if form.is_some() && !is_saved {
-            bail!(
-                "--log-format writes the samples to --output DIR, which is needed (without --no-samples)"
-            );
-        }
-        Ok(())
-    }
-}
 
 /// Results, and why they are not to be relied on, where that is so.
 pub struct Judged {
@@ -66,7 +43,6 @@ pub(crate) fn write(
     results: &Results,
     extras: Extras,
     destination: &Destination,
-    log_format: Option<LogFormat>,
 ) -> Result<Vec<String>> {
     let output = destination.path();
     let open = |set: &SetResult| -> Result<Option<Arc<Index>>> {
@@ -104,10 +80,6 @@ pub(crate) fn write(
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
     lm_eval(results, &extras.prompts, &indices, output)?;
-    match log_format {
-        Some(LogFormat::Inspect) => inspect_logs(results, &indices, output)?,
-        None => {}
-    }
     // The user named this model.
     let trained = Path::new(&results.model).parent().map(Path::to_owned);
     report::write_indexed(results, &indices, trained.as_slice(), output)?;
@@ -149,47 +121,6 @@ fn lm_eval(
         let lines = (0..count).step_by(TOGETHER).flat_map(some);
         store::write_lines(&directory.join(name), lines)?;
     }
-    Ok(())
-}
-
-/// The log of each set as Inspect writes it, in the place of those of an earlier call.
-fn inspect_logs(results: &Results, indices: &[Option<Arc<Index>>], output: &Path) -> Result<()> {
-    let directory = output.join("inspect");
-    writable_subfolder(&directory)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    for (set, stored) in results.sets.iter().zip(indices) {
-        let Some(stored) = stored else { continue };
-        let suffix = inspect::file_suffix(results, set);
-        for entry in std::fs::read_dir(&directory)?.flatten() {
-            if entry.file_name().to_str().is_some_and(|name| name.ends_with(&suffix)) {
-                std::fs::remove_file(entry.path())?;
-            }
-        }
-        // One document, whose samples never stand in memory together.
-        let header = inspect::header(results, set, now).to_string();
-        let open = header.strip_suffix('}').unwrap_or(&header);
-        let begin = std::iter::once(Ok(format!("{open},\"samples\":[")));
-        let mut is_first = true;
-        let of_problem = |(tally, question): (&Tally, &Question)| -> Result<Option<String>> {
-            let samples = stored.samples(&tally.problem)?;
-            let rows: Vec<String> = samples
-                .iter()
-                .map(|one| inspect::sample(&results.model, question, tally, one).to_string())
-                .collect();
-            let comma = if is_first { "" } else { "," };
-            is_first &= rows.is_empty();
-            Ok((!rows.is_empty()).then(|| format!("{comma}{}", rows.join(",\n"))))
-        };
-        let rows = set.problems.iter().zip(&set.questions).map(of_problem);
-        let rows = rows.filter_map(Result::transpose);
-        let end = std::iter::once(Ok("]}".to_owned()));
-        let file = directory.join(inspect::file_name(results, set, now));
-        store::write_lines(&file, begin.chain(rows).chain(end))?;
-    }
-    tracing::info!(
-        "logs for Inspect: inspect view --log-dir {}",
-        directory::as_argument(&directory)
-    );
     Ok(())
 }
 

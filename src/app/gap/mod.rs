@@ -199,6 +199,13 @@ fn check_output(run: &Path, output: &Path, existing: Existing) -> Result<()> {
 /// The settings that a run recorded, with the model that the user names.
 fn recorded(options: &GapOptions) -> Result<TrainOptions> {
     let path = options.run.join("config.toml");
+    if !path.is_file() && options.run.join("metrics.jsonl").is_file() {
+        bail!(
+            "{}: a run of a study, whose folder has no settings of its own; gap reads runs of `tealight train`: train this \
+             objective alone",
+            options.run.display()
+        );
+    }
     if !path.is_file() {
         bail!("{}: no run of `tealight train` (config.toml is missing)", options.run.display());
     }

@@ -49,6 +49,9 @@ use tealight_core::ranks::Ranks;
 use tuning::TuningSet;
 use work::Work;
 
+/// Problems of `--eval-dataset` that are used.
+const MAX_SAMPLES: usize = 64;
+
 /// Options of `tealight study`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct StudyOptions {
@@ -127,7 +130,7 @@ pub struct StudyOptions {
     #[serde(default)]
     pub eval_dataset: Option<String>,
     /// Number of problems of --eval-dataset to use, from the start.
-    #[arg(long, default_value_t = 64, add = LIMIT, help_heading = "Evaluation")]
+    #[arg(long, default_value_t = MAX_SAMPLES, add = LIMIT, help_heading = "Evaluation")]
     pub eval_max_samples: usize,
     /// Sampled tokens per second for --plan, in place of a measurement on this machine.
     #[arg(long, add = above(0.0).at_most(1e12), help_heading = "Output")]

@@ -13,7 +13,7 @@ use super::listed_set::ListedSet;
 use super::paths::PathSet;
 use super::runs::{Run, history, of_all, own_runs};
 use super::sets::{StudySet, of_task};
-use super::{Prepared, StudyOptions, distinct};
+use super::{MAX_SAMPLES, Prepared, StudyOptions, distinct, seeds};
 use crate::app::data_file;
 use crate::app::session::Session;
 use crate::app::settings::DataOptions;
@@ -40,9 +40,14 @@ impl StudyOptions {
     /// Refuses settings of tuning that do not go with the objectives, or are missing.
     pub(super) fn check_tuning(&self, configurations: &[Configuration]) -> Result<()> {
         if tuned(configurations).is_empty() {
-            if self.tuning_pass_at_1.is_some() {
+            let given = [
+                ("--tuning-pass-at-1", self.tuning_pass_at_1.is_some()),
+                ("--tuning-seeds", distinct(&self.tuning_seeds) != distinct(&seeds::of_tuning())),
+                ("--eval-max-samples", self.eval_max_samples != MAX_SAMPLES),
+            ];
+            for (option, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
                 tracing::warn!(
-                    "--tuning-pass-at-1 has no effect: no objective has several values to choose from"
+                    "{option} has no effect: no objective has several values to choose from"
                 );
             }
             match self.eval_dataset {

@@ -19,10 +19,12 @@ use crate::learn::presample::Presamples;
 use crate::learn::rollout::Encoded;
 use crate::learn::train::AdamW;
 use crate::learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
-use crate::learn::train::rlvr::{self, Rewarding, RlvrConfig, RolloutEngine, Run, TrainingData};
+use crate::learn::train::rlvr::{
+    self, Rewarding, RlvrConfig, RolloutEngine, Run, Sampling, TrainingData,
+};
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
-use crate::solvers::remote::Fleet;
+use crate::solvers::remote::{EngineWeights, Fleet};
 use crate::system::files::copy_atomic;
 use crate::system::telemetry::JsonLines;
 
@@ -51,7 +53,7 @@ impl Session<'_> {
         let problems = self.encoded(dataset, config)?;
         let adapter = new_adapter(&config.settings.lora, self.base, config.seed, &self.device)?;
         let policy = self.policy(config, adapter.as_ref())?;
-        let identity = self.identity(config, dataset, &problems, (setup, adapter.is_some()))?;
+        let identity = self.identity(config, dataset, &problems, setup)?;
         let checkpoints = Checkpoints {
             output: setup.output,
             model: self.base,
@@ -67,10 +69,6 @@ impl Session<'_> {
         let config = &self.with_micro_batches(config, &problems, resolved)?;
         let fleet = self.fleet(setup, &policy, adapter.as_ref())?;
         let stored = self.stored_presamples(dataset, &problems, config, &plan)?;
-        let logged_presamples = match &stored {
-            Some(_) => None,
-            None => self.presamples_to_log(dataset, &problems, config)?,
-        };
         if let Some(Checkpoint { state, .. }) = &restored {
             self.count_presamples(stored.as_ref(), setup.resume, &mut state.clone())?;
         }
@@ -94,17 +92,15 @@ impl Session<'_> {
         });
         let rollout_dtype = self.base.precision.rollout_dtype;
         let is_sampled_elsewhere = engine.is_some() || rollout_dtype.is_some();
+        let correction = is_sampled_elsewhere.then_some(setup.correction);
         let run = Run {
-            engine,
-            rollout_dtype,
-            correction: is_sampled_elsewhere.then_some(setup.correction),
+            sampling: Sampling { engine, rollout_dtype, correction },
             config,
             plan: &plan,
             policy: &policy,
             reference: self.taken.is_none().then_some(&self.reference),
             problems: &problems,
             data: &data,
-            presamples: presamples.as_ref().or(logged_presamples.as_ref()),
             tokenizer: &self.base.tokenizer,
             verifier: &*dataset.verifier,
             rewarding: &rewarding,
@@ -134,9 +130,7 @@ impl Session<'_> {
         adapter: Option<&'f Adapter>,
     ) -> Result<Option<Fleet<'f>>> {
         let Some(options) = setup.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
-        let architecture = &self.base.architecture;
-        let ids = (architecture.output_size, architecture.vocab_size);
-        let weights = (options.weights(adapter.is_some()), ids);
+        let weights = EngineWeights::of(adapter.is_some());
         let trained = ServedPolicy { base: self.base, policy, adapter };
         Fleet::new(options, weights, setup.output, Box::new(trained)).map(Some)
     }
@@ -211,13 +205,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// All that the result of a run, of an adapter or not, depends on, but for the base's samples.
+    /// All that the result of a run depends on, but for the base's samples.
     fn identity(
         &self,
         config: &RlvrConfig,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
-        (setup, is_adapter): (&RunSetup<'_>, bool),
+        setup: &RunSetup<'_>,
     ) -> Result<Value> {
         let mut identity = serde_json::to_value(config.identity())?;
         identity["precision"] = json!(self.base.precision);
@@ -231,7 +225,7 @@ impl Session<'_> {
         }
         if let Some(engine) = setup.engine {
             // Where servers are does not matter, but what is made of their samples does.
-            identity["engine"] = json!({"weights": engine.weights(is_adapter),
+            identity["engine"] = json!({"weights": EngineWeights::of(config.settings.lora.use_peft),
                 "correction": setup.correction, "max_staleness": engine.max_staleness});
         }
         if self.base.precision.rollout_dtype.is_some() {

@@ -21,7 +21,6 @@ pub(crate) struct Journal<'a> {
     health: Health,
     output: PathBuf,
     log_completions: usize,
-    strict: bool,
     has_unjudged: bool,
     on_step: Option<&'a OnStep<'a>>,
 }
@@ -47,19 +46,18 @@ impl<'a> Journal<'a> {
             health: Health::new(rounding),
             output: setup.output.to_owned(),
             log_completions: settings.log_completions,
-            strict: settings.strict,
             has_unjudged: false,
             on_step: setup.on_step,
         })
     }
 
-    /// Logs a step, which may be the last; returns why the run must stop, where a strict one must.
+    /// Logs a step, which may be the last.
     pub(crate) fn record(
         &mut self,
         step: &Step<'_>,
         problems: &[Encoded<'_>],
         is_last: bool,
-    ) -> Result<Option<String>> {
+    ) -> Result<()> {
         let metrics = step.metrics;
         self.lines.write(metrics)?;
         let row = serde_json::to_value(metrics)?;
@@ -84,8 +82,7 @@ impl<'a> Journal<'a> {
         }
         let warnings = self.health.check(metrics, is_last);
         warnings.iter().for_each(|warning| self.progress.warn(warning));
-        let first = warnings.into_iter().next().filter(|_| self.strict);
-        Ok(first.map(|warning| format!("--strict: {warning}")))
+        Ok(())
     }
 }
 

@@ -69,10 +69,6 @@ pub struct TrainOptions {
     #[arg(long, value_enum, default_value_t, help_heading = "Optimizer", value_name = "PLACE")]
     #[serde(default)]
     pub gradient_link: GradientLink,
-    /// Print every step's metrics as a JSON line, and the outcome as the last.
-    #[arg(long, help_heading = "Output")]
-    #[serde(default)]
-    pub json: bool,
 }
 
 /// A run that is done.
@@ -271,7 +267,7 @@ impl TrainOptions {
         }
         let plan = options.rlvr.plan()?;
         let rounds = options.model.precision.rollout_dtype.is_some();
-        options.engine.check(options.rlvr.settings.lora.use_peft, rounds)?;
+        options.engine.check(rounds)?;
         if options.engine.remote.engine.is_some() && !plan.is_on_policy() {
             bail!(
                 "objective `{}` samples nothing while it trains: --engine has no effect",
@@ -284,17 +280,10 @@ impl TrainOptions {
                 options.rlvr.objective
             );
         }
-        let logs = options.rlvr.settings.log_divergences > 0;
-        if logs && (options.engine.remote.engine.is_some() || rounds) {
+        let settings = &options.rlvr.settings;
+        if settings.presamples.is_some() && !wants_presamples(&options.rlvr, &plan) {
             bail!(
-                "--log-divergences reads the policy's own samples, and another model draws them: leave it out, or \
-                 --engine and --rollout-dtype"
-            );
-        }
-        let reads_presamples = wants_presamples(&options.rlvr, &plan) || logs;
-        if options.rlvr.settings.presamples.is_some() && !reads_presamples {
-            bail!(
-                "objective `{}` needs no samples of the base: leave --presamples out, or add --log-divergences",
+                "objective `{}` needs no samples of the base: leave --presamples out",
                 options.rlvr.objective
             );
         }

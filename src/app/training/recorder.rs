@@ -51,12 +51,12 @@ impl<'a> Recorder<'a> {
         Ok(recorder)
     }
 
-    /// Records a step; returns why the run must stop, where it must.
-    pub(super) fn record(&mut self, step: Step<'_>) -> Result<Option<String>> {
+    /// Records a step.
+    pub(super) fn record(&mut self, step: Step<'_>) -> Result<()> {
         let is_last = !self.run.goes_on(step.state);
-        let reason = self.session.ranks.first(|| match &mut self.journal {
+        self.session.ranks.first(|| match &mut self.journal {
             Some(journal) => journal.record(&step, self.run.problems, is_last),
-            None => Ok(None),
+            None => Ok(()),
         })?;
         let Step { state, optimizer, metrics, .. } = step;
         if self.setup.held_out.is_some_and(|set| set.is_due(state.global_step, is_last)) {
@@ -77,7 +77,7 @@ impl<'a> Recorder<'a> {
             self.session.stop.risks(format!("every step after {}", path.display()));
             self.saved = Some((state.global_step, path));
         }
-        Ok(reason)
+        Ok(())
     }
 
     /// Saves a checkpoint of a run that ended before its last step, and fails with the reason why it gave up.

@@ -31,4 +31,12 @@ impl TrainedModel for ServedPolicy<'_> {
         let scores = policy::token_logp(self.policy.decoder(), &[row], 1.0)?;
         Ok(policy::on_host(&scores.logp)?)
     }
+
+    fn ids(&self) -> usize {
+        self.base.architecture.output_size
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.base.architecture.vocab_size
+    }
 }

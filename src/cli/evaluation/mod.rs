@@ -2,7 +2,6 @@
 
 pub(super) mod audit;
 pub(super) mod compare;
-mod disputes;
 pub(super) mod eval;
 pub(super) mod generate;
 mod questions;

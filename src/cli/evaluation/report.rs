@@ -12,6 +12,7 @@ use tealight_eval::results::{MAX_RESULTS, Results};
 
 use super::show::STUDY_SAMPLES;
 use crate::app::directory::as_argument;
+use crate::system::files::{MAX_SETTINGS, read_text};
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ReportOptions {
@@ -56,9 +57,25 @@ fn study_of(directory: &Path) -> Option<&Path> {
         .filter(|study| is_sampled && !has_own_report && study.join("config.toml").exists())
 }
 
+/// Whether a folder has the settings of a study.
+fn is_study(directory: &Path) -> bool {
+    let settings = read_text(&directory.join("config.toml"), MAX_SETTINGS).unwrap_or_default();
+    let settings: toml::Table = settings.parse().unwrap_or_default();
+    settings.contains_key("objectives")
+}
+
 /// Writes the report of a study, an evaluation or a training run again, by what its folder holds.
 fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
     let path = directory.join("results.json");
+    if !path.exists() && !directory.join("metrics.jsonl").is_file() && is_study(directory) {
+        bail!(
+            "{}: this study is not finished; continue it with `tealight study --config {} --output {} --resume`, or write \
+             the report of one of its runs",
+            directory.display(),
+            as_argument(&directory.join("config.toml")),
+            as_argument(directory)
+        );
+    }
     let refuse_training = |what: &str| match trained {
         [] => Ok(()),
         _ => bail!("--training is for evaluations: {} is {what}", directory.display()),

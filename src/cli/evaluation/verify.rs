@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::ops::Range;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -16,7 +15,6 @@ use tealight_core::lines::Lines;
 use tealight_datasets::verify::math::{self, Mode, Outcome};
 use tealight_datasets::{Verdict, Verifier, judge};
 
-use super::disputes;
 use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line};
 use crate::system::telemetry::{out, print};
 
@@ -59,39 +57,10 @@ pub(in crate::cli) struct VerifyOptions {
     #[arg(long)]
     #[serde(default)]
     check: bool,
-    /// Audit the verifier on a file of {"gold": ..., "answer": ...} lines, with "label": true or false where a person
-    /// judged
-    /// the answer: disagreements by kind, and false-positive and false-negative rates with intervals.
-    #[arg(long, value_name = "FILE")]
-    audit: Option<PathBuf>,
-    /// Compare the verifier with another one, or with a CSV of verdicts in the column `correct` (and line numbers in
-    /// `line`).
-    #[arg(long, value_name = "CSV|VERIFIER")]
-    against: Option<String>,
-    /// Ask for labels in the terminal and save them in FILE.labels.csv, first for pairs on which the verifiers
-    /// disagree.
-    #[arg(long)]
-    #[serde(default)]
-    label: bool,
 }
 
 pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
     let judge = Judge::open(options.verifier.as_deref(), options.mode.as_deref())?;
-    let has_pairs = options.gold.is_some() || options.answer.is_some() || options.jsonl.is_some();
-    let is_alone = !has_pairs && !options.explain && !options.check;
-    if options.audit.is_none() && (options.against.is_some() || options.label) {
-        bail!("--against and --label are for --audit FILE");
-    }
-    if let Some(file) = &options.audit {
-        if !is_alone {
-            bail!(
-                "--audit takes its pairs from its file: leave out --gold, --answer, --jsonl, --explain and --check"
-            );
-        }
-        let audited = disputes::run(file, &judge, options.against.as_deref(), options.label);
-        warn_of(&judge);
-        return audited;
-    }
     if options.explain && options.jsonl.is_some() {
         bail!("--explain is for one pair: --gold and --answer");
     }
@@ -113,7 +82,7 @@ pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
             let reader = File::open(file).with_context(|| format!("{file}: cannot be read"))?;
             stream(BufReader::new(reader), file, &judge)?
         }
-        _ => bail!("give --gold G --answer A, --jsonl FILE, or --audit FILE"),
+        _ => bail!("give --gold G --answer A, or --jsonl FILE"),
     };
     warn_of(&judge);
     if all == 0 {

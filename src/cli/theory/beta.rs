@@ -1,33 +1,14 @@
 //! `tealight beta`.
 
-use anyhow::{Result, bail};
-use clap::ArgMatches;
-use clap::parser::ValueSource;
+use anyhow::Result;
 
 use crate::app::beta::{self, BetaMeaning, BetaOptions};
-use crate::cli::{config_merge, table};
+use crate::cli::table;
 use crate::learn::base_validity::BaseValidity;
-use crate::system::stop::Stop;
 use crate::system::telemetry::print;
 
-/// The options of this command: those of sampling mean nothing without `--measure`.
-pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<BetaOptions> {
-    let options: BetaOptions = config_merge::resolve_plain(matches)?;
-    let always = ["validity", "target", "beta", "output", "json", "config"];
-    let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
-    // Groups of options have ids too, which begin with a capital.
-    let is_option = |id: &&str| id.starts_with(|first: char| first.is_lowercase());
-    let mut given = matches.ids().map(clap::Id::as_str).filter(is_option).filter(is_given);
-    if !options.measure
-        && let Some(id) = given.find(|id| !always.contains(id))
-    {
-        bail!("--{} has no effect without --measure", id.replace('_', "-"));
-    }
-    Ok(options)
-}
-
-pub(in crate::cli) fn run(options: &BetaOptions, stop: &Stop) -> Result<()> {
-    let meaning = beta::run(options, stop)?;
+pub(in crate::cli) fn run(options: &BetaOptions) -> Result<()> {
+    let meaning = beta::run(options)?;
     print(match options.json {
         true => serde_json::to_string_pretty(&meaning.rows)?,
         false => rows(&meaning.rows, &meaning.base),

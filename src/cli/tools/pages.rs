@@ -1,68 +1,35 @@
-//! `tealight completions` and `tealight man`: what shells, `man` and the book are told of the options.
+//! `tealight completions`: what shells and the book are told of the options.
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Arg, Args, Command};
 use serde::{Deserialize, Serialize};
 
-use crate::system::files::{writable_directory, write_atomic};
 use crate::system::telemetry::out;
+
+/// What `completions` prints scripts for.
+const SHELLS: &str = "bash, zsh, fish, elvish, powershell";
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct CompletionsOptions {
-    /// bash, zsh, fish, elvish or powershell.
+    /// bash, zsh, fish, elvish or powershell; or reference, for every option in Markdown.
     #[arg(value_name = "SHELL")]
     shell: Option<String>,
 }
 
-#[derive(Debug, Clone, Args, Serialize, Deserialize)]
-pub(in crate::cli) struct ManOptions {
-    /// Directory for the pages, one for each command.
-    #[arg(long)]
-    output: Option<PathBuf>,
-    /// Print the reference of every option as Markdown.
-    #[arg(long, conflicts_with = "output")]
-    markdown: bool,
-}
-
-pub(in crate::cli) fn completions(
-    options: &CompletionsOptions,
-    mut program: Command,
-) -> Result<()> {
-    let known = "bash, zsh, fish, elvish, powershell";
-    let Some(name) = &options.shell else { bail!("name a shell: {known}") };
+pub(in crate::cli) fn run(options: &CompletionsOptions, mut program: Command) -> Result<()> {
+    let Some(name) = &options.shell else { bail!("name a shell: {SHELLS}") };
+    if name == "reference" {
+        return Ok(out().write_all(markdown(program).as_bytes())?);
+    }
     let Ok(shell) = name.parse::<clap_complete::Shell>() else {
-        bail!("no completions for `{name}`; there are some for {known}")
+        bail!("no completions for `{name}`; there are some for {SHELLS}")
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut program, "tealight", &mut script);
     Ok(out().write_all(&script)?)
-}
-
-pub(in crate::cli) fn man(options: &ManOptions, program: Command) -> Result<()> {
-    if options.markdown {
-        return Ok(out().write_all(markdown(program).as_bytes())?);
-    }
-    let Some(output) = &options.output else { bail!("--output DIR or --markdown is needed") };
-    writable_directory(output)?;
-    // A page has every option: clap_mangen leaves out the text of those that -h hides.
-    let with_all = |command: Command| command.mut_args(|option| option.hide_short_help(false));
-    let all: Vec<Command> = program.get_subcommands().cloned().map(with_all).collect();
-    let page = |name: &str, command: Command| -> Result<()> {
-        let mut text = Vec::new();
-        clap_mangen::Man::new(command).render(&mut text)?;
-        write_atomic(&output.join(format!("{name}.1")), &text)
-    };
-    page("tealight", program)?;
-    for command in all {
-        let name = format!("tealight-{}", command.get_name());
-        let shown = format!("tealight {}", command.get_name());
-        page(&name, command.display_name(name.clone()).bin_name(shown))?;
-    }
-    Ok(())
 }
 
 /// An option that so many commands have with the same text is described once.
@@ -79,7 +46,7 @@ fn markdown(mut program: Command) -> String {
     }
     let is_shared = |option: &&Arg| uses.get(&line(option)).is_some_and(|count| *count >= SHARED);
     let mut text = String::from(
-        "# Every option\n\nWritten by `tealight man --markdown`. Keys of `--config` files are the names below, with `-` or `_`. \
+        "# Every option\n\nWritten by `tealight completions reference`. Keys of `--config` files are the names below, with `-` or `_`. \
          Options that several commands share are described once, in [Shared options](#shared-options).\n",
     );
     let mut shared: Vec<String> = Vec::new();

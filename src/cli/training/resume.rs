@@ -144,7 +144,6 @@ mod tests {
             all.iter().map(String::as_str).filter(|name| !FREE.contains(name)).collect();
         let expected = [
             "adapter",
-            "api_key_env",
             "chat_template",
             "classes",
             "dataset",
@@ -152,7 +151,6 @@ mod tests {
             "engine_dialect",
             "engine_folder",
             "engine_model",
-            "engine_weights",
             "eval_dataset",
             "few_shot_dataset",
             "from_scratch",

@@ -53,6 +53,7 @@ impl Subject {
     /// The subject of what files and flags give, where `set` has the options that are given.
     fn new(given: &StudyOptions, set: &BTreeSet<String>) -> Result<Self> {
         refuse_second_subject(given, set)?;
+        refuse_sets_alone(given, set)?;
         let model = &given.model.model;
         let mut named = SUBJECT.iter().filter(|id| set.contains(**id));
         if named.all(|id| *id == "model" && model == hub::TASKS) {
@@ -78,6 +79,29 @@ impl Subject {
             Self::Own => None,
         }
     }
+}
+
+/// Refuses held-out sets of other tasks than Countdown where nothing says what is trained on.
+fn refuse_sets_alone(given: &StudyOptions, set: &BTreeSet<String>) -> Result<()> {
+    if ["model", "dataset", "task"].iter().any(|id| set.contains(*id)) {
+        return Ok(());
+    }
+    let (sets, valid) = (&given.sets, &given.eval_dataset);
+    let named = [
+        ("test-dataset", sets.test_dataset.iter().collect::<Vec<_>>()),
+        ("ood-dataset", sets.ood_dataset.iter().collect()),
+        ("test-suite", sets.test_suite.iter().collect()),
+        ("eval-dataset", valid.iter().collect()),
+    ];
+    for (option, names) in named {
+        let is_countdown = |name: &&String| name.split(['/', '-']).next() == Some(hub::EMBEDDED);
+        if let Some(other) = names.into_iter().find(|name| !is_countdown(name)) {
+            bail!(
+                "--{option} {other}: name what is trained on: --dataset, or a generated task with --task"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a task beside other data. A file may name one and a flag the other; a study records the sets of its task

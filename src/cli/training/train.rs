@@ -10,12 +10,11 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::{ArgMatches, FromArgMatches};
-use serde_json::Value;
 
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::{self, DryRun, TrainOptions};
 use crate::system::process::Process;
-use crate::system::telemetry::{out, print};
+use crate::system::telemetry::out;
 
 /// The settings of this command.
 pub(in crate::cli) type Settings = RunSettings<TrainOptions>;
@@ -34,13 +33,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
         return show(&training::dry_run(&options, &process.ranks)?);
     }
     let directory = resume::directory(matches, directory)?;
-    if !options.json {
-        return training::run(&options, &directory, process, None).map(drop);
-    }
-    let on_step = |row: &Value| Ok(print(row)?);
-    let done = training::run(&options, &directory, process, Some(&on_step))?;
-    print(serde_json::to_string(&done)?)?;
-    Ok(())
+    training::run(&options, &directory, process, None).map(drop)
 }
 
 fn show(run: &DryRun) -> Result<()> {
@@ -78,10 +71,7 @@ fn show(run: &DryRun) -> Result<()> {
     }
     if run.is_base_for_log {
         let megabytes = plan.base as f64 / 1e6;
-        writeln!(
-            out,
-            "only the log reads the base: --log-kl off, without --log-divergences, saves its {megabytes:.1} MB"
-        )?;
+        writeln!(out, "only the log reads the base: --log-kl off saves its {megabytes:.1} MB")?;
     } else if plan.base == 0 {
         writeln!(out, "training does not use the base: its weights are held once")?;
     }

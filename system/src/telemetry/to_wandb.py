@@ -22,7 +22,7 @@ import threading
 import time
 
 # Settings that name programs and servers: their arguments may hold keys.
-SECRET = ("verifier", "engine", "api_key_env")
+SECRET = ("verifier", "engine")
 MOST_SETTINGS = 1 << 20
 LONGEST_LINE = 1 << 20
 

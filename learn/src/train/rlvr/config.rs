@@ -143,7 +143,5 @@ fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<(
 /// Whether a run reads the base once it trains: its objective does, or what it logs. Stored completions are
 /// compared with it before the first update, when the policy is the base.
 pub fn reads_base(config: &RlvrConfig, plan: &Plan) -> bool {
-    let settings = &config.settings;
-    let logs = settings.log_kl != LogKl::Off || settings.log_divergences > 0;
-    plan.needs_reference() || (plan.is_on_policy() && logs)
+    plan.needs_reference() || (plan.is_on_policy() && config.settings.log_kl != LogKl::Off)
 }

@@ -18,16 +18,13 @@ impl RlvrConfig {
         if is_constant && !has_ends {
             settings.max_steps = 0;
         }
-        (settings.max_completions, settings.max_tokens) = (None, None);
         (settings.save_steps, settings.save_total_limit) = (0, 0);
         (settings.max_num_seqs, settings.micro_batch_tokens) = (0, 0);
         settings.gradient_checkpointing = false;
         settings.log_completions = 0;
-        (settings.log_kl, settings.log_divergences) = (LogKl::Off, 0);
-        settings.max_skipped_steps = 0;
+        settings.log_kl = LogKl::Off;
         settings.presamples = None;
         settings.report_to = vec![ReportTo::Tensorboard];
-        settings.strict = false;
         identity
     }
 }

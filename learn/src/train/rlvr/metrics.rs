@@ -9,7 +9,6 @@ use tealight_datasets::Verdict;
 use super::rewarding::Rewarding;
 use super::update::{Update, UpdateStats};
 use crate::objective::Mismatch;
-use crate::objective::pstar::PstarDistances;
 use crate::rollout::{Group, Rollout};
 use crate::train::checkpoint::State;
 use tealight_nn::generate::Finish;
@@ -30,9 +29,6 @@ pub struct Metrics {
     /// The metrics of graded rewards by [`super::Rewarding`].
     #[serde(flatten)]
     pub rewards: BTreeMap<String, f64>,
-    /// Shares of the step's groups by their pass rate.
-    #[serde(flatten)]
-    pub pass_rates: PassRates,
     /// Mean entropy of the policy at sampled tokens, in nats.
     pub entropy: f64,
     /// Estimate of `KL(policy || base)` per completion, in nats, by its log-ratio; null where not logged.
@@ -86,9 +82,6 @@ pub struct Metrics {
     /// How far what sampled is from the policy; nothing where that is the policy itself.
     #[serde(flatten)]
     pub mismatch: Option<Mismatch>,
-    /// How far the policy is from p*, of steps that log it.
-    #[serde(flatten)]
-    pub pstar: Option<PstarDistances>,
     /// Steps skipped so far because the gradient was not finite.
     pub skipped_steps: usize,
     /// Tokens sampled so far.
@@ -121,48 +114,6 @@ pub struct Metrics {
     /// Seconds in which gradients were summed over ranks, waiting for the slowest included; null where one trains.
     #[serde(rename = "time/reduction")]
     pub reduction_time: Option<f64>,
-}
-
-/// A histogram of pass rates over groups, which says what a rule of allocation brings; nothing without rollouts.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct PassRates {
-    /// None of a group's completions is correct.
-    #[serde(rename = "pass_rate/0")]
-    pub none: Option<f64>,
-    /// Some are, at most a third.
-    #[serde(rename = "pass_rate/0-33")]
-    pub few: Option<f64>,
-    /// More, up to two thirds.
-    #[serde(rename = "pass_rate/33-67")]
-    pub half: Option<f64>,
-    /// More, but not all.
-    #[serde(rename = "pass_rate/67-100")]
-    pub most: Option<f64>,
-    /// Every completion is correct.
-    #[serde(rename = "pass_rate/100")]
-    pub all: Option<f64>,
-}
-
-impl PassRates {
-    fn from_groups(groups: &[Group]) -> Self {
-        let rate = |group: &Group| {
-            let correct = group.rollouts.iter().filter(|rollout| rollout.is_correct());
-            correct.count() as f64 / group.rollouts.len() as f64
-        };
-        let rates: Vec<f64> = groups.iter().map(rate).collect();
-        let share = |holds: &dyn Fn(f64) -> bool| {
-            let count = rates.iter().filter(|rate| holds(**rate)).count();
-            Some(count as f64 / rates.len() as f64)
-        };
-        let (low, high) = (1.0 / 3.0, 2.0 / 3.0);
-        Self {
-            none: share(&|rate| rate == 0.0),
-            few: share(&|rate| rate > 0.0 && rate <= low),
-            half: share(&|rate| rate > low && rate <= high),
-            most: share(&|rate| rate > high && rate < 1.0),
-            all: share(&|rate| rate == 1.0),
-        }
-    }
 }
 
 impl Metrics {
@@ -255,7 +206,6 @@ impl Metrics {
             rewards: rewarding.logged(groups),
             frac_reward_zero_std: deviations.iter().filter(|d| **d == 0.0).count() as f64
                 / of_groups,
-            pass_rates: PassRates::from_groups(groups),
             min_length: lengths.iter().copied().fold(f64::INFINITY, f64::min),
             max_length: lengths.iter().copied().fold(0.0, f64::max),
             mean_terminated_length: ended.iter().sum::<f64>() / ended.len() as f64,

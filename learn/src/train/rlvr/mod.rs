@@ -42,7 +42,7 @@ pub use config::{RlvrConfig, reads_base};
 pub use health::Health;
 pub use metrics::Metrics;
 pub use rewarding::Rewarding;
-pub use run::{RolloutEngine, Run};
+pub use run::{RolloutEngine, Run, Sampling};
 pub use settings::{BetaPer, LENGTH, LogKl, Settings};
 pub use training::{End, Report, Step, train};
 pub use training_data::{Rehearsal, TrainingData, wants_extra_check, wants_presamples};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::run::Run;
 use crate::objective::Baseline;
 use crate::rollout::{Collector, Group, collect};
-use crate::train::{Known, PromptTrials};
+use crate::train::order;
 use tealight_nn::generate::{LocalSampler, RngKey, Sampler, SamplingParams};
 
 /// Rounds of prompts that dynamic sampling draws at most for one step.
@@ -28,14 +28,13 @@ pub(super) struct Rollouts {
     pub(super) staleness: usize,
 }
 
-/// Samples the rollouts of a step: rounds of prompts from `round` on, until enough groups are kept. `trials` are those
-/// of the steps before.
-pub(super) fn sample(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Result<Rollouts> {
+/// Samples the rollouts of a step: rounds of prompts from `round` on, until enough groups are kept.
+pub(super) fn sample(run: &Run<'_>, round: usize) -> Result<Rollouts> {
     let group_count = run.config.settings.prompts_per_step.min(run.data.explore.len());
     let (mut groups, mut sampled): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
     let mut rounds = round;
     for _ in 0..MAX_ROUNDS {
-        let round = sample_round(run, rounds, trials)?;
+        let round = sample_round(run, rounds)?;
         rounds += 1;
         let is_kept = |group: &&Group| !run.plan.dynamic_sampling || is_mixed(group);
         groups.extend(round.iter().filter(is_kept).cloned());
@@ -60,22 +59,24 @@ fn is_mixed(group: &Group) -> bool {
 
 /// The judged groups of a round of prompts, in the order they were chosen in, which is random: neither mini-batches
 /// nor what dynamic sampling has too many of then depend on a problem's index or on which ended first.
-fn sample_round(run: &Run<'_>, round: usize, trials: &PromptTrials) -> Result<Vec<Group>> {
+fn sample_round(run: &Run<'_>, round: usize) -> Result<Vec<Group>> {
     let settings = &run.config.settings;
-    let engine = run.engine.as_ref().map(|rollouts| rollouts.engine);
+    let engine = run.sampling.engine.as_ref().map(|rollouts| rollouts.engine);
     let (decoder, local);
     let sampler: &dyn Sampler = match engine {
         Some(engine) => engine.context("another rank has the engine")?,
         None => {
-            decoder = run.policy.decoder().prepacked(run.rollout_dtype)?;
+            decoder = run.policy.decoder().prepacked(run.sampling.rollout_dtype)?;
             local = LocalSampler { decoder: &decoder, max_rows: settings.max_num_seqs };
             &local
         }
     };
     let count = settings.prompts_per_step.min(run.data.explore.len());
-    let at = (round, run.config.seed);
-    let known = Known { explore: &run.data.explore, base: &run.data.base_trials, trials };
-    let chosen = settings.prompt_allocation.choose(known, count, at, |problem| run.id(problem));
+    let explore = &run.data.explore;
+    let chosen: Vec<usize> = order::chosen(explore.len(), count, round, run.config.seed)
+        .into_iter()
+        .map(|index| explore[index])
+        .collect();
     let position: HashMap<usize, usize> = chosen.iter().copied().zip(0..).collect();
     let rng_key = RngKey { seed: run.config.seed, step: round as u64 };
     let collect_all = |params: &SamplingParams,

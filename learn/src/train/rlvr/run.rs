@@ -1,6 +1,5 @@
 //! The state of a run while it trains: settings, models, prompts, and where its samples come from.
 
-use anyhow::{Result, bail};
 use candle_core::Device;
 use tealight_datasets::Verifier;
 
@@ -10,7 +9,6 @@ use super::scorer::Scorer;
 use super::settings::LogKl;
 use super::training_data::TrainingData;
 use crate::objective::{Coefficients, ImportanceCorrection, Plan};
-use crate::presample::Presamples;
 use crate::rollout::Encoded;
 use crate::train::DeviceLink;
 use crate::train::checkpoint::State;
@@ -37,24 +35,29 @@ pub struct Run<'a> {
     pub problems: &'a [Encoded<'a>],
     /// Statistics of the prompts, and stored completions.
     pub data: &'a TrainingData,
-    /// The base's completions of all problems, where there are some, that the log reads.
-    pub presamples: Option<&'a Presamples>,
     /// Tokenizer that decodes completions.
     pub tokenizer: &'a dyn Tokenizer,
     /// Verifier that judges completions.
     pub verifier: &'a dyn Verifier,
     /// How their rewards are used and logged.
     pub rewarding: &'a Rewarding,
+    /// Who samples the rollouts.
+    pub sampling: Sampling<'a>,
+    /// The processes that train together.
+    pub ranks: &'a Ranks,
+    /// The link between their GPUs over which gradients are summed; over that of the processes where there is none.
+    pub device_link: Option<&'a dyn DeviceLink>,
+}
+
+/// Who samples the rollouts: by default the policy, in this process.
+#[derive(Default)]
+pub struct Sampling<'a> {
     /// The engine that samples in place of this process.
     pub engine: Option<RolloutEngine<'a>>,
     /// The type that the policy is rounded to where this process samples.
     pub rollout_dtype: Option<RolloutDtype>,
     /// The importance correction of samples of another model than the policy: a server's, or the rounded policy's.
     pub correction: Option<ImportanceCorrection>,
-    /// The processes that train together.
-    pub ranks: &'a Ranks,
-    /// The link between their GPUs over which gradients are summed; over that of the processes where there is none.
-    pub device_link: Option<&'a dyn DeviceLink>,
 }
 
 /// An engine outside this process.
@@ -71,25 +74,9 @@ impl Run<'_> {
         &self.problems[problem].problem.id
     }
 
-    /// Refuses prompts by their pass rates where they are sampled before those are known.
-    pub(super) fn check_allocation(&self) -> Result<()> {
-        let is_ahead = self.engine.as_ref().is_some_and(|engine| engine.max_staleness > 0);
-        let rule = self.config.settings.prompt_allocation;
-        if is_ahead && rule.is_adaptive() {
-            bail!(
-                "--prompt-allocation {rule} goes by the steps before, which are not known where steps are sampled ahead: \
-                 use --max-staleness 0 or --prompt-allocation uniform"
-            );
-        }
-        Ok(())
-    }
-
     /// Whether there is a further step to do.
     pub fn goes_on(&self, state: &State) -> bool {
-        let settings = &self.config.settings;
-        let has_budget = settings.max_completions.is_none_or(|most| state.num_completions < most);
-        let has_tokens = settings.max_tokens.is_none_or(|most| state.num_tokens < most);
-        state.global_step < settings.max_steps && has_budget && has_tokens
+        state.global_step < self.config.settings.max_steps
     }
 
     /// Whether the log of a step estimates how far the policy is from the base.
@@ -99,12 +86,6 @@ impl Run<'_> {
             LogKl::Estimate => step.is_multiple_of(KL_STEPS),
             LogKl::Off => false,
         }
-    }
-
-    /// Whether the log of a step says how far the policy is from p*.
-    pub(super) fn logs_divergences(&self, step: usize) -> bool {
-        let every = self.config.settings.log_divergences;
-        every > 0 && step.is_multiple_of(every)
     }
 
     /// The models, as they score completions.

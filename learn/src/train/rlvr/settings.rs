@@ -6,10 +6,10 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tealight_eval::Truncated;
-use tealight_system::range::{COUNT, LIMIT, LIMIT_OR_ZERO, TOKENS, above, at_least};
+use tealight_system::range::{COUNT, LIMIT_OR_ZERO, TOKENS, above, at_least};
 
 use crate::objective::{Baseline, LossType};
-use crate::train::{AdamWConfig, PromptAllocation, Schedule};
+use crate::train::{AdamWConfig, Schedule};
 use tealight_formats::adapter::LoraOptions;
 use tealight_nn::generate::{Filters, SamplingParams};
 use tealight_nn::tokenizer::Tokenizer;
@@ -60,22 +60,9 @@ pub struct Settings {
     /// Number of prompts in a step.
     #[arg(long, default_value_t = 8, add = COUNT, help_heading = "Rollout")]
     pub prompts_per_step: usize,
-    /// Which prompts a step samples: uniform (each once an epoch), band:LOW:HIGH (pass rates in the band), thompson or
-    /// thompson:TARGET (a posterior draw of the pass rate nearest to the target, 0.5). Pass rates are counted in this
-    /// run, from the base's pre-samples on; each time a prompt is sampled, its earlier counts are halved.
-    #[arg(long, default_value_t = PromptAllocation::Uniform, value_name = "RULE", help_heading = "Rollout")]
-    #[serde(default)]
-    pub prompt_allocation: PromptAllocation,
     /// Number of training steps; each step samples its own rollouts.
     #[arg(long, default_value_t = 100, add = at_least(1.0).at_most(1e12), help_heading = "Optimizer")]
     pub max_steps: usize,
-    /// Stop when this many completions have been sampled, those of the base included.
-    #[arg(long, add = LIMIT, help_heading = "Optimizer")]
-    pub max_completions: Option<usize>,
-    /// Stop when this many tokens have been sampled, those of the base included.
-    #[arg(long, add = LIMIT, help_heading = "Optimizer")]
-    #[serde(default)]
-    pub max_tokens: Option<usize>,
     /// Maximum new tokens of a completion; a truncated one counts as incorrect unless --truncated judged. Default: what
     /// the context leaves, up to 512.
     #[arg(long, add = TOKENS, help_heading = "Rollout")]
@@ -106,12 +93,6 @@ pub struct Settings {
     /// fifth step, all uses all completions, off disables it. true stands for all, false for off.
     #[arg(long, value_enum, default_value_t = LogKl::Estimate, help_heading = "Output")]
     pub log_kl: LogKl,
-    /// Steps between logged estimates of the distance from p*, the base conditioned on a correct answer; 0 disables
-    /// them. With --presamples the estimates include answers that the policy has lost.
-    #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 0, default_missing_value = "10",
-          add = LIMIT_OR_ZERO, help_heading = "Output")]
-    #[serde(default)]
-    pub log_divergences: usize,
     /// Start the policy from other weights of the model: a directory in Hub layout, such as RUN/final of an earlier run
     /// (with --use-peft one with an adapter of the same rank). --model stays the base that divergences compare with.
     #[arg(long, value_name = "DIR", help_heading = "Model")]
@@ -135,10 +116,6 @@ pub struct Settings {
     #[arg(long, default_value_t = 3, add = LIMIT_OR_ZERO, help_heading = "Checkpoints")]
     #[serde(default)]
     pub save_total_limit: usize,
-    /// Stop after this many optimizer steps in a row were skipped because the loss or the gradient was not finite.
-    #[arg(long, default_value_t = 5, add = LIMIT, help_heading = "Optimizer")]
-    #[serde(default)]
-    pub max_skipped_steps: usize,
     /// Steps between files of completions, completions/*.parquet; 0 writes none.
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1",
           add = LIMIT_OR_ZERO, help_heading = "Output")]
@@ -155,10 +132,6 @@ pub struct Settings {
     )]
     #[serde(default = "tensorboard", with = "one_or_many")]
     pub report_to: Vec<ReportTo>,
-    /// Save a checkpoint and stop, instead of only warning, when a run learns nothing.
-    #[arg(long, help_heading = "Optimizer")]
-    #[serde(default)]
-    pub strict: bool,
     /// The adapter, where one is trained.
     #[command(flatten)]
     #[serde(flatten)]
@@ -205,7 +178,7 @@ pub enum LogKl {
 impl Settings {
     /// The same settings, of which nothing is read for the log alone.
     pub fn unlogged(&self) -> Self {
-        Self { log_kl: LogKl::Off, log_divergences: 0, ..self.clone() }
+        Self { log_kl: LogKl::Off, ..self.clone() }
     }
 
     /// Maximum new tokens of a completion; [`LENGTH`] until it is known what fits.
@@ -239,7 +212,6 @@ impl Settings {
             ("max-num-seqs", self.max_num_seqs),
             ("num-presamples", self.num_presamples),
             ("rehearsal-batch-size", self.rehearsal_batch_size),
-            ("max-skipped-steps", self.max_skipped_steps),
         ] {
             if value == 0 {
                 bail!("{name} must be at least 1");

@@ -5,7 +5,6 @@ use anyhow::Result;
 use super::ahead::Ahead;
 use super::rollouts::{Rollouts, sample};
 use super::run::{RolloutEngine, Run};
-use crate::train::PromptTrials;
 use crate::train::checkpoint::State;
 use tealight_nn::generate::EngineLost;
 
@@ -18,8 +17,8 @@ pub(super) fn with_rollouts<T>(
     (step, round): (usize, usize),
     steps: impl FnOnce(&mut Source<'_>) -> Result<T>,
 ) -> Result<T> {
-    let Some(RolloutEngine { engine, max_staleness }) = &run.engine else {
-        return steps(&mut |state| sample(run, state.rounds, &state.prompt_trials));
+    let Some(RolloutEngine { engine, max_staleness }) = &run.sampling.engine else {
+        return steps(&mut |state| sample(run, state.rounds));
     };
     let Some(engine) = engine else {
         return steps(&mut |_| from_engine(run, || unreachable!("the first rank samples")));
@@ -28,17 +27,14 @@ pub(super) fn with_rollouts<T>(
         return steps(&mut |state| {
             from_engine(run, || {
                 engine.publish(state.global_step)?;
-                sample(run, state.rounds, &state.prompt_trials)
+                sample(run, state.rounds)
             })
         });
     }
     let ahead = Ahead::new(*max_staleness, step, round);
     std::thread::scope(|scope| {
         let steps_in_all = run.config.settings.max_steps;
-        let rollouts = ahead.start(scope, steps_in_all, move |round| {
-            // `Run::check_allocation` refuses rules that would go by steps which are still to come.
-            sample(run, round, &PromptTrials::default())
-        });
+        let rollouts = ahead.start(scope, steps_in_all, move |round| sample(run, round));
         steps(&mut |state| {
             from_engine(run, || {
                 engine.publish(state.global_step)?;

@@ -22,6 +22,8 @@ use tealight_system::telemetry::phase;
 
 /// Ranks compare their weights after the first of every so many steps, and at the end.
 const CHECKED: usize = 50;
+/// Optimizer steps in a row that were skipped because the loss or the gradient was not finite, after which a run stops.
+const MAX_SKIPPED: usize = 5;
 /// Change of an adaptive entropy bonus in a step (TRL's default).
 const ENTROPY_STEP: f64 = 0.005;
 
@@ -39,8 +41,8 @@ pub struct Step<'a> {
     pub advantage: &'a [f64],
 }
 
-/// Called after every step; a reason ends the run.
-pub type Report<'a> = dyn FnMut(Step<'_>) -> Result<Option<String>> + 'a;
+/// Called after every step.
+pub type Report<'a> = dyn FnMut(Step<'_>) -> Result<()> + 'a;
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +51,7 @@ pub enum End {
     Done,
     /// Someone asked it to stop.
     Stopped,
-    /// It cannot go on, or was told not to; the state is whole.
+    /// It cannot go on; the state is whole.
     GaveUp(String),
 }
 
@@ -64,7 +66,6 @@ pub fn train(
     stop: &Stop,
     report: &mut Report<'_>,
 ) -> Result<End> {
-    run.check_allocation()?;
     let begin = (state.global_step, state.rounds);
     with_rollouts(run, begin, |source| steps(run, state, optimizer, stop, source, report))
 }
@@ -90,10 +91,8 @@ fn steps(
             Err(error) => return Err(error),
         };
         let (metrics, groups, advantage) = (&metrics, &groups[..], &advantages[..]);
-        if let Some(reason) = report(Step { metrics, state, optimizer, groups, advantage })? {
-            return Ok(End::GaveUp(reason));
-        }
-        if state.skipped_in_a_row >= run.config.settings.max_skipped_steps {
+        report(Step { metrics, state, optimizer, groups, advantage })?;
+        if state.skipped_in_a_row >= MAX_SKIPPED {
             return Ok(End::GaveUp(format!(
                 "step {}: the loss or the gradient was not finite {} times in a row; lower --learning-rate",
                 state.global_step, state.skipped_in_a_row
@@ -115,9 +114,6 @@ fn step(
     let mut metrics = Metrics::supervised();
     phase("sampling");
     let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
-    if batch.is_none() {
-        monitor::log_without_rollouts(run, step, &mut metrics)?;
-    }
     phase("updating");
     let mut dropout_counter = DropoutCounter::of_step(run.config.seed, step);
     if step == 0 {
@@ -182,18 +178,15 @@ fn sample(
         check_ends(run, &rollouts.sampled)?;
     }
     *metrics = Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.rewarding) };
-    metrics.staleness = run.engine.as_ref().map(|_| rollouts.staleness);
+    metrics.staleness = run.sampling.engine.as_ref().map(|_| rollouts.staleness);
     let settings = BatchSettings {
         seed: run.config.seed,
         step: state.global_step,
         max_completion_length: run.config.settings.length(),
-        correction: run.correction,
+        correction: run.sampling.correction,
     };
     let scored = score(run, &rollouts.groups, state, metrics)?;
-    monitor::log_rollouts(run, &rollouts.groups, &scored, state.global_step, metrics)?;
-    if run.config.settings.prompt_allocation.is_adaptive() {
-        state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
-    }
+    monitor::log_rollouts(run, &scored, state.global_step, metrics)?;
     Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
 }
 

@@ -37,8 +37,6 @@ pub struct TrainingData {
     pub stored_prompts: Vec<Range<usize>>,
     /// The base's accuracy on each problem; empty where it was not measured.
     pub solve_rate: Vec<f64>,
-    /// Correct completions of the base among all, by problem; empty where they were not counted.
-    pub base_trials: Vec<(f64, f64)>,
     /// Coefficient or temperature by problem.
     pub beta: Vec<f64>,
     /// Notes for the log on how the data was divided.
@@ -65,9 +63,6 @@ impl TrainingData {
             "base: {completions} pre-samples, {:.3} correct, {solved} of {problems} prompts solved",
             presamples.mean_solve_rate()
         ));
-        let counts = |trials: Trials| (trials.correct as f64, trials.num_samples as f64);
-        data.base_trials =
-            presamples.prompts.iter().map(|prompt| counts(prompt.trials())).collect();
         data.solve_rate = presamples.prompts.iter().map(PromptSamples::solve_rate).collect();
         match &plan.anchor {
             Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
@@ -107,7 +102,6 @@ impl TrainingData {
             rehearsal: vec![],
             stored_prompts: vec![],
             solve_rate: vec![],
-            base_trials: vec![],
             beta: vec![0.0; problems],
             notes: vec![],
             cautions: vec![],
@@ -226,10 +220,7 @@ impl TrainingData {
 
 /// A warning with its fix.
 fn advised(caution: String) -> String {
-    format!(
-        "{caution}; `tealight beta --measure --output DIR` samples those further, and `--presamples DIR/presamples` \
-         trains on the result"
-    )
+    format!("{caution}; raise --num-presamples, or lower --target-validity")
 }
 
 /// Whether prompts are confirmed by a further sample: only where they are split.

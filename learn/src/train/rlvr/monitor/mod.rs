@@ -1,7 +1,6 @@
 //! Measures of a step that only its log reads: they see what training sees, and nothing of a step depends on them.
 
 mod kl;
-mod pstar;
 
 use anyhow::Result;
 
@@ -9,33 +8,16 @@ use super::metrics::Metrics;
 use super::run::Run;
 use super::scored::ScoredGroups;
 use crate::objective::clipped_reward_ratio;
-use crate::rollout::Group;
 
 /// Logs what the run asks for of a step's rollouts, before its first update.
 pub(super) fn log_rollouts(
     run: &Run<'_>,
-    groups: &[Group],
     scored: &ScoredGroups,
     step: usize,
     metrics: &mut Metrics,
 ) -> Result<()> {
     (metrics.kl, metrics.kl_stderr) = kl::from_base(run, scored, step)?.unzip();
-    if run.logs_divergences(step) {
-        metrics.pstar = Some(pstar::distances(run, groups, scored)?);
-    }
     let matching = run.plan.matching();
     metrics.max_reward_ratio = matching.map(|it| clipped_reward_ratio(it, &scored.stats));
-    Ok(())
-}
-
-/// The same of a step without rollouts.
-pub(super) fn log_without_rollouts(
-    run: &Run<'_>,
-    step: usize,
-    metrics: &mut Metrics,
-) -> Result<()> {
-    if run.logs_divergences(step) {
-        metrics.pstar = Some(pstar::distances_without_rollouts(run)?);
-    }
     Ok(())
 }

@@ -90,7 +90,7 @@ impl Client {
         }
         let timeout = Duration::try_from_secs_f64(options.engine_timeout)
             .context("--engine-timeout is no number of seconds")?;
-        let key = std::env::var(&options.api_key_env).ok().filter(|key| !key.is_empty());
+        let key = std::env::var("OPENAI_API_KEY").ok().filter(|key| !key.is_empty());
         let http = |time| Http::new(&address.root, key.as_deref(), time, Some(time));
         let mut client = Self {
             http: http(timeout)?,
@@ -98,7 +98,7 @@ impl Client {
             address: address.clone(),
             dialect: Dialect::Openai,
             most: usize::MAX,
-            fields: Fields::without(&options.engine_omit)?,
+            fields: Fields::default(),
             is_warned: AtomicBool::new(false),
             is_unknown_named: AtomicBool::new(false),
         };

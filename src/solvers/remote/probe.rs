@@ -43,6 +43,12 @@ pub trait TrainedModel: Sync {
     /// # Errors
     /// Ids beyond the vocabulary.
     fn logp(&self, ids: &[u32]) -> Result<Vec<f32>>;
+
+    /// Ids that have a token.
+    fn ids(&self) -> usize;
+
+    /// Rows of the embedding, some of which may be padding.
+    fn vocabulary(&self) -> usize;
 }
 
 /// A prompt and how its tokens are exchanged.

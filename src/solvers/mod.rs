@@ -1,7 +1,5 @@
 //! Sources of answers for an evaluation: a model of ours, one that is only sampled from, a server.
 
-#![warn(missing_docs)]
-
 pub mod local;
 pub mod remote;
 pub mod sampled;

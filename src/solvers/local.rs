@@ -3,7 +3,7 @@
 use anyhow::Result;
 use tealight_eval::{AnswerSink, Completion, ProblemRequest, Solver};
 
-use crate::sampled::Sampled;
+use super::sampled::Sampled;
 use tealight_learn::rollout::{Encoded, thinking};
 use tealight_nn::generate::{Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use tealight_nn::tokenizer::Tokenizer;
@@ -32,8 +32,8 @@ impl<'a> LocalSolver<'a> {
     /// use tealight_nn::device::{self, Precision};
     /// use tealight_nn::generate::{Filters, SamplingParams};
     /// use tealight_formats::pretrained::Pretrained;
-    /// use tealight_solvers::sampled::Sampled;
-    /// use tealight_solvers::local::LocalSolver;
+    /// use tealight::solvers::sampled::Sampled;
+    /// use tealight::solvers::local::LocalSolver;
     /// use tealight_datasets::read::Columns;
     /// use tealight_eval::evaluate::EvalJob;
     ///

@@ -62,24 +62,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Fields {
-    /// Leaves out these from the start.
-    ///
-    /// # Errors
-    /// A name that is no optional field's.
-    pub(super) fn without(names: &[String]) -> Result<Self> {
-        let mut left_out = LeftOut::default();
-        for name in names {
-            let Some(known) = OPTIONAL.iter().find(|known| *known == name) else {
-                bail!(
-                    "--engine-omit {name}: this field cannot be left out; choose from {}",
-                    OPTIONAL.join(", ")
-                );
-            };
-            left_out.names.insert(known);
-        }
-        Ok(Self { left_out: Mutex::new(left_out), ..Self::default() })
-    }
-
     /// What requests leave out now.
     pub(super) fn left_out(&self) -> LeftOut {
         locked(&self.left_out).clone()
@@ -104,8 +86,7 @@ impl Fields {
                 false => "",
             };
             notes.push(format!(
-                "Tealight now sends requests without {names}, which the server refuses (--engine-omit {names} does \
-                 so from the start){renamed}"
+                "Tealight now sends requests without {names}, which the server refuses{renamed}"
             ));
         }
         if let Some(most) = accepted.most.filter(|_| is_fewer) {
@@ -154,8 +135,7 @@ impl LeftOut {
         for name in &self.names {
             if !is_neutral(name, &body[*name]) {
                 bail!(
-                    "`{name}` is set to {}, but the server refuses this field or --engine-omit leaves it out; \
-                     remove the setting",
+                    "`{name}` is set to {}, but the server refuses this field; remove the setting",
                     body[*name]
                 );
             }
@@ -290,17 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_left_out_from_the_start_and_said_once() {
-        let fields = Fields::without(&["n".into(), "seed".into()]).unwrap();
+    fn fields_that_are_left_out_are_said_once() {
+        let fields = Fields::default();
         let mut left_out = fields.left_out();
-        assert_eq!((left_out.most(), fields.accept(&left_out)), (1, None));
         assert!(left_out.learn(&body(1), "logprobs: unknown", true));
-        assert!(fields.accept(&left_out).unwrap().contains("--engine-omit logprobs"));
+        assert!(fields.accept(&left_out).unwrap().contains("without logprobs"));
         assert_eq!(fields.accept(&left_out), None);
-        let wrong = Fields::without(&["sead".into()]).err().unwrap().to_string();
-        assert!(wrong.contains("--engine-omit sead") && wrong.contains("seed"), "{wrong}");
-        let mut request = body(1);
-        let error = Fields::without(&["top_p".into()]).unwrap().left_out().apply(&mut request);
+        let left_out = LeftOut { names: ["top_p"].into(), ..LeftOut::default() };
+        let error = left_out.apply(&mut body(1));
         assert!(error.unwrap_err().to_string().contains("`top_p` is set to 0.9"));
     }
 

@@ -65,10 +65,11 @@ impl<'a> Fleet<'a> {
     /// A server that is not there or neither vLLM nor SGLang, a folder that cannot be written.
     pub fn new(
         options: &EngineOptions,
-        (weights, (ids, vocabulary)): (EngineWeights, (usize, usize)),
+        weights: EngineWeights,
         output: &Path,
         model: Box<dyn TrainedModel + 'a>,
     ) -> Result<Self> {
+        let (ids, vocabulary) = (model.ids(), model.vocabulary());
         let remote = &options.remote;
         let engines = remote.engine.as_deref().unwrap_or_default().split(',').map(str::trim);
         let engines = engines.filter(|engine| !engine.is_empty());
@@ -321,7 +322,6 @@ impl Engine for Fleet<'_> {
     fn publish(&self, step: usize) -> Result<()> {
         let version = format!("{step}-{}", self.nonce);
         match self.weights {
-            EngineWeights::None => self.update(|_, _| Ok(())),
             EngineWeights::Full => {
                 let name = format!("{WEIGHTS}-{version}");
                 let folder = self.write(&name)?;

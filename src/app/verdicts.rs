@@ -67,23 +67,6 @@ pub enum Kind {
     Unjudged,
 }
 
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Correct, Self::Wrong, Self::NoAnswer, Self::Unparsable, Self::Unjudged];
-
-    /// The name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Correct => "correct",
-            Self::Wrong => "wrong",
-            Self::NoAnswer => "no_answer",
-            Self::Unparsable => "unparsable",
-            Self::Unjudged => "unjudged",
-        }
-    }
-}
-
 impl From<&Verdict> for Kind {
     fn from(verdict: &Verdict) -> Self {
         match verdict {

@@ -72,7 +72,7 @@ impl ServerInfo {
                 "vLLM {version} does not offer /collective_rpc and /pause, with which it reads all weights again: start \
                  it with VLLM_SERVER_DEV_MODE=1, or train an adapter (--use-peft)"
             ),
-            EngineWeights::Adapter | EngineWeights::None => Ok(()),
+            EngineWeights::Adapter => Ok(()),
         }
     }
 }
@@ -96,7 +96,6 @@ mod tests {
         assert!(silent.check(full).is_ok() && silent.check(adapter).is_ok());
         assert!(!silent.has("/pause"));
         let plain = with_paths(&["/v1/completions"]);
-        assert!(plain.check(EngineWeights::None).is_ok());
         assert!(error(&plain, adapter).contains("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"));
         assert!(error(&plain, full).contains("VLLM_SERVER_DEV_MODE=1"));
         let transfer = with_paths(&["/pause", "/start_weight_update", "/update_weights"]);

@@ -19,14 +19,6 @@ pub(super) struct ServerSample {
     pub(super) versions: Vec<String>,
 }
 
-impl ServerSample {
-    /// One that the server never drew, and why.
-    pub(super) fn missing(why: String) -> Self {
-        let (token_ids, token_logp, versions) = Default::default();
-        Self { answer: Completion::failed(why), token_ids, token_logp, versions }
-    }
-}
-
 /// A response body.
 pub(super) struct Answers {
     /// The name of the model that answered, where the server gives one.

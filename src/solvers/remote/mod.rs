@@ -18,7 +18,6 @@ mod fleet;
 mod probe;
 mod refusal;
 mod replica;
-mod sampler;
 mod server_info;
 mod workers;
 
@@ -30,7 +29,6 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::{AnswerSink, Completion, ProblemRequest, Solver};
 use tealight_system::range::at_least;
 
-use answers::ServerSample;
 use client::{Client, PromptInput, Request};
 use refusal::Refusal;
 use tealight_nn::generate::SamplingParams;
@@ -41,13 +39,12 @@ pub use dialect::Dialect;
 pub use engine::{EngineOptions, EngineWeights};
 pub use fleet::Fleet;
 pub use probe::{Probe, TrainedModel};
-pub use sampler::RemoteSampler;
 
 /// Options of the server, where one samples.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct RemoteOptions {
     /// Address of an OpenAI-compatible server that samples instead of this process, such as http://host:8000. `train`
-    /// takes one or several vLLM or SGLang servers, separated by commas.
+    /// takes one or several vLLM or SGLang servers, separated by commas. The API key is OPENAI_API_KEY.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
     /// Name of the model on the server. Default: --model.
@@ -56,18 +53,6 @@ pub struct RemoteOptions {
     /// Kind of server, which decides the names of sampling filters in requests. Default: the server is asked.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_dialect: Option<Dialect>,
-    /// Fields to leave out of requests, separated by commas, such as n,logprobs,seed: without n a request asks for one
-    /// completion, without max_tokens the limit is sent as max_completion_tokens. A field that the server refuses is
-    /// left out automatically, with a warning. For eval and presample.
-    #[arg(
-        long,
-        value_name = "FIELDS",
-        value_delimiter = ',',
-        help_heading = "Engine",
-        requires = "engine"
-    )]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub engine_omit: Vec<String>,
     /// Maximum number of concurrent requests.
     #[arg(long, default_value_t = 32, add = at_least(1.0).at_most(4096.0), help_heading = "Engine")]
     pub concurrency: usize,
@@ -77,9 +62,6 @@ pub struct RemoteOptions {
     /// Number of retries of a failed request before the run ends.
     #[arg(long, default_value_t = 8, add = at_least(0.0).at_most(1000.0), help_heading = "Engine")]
     pub retries: usize,
-    /// Environment variable that holds the server's API key.
-    #[arg(long, default_value = "OPENAI_API_KEY", help_heading = "Engine")]
-    pub api_key_env: String,
 }
 
 impl RemoteOptions {
@@ -153,22 +135,6 @@ impl Solver for RemoteSolver<'_> {
         n: usize,
         sink: &mut AnswerSink<'_>,
     ) -> Result<()> {
-        self.draw(problems, n, &mut |index, samples| {
-            sink(index, samples.into_iter().map(|sample| sample.answer).collect())
-        })
-    }
-}
-
-/// Receives what was drawn for a problem, by its index.
-type SampleSink<'a> = dyn FnMut(usize, Vec<ServerSample>) -> Result<()> + 'a;
-
-impl RemoteSolver<'_> {
-    fn draw(
-        &self,
-        problems: &[ProblemRequest<'_>],
-        n: usize,
-        sink: &mut SampleSink<'_>,
-    ) -> Result<()> {
         ask_each(
             problems.len(),
             self.remote.concurrency,
@@ -176,16 +142,18 @@ impl RemoteSolver<'_> {
             sink,
         )
     }
+}
 
+impl RemoteSolver<'_> {
     /// All answers to one problem; servers may give fewer than asked for at once.
     fn answers(
         &self,
         request: &ProblemRequest<'_>,
         n: usize,
         is_over: &AtomicBool,
-    ) -> Result<Vec<ServerSample>> {
+    ) -> Result<Vec<Completion>> {
         let n = n.saturating_sub(request.known);
-        let mut answers: Vec<ServerSample> = Vec::with_capacity(n);
+        let mut answers: Vec<Completion> = Vec::with_capacity(n);
         // Other seeds than those that drew what is known.
         let (mut requests, mut empty) = (request.known as u64, 0);
         while answers.len() < n {
@@ -222,7 +190,7 @@ impl RemoteSolver<'_> {
             for sample in samples.into_iter().take(missing) {
                 count_tokens(sample.answer.tokens);
                 self.name_failure(request, &sample.answer);
-                answers.push(sample);
+                answers.push(sample.answer);
             }
         }
         Ok(answers)
@@ -232,7 +200,7 @@ impl RemoteSolver<'_> {
     fn lose(
         &self,
         request: &ProblemRequest<'_>,
-        answers: &mut Vec<ServerSample>,
+        answers: &mut Vec<Completion>,
         (missing, why): (usize, String),
     ) {
         let count = answers.len() + missing;
@@ -240,7 +208,7 @@ impl RemoteSolver<'_> {
             "problem `{}`: {missing} of {count} samples failed: {why}",
             request.problem.id
         );
-        answers.resize_with(count, || ServerSample::missing(why.clone()));
+        answers.resize_with(count, || Completion::failed(why.clone()));
     }
 
     /// Says of the first sample without an answer why it has none.
