@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::data_file::is_source;
 use anyhow::Result;
-use clap::{Args, FromArgMatches, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tealight_core::names;
 use tealight_datasets::verify::{self, Reads};
@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
 use crate::app::own_settings;
-use crate::app::settings;
+use crate::app::settings::{self, WithOutput};
 use crate::formats::hub::{self, dataset::HubDataset};
 use crate::system::files::{MAX_SETTINGS, own_file, read_text};
 use crate::system::telemetry::ReportTo;
@@ -127,13 +127,22 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// Records the settings of a run in `output`, and remembers them.
+///
+/// # Errors
+/// Settings that TOML cannot hold, a folder that cannot be written.
+pub(crate) fn record<T: Args + Serialize>(options: &T, output: &Path) -> Result<()> {
+    settings::record_config(&WithOutput { settings: options, output }, output)?;
+    remember(options, output)
+}
+
 /// Remembers the settings that a command recorded in `output` as the user's own, where a folder may not bring them.
 ///
 /// # Errors
 /// Settings that TOML cannot hold, or that are not in `output`.
 pub(crate) fn remember<T>(options: &T, output: &Path) -> Result<()>
 where
-    T: Args + FromArgMatches + Serialize,
+    T: Args + Serialize,
 {
     if !to_repeat(&settings::defaults(), options)?.is_empty() {
         own_settings::remember(output, &recorded(output)?);
@@ -152,7 +161,7 @@ fn recorded(output: &Path) -> Result<String> {
 /// Settings that TOML cannot hold, or that are not in `output`.
 pub(crate) fn to_continue<T>(options: &T, output: &Path) -> Result<String>
 where
-    T: Args + FromArgMatches + Serialize,
+    T: Args + Serialize,
 {
     if own_settings::is_own(output, &recorded(output)?) {
         return Ok(String::new());

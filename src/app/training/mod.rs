@@ -24,7 +24,7 @@ use tealight_eval::number::counted;
 use crate::app::directory::{self, FINAL, RunDirectory, Start};
 use crate::app::folder_settings;
 use crate::app::session::Session;
-use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
+use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{data_file, lengths};
 use crate::formats::pretrained::Pretrained;
 use crate::learn::train::checkpoint;
@@ -134,8 +134,7 @@ pub fn run(
         resume: resumed.as_deref(),
         begin: &|| {
             directory::begin(claim.as_ref(), output, start.existing())?;
-            settings::record_config(&WithOutput { settings: options, output }, output)?;
-            folder_settings::remember(options, output)
+            folder_settings::record(options, output)
         },
         on_step,
         held_out: held_out.as_ref(),

@@ -13,7 +13,7 @@ use tealight_eval::number::counted;
 
 use super::fine_tune::{dataset_checksum, new_adapter};
 use crate::app::directory::{self, FINAL, RunDirectory};
-use crate::app::settings::{self, DataOptions, ModelOptions, WithOutput};
+use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{folder_settings, lengths};
 use crate::formats::adapter::LoraOptions;
 use crate::formats::pretrained::Pretrained;
@@ -83,8 +83,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     let metrics = output.join("metrics.jsonl");
     let restored = resumed.as_deref().map(|path| checkpoints.load(path, &device)).transpose()?;
     directory::begin(Some(&claim), output, start.existing())?;
-    settings::record_config(&WithOutput { settings: options, output }, output)?;
-    folder_settings::remember(options, output)?;
+    folder_settings::record(options, output)?;
     if let (Some(restored), Some(path)) = (restored, &resumed) {
         policy.restore(&restored.weights)?;
         optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;

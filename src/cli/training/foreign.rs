@@ -19,8 +19,8 @@ const MAX_LINKS: usize = 40;
 /// Refuses settings that come from the folder that is resumed, and from nowhere else, where they could start a
 /// program, read a file elsewhere, ask a server or send data: the folder may be a stranger's. A file that `--config`
 /// names counts as the folder's where it, or a link on the way to it, lies there, and wherever it sets `output`: the
-/// user alone says on the command line which folder is guarded. Settings that a command of this user wrote there are the
-/// user's. `recorded` is the folder's own file with its text, where it was read.
+/// user alone says on the command line which folder is guarded. Settings that a command of this user wrote there are
+/// the user's. `recorded` is the folder's own file with its text, where it was read.
 ///
 /// # Errors
 /// Such settings, with the flags that repeat them; a settings file that is a link out of the folder.
