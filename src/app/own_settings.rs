@@ -29,7 +29,7 @@ fn digest(folder: &Path, text: &str) -> Option<String> {
     Some(sha256(&[place, b"\0", text.as_bytes()].concat()))
 }
 
-/// Remembers that this user's command wrote the settings `text` in `folder`. Where the state directory cannot be written,
+/// Remembers that this user wrote the settings `text` in `folder`. Where the state directory cannot be written,
 /// they have to be repeated.
 pub(crate) fn remember(folder: &Path, text: &str) {
     let (Some(file), Some(digest)) = (file(), digest(folder, text)) else { return };
