@@ -1,7 +1,8 @@
 //! Objectives that are what they claim, and planted errors.
 
 use super::*;
-use tealight_learn::objective::TrustRegion;
+use crate::{Measures, Point, Search};
+use tealight_learn::objective::{Divergence, TrustRegion};
 
 fn proof(objective: &str, claim: Option<&str>, group: usize) -> Proof {
     let objective: Objective = objective.parse().unwrap_or_else(|error| panic!("{error:#}"));

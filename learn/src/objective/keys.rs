@@ -72,8 +72,9 @@ Keys, for any objective as NAME:key=value:...
                    pass-at-k: the analytical advantage of Pass@k (key k)
                    unlikeliness: smaller rewards for likely correct completions (key strength)
                    unique: the unbiased gradient of the distinct correct answers among k (key k)
-  advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), in place of rule
-                 and baseline: docs/how-to/objective.md
+  advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), or a function of your
+                 own, python:FILE.py:FUNCTION, in place of rule and baseline:
+                 docs/how-to/objective.md
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
                  valid-mean, greedy
   trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)

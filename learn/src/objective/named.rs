@@ -12,6 +12,7 @@ use super::keys::{Keys, canonical};
 use super::patch::PlanPatch;
 use super::plan::Plan;
 use super::preset::Preset;
+use super::rule::FUNCTION;
 
 /// A named objective with its resolved plan.
 ///
@@ -91,6 +92,15 @@ impl Objective {
         Ok(given)
     }
 
+    /// Loads the function that gives the advantages, where the user named one, and tries it on groups of `group`
+    /// samples. An objective of a stranger's file is not opened.
+    ///
+    /// # Errors
+    /// A function that cannot be loaded, or fails on a group.
+    pub fn open(&self, group: usize) -> Result<()> {
+        self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group))
+    }
+
     /// Whether the user gave this setting, beside the name.
     pub fn sets(&self, key: &str) -> bool {
         self.given.iter().any(|(known, _)| known == key)
@@ -120,7 +130,7 @@ impl Objective {
 }
 
 /// Names of losses and papers that are not here, and what to use.
-const ELSEWHERE: [(&str, &str); 21] = [
+const ELSEWHERE: [(&str, &str); 22] = [
     (
         "bnpo",
         "`dapo`, which divides by the tokens of the whole step in place of one device's batch",
@@ -142,6 +152,7 @@ const ELSEWHERE: [(&str, &str); 21] = [
     ("mara", "the objective that `tealight recipes objectives/mara` prints"),
     ("darling", "the objective that `tealight recipes objectives/darling` prints"),
     ("noise-corrected", "the objective that `tealight recipes objectives/noise-corrected` prints"),
+    ("frpo", "the objective that `tealight recipes objectives/frpo` prints"),
     ("set", "`unique-at-k:4` for distinct answers, `pkpo:4` for Pass@k"),
     ("coverage-at-k", "`unique-at-k:4`"),
     ("trajectory-balance", "`kl-reward`, whose optimum is the same"),
@@ -199,7 +210,7 @@ impl FromStr for Objective {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let mut parts = text.split(':');
+        let mut parts = settings(text).into_iter();
         let preset = preset(parts.next().unwrap_or_default())?;
         let mut positional = preset.positional.iter();
         let mut given: Vec<(String, String)> = Vec::new();
@@ -224,6 +235,25 @@ impl FromStr for Objective {
         let plan =
             plan(preset, given.iter()).map_err(|error| anyhow!("objective `{text}`: {error:#}"))?;
         Ok(Self { name: preset.name, given, plan })
+    }
+}
+
+/// The settings of an objective, which colons separate. `advantage=python:FILE.py:FUNCTION` is one.
+fn settings(text: &str) -> Vec<&str> {
+    let mut rest = text;
+    let mut all = Vec::new();
+    loop {
+        let is_function = rest.split_once('=').is_some_and(|(key, value)| {
+            canonical(key, value) == "advantage" && value.starts_with(FUNCTION)
+        });
+        let name = match is_function {
+            true => rest.find(".py:").map_or(rest.len(), |at| at + ".py:".len()),
+            false => 0,
+        };
+        let end = rest[name..].find(':').map(|at| name + at);
+        all.push(&rest[..end.unwrap_or(rest.len())]);
+        let Some(end) = end else { return all };
+        rest = &rest[end + 1..];
     }
 }
 

@@ -238,6 +238,9 @@ impl StudyOptions {
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
         }
+        for configuration in &configurations {
+            configuration.objective.open(options.settings.num_generations)?;
+        }
         options.check_tuning(&configurations)?;
         Ok((options, configurations))
     }

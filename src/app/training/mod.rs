@@ -263,6 +263,7 @@ impl TrainOptions {
         let options = self;
         options.rlvr.settings.check()?;
         options.gradient_link.check()?;
+        options.rlvr.objective.open(options.rlvr.settings.num_generations)?;
         if let Some(start) =
             options.rlvr.settings.initial_policy.as_ref().filter(|start| !start.is_dir())
         {

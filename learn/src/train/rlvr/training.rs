@@ -194,7 +194,8 @@ fn sample(
     if run.config.settings.prompt_allocation.is_adaptive() {
         state.prompt_trials.add(&rollouts.sampled, |problem| run.id(problem));
     }
-    Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
+    let batch = TokenBatch::new(run.plan, scored, &settings, run.ranks)?;
+    Ok(Some((batch, rollouts.groups)))
 }
 
 /// The optimizer steps on a batch: every mini-batch, as often as the batch is passed over.

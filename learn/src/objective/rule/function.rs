@@ -1,0 +1,82 @@
+//! An advantage by a function of the user's: `python:FILE.py:FUNCTION`.
+//!
+//! A text that names one starts nothing: settings of strangers are read too. [`super::Rule::open`] loads the function,
+//! for a command whose user named it.
+
+use std::sync::OnceLock;
+
+use anyhow::{Result, anyhow, bail};
+use serde_json::{Map, Value as Json};
+use tealight_datasets::verify::GroupFunction;
+
+use super::evaluate::{Scope, Value};
+use super::{GroupStats, SCALARS, VECTORS};
+
+/// What a text that names a function begins with.
+pub const PREFIX: &str = "python:";
+
+/// A function that a text names.
+#[derive(Debug)]
+pub(super) struct Function {
+    /// `FILE.py:FUNCTION`, with `timeout=SECONDS:` before it where that is given.
+    argument: String,
+    loaded: OnceLock<GroupFunction>,
+}
+
+impl Function {
+    /// Reads the text after [`PREFIX`].
+    pub(super) fn parse(argument: &str) -> Result<Self> {
+        // Model cards show objectives of strangers.
+        let is_plain = !argument.contains(|c: char| c.is_control() || c == '`');
+        match argument.rsplit_once(':') {
+            Some((file, name)) if is_plain && file.ends_with(".py") && !name.is_empty() => {
+                Ok(Self { argument: argument.to_owned(), loaded: OnceLock::new() })
+            }
+            _ => bail!("give the file and its function, as in python:own.py:advantages"),
+        }
+    }
+
+    pub(super) fn load(&self) -> Result<()> {
+        if self.loaded.get().is_none() {
+            let function = GroupFunction::open(&self.argument);
+            let function = function.map_err(|why| anyhow!("`advantage`: {why}"))?;
+            self.loaded.get_or_init(|| function);
+        }
+        Ok(())
+    }
+
+    /// Whether it has a parameter of this name; nothing is known of a function that is not loaded.
+    pub(super) fn reads(&self, name: &str) -> bool {
+        self.loaded.get().is_some_and(|function| function.reads().iter().any(|one| one == name))
+    }
+
+    pub(super) fn advantages(&self, stats: &GroupStats) -> Result<Vec<f64>> {
+        let Some(function) = self.loaded.get() else {
+            bail!("`advantage`: `{PREFIX}{}` was not loaded", self.argument);
+        };
+        let scope = Scope { stats, values: &[] };
+        let json = |name: &str| match (scope.named(name), name) {
+            (Value::One(one), "beta" | "progress") => Json::from(one),
+            (Value::One(one), _) => Json::from(one as u64),
+            (Value::Each(all), "r" | "logp" | "logp_base") => Json::from(all),
+            (Value::Each(all), _) => all.into_iter().map(|one| one as u64).collect(),
+        };
+        let names = VECTORS.iter().chain(&SCALARS).filter(|name| self.reads(name));
+        let values: Map<String, Json> =
+            names.map(|name| ((*name).to_owned(), json(name))).collect();
+        let count = stats.rewards.len();
+        let correct = stats.classes.iter().flatten().count();
+        function.advantages(count, &values.into()).map_err(|why| {
+            anyhow!(
+                "`advantage`: {why}, of a group of {count} samples, {correct} of them correct, at step {}",
+                stats.step
+            )
+        })
+    }
+}
+
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        self.argument == other.argument
+    }
+}
