@@ -17,6 +17,7 @@ use fixed_point::DESCENT;
 
 use super::sampled::{Draws, estimate, expected_in_groups, off_base};
 use super::{Class, World};
+use tealight_learn::group_function;
 use tealight_learn::objective::{Anchor, Objective, Plan};
 
 /// Gradients that differ by less than this share are equal: what is left is rounding.
@@ -96,7 +97,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
              that its rule takes"
         );
     }
-    objective.open(group)?;
+    group_function::open(objective, group)?;
     let world = world();
     let table = off_base(&world, Class::Full)?;
     let claim = match claim {

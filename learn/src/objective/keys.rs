@@ -20,6 +20,7 @@ use super::patch::NO_PENALTY;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
+use super::rule::FUNCTION;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 
@@ -111,6 +112,25 @@ pub(super) fn canonical(key: &str, value: &str) -> String {
         "eta" | "coefficient" => "beta".into(),
         "advantage" if baseline_named(value).is_some() => "baseline".into(),
         other => other.into(),
+    }
+}
+
+/// The settings of an objective, which colons separate. `advantage=python:FILE.py:FUNCTION` is one.
+pub(super) fn settings(text: &str) -> Vec<&str> {
+    let mut rest = text;
+    let mut all = Vec::new();
+    loop {
+        let is_function = rest.split_once('=').is_some_and(|(key, value)| {
+            canonical(key, value) == "advantage" && value.starts_with(FUNCTION)
+        });
+        let name = match is_function {
+            true => rest.find(".py:").map_or(rest.len(), |at| at + ".py:".len()),
+            false => 0,
+        };
+        let end = rest[name..].find(':').map(|at| name + at);
+        all.push(&rest[..end.unwrap_or(rest.len())]);
+        let Some(end) = end else { return all };
+        rest = &rest[end + 1..];
     }
 }
 

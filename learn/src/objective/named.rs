@@ -8,11 +8,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::catalogue::presets;
-use super::keys::{Keys, canonical};
+use super::keys::{Keys, canonical, settings};
 use super::patch::PlanPatch;
 use super::plan::Plan;
 use super::preset::Preset;
-use super::rule::FUNCTION;
+use super::rule::Load;
 
 /// A named objective with its resolved plan.
 ///
@@ -92,13 +92,12 @@ impl Objective {
         Ok(given)
     }
 
-    /// Loads the function that gives the advantages, where the user named one, and tries it on groups of `group`
-    /// samples. An objective of a stranger's file is not opened.
+    /// Loads the function that gives the advantages, where the user named one: [`crate::group_function::open`].
     ///
     /// # Errors
     /// A function that cannot be loaded, or fails on a group.
-    pub fn open(&self, group: usize) -> Result<()> {
-        self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group))
+    pub fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
+        self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group, load))
     }
 
     /// Whether the user gave this setting, beside the name.
@@ -235,25 +234,6 @@ impl FromStr for Objective {
         let plan =
             plan(preset, given.iter()).map_err(|error| anyhow!("objective `{text}`: {error:#}"))?;
         Ok(Self { name: preset.name, given, plan })
-    }
-}
-
-/// The settings of an objective, which colons separate. `advantage=python:FILE.py:FUNCTION` is one.
-fn settings(text: &str) -> Vec<&str> {
-    let mut rest = text;
-    let mut all = Vec::new();
-    loop {
-        let is_function = rest.split_once('=').is_some_and(|(key, value)| {
-            canonical(key, value) == "advantage" && value.starts_with(FUNCTION)
-        });
-        let name = match is_function {
-            true => rest.find(".py:").map_or(rest.len(), |at| at + ".py:".len()),
-            false => 0,
-        };
-        let end = rest[name..].find(':').map(|at| name + at);
-        all.push(&rest[..end.unwrap_or(rest.len())]);
-        let Some(end) = end else { return all };
-        rest = &rest[end + 1..];
     }
 }
 

@@ -20,7 +20,7 @@ use tealight_divergence::expression::{Expression, similar};
 use super::group_stats::GroupStats;
 use evaluate::Scope;
 use function::Function;
-pub use function::PREFIX as FUNCTION;
+pub use function::{Load, Loaded, PREFIX as FUNCTION};
 
 /// The rules of papers, by the name that `rule=` takes.
 pub(super) const ROWS: [(&str, &str); 5] = [
@@ -143,9 +143,9 @@ impl Rule {
     ///
     /// # Errors
     /// A function that cannot be loaded, or fails on a group.
-    pub fn open(&self, group: usize) -> Result<()> {
+    pub(super) fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
         let Source::Function(function) = &self.source else { return Ok(()) };
-        function.load()?;
+        function.load(load)?;
         self.try_every(group).map_err(|error| anyhow!("{error:#}"))
     }
 

@@ -12,14 +12,16 @@ use crate::lab::prove::{Frontier, Proof, world};
 /// # Errors
 /// A document that cannot be written as JSON.
 pub fn page(proof: &Proof, frontier: &Frontier) -> Result<String> {
-    let mut sentences = proof.sentences();
-    let first = sentences.remove(0);
+    // The finding and its causes, then numbers.
+    let mut verdict = proof.sentences();
+    let lead = verdict.iter().position(|line| line.starts_with("Variance"));
+    let lead = verdict.split_off(lead.unwrap_or(verdict.len()));
     let charts = [gradients(proof), along_weight(frontier), equal_validity(proof, frontier)];
     let document = Document {
         title: proof.objective.clone(),
         made: format!("tealight {} prove", env!("CARGO_PKG_VERSION")),
-        verdict: vec![first],
-        lead: sentences,
+        verdict,
+        lead,
         sections: vec![
             Section::new("Expected gradient and claim").charts(vec![charts[0].clone()]),
             Section::new("Optima on the toy task `ends`").charts(charts[1..].to_vec()),
@@ -81,7 +83,7 @@ fn equal_validity(proof: &Proof, frontier: &Frontier) -> Chart {
         line("forward KL to p_beta", &mut frontier.forward_kl.iter()),
     ];
     let axes = ("accuracy", "effective correct answers");
-    Chart::new("Correct answers at equal accuracy", axes, lines).kind(Kind::Points).caption(
-        "Higher at the same accuracy is more diverse. The points of each colour differ in the weight.",
+    Chart::new("Correct answers at equal accuracy", axes, lines).caption(
+        "Higher at the same accuracy is more diverse. The points of a line differ in the weight.",
     )
 }
