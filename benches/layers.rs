@@ -90,7 +90,7 @@ fn forward_and_backward(bencher: Bencher<'_, '_>, group: usize) {
     "reverse-kl", "f=t*log(t)", "forward-kl", "f=-log(t)", "js", "f=(t*log(t)-(t+1)*log((t+1)/2))/2",
 ])]
 fn full_vocabulary(bencher: Bencher<'_, '_>, divergence: &str) {
-    let (policy, base, rows) = (policy(), seeded_policy(1), rows(8, 64));
+    let (policy, base, rows) = (policy(), seeded_policy(1), rows(1, 32));
     let distributions = token_logp(base.decoder(), &rows, 1.0).expect("a pass").distributions;
     let divergence = divergence.parse().expect("a divergence");
     let base = Base { decoder: base.decoder(), distributions, divergence };

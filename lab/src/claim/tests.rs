@@ -1,5 +1,5 @@
-//! Every objective against its claim: what it should do by the textbook, with the baselines and divisions that it is said
-//! to have, beside the expected gradient of its estimator.
+//! Every objective against its claim: what it should do by the textbook, with the baselines and divisions that it is
+//! said to have, beside the expected gradient of its estimator.
 
 use super::*;
 use crate::exact::gradient_of;
