@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use candle_core::Device;
 use divan::Bencher;
+use tealight::learn::objective::{GroupStats, Objective, advantages};
 use tealight::nn::generate::{
     Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::nn::model::{Architecture, PackedSequences, weights};
-use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
+use tealight::nn::policy::{Base, FullVocabulary, GradAccumulator, Policy, Sequence, token_logp};
 use tealight_matmul::{Matrix, Packed, Right, product};
 
 fn main() {
@@ -18,13 +19,18 @@ fn main() {
 
 /// A Qwen2 of a few million parameters.
 fn policy() -> Policy {
+    seeded_policy(0)
+}
+
+fn seeded_policy(seed: u64) -> Policy {
     let config = serde_json::json!({
         "model_type": "qwen2", "vocab_size": 2048, "hidden_size": 192, "intermediate_size": 704,
         "num_hidden_layers": 6, "num_attention_heads": 6, "num_key_value_heads": 2,
         "max_position_embeddings": 1024, "tie_word_embeddings": true, "initializer_range": 0.04,
     });
     let architecture = Architecture::from_config(&config).expect("a config");
-    let weights: BTreeMap<_, _> = weights::random(&architecture, 0, &Device::Cpu).expect("weights");
+    let weights: BTreeMap<_, _> =
+        weights::random(&architecture, seed, &Device::Cpu).expect("weights");
     Policy::new(&architecture, &weights).expect("a policy")
 }
 
@@ -77,4 +83,42 @@ fn forward_and_backward(bencher: Bencher<'_, '_>, group: usize) {
         policy.backward(forward, &loss, &mut grads).expect("gradients");
         grads
     });
+}
+
+/// The same with a divergence of the full vocabulary: a named one, and the same by its formula.
+#[divan::bench(args = [
+    "reverse-kl", "f=t*log(t)", "forward-kl", "f=-log(t)", "js", "f=(t*log(t)-(t+1)*log((t+1)/2))/2",
+])]
+fn full_vocabulary(bencher: Bencher<'_, '_>, divergence: &str) {
+    let (policy, base, rows) = (policy(), seeded_policy(1), rows(1, 32));
+    let distributions = token_logp(base.decoder(), &rows, 1.0).expect("a pass").distributions;
+    let divergence = divergence.parse().expect("a divergence");
+    let base = Base { decoder: base.decoder(), distributions, divergence };
+    let outputs = FullVocabulary { likeliest: 0, base: Some(base) };
+    bencher.bench(|| {
+        let forward = policy.forward_full_vocabulary(&rows, 1.0, None, &outputs).expect("a pass");
+        let loss = forward.divergence().expect("a divergence").sum_all().expect("a sum");
+        let mut grads = GradAccumulator::default();
+        policy.backward(forward, &loss, &mut grads).expect("gradients");
+        grads
+    });
+}
+
+/// The advantages of a thousand groups of eight: GRPO's, and the same by its rule.
+#[divan::bench(args = ["grpo", "grpo:advantage=(r - mean(r)) / (std(r) + 1e-6)"])]
+fn group_advantages(bencher: Bencher<'_, '_>, objective: &str) {
+    let plan = objective.parse::<Objective>().expect("an objective").plan;
+    let group = |number: usize| {
+        let is_correct = |sample: usize| (number >> sample) & 1 == 1;
+        GroupStats {
+            rewards: (0..8).map(|sample| f64::from(u8::from(is_correct(sample)))).collect(),
+            classes: (0..8).map(|sample| is_correct(sample).then_some(sample)).collect(),
+            policy_logp: vec![-1.0; 8],
+            reference_logp: vec![-1.0; 8],
+            lengths: vec![64; 8],
+            ..GroupStats::default()
+        }
+    };
+    let groups: Vec<GroupStats> = (0..1000).map(group).collect();
+    bencher.bench(|| advantages(&plan, &groups));
 }

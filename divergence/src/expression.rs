@@ -82,13 +82,15 @@ impl Expression {
             bail!("a formula has at most {MAX_LENGTH} characters, not {}", text.len());
         }
         if let Some(odd) = text.chars().find(|c| !c.is_ascii() || c.is_ascii_control()) {
-            bail!("a formula cannot contain {odd:?}");
+            let meant = SIGNS.iter().find(|(signs, _)| signs.contains(odd));
+            let meant = meant.map_or(String::new(), |(_, sign)| format!("; write `{sign}`"));
+            bail!("a formula cannot contain {odd:?}{meant}");
         }
         let mut reader = Reader { text, at: 0, depth: 0 };
         let whole = reader.comparison()?;
         match reader.rest() {
             "" => Ok(whole),
-            rest => bail!("{} does not belong there", reader.shown(rest)),
+            rest => bail!("{} does not belong there{}", reader.shown(rest), mend(rest)),
         }
     }
 
@@ -116,10 +118,55 @@ impl Expression {
     }
 }
 
-/// `; did you mean ...` for a name that is like a known one.
+/// Signs of mathematics, and how a formula writes them.
+const SIGNS: [(&str, &str); 8] = [
+    ("\u{2212}\u{2013}", "-"),
+    ("\u{b7}\u{d7}\u{22c5}", "*"),
+    ("\u{f7}", "/"),
+    ("\u{b2}", "^2"),
+    ("\u{bd}", "0.5"),
+    ("\u{221a}", "sqrt(...)"),
+    ("\u{2264}", "<="),
+    ("\u{2265}", ">="),
+];
+
+/// How a text that does not belong where it stands is written.
+fn mend(rest: &str) -> &'static str {
+    match rest.chars().next() {
+        Some('\\') => "; a formula is no LaTeX: write log(t), sqrt(t), (a)/(b)",
+        Some('*') => "; a power is written ^",
+        Some('|') => "; write abs(...)",
+        Some('=') => "; equal is written ==",
+        Some('.') => "; a function stands before its argument, as in mean(r)",
+        Some(c) if c.is_ascii_alphanumeric() || c == '(' => {
+            "; factors need a `*` between them, and arguments brackets"
+        }
+        _ => "",
+    }
+}
+
+/// Names that papers and other programs have for what has another name here.
+const SYNONYMS: [(&str, &str); 8] = [
+    ("ln", "log"),
+    ("u", "t"),
+    ("ratio", "t"),
+    ("reward", "r"),
+    ("rewards", "r"),
+    ("logp_ref", "logp_base"),
+    ("ref_logp", "logp_base"),
+    ("avg", "mean"),
+];
+
+/// `, did you mean ...` for a name that is like a known one, or means the same elsewhere.
 pub fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     /// Jaro-Winkler similarity of a name that may be meant.
     const LEAST: f64 = 0.75;
+    let known: Vec<&str> = known.into_iter().collect();
+    let lower = name.to_ascii_lowercase();
+    let same = SYNONYMS.iter().find(|(other, _)| *other == lower).map_or(&*lower, |(_, same)| same);
+    if let Some(meant) = known.iter().find(|one| **one == same) {
+        return format!(", did you mean `{meant}`?");
+    }
     let scored = known.into_iter().map(|known| (strsim::jaro_winkler(name, known), known));
     match scored.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((likeness, known)) if likeness > LEAST => format!(", did you mean `{known}`?"),
@@ -220,7 +267,7 @@ impl<'a> Reader<'a> {
             match rest {
                 "" => bail!("`{}` ends where a number or a name is needed", self.text),
                 rest => {
-                    bail!("{} is neither a number nor a name", self.shown(rest))
+                    bail!("{} is neither a number nor a name{}", self.shown(rest), mend(rest))
                 }
             }
         };
@@ -239,7 +286,7 @@ impl<'a> Reader<'a> {
     fn close(&mut self) -> Result<()> {
         if !self.take(")") {
             let rest = self.rest();
-            bail!("{}: a `)` is missing", self.shown(rest));
+            bail!("{}: a `)` is missing{}", self.shown(rest), mend(rest));
         }
         Ok(())
     }
@@ -307,7 +354,16 @@ mod tests {
         for (text, reason) in [
             ("", "ends where a number"),
             ("(t-1", "a `)` is missing"),
-            ("t 2", "`2` at character 3"),
+            ("t 2", "`2` at character 3 of `t 2` does not belong there; factors need a `*`"),
+            ("2(t-1)", "; factors need a `*` between them"),
+            ("(t log(t))", "a `)` is missing; factors need a `*`"),
+            ("t**2", "; a power is written ^"),
+            ("|t-1|", "; write abs(...)"),
+            ("t\\log t", "; a formula is no LaTeX"),
+            ("r - r.mean()", "as in mean(r)"),
+            ("r = 1", "; equal is written =="),
+            ("(t\u{2212}1)\u{b2}", "cannot contain '\u{2212}'; write `-`"),
+            ("t\u{b2}", "cannot contain '\u{b2}'; write `^2`"),
             ("t * )", "`)` at character 5"),
             ("1e", "is not a number"),
             ("1.2.3", "is not a number"),
@@ -324,6 +380,8 @@ mod tests {
         assert!(Expression::parse(&"1+".repeat(400)).unwrap_err().to_string().contains("512"));
         assert_eq!(similar("men", ["mean", "std"]), ", did you mean `mean`?");
         assert_eq!(similar("quux", ["mean", "std"]), "");
+        assert_eq!(similar("R", ["r", "std"]), ", did you mean `r`?");
+        assert_eq!(similar("ln", ["log", "exp"]), ", did you mean `log`?");
         assert_eq!(Expression::parse("where(r>c, n, r)").unwrap().names(), ["r", "c", "n", "r"]);
     }
 }

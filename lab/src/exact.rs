@@ -7,8 +7,8 @@ use candle_core::{Device, Tensor};
 use super::{Class, Table, World};
 use tealight_learn::objective::{
     Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
-    SampleSource, StoredInputs, StoredWeight, TrustRegion, VocabularyInputs, advantages,
-    subtract_penalty_to_go, vocabulary,
+    SampleSource, StoredInputs, StoredWeight, VocabularyInputs, advantages, subtract_penalty_to_go,
+    vocabulary,
 };
 
 /// Tokens and completions of rollouts and of stored samples: as many of either.
@@ -82,7 +82,7 @@ impl<'a> Setting<'a> {
             return self.imitation(table);
         }
         let stats = self.stats(table)?;
-        let advantages = advantages(self.plan, &stats);
+        let advantages = advantages(self.plan, &stats)?;
         self.loss_of(table, &stats, advantages)
     }
 
@@ -304,16 +304,5 @@ pub(super) fn gradient_of(loss: &Tensor, table: &Table) -> Result<Vec<f64>> {
     match grads.remove(&table.logits) {
         Some(grad) => Ok(grad.flatten_all()?.to_vec1()?),
         None => Ok(vec![0.0; table.logits.elem_count()]),
-    }
-}
-
-/// The plan without its trust region: at ratio 1 every region has the same gradient, and the lab
-/// never leaves it.
-pub(super) fn at_ratio_one(plan: &Plan) -> Plan {
-    Plan {
-        trust_region: TrustRegion::None,
-        num_iterations: 1,
-        steps_per_generation: 1,
-        ..plan.clone()
     }
 }

@@ -2,13 +2,12 @@
 //!
 //! [`World`] is what can be said and what is correct, [`Class`] what a policy can see, [`Table`] a policy.
 //! [`Setting`] runs the objective code of real training on whole distributions instead of samples;
-//! [`claim`] writes what each objective should do by the textbook; [`sampled`] runs the real estimators
-//! and shows their bias and variance. The worlds are our own design after Dymetman (arXiv
-//! 2605.02375), whose own toy is not public.
+//! [`sampled`] runs the real estimators, and [`prove`] compares them with what they are said to do. The worlds are our
+//! own design after Dymetman (arXiv 2605.02375), whose own toy is not public.
 
 #![warn(missing_docs)]
 
-pub mod claim;
+mod claim;
 mod class;
 mod descent;
 mod exact;

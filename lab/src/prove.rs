@@ -5,15 +5,20 @@
 
 mod cause;
 mod claim;
+mod fixed_point;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
 
 pub use claim::Claim;
+pub use fixed_point::{FixedPoint, Frontier, fixed_point};
+
+use fixed_point::DESCENT;
 
 use super::sampled::{Draws, estimate, expected_in_groups, off_base};
-use super::{Class, Descent, Measures, Optimum, Point, Search, Setting, Table, World};
-use tealight_learn::objective::{Anchor, Divergence, Objective, Plan};
+use super::{Class, World};
+use tealight_learn::group_function;
+use tealight_learn::objective::{Anchor, Objective, Plan};
 
 /// Gradients that differ by less than this share are equal: what is left is rounding.
 const ROUNDING: f64 = 1e-7;
@@ -23,9 +28,6 @@ const NOTHING: f64 = 1e-12;
 
 /// Groups that variances are estimated from.
 const GROUPS: usize = 400;
-
-/// Steps of the descent where no optimum is known.
-const DESCENT: usize = 6000;
 
 /// Largest group that is enumerated.
 const MOST: usize = 5;
@@ -50,29 +52,15 @@ pub struct Proof {
     pub bias: f64,
     /// Cosine of both gradients.
     pub cosine: f64,
+    /// Both gradients, parameter by parameter, those of each prompt together: the claim's, and the expected one.
+    #[serde(skip)]
+    pub gradients: [Vec<f64>; 2],
     /// The causes of a bias that were recognised, each a sentence.
     pub causes: Vec<String>,
     /// Variance of the gradient of one completion over that of GRPO.
     pub variance_of_grpo: f64,
     /// The policy that it leads to, where it has a limit of many samples.
     pub fixed_point: Option<FixedPoint>,
-}
-
-/// The policy that an objective leads to on the world `ends`.
-#[derive(Debug, Clone, Serialize)]
-pub struct FixedPoint {
-    /// Chance of a correct output.
-    pub validity: f64,
-    /// Effective number of correct outputs.
-    pub effective_valid: f64,
-    /// The same of the base.
-    pub base_effective_valid: f64,
-    /// `KL(p* || q)` in nats at the optimum; none where the policy is what 6000 steps from the base lead to.
-    pub kl_pstar_q: Option<f64>,
-    /// `KL(q || a)` in nats, the distance from p_beta being `log Z_beta - J / beta`.
-    pub kl_q_base: f64,
-    /// Effective number of correct outputs of forward KL to p*, whose validity is beside it.
-    pub forward_kl: (f64, f64),
 }
 
 /// Three prompts of unequal difficulty over 27 outputs: whatever weighs prompts by their validity shows.
@@ -109,6 +97,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
              that its rule takes"
         );
     }
+    group_function::open(objective, group)?;
     let world = world();
     let table = off_base(&world, Class::Full)?;
     let claim = match claim {
@@ -151,57 +140,10 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
         bias,
         cosine: dot(&found, &exact) / (norm(&found) * norm(&exact)),
         causes,
+        gradients: [exact, found],
         variance_of_grpo: noise(plan)? / noise(&grpo.plan)?,
         fixed_point: None,
     })
-}
-
-/// The optimum where the objective's exact gradient is that of a penalised reward or of a divergence to a target, else
-/// where descending its exact loss on the world `ends` leads; none where a rule reads groups or the step.
-///
-/// # Errors
-/// Memory.
-pub fn fixed_point(plan: &Plan) -> Result<Option<FixedPoint>> {
-    let world = World::named("ends")?;
-    let Ok(setting) = Setting::new(&world, plan) else { return Ok(None) };
-    if changes(plan) {
-        return Ok(None);
-    }
-    let search = Search::new(&world, Class::Bigram)?;
-    let measures = |optimum: Optimum| Measures::new(&world, &optimum.distributions);
-    // A beta that is too small to search at is left to the descent.
-    let optimum = point(&setting)?.and_then(|point| search.optimum(point).ok()).map(measures);
-    let is_optimum = optimum.is_some();
-    let found = match optimum {
-        Some(found) => found,
-        None => {
-            let table = Table::base(&world, Class::Bigram)?;
-            Descent { iterations: DESCENT, ..Descent::default() }
-                .run(&table, |table| setting.gradient(table))?;
-            Measures::new(&world, &table.distributions(&world)?)
-        }
-    };
-    let forward = measures(search.optimum(Point::Filtered(Divergence::ForwardKl))?);
-    let base = Measures::new(&world, std::slice::from_ref(&world.base));
-    Ok(Some(FixedPoint {
-        validity: found.validity,
-        effective_valid: found.effective_valid,
-        base_effective_valid: base.effective_valid,
-        kl_pstar_q: is_optimum.then_some(found.kl_pstar_q),
-        kl_q_base: found.kl_q_base,
-        forward_kl: (forward.effective_valid, forward.validity),
-    }))
-}
-
-/// The point whose gradient, off the base, is the exact one of the objective.
-fn point(setting: &Setting<'_>) -> Result<Option<Point>> {
-    let (world, plan) = (setting.world, setting.plan);
-    let Ok(claim) = Claim::of_plan(plan) else { return Ok(None) };
-    let Some(point) = claim.point() else { return Ok(None) };
-    let table = off_base(world, Class::Bigram)?;
-    let ours = ascent(world, plan, &setting.gradient(&table)?);
-    let exact = claim.gradient(world, &table)?;
-    Ok((norm(&less(&ours, &exact)) < ROUNDING * norm(&exact)).then_some(point))
 }
 
 impl Proof {

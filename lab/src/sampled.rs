@@ -4,7 +4,7 @@ use anyhow::Result;
 use candle_core::{D, Device, Tensor, Var};
 use candle_nn::ops::log_softmax;
 
-use super::exact::{Setting, Terms, at_ratio_one, gradient_of};
+use super::exact::{Setting, Terms, gradient_of};
 use super::{Class, Table, World};
 use tealight_learn::objective::{
     Anchor, Completions, GroupStats, Offsets, Partition, Plan, SampleSource, advantages,
@@ -20,11 +20,6 @@ pub fn off_base(world: &World, class: Class) -> Result<Table> {
         logits.iter().enumerate().map(|(i, x)| x + 0.5 * (1.7 * i as f64 + 0.4).sin()).collect();
     table.logits.set(&Tensor::from_vec(moved, table.logits.shape(), table.logits.device())?)?;
     Ok(table)
-}
-
-/// The expected gradient of groups of two, at ratio 1.
-pub fn expected_gradient(world: &World, table: &Table, plan: &Plan) -> Result<Vec<f64>> {
-    expected_in_groups(world, table, &at_ratio_one(plan), 2)
 }
 
 /// The expected gradient of groups of `group` samples: every multiset of outputs, weighed by its chance, through the
@@ -50,7 +45,7 @@ pub fn expected_in_groups(
             let runs = outputs.chunk_by(|a, b| a == b).map(|run| factorial(run.len()));
             let orders = factorial(group) / runs.product::<f64>();
             let chance = orders * outputs.iter().map(|y| mass[*y]).product::<f64>();
-            let found = advantages(plan, &[sample_stats(stats, &outputs)]).remove(0);
+            let found = advantages(plan, &[sample_stats(stats, &outputs)])?.remove(0);
             for (y, one) in outputs.iter().zip(found) {
                 // The loss multiplies by pi(y) again, as for an output that stands for itself.
                 advantage[*y] += chance / group as f64 * one / mass[*y];
@@ -291,7 +286,7 @@ pub fn estimate(
             if plan.matching().is_some_and(|m| m.partition != Partition::Fixed) {
                 group.solve_rate = partition_of(group.online_solve_rate());
             }
-            let by_sample = advantages(plan, std::slice::from_ref(&group)).remove(0);
+            let by_sample = advantages(plan, std::slice::from_ref(&group))?.remove(0);
             let mut advantage = group_offsets.spread(&by_sample);
             let rows: Vec<usize> = picks.iter().map(|y| first + y).collect();
             if let (Some(regulariser), Some(costs)) = (plan.penalty_to_go(), &costs) {

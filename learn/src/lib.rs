@@ -5,6 +5,7 @@
 
 pub mod base_validity;
 pub mod gap;
+pub mod group_function;
 pub mod listed;
 pub mod objective;
 pub mod presample;

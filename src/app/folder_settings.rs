@@ -15,6 +15,7 @@ use crate::app::directory::as_argument;
 use crate::app::own_settings;
 use crate::app::settings::{self, WithOutput};
 use crate::formats::hub::{self, dataset::HubDataset};
+use crate::learn::objective::FUNCTION;
 use crate::system::files::{MAX_SETTINGS, own_file, read_text};
 use crate::system::telemetry::ReportTo;
 
@@ -42,8 +43,6 @@ pub(crate) const FREE: &[&str] = &[
     "metric_for_best_model",
     "no_baselines",
     "no_greedy",
-    "objective",
-    "objectives",
     // A file that sets it counts as the folder's, whichever folder it names.
     "output",
     "prompt_column",
@@ -67,6 +66,8 @@ fn is_public(option: &str, value: &str) -> bool {
         "dataset" | "eval_dataset" | "few_shot_dataset" | "ood_dataset" | "test_dataset"
         | "task" => value.split(',').all(|spec| is_source(spec) || is_hub_dataset(spec)),
         "verifier" => is_built_in(value),
+        // A function of advantages is a program of the user's.
+        "objective" | "objectives" => !value.contains(FUNCTION),
         "report_to" => ReportTo::from_str(value, false).is_ok_and(ReportTo::is_local),
         _ => false,
     }
@@ -203,6 +204,13 @@ mod tests {
         ] {
             let verifiers = verifiers.iter().map(ToString::to_string).collect::<Vec<_>>();
             let found = flags(&|options| options.data.rewards.verifier.clone_from(&verifiers));
+            assert_eq!(found, expected);
+        }
+        for (objective, expected) in [
+            ("grpo:advantage=r-mean(r)", &[][..]),
+            ("grpo:advantage=python:a.py:f", &["--objective grpo:advantage=python:a.py:f"]),
+        ] {
+            let found = flags(&|options| options.rlvr.objective = objective.parse().unwrap());
             assert_eq!(found, expected);
         }
         assert_eq!(flags(&|options| options.model.model = "owner/model@main".into()), none);

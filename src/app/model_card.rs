@@ -10,7 +10,7 @@ use tealight_datasets::verify::{self, Reads};
 
 use crate::formats::adapter;
 use crate::formats::hub;
-use crate::learn::objective::Objective;
+use crate::learn::objective::{FUNCTION, Objective};
 use crate::system::files::{MAX_SETTINGS, MAX_SMALL, last_line, own_file, read_json, read_text};
 
 /// Longest chain of runs, each trained from the model of the one before, that is followed to a model on the Hub.
@@ -60,7 +60,9 @@ impl Card<'_> {
             (None, Some(_)) => " from a model that is not on the Hub".into(),
             (None, None) => String::new(),
         };
-        let by = objective.map_or(String::new(), |name| format!(" under the objective `{name}`"));
+        let by = objective.map_or(String::new(), |name| {
+            format!(" under the objective `{}`", without_function_folder(name))
+        });
         text.push_str(&format!(
             "---\n\n# {title}\n\nA {what} fine-tuned{from} with verifiable rewards{by}, by Tealight {}.\n\n",
             env!("CARGO_PKG_VERSION")
@@ -165,11 +167,24 @@ const PATHS: [&str; 13] = [
 fn without_folders(key: &str, value: toml::Value) -> toml::Value {
     match value {
         toml::Value::String(text) if PATHS.contains(&key) => local_name(&text).into(),
+        toml::Value::String(text) if key == "objective" => without_function_folder(&text).into(),
         toml::Value::Array(values) => {
             let shown = values.into_iter().map(|value| without_folders(key, value));
             shown.collect::<Vec<_>>().into()
         }
         other => other,
+    }
+}
+
+/// An objective, of whose function of advantages the last part of the path is shown.
+fn without_function_folder(objective: &str) -> String {
+    let parts = objective.split_once(FUNCTION);
+    match parts.and_then(|(before, after)| Some((before, after.split_once(".py:")?))) {
+        Some((before, (path, after))) => {
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
+            format!("{before}{FUNCTION}{name}.py:{after}")
+        }
+        None => objective.to_owned(),
     }
 }
 
@@ -290,6 +305,23 @@ instruction = "```\n# out of the fence"
         assert!(!card.contains("/home/me") && !card.contains("a|b"), "{card}");
         assert!(card.contains("system_prompt = \"/no_think\""), "{card}");
         assert!(card.contains("````toml") && card.contains("| reward | 1.00e308 |"), "{card}");
+    }
+
+    #[test]
+    fn a_function_of_advantages_is_shown_without_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, shown) in [("/home/me/own", true), ("own\\n# HIJACK", false)] {
+            let settings = format!("objective = \"grpo:advantage=python:{name}.py:f\"");
+            std::fs::write(folder.path().join("config.toml"), settings).unwrap();
+            let card = card(folder.path());
+            let text = card.split("```").next().unwrap();
+            assert!(!card.contains("/home/me") && !text.contains("\n# HIJACK"), "{card}");
+            assert_eq!(
+                card.matches("python:own.py:f").count(),
+                if shown { 2 } else { 0 },
+                "{card}"
+            );
+        }
     }
 
     #[test]

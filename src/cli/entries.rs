@@ -234,7 +234,7 @@ Examples:
   tealight prove rloo
   tealight prove 'grpo:advantage=r-mean(r)' --claim 'E[v]'
   tealight prove kl-k3:0.1 --claim 'E[v] - 0.1 KL(pi||a)'
-  tealight prove 'rloo:divergence=f=(t-1)^2/(t+1):beta=0.1'",
+  tealight prove 'rloo:divergence=f=(t-1)^2/(t+1):beta=0.1' --html proof.html",
         check: |m| resolve::<prove::ProveOptions>(m).map(drop),
         run: |m, _| prove::run(&resolve(m)?),
     },

@@ -26,7 +26,7 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(super) const RECIPES: [Recipe; 34] = [
+pub(super) const RECIPES: [Recipe; 35] = [
     recipe!("countdown"),
     recipe!("countdown-base"),
     recipe!("countdown-study"),
@@ -44,6 +44,7 @@ pub(super) const RECIPES: [Recipe; 34] = [
     recipe!("objectives/dph-f"),
     recipe!("objectives/dph-js"),
     recipe!("objectives/dr-grpo"),
+    recipe!("objectives/frpo"),
     recipe!("objectives/kl-k3"),
     recipe!("objectives/mara"),
     recipe!("objectives/noise-corrected"),

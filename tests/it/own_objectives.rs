@@ -68,6 +68,45 @@ fn a_rule_of_a_named_estimator_trains_to_its_weights() {
     assert_eq!(bytes(&named), bytes(&rule));
 }
 
+const FUNCTIONS: &str = "\
+def centred(r, n):
+    return [one - sum(r) / n for one in r]
+
+def short(r):
+    return r[1:]
+";
+
+/// A function of the user's is the text that says the same, resumes in the same bits, and runs only where the command
+/// line names it.
+#[cfg(unix)]
+#[test]
+fn a_function_gives_advantages_where_the_command_line_names_it() {
+    let folder = Folder::new();
+    let file = folder.write("rule.py", FUNCTIONS);
+    let objective = format!("grpo:advantage=python:timeout=60:{file}:centred");
+    let [text, function, half] = ["text", "function", "half"].map(|run| folder.path(run));
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        return eprintln!("no python3, not tested");
+    }
+    train("grpo:advantage=r-mean(r)", &text, "");
+    train(&objective, &function, "");
+    assert_eq!(bytes(&text), bytes(&function));
+    train(&objective, &half, "--save-steps 2");
+    std::fs::remove_dir_all(Path::new(&half).join("final")).expect("a finished run");
+    let resume = ["train", "--quiet", "--resume", &format!("{half}/checkpoint-2")];
+    let message = error(&resume);
+    assert!(message.contains("--objective") && message.contains(":centred"), "{message}");
+    ok(&[&resume[..], &["--objective", &objective]].concat());
+    assert_eq!(bytes(&function), bytes(&half));
+    let proof = printed(&["prove", &objective]);
+    assert!(proof.contains("0.7500 = 1 - 1/4"), "{proof}");
+    let short = objective.replace("centred", "short");
+    let message = error(&["train", "--output", &folder.path("short"), "--objective", &short]);
+    for part in ["rule.py:short`", "returned 7 numbers for 8 samples", "a group of 8 samples"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
 #[test]
 fn objectives_are_shown_with_what_they_run_and_proven() {
     let shown = printed(&["objectives", "divergence:f=3*t*log(t)+1"]);
@@ -80,7 +119,13 @@ fn objectives_are_shown_with_what_they_run_and_proven() {
     assert!(printed(&["objectives", "pkpo:8"]).contains("where k = 8"));
     let own = printed(&["objectives", "grpo:advantage=r  -mean( r)"]);
     assert!(own.contains("\n  r -mean( r)\n"), "blanks stay as they were written: {own}");
-    let proof = printed(&["prove", "rloo", "--num-generations", "2"]);
+    let folder = Folder::new();
+    let page = folder.path("proof.html");
+    let proof = printed(&["prove", "rloo", "--num-generations", "2", "--html", &page]);
+    let page = std::fs::read_to_string(page).expect("a page");
+    for part in ["Unbiased for E[v]", "Gradient of each parameter", "forward KL to p_beta"] {
+        assert!(page.contains(part), "{part}");
+    }
     assert!(
         proof.contains("Unbiased for E[v]")
             && proof.contains("effective number of correct answers"),

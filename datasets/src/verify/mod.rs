@@ -2,6 +2,7 @@
 //!
 //! To add one, write a file with a [`Verifier`] and a row of [`VERIFIERS`].
 
+mod advantages;
 mod classes;
 pub mod countdown;
 mod exact;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use crate::{DataError, Result, Verifier, task};
 use tealight_core::similar::nearest;
 
+pub use advantages::GroupFunction;
 pub(crate) use classes::WithClasses;
 pub use exact::Exact;
 pub use expression::{Expression, Operator, ParseError};

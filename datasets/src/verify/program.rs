@@ -14,6 +14,7 @@
 //! asked once more; what it then still does not judge is not judged at all, never wrong by default. As many copies
 //! run as threads ask. Each is a process group of its own, which ends with us however we end.
 
+mod functions;
 mod trial;
 
 use std::io::{BufReader, Write};
@@ -24,7 +25,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{CompletionText, Features, Grade, Grading, Problem, Verdict, Verifier};
 use tealight_core::lines::{BadLine, Line, Lines};
@@ -53,6 +54,8 @@ pub struct Program {
     threshold: Option<f64>,
     requests: AtomicU64,
     idle: Mutex<Vec<Worker>>,
+    /// What a function of a group reads.
+    reads: OnceLock<Vec<String>>,
     /// The first answer that was none.
     complaint: OnceLock<String>,
 }
@@ -99,6 +102,10 @@ struct Reply {
     /// Whether `why` is an exception, or a result that is none: a fault of the function, not of a completion.
     #[serde(default)]
     raised: bool,
+    /// The names that a function of a group reads: of the first line.
+    reads: Option<Vec<String>>,
+    /// The advantages of a group.
+    advantages: Option<Vec<f64>>,
 }
 
 impl Program {
@@ -129,8 +136,8 @@ impl Program {
     }
 
     fn with_launch(name: &'static str, command: String, launch: Launch, timeout: Duration) -> Self {
-        let (threshold, requests, idle, complaint) = Default::default();
-        Self { name, command, launch, timeout, threshold, requests, idle, complaint }
+        let (threshold, requests, idle, reads, complaint) = Default::default();
+        Self { name, command, launch, timeout, threshold, requests, idle, reads, complaint }
     }
 
     /// The same with the least reward of a correct completion.
@@ -174,7 +181,10 @@ impl Program {
         })?;
         let loaded = loaded.map_err(|error| format!("`{}`: {}", self.command, error.why))?;
         match serde_json::from_slice::<Reply>(&loaded.bytes) {
-            Ok(reply) if reply.verdict.as_deref() == Some("correct") => Ok(worker),
+            Ok(reply) if reply.verdict.as_deref() == Some("correct") => {
+                self.reads.get_or_init(|| reply.reads.unwrap_or_default());
+                Ok(worker)
+            }
             Ok(reply) => Err(format!("`{}`: {}", self.command, reply.why.unwrap_or_default())),
             Err(error) => Err(format!("`{}` began with no answer: {error}", self.command)),
         }
@@ -216,22 +226,27 @@ impl Program {
         command
     }
 
-    /// One question to an idle copy, or a new one.
+    /// The question about a completion, to an idle copy or a new one.
     fn ask(&self, problem: &Problem, completion: &str) -> Result<Reply, String> {
+        self.answer(json!({
+            "request": null,
+            "id": problem.id,
+            "prompt": problem.prompt.plain().trim_end(),
+            "messages": messages(&problem.prompt),
+            "gold": super::math::gold(&problem.answer),
+            "completion": completion,
+        }))
+    }
+
+    /// The answer to a question, whose `request` gets a number.
+    fn answer(&self, mut question: Value) -> Result<Reply, String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let worker = match idle {
             Some(worker) => worker,
             None => self.start()?,
         };
         let request = self.requests.fetch_add(1, Ordering::Relaxed);
-        let question = json!({
-            "request": request,
-            "id": problem.id,
-            "prompt": problem.prompt.plain().trim_end(),
-            "messages": messages(&problem.prompt),
-            "gold": super::math::gold(&problem.answer),
-            "completion": completion,
-        });
+        question["request"] = request.into();
         let ended = || format!("`{}` ended without an answer", self.command);
         worker.questions.send(question.to_string()).map_err(|_| ended())?;
         let deadline = Instant::now() + self.timeout;
@@ -266,21 +281,6 @@ impl Program {
         // Only a copy that answers in order is asked again.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(reply)
-    }
-
-    /// The solution class of a completion by a function of classes; none where it has none to give.
-    ///
-    /// # Errors
-    /// A function that fails, hangs, or returns what is no class.
-    pub(super) fn class(
-        &self,
-        problem: &Problem,
-        completion: &str,
-    ) -> Result<Option<String>, String> {
-        let reply = self.ask(problem, completion).or_else(|_| self.ask(problem, completion))?;
-        let is_named = reply.verdict.as_deref() == Some("correct");
-        let why = reply.why.unwrap_or_default();
-        is_named.then_some(reply.class).ok_or_else(|| format!("`{}`: {why}", self.command))
     }
 
     /// The grade of a completion by the program's reply.

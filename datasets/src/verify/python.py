@@ -23,11 +23,13 @@ def load(path, name, what):
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return Class(function, ()) if what == "classes" else One(function, ())
+        return {"classes": Class, "advantages": Group}.get(what, One)(function, ())
     takes_all = any(one.kind == one.VAR_KEYWORD for one in parameters)
     named = [one for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
     names = [one.name for one in named]
-    if what == "classes":
+    if what == "advantages":
+        kind, known = Group, GROUP_NAMES
+    elif what == "classes":
         kind, known = Class, ("gold", "prompt", "messages", "id")
         positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
         named = [one for one in named if one not in positional[:1]]
@@ -69,6 +71,29 @@ class Class:
         if not isinstance(found, (str, bool, int, float, list, tuple)):
             raise TypeError("the function returned %.80r, which is no text, number or list" % (found,))
         return {"verdict": "correct", "class": found if isinstance(found, str) else repr(found)}
+
+
+GROUP_NAMES = ("r", "correct", "logp", "logp_base", "length", "class_size", "rank") + ("n", "c", "beta", "step", "progress")
+
+
+class Group:
+    """A function of the samples of a group, by name, that returns one advantage a sample."""
+
+    def __init__(self, function, keys):
+        self.function, self.keys = function, keys
+
+    def __call__(self, question):
+        result = self.function(**question["values"])
+        values = result.tolist() if hasattr(result, "tolist") else result
+        if not isinstance(values, (list, tuple)):
+            raise TypeError("the function returned %.80r, which is no list of numbers" % (result,))
+        if len(values) != question["count"]:
+            raise ValueError("the function returned %d numbers for %d samples" % (len(values), question["count"]))
+        values = [number(value) for value in values]
+        for place, value in enumerate(values):
+            if not isinstance(value, (bool, int, float)) or not abs(value) < float("inf"):
+                raise ValueError("the function returned %.80r for sample %d, which is no finite number" % (value, place))
+        return {"verdict": "correct", "advantages": [float(value) for value in values]}
 
 
 GOLD_NAMES = ("gold", "answer", "solution", "ground_truth", "target", "label")
@@ -121,7 +146,7 @@ class Batch:
         return result
 
 
-KEYS = ("verdict", "reward", "class", "why", "features")
+KEYS = ("verdict", "reward", "class", "why", "features", "advantages")
 
 
 def number(value):
@@ -189,7 +214,7 @@ def main():
     except BaseException as error:
         answer({"verdict": "unjudged", "why": describe(error)})
         return
-    answer({"verdict": "correct"})
+    answer({"verdict": "correct", "reads": list(function.keys)})
     for line in questions:
         question = json.loads(line)
         try:

@@ -28,6 +28,11 @@ pub(super) fn open_classes(argument: &str) -> Result<Program, String> {
     started(argument, "classes")
 }
 
+/// The same for a function of the advantages of a group.
+pub(super) fn open_advantages(argument: &str) -> Result<Program, String> {
+    started(argument, "advantages")
+}
+
 /// Starts the interpreter for a function that gives `what`.
 fn started(argument: &str, what: &str) -> Result<Program, String> {
     let (timeout, rest) = limited(argument)?;

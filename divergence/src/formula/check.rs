@@ -105,16 +105,20 @@ impl Law {
         for (xs, slopes) in grid.windows(2).zip(primes.windows(2)) {
             let rounding = 1e-11 * (slopes[0].abs() + slopes[1].abs()) + 1e-14 * bend.abs();
             if slopes[1] < slopes[0] - rounding {
+                // As many digits as show the difference.
+                let shown = |digits: usize| [0, 1].map(|i| format!("{:.digits$e}", slopes[i]));
+                let mut both = (4..17).map(shown);
+                let [from, to] = both.find(|[a, b]| a != b).unwrap_or_else(|| shown(17));
                 bail!(
-                    "f is not convex at t = {:.4e}: its slope falls from {:.6} to {:.6}; a divergence needs a convex f",
-                    xs[0].exp(),
-                    slopes[0],
-                    slopes[1]
+                    "f is not convex at t = {:.4e}: its slope falls from {from} to {to}; a divergence needs a convex f",
+                    xs[0].exp()
                 );
             }
         }
         if primes.iter().all(|slope| slope.abs() < 1e-12) {
-            bail!("f is linear, so the divergence is 0 for every policy; f must curve at some t");
+            bail!(
+                "f is linear, or no slope is above 1e-12: the divergence is 0 for every policy; f must curve at some t"
+            );
         }
         Ok(())
     }

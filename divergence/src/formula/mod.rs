@@ -75,7 +75,16 @@ impl Formula {
     /// # Errors
     /// A text that is no formula, or a formula of no divergence; the message names the point.
     pub fn parse(text: &str) -> Result<Self> {
-        let text: String = text.split_whitespace().collect();
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut joined = String::new();
+        for word in text.split_whitespace() {
+            // A blank between two names stays: they are not one.
+            if joined.ends_with(is_word) && word.starts_with(is_word) {
+                joined.push(' ');
+            }
+            joined.push_str(word);
+        }
+        let text = joined;
         let text = text.strip_prefix("f=").unwrap_or(&text);
         let find = |known: &[Formula]| known.iter().find(|one| one.0.text == text).copied();
         if let Some(known) = find(&lock()) {

@@ -191,10 +191,13 @@ impl Evidence<'_> {
         } else if most - least < 1e-6 {
             format!("{term} has the weight {:.4}, not 1.", weights[0])
         } else {
+            // Of a plan whose advantage no text says, the usual cause is named too.
+            let divides = self.plan.advantage().is_none_or(|rule| rule.contains("std"));
+            let usual = " Usual cause: division by the group's standard deviation.";
             format!(
-                "{term} has a weight that depends on the prompt's solve rate: {} instead of 1. Usual cause: \
-                 division by the group's standard deviation.",
-                shown.join(", ")
+                "{term} has a weight that depends on the prompt's solve rate: {} instead of 1.{}",
+                shown.join(", "),
+                if divides { usual } else { "" }
             )
         })
     }

@@ -142,7 +142,7 @@ impl Term {
     }
 
     /// Its sum over prompts.
-    fn value(self, world: &World, table: &Table) -> Result<Tensor> {
+    pub(crate) fn value(self, world: &World, table: &Table) -> Result<Tensor> {
         let logp = table.token_logp()?.sum(1)?;
         let chance = logp.exp()?;
         Ok(match self {

@@ -1,7 +1,8 @@
 //! Objectives that are what they claim, and planted errors.
 
 use super::*;
-use tealight_learn::objective::TrustRegion;
+use crate::{Measures, Point, Search};
+use tealight_learn::objective::{Divergence, TrustRegion};
 
 fn proof(objective: &str, claim: Option<&str>, group: usize) -> Proof {
     let objective: Objective = objective.parse().unwrap_or_else(|error| panic!("{error:#}"));
@@ -86,6 +87,9 @@ fn planted_errors_are_found_and_named() {
         let found = proof.sentences().join(" ");
         assert!(!proof.is_unbiased && found.contains(cause), "{objective}: {found}");
     }
+    // Three weights, equal to those of 8 sums over binomials by another program; no division is to blame.
+    let found = proof("reinforce:advantage=correct/(c+1)-c/n^2", None, 4).sentences().join(" ");
+    assert!(found.contains("solve rate: 0.2844, 0.3068, 0.1902 instead of 1. Variance"), "{found}");
     // A truncation below ratio 1, which the language has no word for.
     let mut clipped: Objective = "rloo".parse().unwrap();
     clipped.plan.trust_region = TrustRegion::Cispo { high: -0.5 };

@@ -4,6 +4,8 @@
 //! Either what a completion is worth (its reward, or the pseudo-reward of a target) minus a [`super::Baseline`], or a
 //! [`super::Rule`] over the group; then minus the cost of being far from the base.
 
+use anyhow::Result;
+
 use super::Offsets;
 use super::baseline::{BatchMoments, centred, less_the_others};
 use super::group_stats::GroupStats;
@@ -21,7 +23,10 @@ pub fn partition_of(estimate: f64) -> f64 {
 
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
 /// G - 1); a group whose worths are all equal gets exact zeros from every baseline that is the group's own.
-pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
+///
+/// # Errors
+/// A function of the user's that fails on a group.
+pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Result<Vec<Vec<f64>>> {
     let worths: Vec<Vec<f64>> = groups
         .iter()
         .map(|stats| match &plan.anchor {
@@ -38,7 +43,7 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
         .map(|(stats, worths)| {
             let mut advantages = match &plan.rule {
                 None => centred(plan.baseline, &worths, &batch, stats),
-                Some(rule) => rule.advantages(stats),
+                Some(rule) => rule.advantages(stats)?,
             };
             if let Anchor::Base(regulariser) = &plan.anchor
                 && regulariser.estimator == Estimator::Score
@@ -53,7 +58,7 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Vec<Vec<f64>> {
                     *advantage -= stats.beta * cost;
                 }
             }
-            advantages
+            Ok(advantages)
         })
         .collect()
 }
@@ -166,8 +171,9 @@ mod tests {
     #[test]
     fn baselines_match_their_papers() {
         let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
-        let with_baseline =
-            |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
+        let with_baseline = |baseline: &str| {
+            advantages(&plan(&format!("rloo:baseline={baseline}")), &groups).unwrap()
+        };
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
         close(with_baseline("group-mean")[0][0], 0.75);
         close(with_baseline("loo")[0][0], 1.0);
@@ -181,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_group_of_equal_rewards_feels_the_divergence_at_its_true_size() {
-        let advantages = advantages(&plan("kl-reward:0.05"), &[stats(&[1.0; 4])]);
+        let advantages = advantages(&plan("kl-reward:0.05"), &[stats(&[1.0; 4])]).unwrap();
         // Log-ratios 1, 0.5, 0, -0.5 less the mean of the others.
         let exact = [1.0, 1.0 / 3.0, -1.0 / 3.0, -1.0].map(|cost| -0.05 * cost);
         for (ours, exact) in advantages[0].iter().zip(exact) {
@@ -194,7 +200,7 @@ mod tests {
         let group = stats(&[1.0, 0.0, 1.0]);
         for alpha in [0.0, 0.5, 0.9] {
             let text = format!("alpha-dpg:{alpha}:baseline=none");
-            let ours = advantages(&plan(&text), std::slice::from_ref(&group)).remove(0);
+            let ours = advantages(&plan(&text), std::slice::from_ref(&group)).unwrap().remove(0);
             let ratio = |i: usize| ((-2.0 - group.policy_logp[i]).exp() / 0.25).powf(1.0 - alpha);
             assert_eq!(ours[1], -1.0);
             for i in [0, 2] {
@@ -215,7 +221,7 @@ mod tests {
         let evaluate = |text: &str, stats: &GroupStats| {
             let plan = plan(text);
             let cut = clipped_reward_ratio(plan.matching().unwrap(), std::slice::from_ref(stats));
-            (advantages(&plan, std::slice::from_ref(stats))[0][0], cut)
+            (advantages(&plan, std::slice::from_ref(stats)).unwrap()[0][0], cut)
         };
         let (ours, cut) = evaluate("alpha-dpg:0:baseline=none", &at_base(0.01));
         assert!((ours - 99.0).abs() < 1e-9 && cut == 0.0, "{ours} {cut}");
@@ -239,7 +245,7 @@ mod tests {
         };
         group.solve_rate = partition_of(group.online_solve_rate());
         let plan = plan("alpha-dpg:0:baseline=none:partition=online");
-        let ours = advantages(&plan, std::slice::from_ref(&group))[0][0];
+        let ours = advantages(&plan, std::slice::from_ref(&group)).unwrap()[0][0];
         assert!((ours - 3.0).abs() < 1e-9, "{ours}: G - 1, and -.94 with a floor of 1e-4");
         assert_eq!((partition_of(0.0), partition_of(1.7)), (1e-4, 1.0));
     }
@@ -247,8 +253,9 @@ mod tests {
     #[test]
     fn whitening_and_averaging_over_valid_groups_are_of_the_batch() {
         let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
-        let with_baseline =
-            |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups);
+        let with_baseline = |baseline: &str| {
+            advantages(&plan(&format!("rloo:baseline={baseline}")), &groups).unwrap()
+        };
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
         // Five of eight are correct: mean .625, sample deviation .5175.
         let white = with_baseline("batch");
@@ -261,10 +268,10 @@ mod tests {
         // One group of two differs: twice the weight, and nothing for the other.
         let valid = with_baseline("valid-mean");
         assert_eq!((valid[0][0], valid[0][1], valid[1][0]), (1.5, -0.5, 0.0));
-        let even = advantages(&plan("rloo:baseline=batch"), &groups[1..]);
+        let even = advantages(&plan("rloo:baseline=batch"), &groups[1..]).unwrap();
         assert_eq!(even[0], [0.0; 4]);
         let greedy = GroupStats { greedy: Some(1.0), ..groups[0].clone() };
-        let remax = advantages(&plan("remax"), &[greedy]);
+        let remax = advantages(&plan("remax"), &[greedy]).unwrap();
         assert_eq!(remax[0], [0.0, -1.0, -1.0, -1.0]);
     }
 }

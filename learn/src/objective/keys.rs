@@ -20,6 +20,7 @@ use super::patch::NO_PENALTY;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
+use super::rule::FUNCTION;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 
@@ -72,8 +73,9 @@ Keys, for any objective as NAME:key=value:...
                    pass-at-k: the analytical advantage of Pass@k (key k)
                    unlikeliness: smaller rewards for likely correct completions (key strength)
                    unique: the unbiased gradient of the distinct correct answers among k (key k)
-  advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), in place of rule
-                 and baseline: docs/how-to/objective.md
+  advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), or a function of your
+                 own, python:FILE.py:FUNCTION, in place of rule and baseline:
+                 docs/how-to/objective.md
   baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
                  valid-mean, greedy
   trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
@@ -110,6 +112,25 @@ pub(super) fn canonical(key: &str, value: &str) -> String {
         "eta" | "coefficient" => "beta".into(),
         "advantage" if baseline_named(value).is_some() => "baseline".into(),
         other => other.into(),
+    }
+}
+
+/// The settings of an objective, which colons separate. `advantage=python:FILE.py:FUNCTION` is one.
+pub(super) fn settings(text: &str) -> Vec<&str> {
+    let mut rest = text;
+    let mut all = Vec::new();
+    loop {
+        let is_function = rest.split_once('=').is_some_and(|(key, value)| {
+            canonical(key, value) == "advantage" && value.starts_with(FUNCTION)
+        });
+        let name = match is_function {
+            true => rest.find(".py:").map_or(rest.len(), |at| at + ".py:".len()),
+            false => 0,
+        };
+        let end = rest[name..].find(':').map(|at| name + at);
+        all.push(&rest[..end.unwrap_or(rest.len())]);
+        let Some(end) = end else { return all };
+        rest = &rest[end + 1..];
     }
 }
 

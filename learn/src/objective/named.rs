@@ -8,10 +8,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::catalogue::presets;
-use super::keys::{Keys, canonical};
+use super::keys::{Keys, canonical, settings};
 use super::patch::PlanPatch;
 use super::plan::Plan;
 use super::preset::Preset;
+use super::rule::Load;
 
 /// A named objective with its resolved plan.
 ///
@@ -91,6 +92,14 @@ impl Objective {
         Ok(given)
     }
 
+    /// Loads the function that gives the advantages, where the user named one: [`crate::group_function::open`].
+    ///
+    /// # Errors
+    /// A function that cannot be loaded, or fails on a group.
+    pub fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
+        self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group, load))
+    }
+
     /// Whether the user gave this setting, beside the name.
     pub fn sets(&self, key: &str) -> bool {
         self.given.iter().any(|(known, _)| known == key)
@@ -120,7 +129,7 @@ impl Objective {
 }
 
 /// Names of losses and papers that are not here, and what to use.
-const ELSEWHERE: [(&str, &str); 21] = [
+const ELSEWHERE: [(&str, &str); 22] = [
     (
         "bnpo",
         "`dapo`, which divides by the tokens of the whole step in place of one device's batch",
@@ -142,6 +151,7 @@ const ELSEWHERE: [(&str, &str); 21] = [
     ("mara", "the objective that `tealight recipes objectives/mara` prints"),
     ("darling", "the objective that `tealight recipes objectives/darling` prints"),
     ("noise-corrected", "the objective that `tealight recipes objectives/noise-corrected` prints"),
+    ("frpo", "the objective that `tealight recipes objectives/frpo` prints"),
     ("set", "`unique-at-k:4` for distinct answers, `pkpo:4` for Pass@k"),
     ("coverage-at-k", "`unique-at-k:4`"),
     ("trajectory-balance", "`kl-reward`, whose optimum is the same"),
@@ -199,7 +209,7 @@ impl FromStr for Objective {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let mut parts = text.split(':');
+        let mut parts = settings(text).into_iter();
         let preset = preset(parts.next().unwrap_or_default())?;
         let mut positional = preset.positional.iter();
         let mut given: Vec<(String, String)> = Vec::new();

@@ -5,15 +5,22 @@
 //! settings may hold one. What a rule reads of a step follows from its names. It is tried on groups of every number of
 //! correct samples when it is given: what gives no finite number there is refused with the group.
 //!
+//! What no rule says, a function of the user's may: `advantage=python:FILE.py:FUNCTION`.
+//!
 //! To add a rule of a paper, add a row to [`ROWS`] and a preset that names it.
 
 mod evaluate;
+mod function;
+
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use tealight_divergence::expression::{Expression, similar};
 
 use super::group_stats::GroupStats;
-use evaluate::{Scope, Value};
+use evaluate::Scope;
+use function::Function;
+pub use function::{Load, Loaded, PREFIX as FUNCTION};
 
 /// The rules of papers, by the name that `rule=` takes.
 pub(super) const ROWS: [(&str, &str); 5] = [
@@ -57,8 +64,17 @@ pub(super) const ROWS: [(&str, &str); 5] = [
 pub struct Rule {
     /// As it was written, with single blanks.
     text: String,
-    expression: Expression,
+    source: Source,
     values: [f64; PARAMETERS.len()],
+    /// The fewest samples of a group in which it is finite.
+    least: usize,
+}
+
+/// What gives the advantages.
+#[derive(Debug, Clone, PartialEq)]
+enum Source {
+    Expression(Expression),
+    Function(Arc<Function>),
 }
 
 /// Numbers that a key of the objective gives, with their defaults.
@@ -96,16 +112,25 @@ impl Rule {
         mut value: impl FnMut(&'static str, f64) -> Result<f64>,
     ) -> Result<Self> {
         let explained = |error| anyhow!("`advantage`: {error:#}");
+        let values = PARAMETERS.map(|(_, default)| default);
+        if let Some(argument) = text.strip_prefix(FUNCTION) {
+            let function = Function::parse(argument).map_err(explained)?;
+            let source = Source::Function(function.into());
+            return Ok(Self { text: text.into(), source, values, least: 1 });
+        }
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let expression = read(&text).map_err(explained)?;
-        let mut rule = Self { text, expression, values: PARAMETERS.map(|(_, default)| default) };
+        let source = Source::Expression(read(&text).map_err(explained)?);
+        let mut rule = Self { text, source, values, least: 1 };
         for (index, (name, default)) in PARAMETERS.iter().enumerate() {
             if rule.reads(name) {
                 rule.values[index] = value(name, *default)?;
                 check_parameter(name, rule.values[index])?;
             }
         }
-        rule.try_groups().map_err(explained)?;
+        if rule.reads("k") {
+            rule.least = rule.values[0] as usize + 1;
+        }
+        rule.find_least().map_err(explained)?;
         Ok(rule)
     }
 
@@ -114,11 +139,26 @@ impl Rule {
         &self.text
     }
 
+    /// Loads the function that the text names, if it names one, and tries it on groups of `group` samples.
+    ///
+    /// # Errors
+    /// A function that cannot be loaded, or fails on a group.
+    pub(super) fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
+        let Source::Function(function) = &self.source else { return Ok(()) };
+        function.load(load)?;
+        self.try_every(group).map_err(|error| anyhow!("{error:#}"))
+    }
+
+    /// Whether it is a function of the user's, not a text.
+    pub fn is_function(&self) -> bool {
+        matches!(self.source, Source::Function(_))
+    }
+
     /// The name of the row that has this text, and the k of it; none of a rule of the user's own.
     pub fn row(&self) -> Option<(&'static str, f64)> {
         let is_same = |text: &str| {
             let words: String = text.split_whitespace().collect();
-            read(&words).is_ok_and(|known| known == self.expression)
+            read(&words).is_ok_and(|known| self.source == Source::Expression(known))
         };
         let row = ROWS.iter().find(|(_, text)| is_same(text))?;
         Some((row.0, self.values[0]))
@@ -132,7 +172,10 @@ impl Rule {
 
     /// Whether the text has this name.
     pub fn reads(&self, name: &str) -> bool {
-        self.expression.names().contains(&name)
+        match &self.source {
+            Source::Expression(expression) => expression.names().contains(&name),
+            Source::Function(function) => function.reads(name),
+        }
     }
 
     /// Whether it reads verdicts, not rewards.
@@ -147,7 +190,8 @@ impl Rule {
 
     /// Whether it has a limit of infinitely many samples.
     pub fn is_of_samples(&self) -> bool {
-        let calls = self.expression.calls();
+        let Source::Expression(expression) = &self.source else { return false };
+        let calls = expression.calls();
         !["n", "c", "class_size", "rank"].iter().any(|name| self.reads(name))
             && !["sum", "count", "choose", "pass_at_k"].iter().any(|call| calls.contains(call))
     }
@@ -159,39 +203,66 @@ impl Rule {
 
     /// The fewest samples of a group that it needs.
     pub fn smallest_group(&self) -> usize {
-        if self.reads("k") { self.values[0] as usize + 1 } else { 1 }
+        self.least
     }
 
     /// The advantage of every sample.
-    pub(super) fn advantages(&self, stats: &GroupStats) -> Vec<f64> {
+    pub(super) fn advantages(&self, stats: &GroupStats) -> Result<Vec<f64>> {
         let scope = Scope { stats, values: &self.values };
-        match scope.value(&self.expression) {
-            Value::Each(all) => all,
-            Value::One(all) => vec![all; stats.rewards.len()],
+        match &self.source {
+            Source::Expression(expression) => Ok(scope.each(scope.value(expression))),
+            Source::Function(function) => function.advantages(stats),
         }
     }
 
-    /// Tries groups of several sizes with every number of correct samples, of large groups with some, and one of graded
-    /// rewards. The work is bounded, since settings of strangers hold rules.
-    fn try_groups(&self) -> Result<()> {
-        /// Samples of a group up to which every number of correct ones is tried.
-        const EVERY: usize = 64;
+    /// Finds the smallest group from which on it is finite: one that divides by the number of pairs of others needs
+    /// three samples. The work is bounded, since settings of strangers hold rules.
+    fn find_least(&mut self) -> Result<()> {
         /// Samples of a group beyond which nothing is tried.
         const MOST: usize = 4096;
-        let least = self.smallest_group().max(2);
-        for n in [least, least + 1, 2 * least + 3].into_iter().filter(|n| *n <= MOST) {
-            let k = self.smallest_group() - 1;
-            let some = [0, 1, k, k + 1, n / 2, n - k - 1, n - k, n - 1, n];
-            let counts: Vec<usize> = if n <= EVERY { (0..=n).collect() } else { some.into() };
-            for c in counts {
-                let is_correct = |i: usize| i % n < c;
-                let group = trial(n, is_correct, |i| f64::from(u8::from(is_correct(i))));
-                self.try_group(&group, &format!("{n} samples, {c} of them correct"))?;
+        /// Sizes of the smallest group that are tried.
+        const TRIES: usize = 4;
+        let first = self.least;
+        let mut refusal = Ok(());
+        for least in first..first + TRIES {
+            self.least = least;
+            let sizes = [least, least + 1, least + 2, 2 * least + 5];
+            let sizes = sizes.into_iter().filter(|n| *n <= MOST);
+            let tried = sizes.into_iter().try_for_each(|n| self.try_every(n));
+            match tried {
+                Ok(()) => return Ok(()),
+                // A group of one sample is no example.
+                Err(error) if least <= first.max(2) => refusal = Err(error),
+                Err(_) => {}
             }
-            let graded = trial(n, |i| i > 0, |i| i as f64 / n as f64);
-            self.try_group(&graded, &format!("{n} samples with graded rewards"))?;
         }
-        Ok(())
+        refusal
+    }
+
+    /// Tries groups of `n` samples with every number of correct ones, of large groups with some, and one with graded
+    /// rewards.
+    fn try_every(&self, n: usize) -> Result<()> {
+        /// Samples of a group up to which every number of correct ones is tried.
+        const EVERY: usize = 64;
+        let k = self.smallest_group() - 1;
+        let some = [0, 1, k, k + 1, n / 2, n - k - 1, n - k, n - 1, n];
+        let counts: Vec<usize> = if n <= EVERY { (0..=n).collect() } else { some.into() };
+        for c in counts {
+            let is_correct = |i: usize| i % n < c;
+            let group = trial(n, is_correct, |i| f64::from(u8::from(is_correct(i))));
+            self.try_group(&group, &format!("{n} samples, {c} of them correct"))?;
+        }
+        let graded = trial(n, |i| i > 0, |i| i as f64 / n as f64);
+        self.try_group(&graded, &format!("{n} samples with graded rewards"))?;
+        // e^1000 is infinite: a rule of the log-probability of a token is not one of that of a completion.
+        let long = |less: f64| graded.policy_logp.iter().map(|logp| 500.0 * logp - less).collect();
+        let long = GroupStats {
+            policy_logp: long(0.0),
+            reference_logp: long(5.0),
+            lengths: graded.lengths.iter().map(|length| 500 * length).collect(),
+            ..graded
+        };
+        self.try_group(&long, &format!("{n} long samples"))
     }
 
     /// Tries it at the first step, one on the way and the last, if it reads which one it is.
@@ -199,14 +270,18 @@ impl Rule {
         let moments = [(0, 0.0), (1, 0.5), (2, 1.0)];
         for (step, progress) in &moments[..if self.reads_time() { 3 } else { 1 }] {
             let group = GroupStats { step: *step, progress: *progress, ..group.clone() };
-            let advantages = self.advantages(&group);
+            let advantages = self.advantages(&group)?;
             if let Some(odd) = advantages.iter().find(|one| !one.is_finite()) {
                 let at = if self.reads_time() {
                     format!(" at step {step}, progress {progress}")
                 } else {
                     String::new()
                 };
-                bail!("`{}` gives {odd} in a group of {what}{at}", self.text());
+                bail!(
+                    "`{}` gives {odd} in a group of {what}{at}; add a small number to a divisor that may be 0, or use \
+                     where(...)",
+                    self.text()
+                );
             }
         }
         Ok(())
@@ -260,7 +335,7 @@ fn read(text: &str) -> Result<Expression> {
 /// Equal expressions with equal values, whatever the blanks.
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
-        (&self.expression, self.values) == (&other.expression, other.values)
+        (&self.source, self.values) == (&other.source, other.values)
     }
 }
 

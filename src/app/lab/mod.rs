@@ -2,6 +2,7 @@
 
 pub mod paper;
 mod paper_figures;
+pub mod prove_page;
 mod world;
 
 use std::path::{Path, PathBuf};

@@ -32,6 +32,7 @@ use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::{lengths, recorded_settings};
 use crate::formats::pretrained::Pretrained;
+use crate::learn::group_function;
 use crate::learn::train::rlvr::{Rewarding, Settings};
 use crate::system::claim::Claim;
 use crate::system::files::write_atomic;
@@ -239,6 +240,9 @@ impl StudyOptions {
         let configurations = options.configurations()?;
         if configurations.is_empty() {
             bail!("a study needs at least one objective");
+        }
+        for configuration in &configurations {
+            group_function::open(&configuration.objective, options.settings.num_generations)?;
         }
         options.check_tuning(&configurations)?;
         Ok((options, configurations))

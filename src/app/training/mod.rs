@@ -27,6 +27,7 @@ use crate::app::session::Session;
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{data_file, lengths};
 use crate::formats::pretrained::Pretrained;
+use crate::learn::group_function;
 use crate::learn::train::checkpoint;
 use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base, wants_presamples};
 use crate::solvers::remote::EngineOptions;
@@ -259,6 +260,7 @@ impl TrainOptions {
         let options = self;
         options.rlvr.settings.check()?;
         options.gradient_link.check()?;
+        group_function::open(&options.rlvr.objective, options.rlvr.settings.num_generations)?;
         if let Some(start) =
             options.rlvr.settings.initial_policy.as_ref().filter(|start| !start.is_dir())
         {

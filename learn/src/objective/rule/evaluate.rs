@@ -116,7 +116,7 @@ impl Scope<'_> {
     }
 
     /// A value as one number of each sample.
-    fn each(&self, value: Value) -> Vec<f64> {
+    pub(super) fn each(&self, value: Value) -> Vec<f64> {
         match value {
             Value::Each(all) => all,
             Value::One(one) => vec![one; self.stats.rewards.len()],
@@ -146,7 +146,7 @@ impl Scope<'_> {
         })
     }
 
-    fn named(&self, name: &str) -> Value {
+    pub(super) fn named(&self, name: &str) -> Value {
         let stats = self.stats;
         let counts = |all: &[usize]| Value::Each(all.iter().map(|one| *one as f64).collect());
         match name {

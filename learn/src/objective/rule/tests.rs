@@ -19,7 +19,7 @@ fn group(n: usize, correct: u32) -> GroupStats {
 
 fn group_advantages(text: &str, group: &GroupStats) -> Vec<f64> {
     let plan = text.parse::<Objective>().unwrap_or_else(|error| panic!("{error:#}")).plan;
-    advantages(&plan, std::slice::from_ref(group)).remove(0)
+    advantages(&plan, std::slice::from_ref(group)).unwrap().remove(0)
 }
 
 /// An objective, the rule that says the same, and how far both may be apart.
@@ -66,7 +66,7 @@ fn every_objective_runs_the_rule_that_is_printed() {
         for bits in 0..256 {
             let group = group(8, bits);
             let alone = Plan { anchor: Anchor::None, ..plan.clone() };
-            let own = advantages(&alone, std::slice::from_ref(&group)).remove(0);
+            let own = advantages(&alone, std::slice::from_ref(&group)).unwrap().remove(0);
             for (a, b) in own.iter().zip(group_advantages(&text, &group)) {
                 assert!((a - b).abs() <= 1e-11 * a.abs().max(1.0), "{name} {bits:b}: {a}, not {b}");
             }
@@ -255,7 +255,16 @@ fn rules_read_what_they_name() {
     assert!(plan("grpo:advantage=correct-c/n").is_binary());
     assert!(plan("grpo:advantage=r-mean(r)+0*logp").reads_policy_first());
     assert!(plan("grpo:advantage=r-mean(r)-0.1*(logp-logp_base)").needs_reference());
-    assert_eq!(plan("grpo:advantage=pass_at_k(n,c,k)-correct:k=6").smallest_group(), 7);
+    // A group needs more samples than k, and as many as the rule divides by.
+    for (rule, least) in [
+        ("pass_at_k(n,c,k)-correct:k=6", 7),
+        ("r-mean(r)", 1),
+        ("r-(sum(r)-r)/(n-1)", 2),
+        ("r/(n-3)", 4),
+    ] {
+        assert_eq!(plan(&format!("grpo:advantage={rule}")).smallest_group(), least, "{rule}");
+    }
+    assert_eq!(plan(&recipe("darling")).smallest_group(), 3);
     // Sums over samples have no limit of many, whatever the blanks before their bracket.
     for (rule, is_of_samples) in [("r-mean (r)", true), ("r/sum (r+1)", false), ("sum(r)", false)] {
         let rule = plan(&format!("reinforce:advantage={rule}")).rule.unwrap();
@@ -305,6 +314,8 @@ fn what_is_no_rule_is_refused() {
         ("grpo:advantage=(r-mean(r))/(1-progress)", "correct at step 2, progress 1"),
         ("grpo:advantage=(r-mean(r))/(step-1)", "correct at step 1, progress 0.5"),
         ("grpo:advantage=log(r)", "gives -inf in a group of"),
+        ("grpo:advantage=exp(-logp)", "gives inf in a group of 2 long samples"),
+        ("grpo:advantage=R-mean(r)", "does not know `R`, did you mean `r`?"),
         ("grpo:advantage=r-mean(r", "a `)` is missing"),
         ("grpo:advantage=r-mean(r):baseline=loo", "leave it out"),
         ("grpo:advantage=r-mean(r):rule=maxrl", "leave it out"),

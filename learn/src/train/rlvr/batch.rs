@@ -10,8 +10,9 @@ use super::scored::ScoredGroups;
 use super::scorer::{BaseScores, widened};
 use crate::objective::tokens::{Covariance, select_tokens};
 use crate::objective::{
-    ImportanceCorrection, Normaliser, Offsets, Plan, advantages, subtract_penalty_to_go,
+    ImportanceCorrection, Normaliser, Offsets, Plan, Rule, advantages, subtract_penalty_to_go,
 };
+use tealight_core::ranks::Ranks;
 use tealight_nn::generate::RngKey;
 use tealight_nn::policy::{Distributions, Sequence};
 
@@ -41,9 +42,22 @@ pub(super) struct BatchSettings {
 
 impl TokenBatch {
     /// The batch of a step.
-    pub(super) fn new(plan: &Plan, scored: ScoredGroups, settings: &BatchSettings) -> Self {
+    ///
+    /// # Errors
+    /// A function of advantages that fails on a group.
+    pub(super) fn new(
+        plan: &Plan,
+        scored: ScoredGroups,
+        settings: &BatchSettings,
+        ranks: &Ranks,
+    ) -> Result<Self> {
         let ScoredGroups { offsets, groups, stats, counts, behavior_logp, .. } = scored;
-        let mut advantage = offsets.spread(&advantages(plan, &stats).concat());
+        let advantages = match plan.rule.as_ref().is_some_and(Rule::is_function) {
+            // A function need not give every rank the same.
+            true => ranks.first(|| advantages(plan, &stats))?,
+            false => advantages(plan, &stats)?,
+        };
+        let mut advantage = offsets.spread(&advantages.concat());
         let betas = stats.iter().map(|stats| stats.beta);
         if let Some(costs) = scored.costs.scored() {
             for (group, beta) in groups.iter().cloned().zip(betas.clone()) {
@@ -77,7 +91,7 @@ impl TokenBatch {
         let beta: Vec<f64> = beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect();
         let base = scored.base.map(|BaseScores { logp, distributions }| (logp, distributions));
         let (base_logp, base) = base.unzip();
-        Self {
+        Ok(Self {
             sequences: scored.sequences,
             base: base.flatten(),
             mini_batches,
@@ -93,7 +107,7 @@ impl TokenBatch {
                 is_correct,
             },
             deferred,
-        }
+        })
     }
 
     /// Some completions with all that their loss reads, given what the pass over them computed.
@@ -268,7 +282,7 @@ mod tests {
         let plan = plan("rloo:loss-type=dapo:steps-per-generation=2:trust-region=ppo");
         let mut groups = scored();
         groups.counts[2] = false;
-        let batch = TokenBatch::new(&plan, groups, &SETTINGS);
+        let batch = TokenBatch::new(&plan, groups, &SETTINGS, &Ranks::alone()).unwrap();
         assert_eq!(batch.mini_batches, [0..2, 2..4]);
         assert_eq!(batch.columns.advantage, [1.0, 1.0, -1.0, 1.0, 1.0, 1.0, -1.0, -1.0]);
         let third = 1.0 / 3.0;
@@ -281,10 +295,12 @@ mod tests {
 
     #[test]
     fn kl_cov_marks_tokens_and_clip_cov_cuts_them() {
-        let batch = TokenBatch::new(&plan("kl-cov"), scored(), &SETTINGS);
+        let batch = TokenBatch::new(&plan("kl-cov"), scored(), &SETTINGS, &Ranks::alone()).unwrap();
         let mask = batch.columns.kl_cov_mask.unwrap();
         assert_eq!(mask.iter().sum::<f64>(), 1.0, "one token of eight");
-        let cut = TokenBatch::new(&plan("clip-cov"), scored(), &SETTINGS).columns;
+        let cut = TokenBatch::new(&plan("clip-cov"), scored(), &SETTINGS, &Ranks::alone())
+            .unwrap()
+            .columns;
         assert!(cut.kl_cov_mask.is_none());
     }
 
@@ -317,8 +333,8 @@ mod tests {
         let steps = scored_first.into_iter().zip(deferred);
         for (text, (known, late)) in ["rloo", "kl-full:0.25", "simko"].into_iter().zip(steps) {
             let plan = plan(text);
-            let known = TokenBatch::new(&plan, known, &SETTINGS);
-            let late = TokenBatch::new(&plan, late, &SETTINGS);
+            let known = TokenBatch::new(&plan, known, &SETTINGS, &Ranks::alone()).unwrap();
+            let late = TokenBatch::new(&plan, late, &SETTINGS, &Ranks::alone()).unwrap();
             assert_ne!(late.columns, known.columns, "{text}: nothing was deferred");
             assert_eq!(finished(&late, outputs), finished(&known, outputs), "{text}");
         }
@@ -326,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_gather_of_a_batch_is_the_columns_of_its_completions() {
-        let batch = TokenBatch::new(&plan("grpo"), scored(), &SETTINGS);
+        let batch = TokenBatch::new(&plan("grpo"), scored(), &SETTINGS, &Ranks::alone()).unwrap();
         let part = batch.columns.gather(&[2, 0]);
         assert_eq!(part.offsets, Offsets::new([3, 2]));
         assert_eq!(part.behavior_logp, [-1.0, -1.25, -1.5, -0.25, -0.5]);

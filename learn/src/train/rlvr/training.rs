@@ -187,7 +187,8 @@ fn sample(
     };
     let scored = score(run, &rollouts.groups, state, metrics)?;
     monitor::log_rollouts(run, &scored, state.global_step, metrics)?;
-    Ok(Some((TokenBatch::new(run.plan, scored, &settings), rollouts.groups)))
+    let batch = TokenBatch::new(run.plan, scored, &settings, run.ranks)?;
+    Ok(Some((batch, rollouts.groups)))
 }
 
 /// The optimizer steps on a batch: every mini-batch, as often as the batch is passed over.

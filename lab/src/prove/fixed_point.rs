@@ -1,0 +1,125 @@
+//! Where an objective leads on the world `ends`, and what becomes of that as its weight falls.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::claim::Claim;
+use super::{ROUNDING, ascent, changes, less, norm};
+use crate::sampled::off_base;
+use crate::{Class, Descent, Measures, Point, Search, Setting, Table, World};
+use tealight_learn::objective::{Divergence, Plan};
+
+/// Steps of the descent where no optimum is known.
+pub(super) const DESCENT: usize = 6000;
+
+/// Weights of [`Frontier`], as multiples of the objective's own.
+const MULTIPLES: [f64; 6] = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0];
+
+/// The betas of reverse and forward KL to p_beta.
+const BETAS: [f64; 9] = [0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0];
+
+/// The policy that an objective leads to on the world `ends`.
+#[derive(Debug, Clone, Serialize)]
+pub struct FixedPoint {
+    /// Chance of a correct output.
+    pub validity: f64,
+    /// Effective number of correct outputs.
+    pub effective_valid: f64,
+    /// The same of the base.
+    pub base_effective_valid: f64,
+    /// `KL(p* || q)` in nats at the optimum; none where the policy is what 6000 steps from the base lead to.
+    pub kl_pstar_q: Option<f64>,
+    /// `KL(q || a)` in nats, the distance from p_beta being `log Z_beta - J / beta`.
+    pub kl_q_base: f64,
+    /// Effective number of correct outputs of forward KL to p*, whose validity is beside it.
+    pub forward_kl: (f64, f64),
+}
+
+/// Policies on the world `ends`.
+#[derive(Debug, Clone)]
+pub struct Frontier {
+    /// Of the objective, with its weight, from the smallest.
+    pub along_weight: Vec<(f64, Measures)>,
+    /// Nearest to p_beta by reverse KL, along beta from the smallest.
+    pub reverse_kl: Vec<Measures>,
+    /// Nearest to p_beta by forward KL.
+    pub forward_kl: Vec<Measures>,
+}
+
+/// The optimum where the objective's exact gradient is that of a penalised reward or of a divergence to a target, else
+/// where descending its exact loss on the world `ends` leads; none where a rule reads groups or the step.
+///
+/// # Errors
+/// Memory.
+pub fn fixed_point(plan: &Plan) -> Result<Option<FixedPoint>> {
+    let world = World::named("ends")?;
+    let search = Search::new(&world, Class::Bigram)?;
+    let Some((found, is_optimum)) = reached(&world, &search, plan)? else { return Ok(None) };
+    let forward = at(&world, &search, Point::Filtered(Divergence::ForwardKl))?;
+    let base = Measures::new(&world, std::slice::from_ref(&world.base));
+    Ok(Some(FixedPoint {
+        validity: found.validity,
+        effective_valid: found.effective_valid,
+        base_effective_valid: base.effective_valid,
+        kl_pstar_q: is_optimum.then_some(found.kl_pstar_q),
+        kl_q_base: found.kl_q_base,
+        forward_kl: (forward.effective_valid, forward.validity),
+    }))
+}
+
+/// The policy that the plan leads to, and whether it is known to be the optimum.
+fn reached(world: &World, search: &Search<'_>, plan: &Plan) -> Result<Option<(Measures, bool)>> {
+    let Ok(setting) = Setting::new(world, plan) else { return Ok(None) };
+    if changes(plan) {
+        return Ok(None);
+    }
+    // A beta that is too small to search at is left to the descent.
+    if let Some(optimum) = point(&setting)?.and_then(|point| at(world, search, point).ok()) {
+        return Ok(Some((optimum, true)));
+    }
+    let table = Table::base(world, Class::Bigram)?;
+    Descent { iterations: DESCENT, ..Descent::default() }
+        .run(&table, |table| setting.gradient(table))?;
+    Ok(Some((Measures::new(world, &table.distributions(world)?), false)))
+}
+
+fn at(world: &World, search: &Search<'_>, point: Point) -> Result<Measures> {
+    Ok(Measures::new(world, &search.optimum(point)?.distributions))
+}
+
+/// The point whose gradient, off the base, is the exact one of the objective.
+fn point(setting: &Setting<'_>) -> Result<Option<Point>> {
+    let (world, plan) = (setting.world, setting.plan);
+    let Ok(claim) = Claim::of_plan(plan) else { return Ok(None) };
+    let Some(point) = claim.point() else { return Ok(None) };
+    let table = off_base(world, Class::Bigram)?;
+    let ours = ascent(world, plan, &setting.gradient(&table)?);
+    let exact = claim.gradient(world, &table)?;
+    Ok((norm(&less(&ours, &exact)) < ROUNDING * norm(&exact)).then_some(point))
+}
+
+impl Frontier {
+    /// Of an objective; without a weight it has one policy, and none where a rule reads groups or the step.
+    ///
+    /// # Errors
+    /// Memory, a search that fails.
+    pub fn new(plan: &Plan) -> Result<Self> {
+        let world = World::named("ends")?;
+        let search = Search::new(&world, Class::Bigram)?;
+        let multiples = if plan.beta() > 0.0 { &MULTIPLES[..] } else { &[1.0] };
+        let mut along_weight = Vec::new();
+        for multiple in multiples {
+            let mut plan = plan.clone();
+            let weight = multiple * plan.beta();
+            plan.set_beta(weight);
+            let found = reached(&world, &search, &plan)?;
+            along_weight.extend(found.map(|(measures, _)| (weight, measures)));
+        }
+        let along = |point: fn(f64) -> Point| -> Result<Vec<Measures>> {
+            BETAS.iter().map(|beta| at(&world, &search, point(*beta))).collect()
+        };
+        let reverse_kl = along(Point::Beta)?;
+        let forward_kl = along(|beta| Point::Tilted(Divergence::ForwardKl, beta))?;
+        Ok(Self { along_weight, reverse_kl, forward_kl })
+    }
+}
