@@ -2,6 +2,7 @@
 
 use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
 use super::lex::{Lexer, Rows, Token};
+use super::scan::begins;
 use super::tree::VECTOR;
 use super::units::{is_known, is_unit};
 
@@ -80,7 +81,8 @@ impl Lexer<'_> {
             self.out.push(Token::Name(vector));
             return Some(());
         }
-        if STYLES.contains(&name.as_str()) {
+        let is_set = name == "mathbf" && begins(self.rest(), "{R}|{N}|{Z}|{Q}");
+        if STYLES.contains(&name.as_str()) && !is_set {
             return Some(());
         }
         match name.as_str() {
@@ -101,7 +103,8 @@ impl Lexer<'_> {
             "binom" | "dbinom" | "tbinom" => self.out.push(Token::Name("binom".into())),
             "lbrace" => self.out.push(Token::Symbol('⦃')),
             "rbrace" => self.out.push(Token::Symbol('⦄')),
-            "mathbb" => self.number_set()?,
+            // `\mathbf{N}` in textbooks.
+            "mathbb" | "mathbf" => self.number_set()?,
             "hspace" | "vspace" | "phantom" | "hphantom" | "label" | "tag" | "color"
             | "textcolor" | "colorbox" => {
                 self.braced()?;

@@ -17,42 +17,21 @@ pub(super) const UNIT: u8 = 4;
 pub(super) const OR: &str = "or|oder|ou|oppure";
 
 /// Single words, by what they do.
-const WORDS: [(u8, &[&str]); 6] = [
-    (
-        SENTENCE | VALUE | UNIT,
-        &[
-            "not", "cannot", "isn't", "maybe", "perhaps", "unclear", "unknown", "or", "oder", "ou",
-            "oppure",
-        ],
-    ),
-    (SENTENCE | VALUE, &["neither", "either", "whether", "never", "unlikely", "possibly"]),
-    (SENTENCE, &["if", "may", "might", "could", "unless", "nor", "can't", "nobody"]),
-    (VALUE, &["hardly", "but", "except", "anything", "than", "between", "least", "most"]),
-    (VALUE | UNIT, &["false"]),
-    (
-        UNIT,
-        &[
-            "never",
-            "can't",
-            "wrong",
-            "incorrect",
-            "impossible",
-            "fails",
-            "is",
-            "are",
-            "was",
-            "were",
-        ],
-    ),
+const WORDS: [(u8, &str); 6] = [
+    (SENTENCE | VALUE | UNIT, "not|cannot|isn't|maybe|perhaps|unclear|unknown|or|oder|ou|oppure"),
+    (SENTENCE | VALUE, "neither|either|whether|never|unlikely|possibly"),
+    (SENTENCE, "if|may|might|could|unless|nor|can't|nobody"),
+    (VALUE, "hardly|but|except|anything|than|between|least|most"),
+    (VALUE | UNIT, "false"),
+    (UNIT, "never|can't|wrong|incorrect|impossible|fails|is|are|was|were"),
 ];
 
 /// Whether a text has a word with one of those effects.
 pub(super) fn has(text: &str, effects: u8) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.any(|word| {
-        WORDS.iter().any(|(effect, known)| {
-            effect & effects != 0 && known.iter().any(|known| word.eq_ignore_ascii_case(known))
-        })
+        let is_known = |table: &str| table.split('|').any(|known| word.eq_ignore_ascii_case(known));
+        WORDS.iter().any(|(effect, table)| effect & effects != 0 && is_known(table))
     })
 }
 
@@ -139,9 +118,18 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     let last = near.chars().next_back().unwrap_or(' ');
     last.to_lowercase().any(|c| ENDS.contains(c)) && DENIAL.is_match(near)
         || is_doubted(near)
+        || [" is", " are", " be"].iter().any(|verb| near.ends_with(verb)) && is_relative(after)
         || is_taken_back(after)
         || is_asked(near, after)
         || is_tried(near, after)
+}
+
+/// Whether the words behind a number compare something else with it: 7 of "7 more than the first number".
+pub(super) fn is_relative(after: &str) -> bool {
+    let mut words = after.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let is_comparative = is_one_of(first, "more|less") || first.ends_with("er");
+    first == "than" || is_comparative && words.next() == Some("than")
 }
 
 /// How a question begins that asks whether a value is the answer.
@@ -241,15 +229,11 @@ pub(super) fn denies(rest: &str) -> bool {
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();
     let next = words.find(|word| !matches!(*word, "the" | "a" | "an" | "be")).unwrap_or_default();
-    static VERBS: [&str; 12] = [
-        "is", "was", "are", "has", "can", "must", "cannot", "does", "would", "should", "could",
-        "were",
-    ];
-    static FALSE: [&str; 11] =
-        entries("extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my");
-    static ALONE: [&str; 10] =
-        entries("isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect");
-    ALONE.contains(&verb) || VERBS.contains(&verb) && FALSE.contains(&next)
+    const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
+    const FALSE: &str =
+        "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my";
+    const ALONE: &str = "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect";
+    is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
 }
 
 /// Whether the words before a value make it a bound: "less than 7".

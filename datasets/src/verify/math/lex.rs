@@ -52,12 +52,36 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
             text = text.replace(&format!("{{{mark}}}"), mark);
         }
     }
+    text = with_joined_digits(text);
     if text.contains("{\\,}") {
         text = text.replace("{\\,}", "\\,");
     }
     let mut lexer = Lexer { text: &text, at: 0, out: Vec::new(), lines: Vec::new() };
     lexer.run()?;
     Some(lexer.out)
+}
+
+/// Digits of one number in two styles, `\mathbf{1}0`, as one.
+fn with_joined_digits(mut text: String) -> String {
+    for style in ["\\mathbf{", "\\text{", "\\textbf{", "\\mathrm{", "\\underline{"] {
+        for _ in 0..8 {
+            let is_joined = |at: &usize| {
+                let inner = &text[at + style.len()..];
+                let end = inner.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
+                let is_digit = |c: char| c.is_ascii_digit();
+                let after = inner[end..].strip_prefix('}');
+                end > 0
+                    && after.is_some_and(|after| {
+                        after.starts_with(is_digit) || text[..*at].ends_with(is_digit)
+                    })
+            };
+            let Some(at) = text.match_indices(style).map(|(at, _)| at).find(is_joined) else {
+                break;
+            };
+            text = format!("{}{}", &text[..at], text[at + style.len()..].replacen('}', "", 1));
+        }
+    }
+    text
 }
 
 /// Breaks between equations as commas: `x=1\\y=2`.

@@ -2,7 +2,7 @@
 
 use super::lex::{Token, tokens};
 use super::tidy::{qualifier, tidy};
-use super::tree::{Answer, Relation};
+use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
@@ -260,9 +260,11 @@ impl Parser {
                 return self.money(value, unit);
             }
             Token::Name(name) if is_point(name, self.tokens.get(self.at + 1)) => {
+                let point = Answer::Value(Expr::Variable(name.clone()));
                 self.at += 1;
                 // `A(4, -1)`: a point with its name.
-                self.tuple().filter(|tuple| matches!(tuple, Answer::Tuple(..)))
+                let tuple = self.tuple().filter(|tuple| matches!(tuple, Answer::Tuple(..)));
+                tuple.map(|tuple| Answer::Chain(vec![point, tuple], vec![Relation::Equal]))
             }
             Token::Symbol('⦃') => self.set(),
             Token::Symbol('∅') => {

@@ -4,11 +4,13 @@
 //! two guesses has given neither.
 
 use super::super::calendar::date;
-use super::super::hedges::{self, offers};
+use super::super::hedges::{self, offers, without_reason};
+use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{entries, is_one_of, strip_prefix};
+use super::super::scan::{entries, is_one_of, past, strip_prefix};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
+use super::formula::closing;
 use super::remarks::{goes_on, goes_on_after, remarks, trimmed};
 use super::values::{first_number, formula_at, only_value};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
@@ -22,18 +24,26 @@ static FILLERS: [&str; 26] = entries(
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
     let (clause, is_bold) = clause(text);
+    // `\boxed{\frac12`: the brace may be forgotten.
+    let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
+    let clause = open.filter(|inner| closing(inner).is_none()).unwrap_or(clause);
     if clause.is_empty() || is_placeholder(clause) {
         return None;
     }
     if is_integer(clause) || date(clause).is_some() {
         return Some(clause);
     }
-    // "k is -3"
+    if assignments(clause).is_some() {
+        return Some(clause);
+    }
+    // "k is -3", "the value of $k$ is -3"
     if let Some((name, value)) = clause.split_once(" is ")
-        && matches!(name.trim_matches('$').as_bytes(), [b'a'..=b'z'])
-        && is_value(trimmed(value))
+        && first_number(name).is_none()
+        && !hedges::has(name, hedges::SENTENCE | hedges::VALUE)
+        && let value = trimmed(value).trim_start_matches('*')
+        && is_value(value)
     {
-        return Some(trimmed(value));
+        return Some(value);
     }
     if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
         return Some(value);
@@ -84,7 +94,13 @@ fn comes_to(clause: &str) -> Option<&str> {
 
 /// What is left of several choices: D of "rules out C, leaving D".
 pub(super) fn remaining(clause: &str) -> Option<&str> {
-    if let Some(before) = trimmed(clause).strip_suffix(" remains") {
+    let clause = without_reason(trimmed(clause));
+    let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, |It's |It is ";
+    let bare = past(clause, links).map(|rest| rest.trim_matches(['(', ')', '*', '$']));
+    if bare.is_some_and(|bare| matches!(bare.as_bytes(), [b'A'..=b'J'])) {
+        return bare;
+    }
+    if let Some(before) = clause.strip_suffix(" remains") {
         let letter = before.rsplit(' ').next().unwrap_or(before).trim_matches(['(', ')', '*']);
         return matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter);
     }

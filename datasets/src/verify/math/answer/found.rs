@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::scan::entries;
+
 /// The rule that found an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,19 +53,9 @@ impl Rule {
 
     /// The name in results.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Box => "box",
-            Self::Tag => "tag",
-            Self::Hashes => "hashes",
-            Self::Phrase => "phrase",
-            Self::Whole => "whole",
-            Self::Bold => "bold",
-            Self::Conclusion => "conclusion",
-            Self::Choice => "choice",
-            Self::Formula => "formula",
-            Self::Number => "number",
-            Self::Words => "words",
-        }
+        static NAMES: [&str; 11] =
+            entries("box|tag|hashes|phrase|whole|bold|conclusion|choice|formula|number|words");
+        NAMES[self as usize]
     }
 }
 

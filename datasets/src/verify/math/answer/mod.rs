@@ -29,7 +29,7 @@ use super::alphabet::digit;
 use super::read::parse;
 use super::scan::entries;
 use super::tree::Answer;
-pub(super) use boxes::last_box;
+pub(super) use boxes::{all_boxes, last_box};
 pub use found::{Found, Location, Rule};
 
 /// Words in the place of an answer that only stand for one.
@@ -102,8 +102,19 @@ fn by_marks(text: &str) -> Option<Found<'_>> {
         phrase::final_answer(text, &places)
             .map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
     ];
-    let last = explicit.into_iter().flatten().max_by_key(|(at, _)| *at).map(|(_, found)| found);
-    last.or_else(|| Some(part(text, phrase::answer(text, &places)?, Rule::Phrase)))
+    let last = explicit.into_iter().flatten().max_by_key(|(at, _)| *at);
+    let stated = || Some(part(text, phrase::answer(text, &places)?, Rule::Phrase));
+    // `\boxed{number}` in the words of a format, before the answer.
+    let is_form = |(at, found): &(usize, Found<'_>)| {
+        found.text.len() > 1
+            && found.text.bytes().all(|byte| byte.is_ascii_alphabetic())
+            && places.last().is_some_and(|place| place > at)
+    };
+    let later = last.as_ref().filter(|last| is_form(last)).and_then(|_| stated());
+    let later = later.filter(|found| is_value(&found.text));
+    later
+        .or(last.map(|(_, found)| found))
+        .or_else(stated)
         .or_else(|| Some(part(text, marks::words(text)?, Rule::Hashes)))
 }
 

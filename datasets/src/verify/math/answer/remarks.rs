@@ -1,7 +1,7 @@
 //! Where a remark behind an answer begins: "42, which is 6 times 7".
 
 use super::super::alphabet::is_function;
-use super::super::hedges::{OR, RESTATED, offers};
+use super::super::hedges::{OR, RESTATED, is_relative, offers};
 use super::super::scan::{entries, is_one_of, past};
 use super::{MAX_WHOLE, is_value};
 
@@ -12,9 +12,9 @@ static REMARKS: [&str; 23] = entries(
 );
 
 /// Words that begin a remark about a value, and may be part of a name: `The Lord of the Rings`.
-static AFTER_VALUES: [&str; 22] = [
-    "of", "in", "for", "from", "with", "by", "at", "on", "out", "if", "than", "after", "before",
-    "is", "are", "was", "were", "under", "over", "to", "has", "have",
+static AFTER_VALUES: [&str; 21] = [
+    "of", "in", "for", "from", "with", "by", "at", "on", "out", "if", "after", "before", "is",
+    "are", "was", "were", "under", "over", "to", "has", "have",
 ];
 
 /// Whether another value follows the bracket.
@@ -24,7 +24,7 @@ pub(super) fn goes_on_after(bracket: &str) -> bool {
 
 /// Whether the rest of a clause, up to a remark, names another value: `or 42`, `, 42`, `apples and $x$`.
 pub(super) fn goes_on(rest: &str) -> bool {
-    if offers(rest) {
+    if offers(rest) || is_relative(rest) {
         return true;
     }
     let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);

@@ -4,7 +4,7 @@
 use memchr::{memchr_iter, memchr2_iter};
 
 use super::super::super::tail;
-use super::super::scan::{ends_with, entries};
+use super::super::scan::{ends_with, entries, is_one_of};
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
@@ -12,51 +12,13 @@ const MAX_SEARCHED: usize = 64 << 10;
 const MAX_QUESTIONS: usize = 4;
 
 /// How special tokens begin that end a turn, or begin another.
-static TURNS: [&str; 26] = [
-    "<|im_",
-    "<|eot",
-    "<|EOT",
-    "<|end|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<|end_of_turn|>",
-    "<|end_header",
-    "<|eom",
-    "<|return|>",
-    "<|start",
-    "<|user",
-    "<|system",
-    "<|assistant",
-    "<|observation",
-    "<|pad",
-    "</s>",
-    "<eos>",
-    "<pad>",
-    "<end_of_turn>",
-    "<start_of_turn>",
-    "<end_of_utterance>",
-    "<｜",
-    "[EOS]",
-    "[INST]",
-    "[/INST]",
-];
+const TURNS: &str = "<|im_ <|eot <|EOT <|end|> <|endoftext|> <|end_of_text|> <|end_of_turn|> <|end_header <|eom <|return|> \
+    <|start <|user <|system <|assistant <|observation <|pad </s> <eos> <pad> <end_of_turn> <start_of_turn> \
+    <end_of_utterance> <｜ [EOS] [INST] [/INST]";
 
-/// Tags around notes that a model writes for itself.
-const NOTES: [(&str, &str); 13] = [
-    ("<scratch>", "</scratch>"),
-    ("<plan>", "</plan>"),
-    ("<planning>", "</planning>"),
-    ("<inner_thoughts>", "</inner_thoughts>"),
-    ("<thoughts>", "</thoughts>"),
-    ("<critique>", "</critique>"),
-    ("<notes>", "</notes>"),
-    ("<reflection>", "</reflection>"),
-    ("<scratchpad>", "</scratchpad>"),
-    ("<reflect>", "</reflect>"),
-    ("<analysis>", "</analysis>"),
-    ("<draft>", "</draft>"),
-    ("<verification>", "</verification>"),
-];
+/// Names of tags around notes that a model writes for itself.
+const NOTES: &str = "scratch|plan|planning|inner_thoughts|thoughts|critique|notes|reflection|scratchpad|reflect|\
+    analysis|draft|verification";
 
 /// What a next question is called, before its number and a colon.
 static QUESTIONS: [&str; 14] = entries(
@@ -71,20 +33,17 @@ pub(super) fn searched(completion: &str) -> &str {
 
 /// The text behind the last note, or before it where nothing follows: a reflection is no answer.
 fn without_notes(text: &str) -> &str {
-    let has_note = memchr_iter(b'<', text.as_bytes())
-        .filter(|at| begins_tag(text, *at))
-        .any(|at| NOTES.iter().any(|(open, _)| text[at..].starts_with(open)));
-    if !has_note {
-        return text;
-    }
     let mut text = text;
-    for (open, close) in NOTES {
-        if let Some(start) = text.rfind(open) {
-            let end = text[start..].find(close).map(|at| start + at + close.len());
-            let rest = &text[end.unwrap_or(text.len())..];
-            let is_rest = rest.contains(|c: char| c.is_alphanumeric());
-            text = if is_rest { rest } else { &text[..start] };
-        }
+    let opened = memchr_iter(b'<', text.as_bytes()).filter(|at| begins_tag(text, *at));
+    let note = opened.filter_map(|at| {
+        let name = text[at + 1..].split_once('>')?.0;
+        is_one_of(name, NOTES).then_some((at, name))
+    });
+    for (at, name) in note.collect::<Vec<_>>().into_iter().rev().take(1) {
+        let close = format!("</{name}>");
+        let end = text[at..].find(&close).map_or(text.len(), |end| at + end + close.len());
+        let is_rest = text[end..].contains(|c: char| c.is_alphanumeric());
+        text = if is_rest { &text[end..] } else { &text[..at] };
     }
     text
 }
@@ -97,7 +56,7 @@ fn begins_tag(text: &str, at: usize) -> bool {
 
 /// The text of the first turn that has any.
 fn turn(text: &str) -> &str {
-    let begins = |at: usize| TURNS.iter().any(|token| text[at..].starts_with(token));
+    let begins = |at: usize| TURNS.split(' ').any(|token| text[at..].starts_with(token));
     let mut start = 0;
     for at in memchr2_iter(b'<', b'[', text.as_bytes()) {
         if at < start || !begins_tag(text, at) || !begins(at) {

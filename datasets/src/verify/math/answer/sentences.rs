@@ -114,6 +114,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
 pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
     for word in ["Yes", "No", "True", "False"] {
         let rest = sentence.trim_start_matches('*').strip_prefix(word);
+        let rest = rest.map(|rest| rest.trim_start_matches('*'));
         if rest.is_some_and(|rest| rest.starts_with([',', ';', ':', '—'])) {
             let start = offset_in(sentence, sentence.trim_start_matches('*'));
             return Some((&sentence[start..start + word.len()], Rule::Words));
