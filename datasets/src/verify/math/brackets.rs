@@ -46,25 +46,7 @@ impl Parser {
         let ends = match self.peek() {
             None => true,
             Some(Token::TightComma | Token::Matrix(false)) => true,
-            Some(Token::Symbol(c)) => matches!(
-                c,
-                ',' | ';'
-                    | ')'
-                    | ']'
-                    | '}'
-                    | '⦄'
-                    | '∪'
-                    | '∨'
-                    | '∖'
-                    | '='
-                    | '∈'
-                    | '.'
-                    | '⏎'
-                    | '&'
-                    | ':'
-                    | '⟩'
-                    | '^'
-            ),
+            Some(Token::Symbol(c)) => ",;)]}⦄∪∨∖=∈.⏎&:⟩^".contains(*c),
             _ => false,
         };
         match inner {

@@ -1,8 +1,11 @@
 //! Plain, LaTeX and unicode mathematics to tokens. One table for each alphabet; what is only
 //! decoration (spacing, style, dollars) disappears here.
 
+use std::sync::LazyLock;
+
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
+use regex::Regex;
 
 use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
 use super::printed::as_latex;
@@ -52,7 +55,9 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
             text = text.replace(&format!("{{{mark}}}"), mark);
         }
     }
-    text = with_joined_digits(text);
+    if text.contains("{") && STYLED.is_match(&text) {
+        text = STYLED.replace_all(&text, "$1$2$3$4").into_owned();
+    }
     if text.contains("{\\,}") {
         text = text.replace("{\\,}", "\\,");
     }
@@ -61,28 +66,11 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     Some(lexer.out)
 }
 
-/// Digits of one number in two styles, `\mathbf{1}0`, as one.
-fn with_joined_digits(mut text: String) -> String {
-    for style in ["\\mathbf{", "\\text{", "\\textbf{", "\\mathrm{", "\\underline{"] {
-        for _ in 0..8 {
-            let is_joined = |at: &usize| {
-                let inner = &text[at + style.len()..];
-                let end = inner.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
-                let is_digit = |c: char| c.is_ascii_digit();
-                let after = inner[end..].strip_prefix('}');
-                end > 0
-                    && after.is_some_and(|after| {
-                        after.starts_with(is_digit) || text[..*at].ends_with(is_digit)
-                    })
-            };
-            let Some(at) = text.match_indices(style).map(|(at, _)| at).find(is_joined) else {
-                break;
-            };
-            text = format!("{}{}", &text[..at], text[at + style.len()..].replacen('}', "", 1));
-        }
-    }
-    text
-}
+/// Digits of one number in two styles, `\mathbf{1}0`.
+static STYLED: LazyLock<Regex> = LazyLock::new(|| {
+    let styled = r"\\(?:mathbf|text|textbf|mathrm|underline)\{(\d+)\}";
+    Regex::new(&format!(r"{styled}(\d)|(\d){styled}")).expect("an expression")
+});
 
 /// Breaks between equations as commas: `x=1\\y=2`.
 fn rows_as_list(text: &str) -> String {

@@ -172,20 +172,13 @@ impl Parser {
         let mut sides = vec![self.ratio()?];
         let mut relations = Vec::new();
         loop {
-            let relation = match self.peek() {
-                Some(Token::Symbol('=')) => Relation::Equal,
-                Some(Token::Symbol('<')) => Relation::Less,
-                Some(Token::Symbol('≤')) => Relation::AtMost,
-                Some(Token::Symbol('>')) => Relation::More,
-                Some(Token::Symbol('≥')) => Relation::AtLeast,
-                Some(Token::Symbol('≠')) => Relation::Unequal,
-                Some(Token::Symbol('∈')) if relations.is_empty() => {
-                    self.at += 1;
-                    let set = self.union()?;
-                    return Some(Answer::Member(Box::new(sides.remove(0)), Box::new(set)));
-                }
-                _ => break,
-            };
+            let Some(Token::Symbol(sign)) = self.peek() else { break };
+            if *sign == '∈' && relations.is_empty() {
+                self.at += 1;
+                let set = self.union()?;
+                return Some(Answer::Member(Box::new(sides.remove(0)), Box::new(set)));
+            }
+            let Some(relation) = Relation::from_sign(*sign) else { break };
             self.at += 1;
             relations.push(relation);
             sides.push(self.ratio()?);

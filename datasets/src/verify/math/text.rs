@@ -235,18 +235,14 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         .flatten()
         .map(folded)
         .collect();
-    match folded(end).as_str() {
-        "correct" | "right" | "sí" | "oui" | "ja" | "да" | "是" | "是的" | "对" | "正确" =>
-        {
-            return Some(true);
-        }
-        "incorrect" | "non" | "nein" | "нет" | "不是" | "不" | "不对" | "否" | "错误"
-        | "not really" | "not at all" | "certainly not" | "definitely not" | "not true"
-        | "it is not true" | "untrue" | "wrong" => return Some(false),
-        _ => {}
+    const YES: &str = "correct|right|sí|oui|ja|да|是|是的|对|正确";
+    const NO: &str = "incorrect|non|nein|нет|不是|不|不对|否|错误|not really|not at all|certainly not|\
+        definitely not|not true|it is not true|untrue|wrong";
+    let whole = folded(end);
+    if is_one_of(&whole, YES) || is_one_of(&whole, NO) {
+        return Some(is_one_of(&whole, YES));
     }
     // The last sentence first, and the end of it before its beginning.
-    let whole = folded(end);
     let clause = last.rsplit(',').next().unwrap_or(last);
     let is_both = holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
         || clause.contains(' ')

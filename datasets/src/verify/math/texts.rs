@@ -300,27 +300,18 @@ fn right_side(text: &str) -> Option<Answer> {
     if text.len() > MAX_EQUATION {
         return None;
     }
-    let mut depth = 0_i32;
-    let equals = text.bytes().position(|byte| {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth -= 1,
-            _ => {}
-        }
-        depth == 0 && byte == b'='
-    })?;
-    let (name, value) = (text[..equals].trim(), &text[equals + 1..]);
     // In brackets anything may stand: `P(X \ge 1)`.
-    let mut depth = 0_i32;
-    let outside: String = name
-        .chars()
-        .filter(|c| {
-            depth += i32::from(matches!(c, '(' | '[' | '{'));
-            let is_outside = depth == 0;
-            depth -= i32::from(matches!(c, ')' | ']' | '}'));
-            is_outside
-        })
-        .collect();
+    let (mut depth, mut outside) = (0_i32, String::new());
+    let equals = text.char_indices().find(|(_, c)| {
+        depth += i32::from(matches!(c, '(' | '[' | '{'));
+        if depth == 0 && *c != '=' {
+            outside.push(*c);
+        }
+        depth -= i32::from(matches!(c, ')' | ']' | '}'));
+        depth == 0 && *c == '='
+    });
+    let equals = equals?.0;
+    let (name, value) = (text[..equals].trim(), &text[equals + 1..]);
     let is_list = outside.contains([',', ';', '<', '>', '!', '≤', '≥', '≠']);
     let words = outside.split(|c: char| !c.is_ascii_alphabetic());
     let mut words = words.filter(|word| !word.is_empty());

@@ -7,7 +7,7 @@ use super::super::calendar::date;
 use super::super::hedges::{self, offers, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{entries, is_one_of, past, strip_prefix};
+use super::super::scan::{entries, holds, is_one_of, past, strip_prefix};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
 use super::formula::closing;
@@ -81,15 +81,20 @@ fn is_operand(clause: &str) -> bool {
     }
 }
 
-/// What a calculation in words is said to be: 42 of "6 times 7, which is 42 apples".
-fn comes_to(clause: &str) -> Option<&str> {
-    let (working, result) = clause.split_once(", which ")?;
-    let verbs = ["is ", "equals ", "gives ", "makes ", "comes to "];
-    let result = verbs.iter().find_map(|verb| result.strip_prefix(verb))?;
+/// What a calculation in words, or several numbers, are said to come to: 42 of "6 bags of 7, which is 42 apples".
+pub(super) fn comes_to(clause: &str) -> Option<&str> {
+    let (working, result) = clause.rsplit_once(", which ")?;
+    let result = past(result, "is |makes |gives |equals |comes to |means ")?;
     let is_operation =
         |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
-    let is_working = working.split_whitespace().any(is_operation);
-    if is_working { stated(result) } else { None }
+    if working.split_whitespace().any(is_operation) {
+        return stated(result);
+    }
+    let number = first_number(result).filter(|number| result.starts_with(*number))?;
+    let others = &result[number.len()..];
+    let is_plain = first_number(others).is_none() && !holds(others, "more|less|fewer|times|%");
+    let mut numbers = working.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    (is_plain && numbers.nth(1).is_some()).then_some(number)
 }
 
 /// What is left of several choices: D of "rules out C, leaving D".
@@ -104,23 +109,12 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
         let letter = before.rsplit(' ').next().unwrap_or(before).trim_matches(['(', ')', '*']);
         return matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter);
     }
-    let words = [
-        "leaving ",
-        "leaves ",
-        "only remaining option is ",
-        ", so ",
-        "hence ",
-        "therefore ",
-        ", thus ",
-        ", but ",
-    ];
-    let start = words.iter().filter_map(|word| Some(clause.rfind(word)? + word.len())).max()?;
-    let mut rest = trimmed(&clause[start..]);
-    for filler in
-        ["us with ", "only ", "just ", "it must be ", "it is ", "option ", "choice ", "answer "]
-    {
-        rest = rest.strip_prefix(filler).unwrap_or(rest);
-    }
+    const LINKS: &str =
+        "leaving |leaves |only remaining option is |, so |hence |therefore |, thus |, but ";
+    const FILLERS: &str = "us with |only |just |it must be |it is |option |choice |answer ";
+    let starts = LINKS.split('|').filter_map(|word| Some(clause.rfind(word)? + word.len()));
+    let rest = trimmed(&clause[starts.max()?..]);
+    let rest = FILLERS.split('|').fold(rest, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
     let letter = rest.trim_matches(['(', ')', '*', '$']);
     matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
 }

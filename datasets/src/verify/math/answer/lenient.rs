@@ -9,12 +9,10 @@ use super::super::scan::{begins, holds, is_one_of};
 use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
-use super::clause::{remaining, stated};
+use super::clause::{comes_to, remaining, stated};
 use super::courtesy::{without_courtesy, without_program};
-use super::sentences::{
-    ABOUT, affirmed, choice, is_open, last_sentence, number_word, words, yes_or_no,
-};
-use super::values::{displayed, first_number, last_time, last_value};
+use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
+use super::values::{displayed, last_time, last_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -53,9 +51,8 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
     |e| Some((letter(e)?, Rule::Choice)),
-    |e| Some((yes_or_no(e.last)?, Rule::Words)),
     |e| Some((affirmed(e.last)?, Rule::Choice)),
     |e| {
         let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
@@ -225,7 +222,7 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if line.len() > MAX_WHOLE {
         return None;
     }
-    if let Some(total) = total(line) {
+    if let Some(total) = comes_to(line) {
         return Some(total);
     }
     let line = before_remark(line);
@@ -263,22 +260,6 @@ fn listed(last: &str) -> Option<&str> {
     let marks = tail.matches('$').count();
     let is_list = marks >= 4 && marks.is_multiple_of(2) && tail.split('$').step_by(2).all(is_link);
     (is_list && !is_denied(&last[..start], "")).then_some(tail)
-}
-
-/// The number that a remark gives for several before it: 42 of "6 bags of 7, which is 42 apples".
-fn total(line: &str) -> Option<&str> {
-    let (working, rest) = line.rsplit_once(", which ")?;
-    let verbs = ["is ", "makes ", "gives ", "equals ", "comes to ", "means "];
-    let rest = verbs.iter().find_map(|verb| rest.strip_prefix(verb))?;
-    let number = first_number(rest).filter(|number| rest.starts_with(*number))?;
-    let is_several = |text: &str| {
-        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-        numbers.nth(1).is_some()
-    };
-    let others = &rest[number.len()..];
-    let is_plain =
-        !others.contains(|c: char| c.is_ascii_digit()) && !holds(others, "more|less|fewer|times|%");
-    (is_several(working) && is_plain).then_some(number)
 }
 
 /// Whether a text is equations, and no calculation.

@@ -163,19 +163,10 @@ fn mark(line: &str) -> Option<(usize, usize)> {
         return Some((0, 4));
     }
     // `answer is:`, `answer to the question is`, `**Answer:**`
-    let verbs = [
-        " is ",
-        " is:",
-        " is\u{a0}",
-        " = ",
-        " would be ",
-        " should be ",
-        " must be ",
-        " has to be ",
-        " equals ",
-    ];
+    const VERBS: &str =
+        " is | is:| is\u{a0}| = | would be | should be | must be | has to be | equals ";
     let lower = head(line, 72).to_ascii_lowercase();
-    let verb = verbs.iter().filter_map(|verb| Some((lower.find(verb)?, verb.len())));
+    let verb = VERBS.split('|').filter_map(|verb| Some((lower.find(verb)?, verb.len())));
     let negated = ["isn't", "isn’t"].iter().filter_map(|verb| Some((lower.find(verb)?, 2)));
     let verb = verb.chain(negated).filter(|(at, _)| *at < 60).min();
     let colons = [(line.find(':'), 1), (line.find('：'), 3)];
