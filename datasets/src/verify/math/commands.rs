@@ -1,6 +1,7 @@
 //! LaTeX commands to tokens: styles disappear, wrappers of words become text, the others are symbols or names.
 
 use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
+use super::answer::closing;
 use super::lex::{Lexer, Rows, Token};
 use super::scan::begins;
 use super::tree::VECTOR;
@@ -12,20 +13,9 @@ impl Lexer<'_> {
         let rest = self.rest().trim_start();
         self.at = self.text.len() - rest.len();
         let inner = rest.strip_prefix('{')?;
-        let mut depth = 1;
-        for (at, byte) in inner.bytes().enumerate() {
-            depth += match byte {
-                b'{' => 1,
-                b'}' => -1,
-                _ => 0,
-            };
-            if depth == 0 {
-                let text = inner[..at].to_owned();
-                self.at += at + 2;
-                return Some(text);
-            }
-        }
-        None
+        let close = closing(inner)?;
+        self.at += close + 2;
+        Some(inner[..close].to_owned())
     }
 
     /// A character after its backslash.

@@ -141,19 +141,16 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     if !gold.is_empty() && gold == answer {
         return Some((Outcome::Correct, "text"));
     }
+    let decided =
+        |is_same, stage| Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, stage));
     if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
-        return Some((if a == b { Outcome::Correct } else { Outcome::Wrong }, "text"));
+        return decided(a == b, "text");
     }
     if let Some(is_same) = calendar::same_date(gold, answer) {
-        return Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, "date"));
+        return decided(is_same, "date");
     }
-    if is_numbered(gold)
-        && let Some(b) = text::statements(answer)
-    {
-        let is_same = text::statements(gold) == Some(b);
-        return Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, "words"));
-    }
-    None
+    let statements = is_numbered(gold).then(|| text::statements(answer)).flatten()?;
+    decided(text::statements(gold) == Some(statements), "words")
 }
 
 /// The only number of a sentence in `\text`, where no word leaves it open.

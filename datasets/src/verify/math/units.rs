@@ -121,6 +121,14 @@ pub(super) fn conversion(gold: &str, answer: &str) -> Option<RBig> {
     if is_sterling(&a, &b) || is_sterling(&b, &a) {
         return Some(RBig::ONE);
     }
+    // Pages per minute, in pages per hour.
+    if let (Some((things, of)), Some((others, its))) =
+        (a.split_once(" per "), b.split_once(" per "))
+        && measure(things).is_none()
+        && singular(things) == singular(others)
+    {
+        return conversion(its, of);
+    }
     let ((kinds, one), (others, other)) = (measure(&a)?, measure(&b)?);
     (kinds == others).then(|| other / one)
 }

@@ -14,7 +14,7 @@ use super::formula::{self, closing};
 use super::sentences::is_open;
 use super::values::formula_at;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_integer, is_placeholder, is_value};
-use super::{lenient, offset_in};
+use super::{lenient, offset_in, part};
 
 static BOX: Needle = Needle::new(|| Finder::new("box"));
 
@@ -68,12 +68,7 @@ fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
     let inner = text[boxed.inner.clone()].trim();
     let stated = concluded(inner);
     if stated.len() < inner.len() {
-        let start = offset_in(text, stated);
-        return Found {
-            text: Cow::Borrowed(stated),
-            span: start..start + stated.len(),
-            rule: Rule::Box,
-        };
+        return part(text, stated, Rule::Box);
     }
     let (text, span) = with_unit(text, boxed);
     Found { text, span, rule: Rule::Box }

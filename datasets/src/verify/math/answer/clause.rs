@@ -23,6 +23,9 @@ static FILLERS: [&str; 26] = entries(
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
+    if text.contains('\n') && assignments(text.trim()).is_some() {
+        return Some(text.trim());
+    }
     let (clause, is_bold) = clause(text);
     // `\boxed{\frac12`: the brace may be forgotten.
     let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
@@ -88,7 +91,7 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
     let is_operation =
         |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
     if working.split_whitespace().any(is_operation) {
-        return stated(result);
+        return stated(result).filter(|value| value.contains(|c: char| c.is_ascii_digit()));
     }
     let number = first_number(result).filter(|number| result.starts_with(*number))?;
     let others = &result[number.len()..];
@@ -167,17 +170,7 @@ fn clause(text: &str) -> (&str, bool) {
 
 /// Up to the brace that closes what began before: `\text{The answer is circle}`.
 fn closed(text: &str) -> &str {
-    let (mut depth, mut before) = (0_i32, b' ');
-    let end = text.bytes().enumerate().find(|(_, byte)| {
-        let is_escaped = std::mem::replace(&mut before, *byte) == b'\\';
-        depth += match byte {
-            b'{' if !is_escaped => 1,
-            b'}' if !is_escaped => -1,
-            _ => 0,
-        };
-        depth < 0
-    });
-    end.map_or(text, |(at, _)| &text[..at])
+    closing(text).map_or(text, |at| &text[..at])
 }
 
 /// Up to the end of the first sentence; a formula ends none.

@@ -5,7 +5,7 @@ use super::super::calendar::date;
 use super::super::hedges::{is_bound, is_denied, is_doubted, is_refusal, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, holds, is_one_of};
+use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
@@ -51,7 +51,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((affirmed(e.last)?, Rule::Choice)),
     |e| {
@@ -64,6 +64,11 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
     |e| Some((named(e.last)?, Rule::Conclusion)),
     |e| Some((number_word(worded(e)?)?, Rule::Number)),
     |e| Some((choice(worded(e)?)?, Rule::Choice)),
+    // "Both A and C are correct."
+    |e| {
+        let letters = past(e.last.strip_suffix(" are correct")?, "Both |Options |Choices ")?;
+        text::same_choices(letters, letters).then_some((letters, Rule::Choice))
+    },
     |e| words(worded(e)?),
     // "So 42, not 18.": a remark supplies no value.
     |e| {

@@ -27,9 +27,10 @@ use std::collections::VecDeque;
 use super::Mode;
 use super::alphabet::digit;
 use super::read::parse;
-use super::scan::entries;
+use super::scan::{entries, is_one_of};
 use super::tree::Answer;
 pub(super) use boxes::{all_boxes, last_box};
+pub(super) use formula::closing;
 pub use found::{Found, Location, Rule};
 
 /// Words in the place of an answer that only stand for one.
@@ -206,6 +207,9 @@ fn has_words(answer: &Answer) -> bool {
 
 /// Whether a text in the place of an answer only stands for one: `...`, `your answer`.
 fn is_placeholder(text: &str) -> bool {
+    if is_one_of(text, "<|>|=|≤|≥") {
+        return false;
+    }
     let is_mark = |c: char| !c.is_alphanumeric() && !"-+−∞∅√π½⅓⅔¼¾°%".contains(c);
     let bare = text
         .trim_start_matches("\\text")

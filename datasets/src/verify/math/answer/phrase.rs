@@ -16,8 +16,11 @@ use super::{MAX_LINE, is_value};
 static LOWER: Needle = Needle::new(|| Finder::new("nswer"));
 static UPPER: Needle = Needle::new(|| Finder::new("NSWER"));
 
-/// Words before the letters of a choice.
-static CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
+/// Words before the letters of a choice, and what denies them.
+static CHOSEN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("([不未])?(?:故选|故選|选项|選項|选)[ ：:（(項项择擇为為是]*([A-J]+)")
+        .expect("an expression")
+});
 
 /// Most phrases that are looked at.
 const MAX_PHRASES: usize = 64;
@@ -74,28 +77,17 @@ fn undenied<'a>(verb: &str, rest: &'a str) -> Option<&'a str> {
     Some(&rest[CONTRAST.find(rest)?.end()..]).filter(|rest| !NO_VALUES.is_match(rest))
 }
 
-/// The letters of `故选：C`, `所以选B`, `选项A正确`.
+/// The letters of `故选：C`, `所以选B`, `选项A正确`, where nothing denies them.
 fn chinese_choice(text: &str) -> Option<&str> {
-    const MAX_PLACES: usize = 8;
-    let mut places: Vec<(usize, usize)> = CHINESE
-        .iter()
-        .flat_map(|word| text.rmatch_indices(word).take(MAX_PLACES))
-        .map(|(at, word)| (at + word.len(), word.len()))
-        .collect();
-    places.sort_unstable_by(|a, b| b.cmp(a));
-    places.into_iter().find_map(|(end, length)| chosen(text, end - length, length))
-}
-
-/// The letters behind the word for a choice at `at`, where none denies them.
-fn chosen(text: &str, at: usize, length: usize) -> Option<&str> {
-    let is_mark = |c: char| " ：:（(項项择擇为為是".contains(c);
-    let rest = text[at + length..].trim_start_matches(is_mark);
-    let end = rest.find(|c: char| !('A'..='J').contains(&c)).unwrap_or(rest.len());
-    let behind = rest[end..].trim_start_matches([')', '）', ' ']);
-    let is_refused = behind.starts_with(['错', '錯', '不', '有', '误'])
-        || behind.starts_with(|c: char| c.is_ascii_alphanumeric())
-        || text[..at].ends_with(['不', '未']);
-    (end > 0 && !is_refused).then(|| &rest[..end])
+    let found = CHOSEN.captures_iter(text).filter(|found| found.get(1).is_none());
+    let letters: Vec<&str> = found.filter_map(|found| Some(found.get(2)?.as_str())).collect();
+    let is_stated = |letters: &&&str| {
+        let behind = &text[super::offset_in(text, letters) + letters.len()..];
+        let behind = behind.trim_start_matches([')', '）', ' ']);
+        !behind.starts_with(['错', '錯', '不', '有', '误'])
+            && !behind.starts_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    letters.iter().rev().find(is_stated).copied()
 }
 
 /// The answer of the last line that is nothing but "Answer: 7" or "**Answer: D**", and where it begins.
@@ -182,6 +174,12 @@ fn paragraph(text: &str) -> &str {
     let lines = || text.split_inclusive('\n');
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
     let rest = &text[skipped..];
+    // A list of assignments, one a line.
+    let is_item = |line: &&str| line.trim_start().starts_with("- ") && line.contains('=');
+    let items: usize = rest.split_inclusive('\n').take_while(is_item).map(str::len).sum();
+    if items > 0 {
+        return &rest[..items];
+    }
     // A formula may take several lines: from `\[` or `$$` to its end.
     let before = text[..skipped].trim();
     let close = if before.ends_with("\\[") {
