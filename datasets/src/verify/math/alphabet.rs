@@ -20,16 +20,12 @@ pub(super) static WORDS: [&str; 17] = entries(
 );
 
 /// Units of one to three letters that are written right after numbers.
-pub(super) static UNITS: [&str; 24] = [
-    "kJ", "kN", "kW", "Hz", "kV", "MW", "mA", "dm", "cm", "mm", "km", "kg", "ft", "lb", "lbs",
-    "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs", "sec",
-];
+pub(super) const UNITS: &str =
+    "kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|deg|pct|ml|mi|hr|hrs|sec";
 
 /// Words that are no products of variables.
-pub(super) static SHORT_WORDS: [&str; 22] = [
-    "it", "is", "in", "to", "of", "so", "we", "as", "at", "be", "by", "if", "no", "on", "up", "do",
-    "he", "am", "an", "us", "my", "me",
-];
+pub(super) const SHORT_WORDS: &str =
+    "it|is|in|to|of|so|we|as|at|be|by|if|no|on|up|do|he|am|an|us|my|me";
 
 /// Commands that stand for one symbol, and the symbol.
 const SYMBOLS: &str = "\

@@ -3,7 +3,7 @@
 use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
 use super::answer::closing;
 use super::lex::{Lexer, Rows, Token};
-use super::scan::begins;
+use super::scan::{begins, is_one_of};
 use super::tree::VECTOR;
 use super::units::{is_known, is_unit};
 
@@ -312,30 +312,30 @@ impl Lexer<'_> {
             return None;
         }
         let (start, argument) = (self.at, self.braced());
-        let letter = match argument.as_deref().map(str::trim) {
-            Some("i" | "\\imath" | "\\hat{i}" | "\\mathbf{i}") => "i",
-            Some("j" | "\\jmath" | "\\hat{j}" | "\\mathbf{j}") => "j",
-            Some("k" | "\\hat{k}" | "\\mathbf{k}") => "k",
+        let argument = argument.as_deref().map(str::trim);
+        let is_letter = |letter: &&str| match argument {
+            Some(text) => {
+                let names =
+                    format!("{letter}|\\{letter}math|\\hat{{{letter}}}|\\mathbf{{{letter}}}");
+                is_one_of(text, &names)
+            }
             // `\vec i`
-            None => {
-                let rest = self.rest().trim_start();
-                let letter = ["i", "j", "k"].into_iter().find(|letter| rest.starts_with(letter));
-                let is_alone =
-                    rest.get(1..).is_some_and(|rest| !rest.starts_with(char::is_alphabetic));
-                let Some(letter) = letter.filter(|_| is_alone && style == "vec") else {
-                    self.at = start;
-                    return None;
-                };
-                self.at = self.text.len() - rest.len() + 1;
-                letter
-            }
-            _ => {
-                self.at = start;
-                return None;
-            }
+            None => style == "vec" && starts_alone(self.text[start..].trim_start(), letter),
         };
+        let Some(letter) = ["i", "j", "k"].into_iter().find(is_letter) else {
+            self.at = start;
+            return None;
+        };
+        if argument.is_none() {
+            self.at = self.text.len() - self.text[start..].trim_start().len() + 1;
+        }
         Some(format!("{VECTOR}{letter}"))
     }
+}
+
+/// Whether a text begins with a letter that is not the first of a word.
+fn starts_alone(text: &str, letter: &str) -> bool {
+    text.strip_prefix(letter).is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
 }
 
 /// Whether words say that the value before them follows once more, rounded.

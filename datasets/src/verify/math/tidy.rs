@@ -4,13 +4,11 @@ use dashu_ratio::RBig;
 
 use super::hedges::is_doubted;
 use super::lex::Token;
-use super::scan::{begins, entries};
+use super::scan::{begins, is_one_of};
 
 /// Words before a value that say what it is, without a colon.
-static LABELS: [&str; 24] = entries(
-    "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\
-    equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval",
-);
+const LABELS: &str = "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\
+    equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval";
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
 pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
@@ -112,7 +110,7 @@ fn label(tokens: &[Token]) -> usize {
             || lower.ends_with(':')
             || lower.ends_with(" is")
             || lower.ends_with(" are")
-            || LABELS.contains(&lower.trim_end_matches(',')));
+            || is_one_of(lower.trim_end_matches(','), LABELS));
     let length = words + usize::from(has_colon);
     if is_label && is_value(tokens.get(length)) { length } else { 0 }
 }

@@ -1,6 +1,6 @@
 //! Units of measure: which words are one unit, and how units of one kind convert.
 
-use super::scan::bare_words;
+use super::scan::{bare_words, is_one_of};
 use std::collections::BTreeMap;
 
 use dashu_ratio::RBig;
@@ -86,10 +86,7 @@ const PREFIXES: &[(&str, &str, (u64, u64))] = &[
 ];
 
 /// Symbols that take a prefix.
-const PREFIXED: [&str; 19] = [
-    "m", "g", "s", "l", "L", "A", "K", "mol", "N", "J", "W", "Pa", "Hz", "C", "V", "Ω", "Omega",
-    "F", "Wh",
-];
+const PREFIXED: &str = "m|g|s|l|L|A|K|mol|N|J|W|Pa|Hz|C|V|Ω|Omega|F|Wh";
 
 /// Longest unit, in bytes.
 const MAX_BYTES: usize = 60;
@@ -162,7 +159,7 @@ fn find(name: &str) -> Option<&'static Unit> {
 /// The unit that a name is a multiple of by its prefix, and the factor.
 fn prefixed(name: &str) -> Option<(&str, RBig)> {
     let bare = |(symbol, word, (p, q)): &(&str, &str, (u64, u64))| {
-        let rest = name.strip_prefix(symbol).filter(|rest| PREFIXED.contains(rest));
+        let rest = name.strip_prefix(symbol).filter(|rest| is_one_of(rest, PREFIXED));
         let rest = rest.or_else(|| name.strip_prefix(word).filter(|rest| rest.len() > 2))?;
         Some((rest, RBig::from_parts((*p).into(), (*q).into())))
     };

@@ -58,10 +58,10 @@ pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
     boxes.reverse();
     // None between boxes in each other.
     let between = |pair: &[Boxed]| text.get(pair[0].end..pair[1].start);
-    let is_corrected = || boxes.windows(2).any(|pair| between(pair).is_none_or(is_corrected));
-    let is_several = (2..=MAX_LIST).contains(&boxes.len()) && !is_corrected();
-    let parts = || boxes.iter().map(|boxed| text[boxed.inner.clone()].trim()).collect::<Vec<_>>();
-    is_several.then(|| parts().join(", "))
+    let is_corrected = boxes.windows(2).any(|pair| between(pair).is_none_or(is_corrected));
+    let mut parts: Vec<&str> = boxes.iter().map(|boxed| text[boxed.inner.clone()].trim()).collect();
+    parts.dedup();
+    ((2..=MAX_LIST).contains(&parts.len()) && !is_corrected).then(|| parts.join(", "))
 }
 
 fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {

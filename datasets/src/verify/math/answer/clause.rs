@@ -7,7 +7,7 @@ use super::super::calendar::date;
 use super::super::hedges::{self, offers, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{entries, holds, is_one_of, past, strip_prefix};
+use super::super::scan::{holds, is_one_of, past, strip_prefix};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
 use super::formula::closing;
@@ -16,10 +16,8 @@ use super::values::{first_number, formula_at, only_value};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
 /// Words before an answer that say nothing of it.
-static FILLERS: [&str; 26] = entries(
-    "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
-    around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value",
-);
+const FILLERS: &str = "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
+    around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value";
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
@@ -114,10 +112,10 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
     }
     const LINKS: &str =
         "leaving |leaves |only remaining option is |, so |hence |therefore |, thus |, but ";
-    const FILLERS: &str = "us with |only |just |it must be |it is |option |choice |answer ";
+    const LEADS: &str = "us with |only |just |it must be |it is |option |choice |answer ";
     let starts = LINKS.split('|').filter_map(|word| Some(clause.rfind(word)? + word.len()));
     let rest = trimmed(&clause[starts.max()?..]);
-    let rest = FILLERS.split('|').fold(rest, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
+    let rest = LEADS.split('|').fold(rest, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
     let letter = rest.trim_matches(['(', ')', '*', '$']);
     matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
 }
@@ -157,7 +155,7 @@ fn clause(text: &str) -> (&str, bool) {
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             break;
         }
-        let Some(next) = FILLERS.iter().find_map(|filler| {
+        let Some(next) = FILLERS.split('|').find_map(|filler| {
             let next = strip_prefix(rest, filler)?;
             next.starts_with([' ', ',', ':']).then_some(next)
         }) else {
@@ -165,12 +163,10 @@ fn clause(text: &str) -> (&str, bool) {
         };
         rest = next.trim_start_matches(|c: char| is_edge(c) || c == ',');
     }
-    (trimmed(closed(sentence(rest))), is_bold)
-}
-
-/// Up to the brace that closes what began before: `\text{The answer is circle}`.
-fn closed(text: &str) -> &str {
-    closing(text).map_or(text, |at| &text[..at])
+    let rest = sentence(rest);
+    // `\text{The answer is circle}`
+    let rest = closing(rest).map_or(rest, |at| &rest[..at]);
+    (trimmed(rest), is_bold)
 }
 
 /// Up to the end of the first sentence; a formula ends none.

@@ -37,19 +37,12 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, explicit marks first.
-    pub const ALL: [Self; 11] = [
-        Self::Box,
-        Self::Tag,
-        Self::Hashes,
-        Self::Phrase,
-        Self::Whole,
-        Self::Bold,
-        Self::Conclusion,
-        Self::Choice,
-        Self::Formula,
-        Self::Number,
-        Self::Words,
-    ];
+    pub const ALL: [Self; 11] = {
+        use Rule::{
+            Bold, Box, Choice, Conclusion, Formula, Hashes, Number, Phrase, Tag, Whole, Words,
+        };
+        [Box, Tag, Hashes, Phrase, Whole, Bold, Conclusion, Choice, Formula, Number, Words]
+    };
 
     /// The name in results.
     pub fn name(self) -> &'static str {

@@ -141,7 +141,7 @@ fn named(last: &str) -> Option<&str> {
         tail.starts_with(char::is_uppercase)
             && tail.chars().all(char::is_alphabetic)
             && !is_open(last)
-            && !ABOUT.contains(&tail.to_lowercase().as_str())
+            && !is_one_of(&tail.to_lowercase(), ABOUT)
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
     (date(tail).is_some() || text::is_choice(tail) || is_word() || is_number()).then_some(tail)

@@ -27,17 +27,15 @@ use std::collections::VecDeque;
 use super::Mode;
 use super::alphabet::digit;
 use super::read::parse;
-use super::scan::{entries, is_one_of};
+use super::scan::is_one_of;
 use super::tree::Answer;
 pub(super) use boxes::{all_boxes, last_box};
 pub(super) use formula::closing;
 pub use found::{Found, Location, Rule};
 
 /// Words in the place of an answer that only stand for one.
-static STAND_INS: [&str; 14] = entries(
-    "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
-    final answer here|answer here|insert answer here|ldots|dots|cdots|final result",
-);
+const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
+    final answer here|answer here|insert answer here|ldots|dots|cdots|final result";
 
 /// Longest text that may be an answer as a whole.
 const MAX_WHOLE: usize = 300;
@@ -221,5 +219,5 @@ fn is_placeholder(text: &str) -> bool {
     if bare.len() > 40 || !bare.ends_with(['r', 'R', 't', 'T', 'e', 'E', 's', 'S', 'n', 'N']) {
         return false;
     }
-    STAND_INS.iter().any(|known| bare.eq_ignore_ascii_case(known))
+    STAND_INS.split('|').any(|known| bare.eq_ignore_ascii_case(known))
 }

@@ -4,7 +4,7 @@
 use memchr::{memchr_iter, memchr2_iter};
 
 use super::super::super::tail;
-use super::super::scan::{ends_with, entries, is_one_of};
+use super::super::scan::{ends_with, is_one_of};
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
@@ -21,9 +21,8 @@ const NOTES: &str = "scratch|plan|planning|inner_thoughts|thoughts|critique|note
     analysis|draft|verification";
 
 /// What a next question is called, before its number and a colon.
-static QUESTIONS: [&str; 14] = entries(
-    "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目",
-);
+const QUESTIONS: &str =
+    "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目";
 
 /// The part of a completion that holds its answer.
 pub(super) fn searched(completion: &str) -> &str {
@@ -94,7 +93,7 @@ fn question(text: &str, colon: usize) -> Option<usize> {
     let near = tail(&text[..colon], 40);
     let head = colon - near.len();
     let named = near.trim_end_matches(is_number);
-    let name = QUESTIONS.iter().find(|name| ends_with(named, name))?;
+    let name = QUESTIONS.split('|').find(|name| ends_with(named, name))?;
     let before =
         named[..named.len() - name.len()].trim_end_matches([' ', '*', '#', '>', '\t', '_', '[']);
     let is_first = head == 0 && before.is_empty();

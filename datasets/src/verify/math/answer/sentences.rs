@@ -6,9 +6,7 @@ use super::super::spelled::spelled;
 use super::Rule;
 
 /// Words behind "is" that are no answer.
-pub(super) const ABOUT: [&str; 10] = [
-    "answer", "correct", "final", "result", "solution", "done", "right", "it", "required", "wrong",
-];
+pub(super) const ABOUT: &str = "answer|correct|final|result|solution|done|right|it|required|wrong";
 
 /// The letter of a clause that calls it right: B of "A is wrong; B is correct".
 pub(super) fn affirmed(sentence: &str) -> Option<&str> {
@@ -130,7 +128,7 @@ pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
     let start = starts.filter_map(|mark| Some(sentence.rfind(mark)? + mark.len())).max()?;
     let tail = sentence[start..].trim_matches(['*', ' ', ',', '.', '"']);
     let mut words = tail.split(' ');
-    let is_about = words.clone().any(|word| ABOUT.contains(&word.to_lowercase().as_str()));
+    let is_about = words.clone().any(|word| is_one_of(&word.to_lowercase(), ABOUT));
     let concludes =
         begins(sentence, "So |Therefore|Thus|Hence|The |Answer") || spelled(tail).is_some();
     let is_name = words.all(|word| word.starts_with(char::is_uppercase)) || concludes;
