@@ -9,7 +9,7 @@ use regex::Regex;
 
 use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
 use super::printed::as_latex;
-use super::scan::is_one_of;
+use super::scan::{holds, is_one_of};
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -56,8 +56,8 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
             text = text.replace(&format!("{{{mark}}}"), mark);
         }
     }
-    if text.contains("{") && STYLED.is_match(&text) {
-        text = STYLED.replace_all(&text, "$1$2$3$4").into_owned();
+    if holds(&text, "bf{|text{|rm{|line{") && STYLED.is_match(&text) {
+        text = STYLED.replace_all(&text, "$1$2$3$4$5$6").into_owned();
     }
     if text.contains("{\\,}") {
         text = text.replace("{\\,}", "\\,");
@@ -70,7 +70,8 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
 /// Digits of one number in two styles, `\mathbf{1}0`.
 static STYLED: LazyLock<Regex> = LazyLock::new(|| {
     let styled = r"\\(?:mathbf|text|textbf|mathrm|underline)\{(\d+)\}";
-    Regex::new(&format!(r"{styled}(\d)|(\d){styled}")).expect("an expression")
+    let table = format!(r"{styled}{styled}|{styled}(\d)|(\d){styled}");
+    Regex::new(&table).expect("an expression")
 });
 
 /// Breaks between equations as commas: `x=1\\y=2`.

@@ -252,7 +252,7 @@ impl Parser {
                 let value = Answer::Value(self.sum()?);
                 return self.money(value, unit);
             }
-            Token::Name(name) if is_point(name, self.tokens.get(self.at + 1)) => {
+            Token::Name(name) if is_point(&self.tokens, self.at) => {
                 let point = Answer::Value(Expr::Variable(name.clone()));
                 self.at += 1;
                 // `A(4, -1)`: a point with its name.
@@ -345,12 +345,17 @@ fn alternatives(items: &[Answer], starts: &[usize]) -> Option<Answer> {
     Some(Answer::Set(lists.collect()))
 }
 
-/// Whether a name stands before the coordinates of a point.
-fn is_point(name: &str, next: Option<&Token>) -> bool {
-    // `C(5, 2)` and `P(5, 2)` are counts.
-    name.len() == 1
-        && name.starts_with(|c: char| c.is_ascii_uppercase() && c != 'C' && c != 'P')
-        && next == Some(&Token::Symbol('('))
+/// Whether the name at `at` stands before the coordinates of a point; `C(5, 2)` is a count but among points.
+fn is_point(tokens: &[Token], at: usize) -> bool {
+    let letter = |at: usize| match tokens.get(at..at + 2)? {
+        [Token::Name(name), Token::Symbol('(')] if name.len() == 1 => name.chars().next(),
+        _ => None,
+    };
+    let is_other = |at| letter(at).is_some_and(|c| c.is_ascii_uppercase() && c != 'C' && c != 'P');
+    match letter(at) {
+        Some('C' | 'P') => (0..tokens.len()).any(is_other),
+        _ => is_other(at),
+    }
 }
 
 fn is_inequality(answer: &Answer) -> bool {

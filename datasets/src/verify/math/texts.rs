@@ -121,8 +121,12 @@ fn beside_letters(pair: &Pair<'_>) -> bool {
 
 /// `\text{There are 460 students}` against a number.
 fn in_a_sentence(pair: &Pair<'_>) -> bool {
-    let is_number = matches!(&pair.read_gold, Some(Answer::Value(Expr::Number(..))));
-    is_number && pair.are_equal(pair.read_gold.as_ref(), sentence_value(pair.answer).as_ref())
+    let gold = match &pair.read_gold {
+        Some(Answer::Chain(sides, _)) => sides.last(),
+        other => other.as_ref(),
+    };
+    let is_number = matches!(gold, Some(Answer::Value(Expr::Number(..))));
+    is_number && pair.are_equal(gold, sentence_value(pair.answer).as_ref())
 }
 
 /// A text without its marks of mathematics and its last point.

@@ -109,13 +109,12 @@ pub(super) fn is_unit(text: &str) -> bool {
 pub(super) fn conversion(gold: &str, answer: &str) -> Option<RBig> {
     let (a, b) = (bare_words(gold), bare_words(answer));
     let is_symbol = a.len() <= 3 && b.len() <= 3;
+    let is_sterling = |a: &str, b: &str| a == "£" && singular(b) == "pound";
     if singular(&a) == singular(&b)
         || (!is_symbol && singular(&a.to_lowercase()) == singular(&b.to_lowercase()))
+        || is_sterling(&a, &b)
+        || is_sterling(&b, &a)
     {
-        return Some(RBig::ONE);
-    }
-    let is_sterling = |a: &str, b: &str| a == "£" && singular(b) == "pound";
-    if is_sterling(&a, &b) || is_sterling(&b, &a) {
         return Some(RBig::ONE);
     }
     // Pages per minute, in pages per hour.

@@ -27,7 +27,6 @@ use std::collections::VecDeque;
 use super::Mode;
 use super::alphabet::digit;
 use super::read::parse;
-use super::scan::is_one_of;
 use super::tree::Answer;
 pub(super) use boxes::{all_boxes, last_box};
 pub(super) use formula::closing;
@@ -131,7 +130,7 @@ fn by_position(text: &str, is_whole: bool) -> Option<Found<'_>> {
 }
 
 /// A part of a text, as an answer.
-fn part<'a>(text: &str, part: &'a str, rule: Rule) -> Found<'a> {
+pub(super) fn part<'a>(text: &str, part: &'a str, rule: Rule) -> Found<'a> {
     let start = offset_in(text, part);
     Found { text: Cow::Borrowed(part), span: start..start + part.len(), rule }
 }
@@ -205,7 +204,7 @@ fn has_words(answer: &Answer) -> bool {
 
 /// Whether a text in the place of an answer only stands for one: `...`, `your answer`.
 fn is_placeholder(text: &str) -> bool {
-    if is_one_of(text, "<|>|=|≤|≥") {
+    if matches!(text, "<" | ">" | "=" | "≤" | "≥") {
         return false;
     }
     let is_mark = |c: char| !c.is_alphanumeric() && !"-+−∞∅√π½⅓⅔¼¾°%".contains(c);

@@ -25,10 +25,10 @@ static CHOSEN: LazyLock<Regex> = LazyLock::new(|| {
 /// Most phrases that are looked at.
 const MAX_PHRASES: usize = 64;
 
-/// "Answer" in other languages, up to two words, and the verb or mark that the answer follows: in the group, for denials.
+/// "Answer" in other languages, up to three words, and the verb or mark that the answer follows: in the group, for denials.
 const OTHERS: &str = "(?i)(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź|ответ|cevap|jawaban|antwoord|\
     jibu|উত্তর|उत्तर|คำตอบ|đáp án|الإجابة|الجواب|答案|答え|答|정답|답)\
-    ((?: \\p{L}+){0,2}?[ \u{a0}]*(?:[:：】]|(?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|dir|ni|là|है|হল|هو|هي)(?:[ \u{a0}]|:)|\
+    ((?: \\p{L}+){0,3}?[ \u{a0}]*(?:[:：】]|(?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|dir|ni|là|है|হল|هو|هي)(?:[ \u{a0}]|:)|\
     不?(?:是|应为|應為|为|為)|は|은|คือ)[:：]?(?: ?(?:la|die|el|le) )?)";
 static OTHER: LazyLock<Regex> = LazyLock::new(|| Regex::new(OTHERS).expect("an expression"));
 
@@ -71,7 +71,10 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
 
 /// What is stated behind a verb: none where it is denied, but for what is said in contrast to that.
 fn undenied<'a>(verb: &str, rest: &'a str) -> Option<&'a str> {
-    if !NO_VERBS.is_match(verb) && !NO_VALUES.is_match(rest) {
+    // Most values, 7 or x, begin with no letter of a denial.
+    let may_deny = rest.trim_start().starts_with(['n', 'N', 'p', 'P', '\'', '’']);
+    let is_verb = || !verb.is_empty() && NO_VERBS.is_match(verb);
+    if !(may_deny && NO_VALUES.is_match(rest) || is_verb()) {
         return Some(rest);
     }
     Some(&rest[CONTRAST.find(rest)?.end()..]).filter(|rest| !NO_VALUES.is_match(rest))

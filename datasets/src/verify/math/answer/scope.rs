@@ -106,25 +106,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_ends_at_its_token_and_may_begin_with_one() {
-        for (text, expected) in [
-            ("9</s>", "9"),
-            ("9<|eot_id|><|start_header_id|>user<|end_header_id|>8", "9"),
-            ("<|im_start|>assistant\n9<|im_end|>\n<|im_start|>user\n8", "\n9"),
-            ("<s>9<eos>8", "<s>9"),
-            ("a < b and <answer>9</answer>", "a < b and <answer>9</answer>"),
-            ("<|begin_of_box|>9<|end_of_box|>", "<|begin_of_box|>9<|end_of_box|>"),
-            ("9[EOS]8", "9"),
-            ("9 [INST] next [/INST] 8", "9"),
-            ("9<｜end▁of▁sentence｜>8", "9"),
-            ("", ""),
-            ("<|im_end|>", ""),
-        ] {
-            assert_eq!(searched(text).trim(), expected.trim(), "{text}");
-        }
-    }
-
-    #[test]
     fn next_questions_begin_lines_or_sentences() {
         let first = |text: &str| next_questions(text).next().map(|at| text[at..].to_owned());
         assert_eq!(first("It is 9.\n\nQ: what is 8?").as_deref(), Some("Q: what is 8?"));
