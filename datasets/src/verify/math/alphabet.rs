@@ -52,8 +52,8 @@ const FOLDED: &str = "\
 
 /// A character outside ASCII as what it stands for.
 fn folded(c: char) -> Option<&'static str> {
-    let entries = FOLDED.split('|').filter_map(|entry| entry.split_once('='));
-    entries.into_iter().find_map(|(from, to)| from.contains(c).then_some(to))
+    let mut entries = FOLDED.split('|').filter_map(|entry| entry.split_once('='));
+    entries.find_map(|(from, to)| from.contains(c).then_some(to))
 }
 
 /// A raised or lowered character: its mark and the plain one.

@@ -1,15 +1,12 @@
 //! Plain, LaTeX and unicode mathematics to tokens. One table for each alphabet; what is only
 //! decoration (spacing, style, dollars) disappears here.
 
-use std::sync::LazyLock;
-
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
-use regex::Regex;
 
 use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
 use super::printed::as_latex;
-use super::scan::{holds, is_one_of};
+use super::scan::is_one_of;
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -56,9 +53,6 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
             text = text.replace(&format!("{{{mark}}}"), mark);
         }
     }
-    if holds(&text, "bf{|text{|rm{|line{") && STYLED.is_match(&text) {
-        text = STYLED.replace_all(&text, "$1$2$3$4$5$6").into_owned();
-    }
     if text.contains("{\\,}") {
         text = text.replace("{\\,}", "\\,");
     }
@@ -66,13 +60,6 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     lexer.run()?;
     Some(lexer.out)
 }
-
-/// Digits of one number in two styles, `\mathbf{1}0`.
-static STYLED: LazyLock<Regex> = LazyLock::new(|| {
-    let styled = r"\\(?:mathbf|text|textbf|mathrm|underline)\{(\d+)\}";
-    let table = format!(r"{styled}{styled}|{styled}(\d)|(\d){styled}");
-    Regex::new(&table).expect("an expression")
-});
 
 /// Breaks between equations as commas: `x=1\\y=2`.
 fn rows_as_list(text: &str) -> String {

@@ -1,6 +1,11 @@
 //! Answers as programs print them, rewritten as LaTeX: `Rational(1, 2)`, `[1 2; 3 4]`, `0xff`.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::scan::holds;
 
 /// Calls by name, and what they stand for: `@1` and `@2` are arguments, `@@` is all of them.
 const CALLS: [(&str, &str); 15] = [
@@ -21,6 +26,12 @@ const CALLS: [(&str, &str); 15] = [
     ("Abs", "abs(@1)"),
 ];
 
+/// Digits of one number in two styles, `\mathbf{1}0`.
+static STYLED: LazyLock<Regex> = LazyLock::new(|| {
+    let styled = r"\\(?:mathbf|text|textbf|mathrm|underline)\{(\d+)\}";
+    Regex::new(&format!(r"{styled}{styled}|{styled}(\d)|(\d){styled}")).expect("an expression")
+});
+
 /// Most calls of one answer.
 const MAX_CALLS: usize = 16;
 
@@ -32,7 +43,10 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
     if text.len() > MAX_BYTES {
         return Cow::Borrowed(text);
     }
-    let mut out = Cow::Borrowed(text);
+    let mut out = match holds(text, "bf{|text{|rm{|line{") {
+        true => STYLED.replace_all(text, "$1$2$3$4$5$6"),
+        false => Cow::Borrowed(text),
+    };
     for _ in 0..MAX_CALLS {
         match without_call(&out) {
             Some(next) if next.len() <= MAX_BYTES => out = Cow::Owned(next),

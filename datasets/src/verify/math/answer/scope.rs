@@ -4,7 +4,7 @@
 use memchr::{memchr_iter, memchr2_iter};
 
 use super::super::super::tail;
-use super::super::scan::{ends_with, is_one_of};
+use super::super::scan::{ends_with, head, is_one_of};
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
@@ -33,16 +33,17 @@ pub(super) fn searched(completion: &str) -> &str {
 /// The text behind the last note, or before it where nothing follows: a reflection is no answer.
 fn without_notes(text: &str) -> &str {
     let mut text = text;
-    let opened = memchr_iter(b'<', text.as_bytes()).filter(|at| begins_tag(text, *at));
-    let note = opened.filter_map(|at| {
-        let name = text[at + 1..].split_once('>')?.0;
-        is_one_of(name, NOTES).then_some((at, name))
-    });
-    for (at, name) in note.collect::<Vec<_>>().into_iter().rev().take(1) {
+    for _ in 0..8 {
+        let opened = memchr_iter(b'<', text.as_bytes()).rev().filter(|at| begins_tag(text, *at));
+        let mut named = opened.map(|at| (at, head(&text[at + 1..], 20).split('>').next()));
+        let found = named.find(|(_, name)| name.is_some_and(|name| is_one_of(name, NOTES)));
+        let Some((at, Some(name))) = found else { break };
         let close = format!("</{name}>");
         let end = text[at..].find(&close).map_or(text.len(), |end| at + end + close.len());
-        let is_rest = text[end..].contains(|c: char| c.is_alphanumeric());
-        text = if is_rest { &text[end..] } else { &text[..at] };
+        if text[end..].contains(|c: char| c.is_alphanumeric()) {
+            return &text[end..];
+        }
+        text = &text[..at];
     }
     text
 }
