@@ -20,129 +20,40 @@ pub(super) static WORDS: [&str; 17] = entries(
 );
 
 /// Units of one to three letters that are written right after numbers.
-pub(super) static UNITS: [&str; 24] = [
-    "kJ", "kN", "kW", "Hz", "kV", "MW", "mA", "dm", "cm", "mm", "km", "kg", "ft", "lb", "lbs",
-    "oz", "mph", "deg", "pct", "ml", "mi", "hr", "hrs", "sec",
-];
+pub(super) const UNITS: &str =
+    "kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|deg|pct|ml|mi|hr|hrs|sec";
 
 /// Words that are no products of variables.
-pub(super) static SHORT_WORDS: [&str; 22] = [
-    "it", "is", "in", "to", "of", "so", "we", "as", "at", "be", "by", "if", "no", "on", "up", "do",
-    "he", "am", "an", "us", "my", "me",
-];
+pub(super) const SHORT_WORDS: &str =
+    "it|is|in|to|of|so|we|as|at|be|by|if|no|on|up|do|he|am|an|us|my|me";
+
+/// Commands that stand for one symbol, and the symbol.
+const SYMBOLS: &str = "\
+    cdot times ast bullet *;div /;pm mp ±;le leq leqslant ≤;ge geq geqslant ≥;lt <;gt >;ne neq ≠;equiv =;\
+    cup bigcup ∪;cap bigcap ∩;in isin ∈;setminus backslash ∖;emptyset varnothing ∅;infty ∞;circ degree °;\
+    lbrace {;rbrace };lbrack [;rbrack ];vert lvert rvert mid |;Vert lVert rVert Vvert parallel ‖;colon :;\
+    prime ';lfloor ⌊;rfloor ⌋;lceil ⌈;rceil ⌉;langle ⟨;rangle ⟩;ldots dots cdots dotsc …;land wedge ,;lor vee ∨;\
+    over ⌿;choose ⑂;top intercal ⊤;R reals ℝ;to rightarrow implies Rightarrow →";
 
 /// A command that stands for one symbol.
 pub(super) fn symbol(command: &str) -> Option<char> {
-    Some(match command {
-        "cdot" | "times" | "ast" | "bullet" => '*',
-        "div" => '/',
-        "pm" | "mp" => '±',
-        "le" | "leq" | "leqslant" => '≤',
-        "ge" | "geq" | "geqslant" => '≥',
-        "lt" => '<',
-        "gt" => '>',
-        "ne" | "neq" => '≠',
-        "equiv" => '=',
-        "cup" | "bigcup" => '∪',
-        "cap" | "bigcap" => '∩',
-        "in" | "isin" => '∈',
-        "setminus" | "backslash" => '∖',
-        "emptyset" | "varnothing" => '∅',
-        "infty" => '∞',
-        "circ" | "degree" => '°',
-        "lbrace" => '{',
-        "rbrace" => '}',
-        "lbrack" => '[',
-        "rbrack" => ']',
-        "vert" | "lvert" | "rvert" | "mid" => '|',
-        "Vert" | "lVert" | "rVert" | "Vvert" | "parallel" => '‖',
-        "colon" => ':',
-        "prime" => '\'',
-        "lfloor" => '⌊',
-        "rfloor" => '⌋',
-        "lceil" => '⌈',
-        "rceil" => '⌉',
-        "langle" => '⟨',
-        "rangle" => '⟩',
-        "ldots" | "dots" | "cdots" | "dotsc" => '…',
-        "land" | "wedge" => ',',
-        "lor" | "vee" => '∨',
-        "over" => '⌿',
-        "choose" => '⑂',
-        "top" | "intercal" => '⊤',
-        "R" | "reals" => 'ℝ',
-        "to" | "rightarrow" | "implies" | "Rightarrow" => '→',
-        _ => return None,
-    })
+    let entry = SYMBOLS.split(';').find(|entry| entry.split(' ').any(|name| name == command))?;
+    entry.chars().next_back().filter(|_| !command.is_empty())
 }
+
+/// Characters outside ASCII, and what they stand for.
+const FOLDED: &str = "\
+    −–—﹣－=-|×·⋅∙∗=*|÷∕⁄=/|＋=+|＝==|（=(|）=)|，、=,|½=(1/2)|⅓=(1/3)|⅔=(2/3)|¼=(1/4)|¾=(3/4)|⅕=(1/5)|⅖=(2/5)|\
+    ⅗=(3/5)|⅘=(4/5)|⅙=(1/6)|⅚=(5/6)|⅐=(1/7)|⅑=(1/9)|⅒=(1/10)|⅛=(1/8)|⅜=(3/8)|⅝=(5/8)|⅞=(7/8)|≡=\\equiv |\
+    ‖=\\Vert |；=;|：=:|Ω=\\Omega |ℤ=\\mathbb{Z}|ℕ=\\mathbb{N}|πΠ=\\pi |√=\\sqrt |∛=\\sqrt[3]|∜=\\sqrt[4]|\
+    º=°|′='|’='|“”‘= |％=%|\u{a0}\u{2009}\u{202f}\u{200b}\u{3000}\u{2061}= |∶=:|＜=<|＞=>|α=\\alpha |\
+    β=\\beta |θ=\\theta |φϕ=\\phi |γ=\\gamma |δ=\\delta |ε=\\epsilon |λ=\\lambda |μµ=\\mu |ρ=\\rho |\
+    σ=\\sigma |τ=\\tau |ω=\\omega |∑=\\sum |∏=\\prod |∧=,";
 
 /// A character outside ASCII as what it stands for.
 fn folded(c: char) -> Option<&'static str> {
-    Some(match c {
-        '−' | '–' | '—' | '﹣' | '－' => "-",
-        '×' | '·' | '⋅' | '∙' | '∗' => "*",
-        '÷' | '∕' | '⁄' => "/",
-        '＋' => "+",
-        '＝' => "=",
-        '（' => "(",
-        '）' => ")",
-        '，' | '、' => ",",
-        '½' => "(1/2)",
-        '⅓' => "(1/3)",
-        '⅔' => "(2/3)",
-        '¼' => "(1/4)",
-        '¾' => "(3/4)",
-        '⅕' => "(1/5)",
-        '⅖' => "(2/5)",
-        '⅗' => "(3/5)",
-        '⅘' => "(4/5)",
-        '⅙' => "(1/6)",
-        '⅚' => "(5/6)",
-        '⅐' => "(1/7)",
-        '⅑' => "(1/9)",
-        '⅒' => "(1/10)",
-        '⅛' => "(1/8)",
-        '⅜' => "(3/8)",
-        '⅝' => "(5/8)",
-        '⅞' => "(7/8)",
-        '≡' => "\\equiv ",
-        '‖' => "\\Vert ",
-        '；' => ";",
-        '：' => ":",
-        'Ω' => "\\Omega ",
-        'ℤ' => "\\mathbb{Z}",
-        'ℕ' => "\\mathbb{N}",
-        'π' | 'Π' => "\\pi ",
-        '√' => "\\sqrt ",
-        '∛' => "\\sqrt[3]",
-        '∜' => "\\sqrt[4]",
-        'º' => "°",
-        '′' => "'",
-        '’' => "'",
-        '“' | '”' | '‘' => " ",
-        '％' => "%",
-        '\u{a0}' | '\u{2009}' | '\u{202f}' | '\u{200b}' | '\u{3000}' | '\u{2061}' => " ",
-        '∶' => ":",
-        '＜' => "<",
-        '＞' => ">",
-        'α' => "\\alpha ",
-        'β' => "\\beta ",
-        'θ' => "\\theta ",
-        'φ' | 'ϕ' => "\\phi ",
-        'γ' => "\\gamma ",
-        'δ' => "\\delta ",
-        'ε' => "\\epsilon ",
-        'λ' => "\\lambda ",
-        'μ' | 'µ' => "\\mu ",
-        'ρ' => "\\rho ",
-        'σ' => "\\sigma ",
-        'τ' => "\\tau ",
-        'ω' => "\\omega ",
-        '∑' => "\\sum ",
-        '∏' => "\\prod ",
-        '∧' => ",",
-        _ => return None,
-    })
+    let mut entries = FOLDED.split('|').filter_map(|entry| entry.split_once('='));
+    entries.find_map(|(from, to)| from.contains(c).then_some(to))
 }
 
 /// A raised or lowered character: its mark and the plain one.
@@ -205,29 +116,9 @@ pub(super) fn fold(text: &str) -> String {
     out
 }
 
-/// Where the digits of other scripts begin.
-const ZEROS: [char; 20] = [
-    '\u{660}',
-    '\u{6f0}',
-    '\u{966}',
-    '\u{9e6}',
-    '\u{a66}',
-    '\u{ae6}',
-    '\u{b66}',
-    '\u{be6}',
-    '\u{c66}',
-    '\u{ce6}',
-    '\u{d66}',
-    '\u{e50}',
-    '\u{ed0}',
-    '\u{f20}',
-    '\u{1040}',
-    '\u{17e0}',
-    '\u{ff10}',
-    '\u{1d7ce}',
-    '\u{1d7d8}',
-    '\u{1d7ec}',
-];
+/// The zeros of other scripts.
+const ZEROS: &str = "\u{660}\u{6f0}\u{966}\u{9e6}\u{a66}\u{ae6}\u{b66}\u{be6}\u{c66}\u{ce6}\
+    \u{d66}\u{e50}\u{ed0}\u{f20}\u{1040}\u{17e0}\u{ff10}\u{1d7ce}\u{1d7d8}\u{1d7ec}";
 
 /// A digit of another script as one of ASCII, and the marks between such digits.
 pub(super) fn digit(c: char) -> Option<char> {
@@ -237,10 +128,8 @@ pub(super) fn digit(c: char) -> Option<char> {
     if matches!(c, '٫' | '٬' | '،') {
         return Some(if c == '٫' { '.' } else { ',' });
     }
-    let value = ZEROS
-        .iter()
-        .find_map(|zero| (c as u32).checked_sub(*zero as u32).filter(|value| *value < 10))?;
-    char::from_digit(value, 10)
+    let value = |zero: char| (c as u32).checked_sub(zero as u32).filter(|value| *value < 10);
+    char::from_digit(ZEROS.chars().find_map(value)?, 10)
 }
 
 /// Functions by name, plain or as a command.

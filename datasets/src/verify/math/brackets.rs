@@ -11,7 +11,13 @@ impl Parser {
             return Some(structure);
         }
         let Answer::Tuple(_, items, _) = structure else { return None };
-        self.at += 1;
+        self.transpose()?;
+        Some(Answer::Matrix(items.into_iter().map(|item| vec![item]).collect()))
+    }
+
+    /// The mark of a transpose: `^T`, `^{\top}`.
+    pub(super) fn transpose(&mut self) -> Option<()> {
+        self.expect('^')?;
         let braces = (0..2).take_while(|_| self.accept('{')).count();
         match self.peek()? {
             Token::Symbol('⊤' | '\'') => {}
@@ -19,10 +25,7 @@ impl Parser {
             _ => return None,
         }
         self.at += 1;
-        for _ in 0..braces {
-            self.expect('}')?;
-        }
-        Some(Answer::Matrix(items.into_iter().map(|item| vec![item]).collect()))
+        (0..braces).try_for_each(|_| self.expect('}'))
     }
 
     /// `{1, 2}` without backslashes; braces around one value are a group.
@@ -46,25 +49,7 @@ impl Parser {
         let ends = match self.peek() {
             None => true,
             Some(Token::TightComma | Token::Matrix(false)) => true,
-            Some(Token::Symbol(c)) => matches!(
-                c,
-                ',' | ';'
-                    | ')'
-                    | ']'
-                    | '}'
-                    | '⦄'
-                    | '∪'
-                    | '∨'
-                    | '∖'
-                    | '='
-                    | '∈'
-                    | '.'
-                    | '⏎'
-                    | '&'
-                    | ':'
-                    | '⟩'
-                    | '^'
-            ),
+            Some(Token::Symbol(c)) => ",;)]}⦄∪∨∖=∈.⏎&:⟩^".contains(*c),
             _ => false,
         };
         match inner {

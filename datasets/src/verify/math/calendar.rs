@@ -141,17 +141,12 @@ fn time_in_words(text: &str) -> Option<Answer> {
     let is_time = words.any(|word| matches!(word, "past" | "quarter" | "Quarter" | "minutes"));
     is_time.then_some(())?;
     let lower = text.to_lowercase();
-    let halves = [
-        (" in the morning", false),
-        (" a.m", false),
-        (" am", false),
-        (" in the afternoon", true),
-        (" in the evening", true),
-        (" at night", true),
-        (" p.m", true),
-        (" pm", true),
+    const HALVES: [(&str, bool); 2] = [
+        (" in the morning| a.m| am", false),
+        (" in the afternoon| in the evening| at night| p.m| pm", true),
     ];
-    let half = halves.iter().find_map(|(end, half)| Some((lower.strip_suffix(end)?, Some(*half))));
+    let ending = |table: &str| table.split('|').find_map(|end| lower.strip_suffix(end));
+    let half = HALVES.iter().find_map(|(table, half)| Some((ending(table)?, Some(*half))));
     let (words, half) = half.unwrap_or((&lower, None));
     let (minutes, hour, is_to) = match (words.split_once(" past "), words.split_once(" to ")) {
         (Some((minutes, hour)), _) => (minutes, hour, false),

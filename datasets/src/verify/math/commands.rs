@@ -1,7 +1,9 @@
 //! LaTeX commands to tokens: styles disappear, wrappers of words become text, the others are symbols or names.
 
 use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
+use super::answer::closing;
 use super::lex::{Lexer, Rows, Token};
+use super::scan::{begins, is_one_of};
 use super::tree::VECTOR;
 use super::units::{is_known, is_unit};
 
@@ -11,20 +13,9 @@ impl Lexer<'_> {
         let rest = self.rest().trim_start();
         self.at = self.text.len() - rest.len();
         let inner = rest.strip_prefix('{')?;
-        let mut depth = 1;
-        for (at, byte) in inner.bytes().enumerate() {
-            depth += match byte {
-                b'{' => 1,
-                b'}' => -1,
-                _ => 0,
-            };
-            if depth == 0 {
-                let text = inner[..at].to_owned();
-                self.at += at + 2;
-                return Some(text);
-            }
-        }
-        None
+        let close = closing(inner)?;
+        self.at += close + 2;
+        Some(inner[..close].to_owned())
     }
 
     /// A character after its backslash.
@@ -80,7 +71,8 @@ impl Lexer<'_> {
             self.out.push(Token::Name(vector));
             return Some(());
         }
-        if STYLES.contains(&name.as_str()) {
+        let is_set = name == "mathbf" && begins(self.rest(), "{R}|{N}|{Z}|{Q}");
+        if STYLES.contains(&name.as_str()) && !is_set {
             return Some(());
         }
         match name.as_str() {
@@ -101,7 +93,8 @@ impl Lexer<'_> {
             "binom" | "dbinom" | "tbinom" => self.out.push(Token::Name("binom".into())),
             "lbrace" => self.out.push(Token::Symbol('⦃')),
             "rbrace" => self.out.push(Token::Symbol('⦄')),
-            "mathbb" => self.number_set()?,
+            // `\mathbf{N}` in textbooks.
+            "mathbb" | "mathbf" => self.number_set()?,
             "hspace" | "vspace" | "phantom" | "hphantom" | "label" | "tag" | "color"
             | "textcolor" | "colorbox" => {
                 self.braced()?;
@@ -319,30 +312,30 @@ impl Lexer<'_> {
             return None;
         }
         let (start, argument) = (self.at, self.braced());
-        let letter = match argument.as_deref().map(str::trim) {
-            Some("i" | "\\imath" | "\\hat{i}" | "\\mathbf{i}") => "i",
-            Some("j" | "\\jmath" | "\\hat{j}" | "\\mathbf{j}") => "j",
-            Some("k" | "\\hat{k}" | "\\mathbf{k}") => "k",
+        let argument = argument.as_deref().map(str::trim);
+        let is_letter = |letter: &&str| match argument {
+            Some(text) => {
+                let names =
+                    format!("{letter}|\\{letter}math|\\hat{{{letter}}}|\\mathbf{{{letter}}}");
+                is_one_of(text, &names)
+            }
             // `\vec i`
-            None => {
-                let rest = self.rest().trim_start();
-                let letter = ["i", "j", "k"].into_iter().find(|letter| rest.starts_with(letter));
-                let is_alone =
-                    rest.get(1..).is_some_and(|rest| !rest.starts_with(char::is_alphabetic));
-                let Some(letter) = letter.filter(|_| is_alone && style == "vec") else {
-                    self.at = start;
-                    return None;
-                };
-                self.at = self.text.len() - rest.len() + 1;
-                letter
-            }
-            _ => {
-                self.at = start;
-                return None;
-            }
+            None => style == "vec" && starts_alone(self.text[start..].trim_start(), letter),
         };
+        let Some(letter) = ["i", "j", "k"].into_iter().find(is_letter) else {
+            self.at = start;
+            return None;
+        };
+        if argument.is_none() {
+            self.at = self.text.len() - self.text[start..].trim_start().len() + 1;
+        }
         Some(format!("{VECTOR}{letter}"))
     }
+}
+
+/// Whether a text begins with a letter that is not the first of a word.
+fn starts_alone(text: &str, letter: &str) -> bool {
+    text.strip_prefix(letter).is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
 }
 
 /// Whether words say that the value before them follows once more, rounded.

@@ -40,6 +40,9 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Chain(..), Answer::Marked(..)) | (Answer::Marked(..), Answer::Chain(..)) => {
             chains(gold, answer, equal, fuel)
         }
+        (Answer::Marked(..), Answer::Set(b) | Answer::List(b)) => {
+            unordered(std::slice::from_ref(gold), &expanded(b), fuel)
+        }
         (Answer::Marked(..), _) | (_, Answer::Marked(..)) => marked(gold, answer, equal, fuel),
         (Answer::Congruence(..), _) | (_, Answer::Congruence(..)) => {
             congruences(gold, answer, fuel)

@@ -50,11 +50,8 @@ impl<R: Real> Complex<R> {
     }
     pub(super) fn size(&self) -> R {
         if self.im.is_zero() {
-            return if self.re.is_negative() {
-                R::of_f64(0.0).sub(&self.re)
-            } else {
-                self.re.clone()
-            };
+            let is_negative = self.re.is_negative();
+            return if is_negative { R::of_f64(0.0).sub(&self.re) } else { self.re.clone() };
         }
         self.re.mul(&self.re).add(&self.im.mul(&self.im)).sqrt()
     }

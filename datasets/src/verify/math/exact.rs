@@ -100,35 +100,29 @@ fn power(base: &RBig, exponent: &RBig, fuel: &mut Fuel) -> Option<RBig> {
         let root = exact_root(base, degree)?;
         return power(&root, &RBig::from(exponent.numerator().clone()), fuel);
     }
-    let size: u64 = exponent.numerator().clone().unsigned_abs_value().try_into().ok()?;
+    let times: u64 = size(exponent.numerator()).try_into().ok()?;
     let is_negative = exponent.sign() == Sign::Negative;
     if base.is_zero() && is_negative {
         return None;
     }
-    if *base == RBig::ONE || size == 0 {
+    if *base == RBig::ONE || times == 0 {
         return Some(RBig::ONE);
     }
     if base.is_zero() {
         return Some(RBig::ZERO);
     }
     let bits = base.numerator().bit_len().max(base.denominator().bit_len()) as u64;
-    if bits.saturating_sub(1).max(1).saturating_mul(size) > MAX_BITS as u64 {
+    if bits.saturating_sub(1).max(1).saturating_mul(times) > MAX_BITS as u64 {
         return None;
     }
-    fuel.spend((bits.saturating_mul(size) / 16) as u32)?;
-    let raised = base.pow(isize::try_from(size).ok()?);
+    fuel.spend((bits.saturating_mul(times) / 16) as u32)?;
+    let raised = base.pow(isize::try_from(times).ok()?);
     Some(if is_negative { RBig::ONE / raised } else { raised })
 }
 
 /// The size of an integer, whatever its sign.
-pub(super) trait Size {
-    fn unsigned_abs_value(self) -> UBig;
-}
-
-impl Size for IBig {
-    fn unsigned_abs_value(self) -> UBig {
-        self.into_parts().1
-    }
+pub(super) fn size(value: &IBig) -> UBig {
+    value.clone().into_parts().1
 }
 
 /// The root of a rational where it is rational; odd roots of negative numbers are left alone, as their
@@ -141,7 +135,7 @@ fn exact_root(value: &RBig, degree: u64) -> Option<RBig> {
         let root = x.nth_root(degree as usize);
         (root.pow(degree as usize) == *x).then_some(root)
     };
-    let above = value.numerator().clone().unsigned_abs_value();
+    let above = size(value.numerator());
     Some(RBig::from_parts(root(&above)?.into(), root(value.denominator())?))
 }
 
@@ -156,8 +150,7 @@ fn factorial(value: &RBig, fuel: &mut Fuel) -> Option<RBig> {
 }
 
 pub(super) fn integer(value: &RBig) -> Option<UBig> {
-    (value.is_int() && value.sign() == Sign::Positive)
-        .then(|| value.numerator().clone().unsigned_abs_value())
+    (value.is_int() && value.sign() == Sign::Positive).then(|| size(value.numerator()))
 }
 
 fn call(name: &str, values: &[RBig], fuel: &mut Fuel) -> Option<RBig> {

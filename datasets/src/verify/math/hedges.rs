@@ -1,6 +1,6 @@
 //! Words that deny, doubt or bound the value beside them: one table for all rules that read sentences.
 
-use super::scan::{begins, ends_with, entries, head, holds, is_one_of, past};
+use super::scan::{begins, ends_with, head, holds, is_one_of, past};
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -17,42 +17,21 @@ pub(super) const UNIT: u8 = 4;
 pub(super) const OR: &str = "or|oder|ou|oppure";
 
 /// Single words, by what they do.
-const WORDS: [(u8, &[&str]); 6] = [
-    (
-        SENTENCE | VALUE | UNIT,
-        &[
-            "not", "cannot", "isn't", "maybe", "perhaps", "unclear", "unknown", "or", "oder", "ou",
-            "oppure",
-        ],
-    ),
-    (SENTENCE | VALUE, &["neither", "either", "whether", "never", "unlikely", "possibly"]),
-    (SENTENCE, &["if", "may", "might", "could", "unless", "nor", "can't", "nobody"]),
-    (VALUE, &["hardly", "but", "except", "anything", "than", "between", "least", "most"]),
-    (VALUE | UNIT, &["false"]),
-    (
-        UNIT,
-        &[
-            "never",
-            "can't",
-            "wrong",
-            "incorrect",
-            "impossible",
-            "fails",
-            "is",
-            "are",
-            "was",
-            "were",
-        ],
-    ),
+const WORDS: [(u8, &str); 6] = [
+    (SENTENCE | VALUE | UNIT, "not|cannot|isn't|maybe|perhaps|unclear|unknown|or|oder|ou|oppure"),
+    (SENTENCE | VALUE, "neither|either|whether|never|unlikely|possibly"),
+    (SENTENCE, "if|may|might|could|unless|nor|can't|nobody"),
+    (VALUE, "hardly|but|except|anything|than|between|least|most"),
+    (VALUE | UNIT, "false"),
+    (UNIT, "never|can't|wrong|incorrect|impossible|fails|is|are|was|were"),
 ];
 
 /// Whether a text has a word with one of those effects.
 pub(super) fn has(text: &str, effects: u8) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.any(|word| {
-        WORDS.iter().any(|(effect, known)| {
-            effect & effects != 0 && known.iter().any(|known| word.eq_ignore_ascii_case(known))
-        })
+        let is_known = |table: &str| table.split('|').any(|known| word.eq_ignore_ascii_case(known));
+        WORDS.iter().any(|(effect, table)| effect & effects != 0 && is_known(table))
     })
 }
 
@@ -139,9 +118,18 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     let last = near.chars().next_back().unwrap_or(' ');
     last.to_lowercase().any(|c| ENDS.contains(c)) && DENIAL.is_match(near)
         || is_doubted(near)
+        || [" is", " are", " be"].iter().any(|verb| near.ends_with(verb)) && is_relative(after)
         || is_taken_back(after)
         || is_asked(near, after)
         || is_tried(near, after)
+}
+
+/// Whether the words behind a number compare something else with it: 7 of "7 more than the first number".
+pub(super) fn is_relative(after: &str) -> bool {
+    let mut words = after.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let is_comparative = is_one_of(first, "more|less") || first.ends_with("er");
+    first == "than" || is_comparative && words.next() == Some("than")
 }
 
 /// How a question begins that asks whether a value is the answer.
@@ -241,15 +229,11 @@ pub(super) fn denies(rest: &str) -> bool {
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();
     let next = words.find(|word| !matches!(*word, "the" | "a" | "an" | "be")).unwrap_or_default();
-    static VERBS: [&str; 12] = [
-        "is", "was", "are", "has", "can", "must", "cannot", "does", "would", "should", "could",
-        "were",
-    ];
-    static FALSE: [&str; 11] =
-        entries("extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my");
-    static ALONE: [&str; 10] =
-        entries("isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect");
-    ALONE.contains(&verb) || VERBS.contains(&verb) && FALSE.contains(&next)
+    const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
+    const FALSE: &str =
+        "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my";
+    const ALONE: &str = "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect";
+    is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
 }
 
 /// Whether the words before a value make it a bound: "less than 7".
@@ -258,43 +242,36 @@ pub(super) fn is_bound(before: &str) -> bool {
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".
-pub(super) static RESTATED: [&str; 7] =
-    ["approximately", "about", "roughly", "equivalently", "simply", "in", "so"];
+pub(super) const RESTATED: &str = "approximately|about|roughly|equivalently|simply|in|so";
 
 /// Words that begin the offer of another value: "7, maybe 42".
-static OFFERS: [&str; 17] = entries(
-    "or|maybe|perhaps|possibly|alternatively|unless|versus|vs|also|could|might|either|if not|not sure|as well as|\
-    along with|followed by",
-);
+const OFFERS: &str = "or|maybe|perhaps|possibly|alternatively|unless|versus|vs|also|could|might|either|if not|not sure|as well as|\
+    along with|followed by";
 
 /// Whether a remark offers another value: "or 42", "but it could be 42", "if x > 0, otherwise 42".
 pub(super) fn offers(remark: &str) -> bool {
     let words = remark.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let words = words.strip_prefix("but ").unwrap_or(&words);
     let words = words.strip_prefix("it ").unwrap_or(words);
-    let is_offer = OFFERS.iter().any(|offer| {
+    let is_offer = OFFERS.split('|').any(|offer| {
         words
             .strip_prefix(offer)
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
     });
     let mut each = words.split(|c: char| !c.is_alphanumeric());
     let has_other_case = each.any(|word| matches!(word, "otherwise" | "else"));
-    let is_same = words
-        .strip_prefix("or ")
-        .is_some_and(|rest| RESTATED.iter().any(|word| rest.starts_with(word)));
+    let is_same = words.strip_prefix("or ").is_some_and(|rest| begins(rest, RESTATED));
     let has_value = words.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
     has_value && !is_same && (is_offer || has_other_case)
 }
 
 /// What begins a reason or contrast behind an answer.
-static REASONS: [&str; 13] = entries(
-    " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
-    , given |, unlike |, while ",
-);
+const REASONS: &str = " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
+    , given |, unlike |, while ";
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(super) fn without_reason(text: &str) -> &str {
-    let cut = REASONS.iter().filter_map(|reason| text.find(reason)).min();
+    let cut = REASONS.split('|').filter_map(|reason| text.find(reason)).min();
     let cut = cut.filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }
@@ -324,14 +301,10 @@ pub(super) fn says_unknown(gold: &str, sentence: &str) -> bool {
 
 /// Whether a text refuses to answer.
 pub(super) fn is_refusal(text: &str) -> bool {
-    static ANYWHERE: [&str; 9] = entries(
-        "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
-        i am unable to|i'm not able to",
-    );
+    const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
+        i am unable to|i'm not able to";
     // At the beginning of the last sentence, where no value follows as its consequence.
-    static LAST: [&str; 8] = entries(
-        "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't",
-    );
+    const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't";
     // Unless a link follows: "I can't determine a, but b = 5".
     const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
         i don't know|i do not know|please provide|not enough information to|as an ai";
@@ -347,7 +320,7 @@ pub(super) fn is_refusal(text: &str) -> bool {
     let is_question = lower.ends_with('?') && sentences().count() == 1 && begins(&lower, ASKING);
     let last = sentences().next_back().unwrap_or_default().trim();
     let last = past(last, "sorry, |sorry but |no, ").unwrap_or(last);
-    let refuses = LAST.iter().any(|words| last.starts_with(words)) && !holds(last, LINKS);
+    let refuses = begins(last, LAST) && !holds(last, LINKS);
     // "D is correct because there is not enough information to tell."
     let is_choice = |before: &str| {
         let mut words = before.split(|c: char| !c.is_alphanumeric() && c != '\'');
@@ -371,11 +344,7 @@ pub(super) fn is_refusal(text: &str) -> bool {
                 && !holds(rest, "therefore| = ")
         })
     });
-    is_blank
-        || is_question
-        || refuses
-        || is_unable
-        || ANYWHERE.iter().any(|words| lower.contains(words))
+    is_blank || is_question || refuses || is_unable || holds(&lower, ANYWHERE)
 }
 
 /// Whether a sentence says that a choice is not chosen: "D is wrong", "I wouldn't pick D".

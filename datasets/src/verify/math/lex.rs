@@ -6,6 +6,7 @@ use dashu_ratio::RBig;
 
 use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
 use super::printed::as_latex;
+use super::scan::is_one_of;
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -356,13 +357,13 @@ impl<'a> Lexer<'a> {
         }
         // `5 cm` is a length, `cm` alone a product.
         let is_unit = matches!(self.out.last(), Some(Token::Number { .. }))
-            && (UNITS.contains(&lower.as_str()) || UNITS.contains(&run.as_str()));
+            && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_word =
             length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));
         // Points of geometry are capitals: `NO` is a segment.
         let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());
-        let is_short_word = length == 2 && is_lower && SHORT_WORDS.contains(&lower.as_str());
+        let is_short_word = length == 2 && is_lower && is_one_of(&lower, SHORT_WORDS);
         // `5th`
         let is_ordinal = matches!(lower.as_str(), "st" | "nd" | "rd" | "th")
             && self.text[..self.at - length].ends_with(|c: char| c.is_ascii_digit());

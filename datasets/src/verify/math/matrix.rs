@@ -100,27 +100,14 @@ impl Parser {
             }
             _ => return Some(Value::Scalar(self.power()?)),
         };
-        if !self.accept('^') {
-            return Some(value);
-        }
         match value {
+            value if !self.peek_is('^') => Some(value),
             Value::Scalar(base) => {
+                self.at += 1;
                 Some(Value::Scalar(Expr::Power(Box::new(base), Box::new(self.argument()?))))
             }
             Value::Matrix(rows) => {
-                let is_braced = self.accept('{');
-                let is_transpose = match self.peek()? {
-                    Token::Symbol('⊤') => true,
-                    Token::Name(name) => matches!(name.as_str(), "T" | "t"),
-                    _ => false,
-                };
-                if !is_transpose {
-                    return None;
-                }
-                self.at += 1;
-                if is_braced {
-                    self.expect('}')?;
-                }
+                self.transpose()?;
                 Some(Value::Matrix(transposed(&rows)))
             }
         }

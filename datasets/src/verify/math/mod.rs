@@ -154,13 +154,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
             || mode == Mode::Flexible && hedges::says_unknown(bare, completion)
     };
     if is_short && (is_gold_verbatim() || text::same_choice(bare, completion)) {
-        let whole = completion.trim();
-        let start = completion.len() - completion.trim_start().len();
-        let found = Some(Found {
-            text: Cow::Borrowed(whole),
-            span: start..start + whole.len(),
-            rule: Rule::Whole,
-        });
+        let found = Some(answer::part(completion, completion.trim(), Rule::Whole));
         return Checked { outcome: Outcome::Correct, found, stage: "text" };
     }
     let wrapped = if bare.len() > 120 { answer::find(bare, Mode::Flexible) } else { joined(gold) };
@@ -170,7 +164,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     };
     let is_marked = matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
     let is_polar = gold.len() <= MAX_POLAR
-        && (!is_marked || found.text.contains(", "))
+        && (!is_marked || found.text.contains(' '))
         && !gold.bytes().any(|byte| byte.is_ascii_digit());
     let said = || match is_marked {
         // `\boxed{\text{Yes, it is}}`
@@ -184,7 +178,17 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         return Checked { outcome, found: Some(found), stage: "words" };
     }
     let (outcome, stage) = texts::compared(gold, &found.text);
-    Checked { outcome, found: Some(found), stage }
+    // "(a) \boxed{3} (b) \boxed{7}"
+    let may_be_part = outcome == Outcome::Wrong && found.rule == Rule::Box;
+    let all = may_be_part && gold.contains([',', ';', '=']);
+    let all = all.then(|| answer::all_boxes(completion)).flatten();
+    match all.filter(|all| texts::compared(gold, all).0 == Outcome::Correct) {
+        Some(all) => {
+            let found = Some(Found { text: all.into(), ..found });
+            Checked { outcome: Outcome::Correct, found, stage }
+        }
+        None => Checked { outcome, found: Some(found), stage },
+    }
 }
 
 /// Several boxes of a gold answer, as one list.

@@ -6,7 +6,7 @@ use dashu_base::Sign;
 use dashu_int::UBig;
 use dashu_ratio::RBig;
 
-use super::exact::{Size, integer, is_series, rational, series};
+use super::exact::{integer, is_series, rational, series, size};
 use super::fuel::Fuel;
 use super::tree::Expr;
 
@@ -115,14 +115,14 @@ fn within(
             if !exponent.is_int() {
                 return Err(NotRational);
             }
-            let size = exponent.numerator().clone().unsigned_abs_value();
-            let size = u64::try_from(size).map_err(|_| NotRational)?;
-            let left = max_exponent / size.max(1);
+            let count = size(exponent.numerator());
+            let count = u64::try_from(count).map_err(|_| NotRational)?;
+            let left = max_exponent / count.max(1);
             if left == 0 {
                 return Err(NotRational);
             }
             let Some(base) = within(base, (prime, left), values, fuel)? else { return Ok(None) };
-            let raised = raise(base, size, prime);
+            let raised = raise(base, count, prime);
             return Ok(match exponent.sign() {
                 Sign::Positive => Some(raised),
                 Sign::Negative => inverse(raised, prime),
@@ -151,12 +151,10 @@ fn within(
 
 /// A rational number modulo a prime; `None` where its denominator is 0 there.
 fn residue(value: &RBig, prime: u64) -> Option<u64> {
-    let above = (value.numerator().clone().unsigned_abs_value() % UBig::from(prime))
-        .try_into()
-        .unwrap_or(0);
+    let above = (size(value.numerator()) % UBig::from(prime)).try_into().unwrap_or(0);
     let below: u64 = (value.denominator() % UBig::from(prime)).try_into().unwrap_or(0);
-    let size = multiply(above, inverse(below, prime)?, prime);
-    Some(if value.sign() == Sign::Negative { negate(size, prime) } else { size })
+    let residue = multiply(above, inverse(below, prime)?, prime);
+    Some(if value.sign() == Sign::Negative { negate(residue, prime) } else { residue })
 }
 
 /// The expression is not a rational function that can be evaluated within bounds.

@@ -59,13 +59,16 @@ pub(super) fn assignments(text: &str) -> Option<String> {
     }
     // A name is one letter.
     let text = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+    let text = text.strip_prefix("- ").unwrap_or(text);
     let bare = text.trim_start_matches(['$', '*', ' ']).as_bytes();
     let is_name = bare.first().is_some_and(u8::is_ascii_alphabetic)
         && bare.get(1).is_some_and(|byte| !byte.is_ascii_alphanumeric());
     is_name.then_some(())?;
     let text = text.replace(" and ", ",");
     let mut names = Vec::new();
-    let parts = text.split([',', ';', '\n']).map(|part| part.trim_matches(['$', '*', ' ', '.']));
+    let bare = |part: &'_ str| part.trim_start().strip_prefix("- ").unwrap_or(part).to_owned();
+    let parts = text.split([',', ';', '\n']).map(bare);
+    let parts = parts.map(|part| part.trim_matches(['$', '*', ' ', '.']).to_owned());
     let mut equations = Vec::new();
     for part in parts.filter(|part| !part.is_empty()) {
         let name = part.chars().next().filter(char::is_ascii_alphabetic)?;

@@ -104,10 +104,12 @@ impl Evaluation<'_> {
                 inner.ln()?.over(&first.ln()?)
             }
             ("conj", [_]) => Some(Complex { im: R::of_f64(0.0).sub(&first.im), re: first.re }),
-            (name, [_]) if CIRCULAR.contains(&name) => circular(name, &first),
-            _ => {
-                let value = rational(&Expr::Call(name.to_owned(), arguments.to_vec()), self.fuel)?;
-                Some(Complex::real(R::of_rational(&value)?))
+            (name, arguments) => {
+                let value = if arguments.len() == 1 { circular(name, &first) } else { None };
+                value.or_else(|| {
+                    let call = Expr::Call(name.to_owned(), arguments.to_vec());
+                    Some(Complex::real(R::of_rational(&rational(&call, self.fuel)?)?))
+                })
             }
         }
     }
@@ -132,12 +134,6 @@ impl Evaluation<'_> {
         inner.ln()?.div(&Complex::real(R::of_f64(count as f64)))?.exp()
     }
 }
-
-/// The names of [`circular`].
-const CIRCULAR: [&str; 13] = [
-    "sin", "cos", "cis", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "arctan", "arcsin",
-    "arccos",
-];
 
 /// Circular and hyperbolic functions and their inverses; `None` where there is no value.
 fn circular<R: Real>(name: &str, z: &Complex<R>) -> Option<Complex<R>> {

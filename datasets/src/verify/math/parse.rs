@@ -2,7 +2,7 @@
 
 use super::lex::{Token, tokens};
 use super::tidy::{qualifier, tidy};
-use super::tree::{Answer, Relation};
+use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.
 const MAX_DEPTH: usize = 48;
@@ -172,20 +172,13 @@ impl Parser {
         let mut sides = vec![self.ratio()?];
         let mut relations = Vec::new();
         loop {
-            let relation = match self.peek() {
-                Some(Token::Symbol('=')) => Relation::Equal,
-                Some(Token::Symbol('<')) => Relation::Less,
-                Some(Token::Symbol('≤')) => Relation::AtMost,
-                Some(Token::Symbol('>')) => Relation::More,
-                Some(Token::Symbol('≥')) => Relation::AtLeast,
-                Some(Token::Symbol('≠')) => Relation::Unequal,
-                Some(Token::Symbol('∈')) if relations.is_empty() => {
-                    self.at += 1;
-                    let set = self.union()?;
-                    return Some(Answer::Member(Box::new(sides.remove(0)), Box::new(set)));
-                }
-                _ => break,
-            };
+            let Some(Token::Symbol(sign)) = self.peek() else { break };
+            if *sign == '∈' && relations.is_empty() {
+                self.at += 1;
+                let set = self.union()?;
+                return Some(Answer::Member(Box::new(sides.remove(0)), Box::new(set)));
+            }
+            let Some(relation) = Relation::from_sign(*sign) else { break };
             self.at += 1;
             relations.push(relation);
             sides.push(self.ratio()?);
@@ -259,10 +252,12 @@ impl Parser {
                 let value = Answer::Value(self.sum()?);
                 return self.money(value, unit);
             }
-            Token::Name(name) if is_point(name, self.tokens.get(self.at + 1)) => {
+            Token::Name(name) if is_point(&self.tokens, self.at) => {
+                let point = Answer::Value(Expr::Variable(name.clone()));
                 self.at += 1;
                 // `A(4, -1)`: a point with its name.
-                self.tuple().filter(|tuple| matches!(tuple, Answer::Tuple(..)))
+                let tuple = self.tuple().filter(|tuple| matches!(tuple, Answer::Tuple(..)));
+                tuple.map(|tuple| Answer::Chain(vec![point, tuple], vec![Relation::Equal]))
             }
             Token::Symbol('⦃') => self.set(),
             Token::Symbol('∅') => {
@@ -350,12 +345,17 @@ fn alternatives(items: &[Answer], starts: &[usize]) -> Option<Answer> {
     Some(Answer::Set(lists.collect()))
 }
 
-/// Whether a name stands before the coordinates of a point.
-fn is_point(name: &str, next: Option<&Token>) -> bool {
-    // `C(5, 2)` and `P(5, 2)` are counts.
-    name.len() == 1
-        && name.starts_with(|c: char| c.is_ascii_uppercase() && c != 'C' && c != 'P')
-        && next == Some(&Token::Symbol('('))
+/// Whether the name at `at` stands before the coordinates of a point; `C(5, 2)` is a count but among points.
+fn is_point(tokens: &[Token], at: usize) -> bool {
+    let letter = |at: usize| match tokens.get(at..at + 2)? {
+        [Token::Name(name), Token::Symbol('(')] if name.len() == 1 => name.chars().next(),
+        _ => None,
+    };
+    let is_other = |at| letter(at).is_some_and(|c| c.is_ascii_uppercase() && c != 'C' && c != 'P');
+    match letter(at) {
+        Some('C' | 'P') => (0..tokens.len()).any(is_other),
+        _ => is_other(at),
+    }
 }
 
 fn is_inequality(answer: &Answer) -> bool {

@@ -30,15 +30,15 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         (Some(Mark::Percent), Some(Mark::Percent)) => equal(&a, &b, fuel),
         (Some(Mark::Percent), _) => equal(&a, &b, fuel) || equal(&hundredth(&a), &b, fuel),
         (_, Some(Mark::Percent)) => equal(&a, &b, fuel) || equal(&a, &hundredth(&b), fuel),
-        (Some(Mark::Degree), Some(Mark::Unit(unit))) => match is_angle(unit) {
-            true => equal(&in_radians(&a), &b, fuel),
-            // 25 degrees may be a temperature.
-            false => is_scale(unit) && equal(&a, &b, fuel),
-        },
-        (Some(Mark::Unit(unit)), Some(Mark::Degree)) => match is_angle(unit) {
-            true => equal(&a, &in_radians(&b), fuel),
-            false => is_scale(unit) && equal(&a, &b, fuel),
-        },
+        (Some(Mark::Degree), Some(Mark::Unit(unit))) if is_angle(unit) => {
+            equal(&in_radians(&a), &b, fuel)
+        }
+        (Some(Mark::Unit(unit)), Some(Mark::Degree)) if is_angle(unit) => {
+            equal(&a, &in_radians(&b), fuel)
+        }
+        // 25 degrees may be a temperature.
+        (Some(Mark::Degree), Some(Mark::Unit(unit)))
+        | (Some(Mark::Unit(unit)), Some(Mark::Degree)) => is_scale(unit) && equal(&a, &b, fuel),
         // A multiple of pi without a unit is an angle in radians.
         (Some(Mark::Degree), None) if has_pi(&b) => equal(&in_radians(&a), &b, fuel),
         (None, Some(Mark::Degree)) if has_pi(&a) => equal(&a, &in_radians(&b), fuel),

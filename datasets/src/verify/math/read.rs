@@ -20,7 +20,8 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
         return Some(Answer::Value(Expr::Number(number, None)));
     }
     // `\frac{4}{5}\ (=80\%)`: the same value again.
-    if let Some((value, again)) = text.split_once("(=")
+    if let Some((value, again)) =
+        ["(=", "(\\text{or }", "(or "].iter().find_map(|or| text.split_once(*or))
         && !value.is_empty()
         && !again.contains("(=")
     {

@@ -45,7 +45,18 @@ pub(super) trait Real: Clone {
     fn trusted_bits() -> i64;
 }
 
+/// Functions of f64 by their own names.
+macro_rules! native {
+    ($($name:ident)*) => { $(fn $name(&self) -> Option<Self> { Some(f64::$name(*self)) })* };
+}
+/// Operations on two numbers.
+macro_rules! operations {
+    ($($name:ident $sign:tt)*) => { $(fn $name(&self, other: &Self) -> Self { self $sign other })* };
+}
+
 impl Real for f64 {
+    native! { exp ln sin cos atan }
+    operations! { add + sub - mul * div / }
     fn of_rational(value: &RBig) -> Option<Self> {
         Some(value.to_f64().value()).filter(|x| x.is_finite())
     }
@@ -55,35 +66,8 @@ impl Real for f64 {
     fn pi() -> Option<Self> {
         Some(std::f64::consts::PI)
     }
-    fn add(&self, other: &Self) -> Self {
-        self + other
-    }
-    fn sub(&self, other: &Self) -> Self {
-        self - other
-    }
-    fn mul(&self, other: &Self) -> Self {
-        self * other
-    }
-    fn div(&self, other: &Self) -> Self {
-        self / other
-    }
     fn sqrt(&self) -> Self {
         f64::sqrt(*self)
-    }
-    fn exp(&self) -> Option<Self> {
-        Some(f64::exp(*self))
-    }
-    fn ln(&self) -> Option<Self> {
-        Some(f64::ln(*self))
-    }
-    fn sin(&self) -> Option<Self> {
-        Some(f64::sin(*self))
-    }
-    fn cos(&self) -> Option<Self> {
-        Some(f64::cos(*self))
-    }
-    fn atan(&self) -> Option<Self> {
-        Some(f64::atan(*self))
     }
     fn is_negative(&self) -> bool {
         *self < 0.0
@@ -95,10 +79,9 @@ impl Real for f64 {
         f64::is_finite(*self)
     }
     fn exponent(&self) -> i64 {
-        if *self == 0.0 {
-            i64::MIN / 4
-        } else {
-            (self.abs().log2().floor() as i64).saturating_add(1)
+        match *self {
+            0.0 => i64::MIN / 4,
+            size => (size.abs().log2().floor() as i64).saturating_add(1),
         }
     }
     fn trusted_bits() -> i64 {
@@ -126,6 +109,10 @@ impl Real256 {
             _ => Self(None),
         }
     }
+    /// The number, where its exponent is at most that.
+    fn below(&self, exponent: i64) -> Option<&Self> {
+        (self.exponent() <= exponent).then_some(self)
+    }
     /// A function that needs constants.
     fn transcendental(
         &self,
@@ -142,6 +129,12 @@ fn exponent(repr: &Repr<2>) -> i64 {
     (repr.exponent() as i64).saturating_add(repr.digits() as i64)
 }
 
+macro_rules! wide {
+    ($($name:ident)*) => { $(fn $name(&self, other: &Self) -> Self {
+        self.binary(other, |a, b| CONTEXT.$name(a, b))
+    })* };
+}
+
 impl Real for Real256 {
     fn of_rational(value: &RBig) -> Option<Self> {
         let above = CONTEXT.convert_int::<2>(value.numerator().clone()).value();
@@ -154,42 +147,22 @@ impl Real for Real256 {
     fn pi() -> Option<Self> {
         Some(Self::from_rounded(Ok(CONSTANTS.with_borrow_mut(|constants| constants.pi(PRECISION)))))
     }
-    fn add(&self, other: &Self) -> Self {
-        self.binary(other, |a, b| CONTEXT.add(a, b))
-    }
-    fn sub(&self, other: &Self) -> Self {
-        self.binary(other, |a, b| CONTEXT.sub(a, b))
-    }
-    fn mul(&self, other: &Self) -> Self {
-        self.binary(other, |a, b| CONTEXT.mul(a, b))
-    }
-    fn div(&self, other: &Self) -> Self {
-        self.binary(other, |a, b| CONTEXT.div(a, b))
-    }
+    wide! { add sub mul div }
     fn sqrt(&self) -> Self {
         self.unary(|x| CONTEXT.sqrt(x))
     }
+    // A large exponent costs without bound.
     fn exp(&self) -> Option<Self> {
-        // A large exponent costs without bound.
-        if self.exponent() > 14 {
-            return None;
-        }
-        self.transcendental(|x, constants| CONTEXT.exp(x, constants))
+        self.below(14)?.transcendental(|x, constants| CONTEXT.exp(x, constants))
     }
     fn ln(&self) -> Option<Self> {
         self.transcendental(|x, constants| CONTEXT.ln(x, constants))
     }
     fn sin(&self) -> Option<Self> {
-        if self.exponent() > 24 {
-            return None;
-        }
-        self.transcendental(|x, constants| CONTEXT.sin(x, constants))
+        self.below(24)?.transcendental(|x, constants| CONTEXT.sin(x, constants))
     }
     fn cos(&self) -> Option<Self> {
-        if self.exponent() > 24 {
-            return None;
-        }
-        self.transcendental(|x, constants| CONTEXT.cos(x, constants))
+        self.below(24)?.transcendental(|x, constants| CONTEXT.cos(x, constants))
     }
     fn atan(&self) -> Option<Self> {
         self.transcendental(|x, constants| CONTEXT.atan(x, constants))

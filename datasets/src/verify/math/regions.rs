@@ -154,11 +154,14 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     let half = |open, low, high, close| Answer::Tuple(open, vec![value(low), value(high)], close);
     let minus = || Expr::Negative(Box::new(Expr::Infinity));
     // What is left of the words once the name is read.
-    let (name, rest) =
-        NUMBERS.iter().find_map(|(name, set)| Some((set, words.strip_prefix(name)?)))?;
+    let signed = named(words, SIGNS);
+    let (sign, reals) = signed.map_or(("R", words), |(sign, rest)| (sign, rest.trim_start()));
+    let real =
+        || Some((sign, past(reals, REALS)?)).filter(|(sign, rest)| *sign == "R" || rest.is_empty());
+    let (name, rest) = named(words, NUMBERS).or_else(real)?;
     let rest = rest.strip_prefix(" x").unwrap_or(rest).trim();
     let zero = || Expr::integer(0);
-    let whole = match *name {
+    let whole = match name {
         "R" => Answer::line(),
         "R+" => half('(', zero(), Expr::Infinity, ')'),
         "R-" => half('(', minus(), zero(), ')'),
@@ -172,11 +175,10 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     if rest.is_empty() {
         return Some(whole);
     }
-    (*name == "R").then_some(())?;
-    let (relation, bound) =
-        BOUNDS.iter().find_map(|(words, relation)| Some((*relation, rest.strip_prefix(words)?)))?;
+    (name == "R").then_some(())?;
+    let (relation, bound) = named(rest, BOUNDS)?;
     let bound = super::parse::structure(bound)?;
-    if relation == '∖' {
+    if relation == "∖" {
         let points = match bound {
             Answer::List(items) | Answer::Set(items) => items,
             Answer::Words(words) => vec![value(Expr::Number(spelled(&words)?, None))],
@@ -187,56 +189,27 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     }
     let Answer::Value(bound) = bound else { return None };
     Some(match relation {
-        '>' => half('(', bound, Expr::Infinity, ')'),
-        '≥' => half('[', bound, Expr::Infinity, ')'),
-        '<' => half('(', minus(), bound, ')'),
+        ">" => half('(', bound, Expr::Infinity, ')'),
+        "≥" => half('[', bound, Expr::Infinity, ')'),
+        "<" => half('(', minus(), bound, ')'),
         _ => half('(', minus(), bound, ']'),
     })
 }
 
-/// Names of sets of numbers.
-const NUMBERS: [(&str, &str); 22] = [
-    ("nonnegative real numbers", "R0+"),
-    ("nonnegative reals", "R0+"),
-    ("nonpositive real numbers", "R0-"),
-    ("nonpositive reals", "R0-"),
-    ("non zero real numbers", "R*"),
-    ("non zero reals", "R*"),
-    ("positive real numbers", "R+"),
-    ("positive reals", "R+"),
-    ("negative real numbers", "R-"),
-    ("negative reals", "R-"),
-    ("real numbers", "R"),
-    ("real values", "R"),
-    ("real number", "R"),
-    ("reals", "R"),
-    ("real", "R"),
-    ("integers", "Z"),
-    ("rational numbers", "Q"),
-    ("rationals", "Q"),
-    ("natural numbers", "N"),
-    ("naturals", "N"),
-    ("complex numbers", "C"),
-    ("numbers", "R"),
-];
-
+/// Signs before "reals", and the half of the line; other sets of numbers by their letters.
+const SIGNS: &str = "nonnegative=R0+|nonpositive=R0-|non zero=R*|positive=R+|negative=R-";
+const REALS: &str = "real numbers|real values|real number|reals|real|numbers";
+const NUMBERS: &str =
+    "integers=Z|rational numbers=Q|rationals=Q|natural numbers=N|naturals=N|complex numbers=C";
 /// Words between a set and the bound of its numbers.
-const BOUNDS: [(&str, char); 14] = [
-    ("except for", '∖'),
-    ("except", '∖'),
-    ("other than", '∖'),
-    ("but", '∖'),
-    ("excluding", '∖'),
-    ("greater than or equal to", '≥'),
-    ("greater than", '>'),
-    ("more than", '>'),
-    ("at least", '≥'),
-    ("less than or equal to", '≤'),
-    ("less than", '<'),
-    ("smaller than", '<'),
-    ("at most", '≤'),
-    ("below", '<'),
-];
+const BOUNDS: &str = "except for=∖|except=∖|other than=∖|but=∖|excluding=∖|greater than or equal to=≥|\
+    greater than=>|more than=>|at least=≥|less than or equal to=≤|less than=<|smaller than=<|at most=≤|below=<";
+
+/// The first entry of a table, `a=b|c=d`, that a text begins with: its value, and what follows.
+fn named<'a>(text: &'a str, table: &'static str) -> Option<(&'static str, &'a str)> {
+    let mut entries = table.split('|').filter_map(|entry| entry.split_once('='));
+    entries.find_map(|(name, value)| Some((value, text.strip_prefix(name)?)))
+}
 
 fn end(value: &Expr, is_in: bool, fuel: &mut Fuel) -> Option<End> {
     let at = match value {
@@ -283,46 +256,37 @@ fn common(a: &Piece, b: &Piece) -> Option<Piece> {
 /// `a < x <= b`, `x > a`, `x != a`, for a name x.
 fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Option<Vec<Piece>> {
     let mut pieces = region(&Answer::line(), fuel)?;
-    let mut seen_name = false;
     for (pair, relation) in sides.windows(2).zip(relations) {
-        let absolute = match (&pair[0], &pair[1]) {
-            (side, Answer::Value(value)) => center(side).map(|at| (value, *relation, at)),
-            _ => None,
-        };
-        let absolute = absolute.or_else(|| match (&pair[0], &pair[1]) {
-            (Answer::Value(value), side) => center(side).map(|at| (value, relation.flipped(), at)),
-            _ => None,
-        });
-        if let Some((value, relation, at)) = absolute {
-            seen_name = true;
-            let half = within(value, relation, &at, fuel)?;
-            pieces = pieces.iter().flat_map(|a| half.iter().filter_map(|b| common(a, b))).collect();
-            continue;
-        }
-        let (value, relation) = match (&pair[0], &pair[1]) {
-            (name, Answer::Value(value)) if is_name(name) => (value, *relation),
-            (Answer::Value(value), name) if is_name(name) => (value, relation.flipped()),
+        let (side, value, relation) = match (&pair[0], &pair[1]) {
+            (side, Answer::Value(value)) if is_name(side) || center(side).is_some() => {
+                (side, value, *relation)
+            }
+            (Answer::Value(value), side) => (side, value, relation.flipped()),
             _ => return None,
         };
-        seen_name = true;
-        let line = pieces;
-        let point = end(value, true, fuel)?;
-        let open = End { is_in: false, ..point.clone() };
-        let far = |piece: &Piece, is_low: bool| {
-            if is_low { piece.low.clone() } else { piece.high.clone() }
+        let half = match center(side) {
+            Some(at) => within(value, relation, &at, fuel)?,
+            None if is_name(side) => beside(value, relation, fuel)?,
+            None => return None,
         };
-        let whole = region(&Answer::line(), fuel)?.remove(0);
-        let half = match relation {
-            Relation::Less => vec![Piece { low: far(&whole, true), high: open }],
-            Relation::AtMost => vec![Piece { low: far(&whole, true), high: point }],
-            Relation::More => vec![Piece { low: open, high: far(&whole, false) }],
-            Relation::AtLeast => vec![Piece { low: point, high: far(&whole, false) }],
-            Relation::Unequal => cut(whole, &point),
-            Relation::Equal => return None,
-        };
-        pieces = line.iter().flat_map(|a| half.iter().filter_map(move |b| common(a, b))).collect();
+        pieces = pieces.iter().flat_map(|a| half.iter().filter_map(|b| common(a, b))).collect();
     }
-    seen_name.then_some(pieces)
+    (!relations.is_empty()).then_some(pieces)
+}
+
+/// Where a number has a relation to `value`.
+fn beside(value: &Expr, relation: Relation, fuel: &mut Fuel) -> Option<Vec<Piece>> {
+    let point = end(value, true, fuel)?;
+    let open = End { is_in: false, ..point.clone() };
+    let whole = region(&Answer::line(), fuel)?.remove(0);
+    Some(match relation {
+        Relation::Less => vec![Piece { high: open, ..whole }],
+        Relation::AtMost => vec![Piece { high: point, ..whole }],
+        Relation::More => vec![Piece { low: open, ..whole }],
+        Relation::AtLeast => vec![Piece { low: point, ..whole }],
+        Relation::Unequal => cut(whole, &point),
+        Relation::Equal => return None,
+    })
 }
 
 /// Where the distance from `centre` is less or more than `bound`, which is positive.
@@ -353,19 +317,18 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
         .sort_by(|a, b| a.low.at.total_cmp(&b.low.at).then_with(|| b.low.is_in.cmp(&a.low.is_in)));
     let mut out: Vec<Piece> = Vec::new();
     for piece in pieces {
-        if let Some(last) = out.last_mut() {
-            let touches = piece.low.at < last.high.at
-                || (piece.low.at == last.high.at && (piece.low.is_in || last.high.is_in));
-            if touches {
-                if piece.high.at > last.high.at
-                    || (piece.high.at == last.high.at && piece.high.is_in)
-                {
+        match out.last_mut() {
+            Some(last)
+                if piece.low.at < last.high.at
+                    || piece.low.at == last.high.at && (piece.low.is_in || last.high.is_in) =>
+            {
+                let (end, known) = (&piece.high, &last.high);
+                if end.at > known.at || end.at == known.at && end.is_in {
                     last.high = piece.high;
                 }
-                continue;
             }
+            _ => out.push(piece),
         }
-        out.push(piece);
     }
     out
 }
@@ -373,19 +336,18 @@ fn merged(mut pieces: Vec<Piece>) -> Vec<Piece> {
 /// Where the absolute value of a variable, or of it and a number, is zero: 1 for `|x - 1|`.
 fn center(side: &Answer) -> Option<Expr> {
     let Answer::Value(Expr::Call(name, arguments)) = side else { return None };
-    match arguments.as_slice() {
-        [Expr::Variable(_)] if name == "abs" => Some(Expr::integer(0)),
+    let by = match arguments.as_slice() {
+        [Expr::Variable(_)] if name == "abs" => return Some(Expr::integer(0)),
         [Expr::Sum(terms)] if name == "abs" => match terms.as_slice() {
-            [Expr::Variable(_), Expr::Negative(by)] if variables(by).is_empty() => {
-                Some((**by).clone())
-            }
-            [Expr::Variable(_), by] if variables(by).is_empty() => {
-                Some(Expr::Negative(Box::new(by.clone())))
-            }
-            _ => None,
+            [Expr::Variable(_), by] if variables(by).is_empty() => by,
+            _ => return None,
         },
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(match by {
+        Expr::Negative(by) => (**by).clone(),
+        by => Expr::Negative(Box::new(by.clone())),
+    })
 }
 
 /// The absolute value of a variable.

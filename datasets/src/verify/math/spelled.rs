@@ -82,18 +82,15 @@ fn chinese(text: &str) -> Option<RBig> {
             digit = Some(value as u64);
             continue;
         }
-        match c {
-            '〇' => digit = Some(0),
-            '两' | '兩' => digit = Some(2),
-            '十' => group += digit.take().unwrap_or(1) * 10,
-            '百' => group += digit.take()? * 100,
-            '千' => group += digit.take()? * 1000,
-            '万' | '萬' => {
-                total = (total + group + digit.take().unwrap_or(0)).checked_mul(10_000)?;
-                group = 0;
-            }
-            '亿' | '億' => {
-                total = (total + group + digit.take().unwrap_or(0)).checked_mul(100_000_000)?;
+        let scale = "十百千万亿".chars().position(|known| known == c);
+        match (c, scale) {
+            ('〇', _) => digit = Some(0),
+            ('两' | '兩', _) => digit = Some(2),
+            (_, Some(0)) => group += digit.take().unwrap_or(1) * 10,
+            (_, Some(power @ 1..=2)) => group += digit.take()? * 10_u64.pow(power as u32 + 1),
+            ('万' | '萬' | '亿' | '億', _) => {
+                let scale = if matches!(c, '万' | '萬') { 10_000 } else { 100_000_000 };
+                total = (total + group + digit.take().unwrap_or(0)).checked_mul(scale)?;
                 group = 0;
             }
             _ => return None,
@@ -237,42 +234,4 @@ pub(super) fn scale(word: &str) -> Option<i64> {
 pub(super) fn number_word(words: &str) -> Option<i64> {
     let value = spelled(words).filter(RBig::is_int)?;
     i64::try_from(value.numerator().clone()).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn number_words_are_read_exactly() {
-        for (words, above, below) in [
-            ("five", 5, 1),
-            ("Twenty-one", 21, 1),
-            ("one hundred", 100, 1),
-            ("two hundred and five", 205, 1),
-            ("three thousand four hundred twelve", 3412, 1),
-            ("two million", 2_000_000, 1),
-            ("six apples", 6, 1),
-            ("minus twelve", -12, 1),
-            ("negative one half", -1, 2),
-            ("three eighths", 3, 8),
-            ("two-thirds", 2, 3),
-            ("one half", 1, 2),
-            ("a half", 1, 2),
-            ("three quarters", 3, 4),
-            ("two and a half", 5, 2),
-            ("one and a half million", 1_500_000, 1),
-            ("half a million", 500_000, 1),
-            ("two and a half hours", 5, 2),
-            ("zero", 0, 1),
-        ] {
-            let expected = RBig::from_parts(above.into(), u64::try_from(below).unwrap().into());
-            assert_eq!(spelled(words), Some(expected), "{words}");
-        }
-        for words in
-            ["", "and", "fifth", "one two", "twenty twelve", "hundred", "of five", "Evelyn"]
-        {
-            assert_eq!(spelled(words), None, "{words}");
-        }
-    }
 }

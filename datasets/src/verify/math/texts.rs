@@ -7,7 +7,7 @@ use super::compare::equal;
 use super::fuel::Fuel;
 use super::names::assignments;
 use super::read::parse;
-use super::scan::is_one_of;
+use super::scan::{folded, is_one_of};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
@@ -71,11 +71,7 @@ impl Pair<'_> {
 
 /// `0,5` and `1000,99` are decimals where commas are points.
 fn with_points(pair: &Pair<'_>) -> bool {
-    let is_decimal = match &pair.read_gold {
-        Some(Answer::Marked(value, _)) => is_decimal(value),
-        Some(value) => is_decimal(value),
-        None => false,
-    };
+    let is_decimal = pair.read_gold.as_ref().is_some_and(is_decimal);
     let a = with_point(pair.gold, pair.answer.contains("{,}"));
     let b = with_point(pair.answer, is_decimal);
     let read = |text: &Option<String>, other: &Option<Answer>| match text {
@@ -125,8 +121,12 @@ fn beside_letters(pair: &Pair<'_>) -> bool {
 
 /// `\text{There are 460 students}` against a number.
 fn in_a_sentence(pair: &Pair<'_>) -> bool {
-    let is_number = matches!(&pair.read_gold, Some(Answer::Value(Expr::Number(..))));
-    is_number && pair.are_equal(pair.read_gold.as_ref(), sentence_value(pair.answer).as_ref())
+    let gold = match &pair.read_gold {
+        Some(Answer::Chain(sides, _)) => sides.last(),
+        other => other.as_ref(),
+    };
+    let is_number = matches!(gold, Some(Answer::Value(Expr::Number(..))));
+    is_number && pair.are_equal(gold, sentence_value(pair.answer).as_ref())
 }
 
 /// A text without its marks of mathematics and its last point.
@@ -145,19 +145,16 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     if !gold.is_empty() && gold == answer {
         return Some((Outcome::Correct, "text"));
     }
+    let decided =
+        |is_same, stage| Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, stage));
     if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
-        return Some((if a == b { Outcome::Correct } else { Outcome::Wrong }, "text"));
+        return decided(a == b, "text");
     }
     if let Some(is_same) = calendar::same_date(gold, answer) {
-        return Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, "date"));
+        return decided(is_same, "date");
     }
-    if is_numbered(gold)
-        && let Some(b) = text::statements(answer)
-    {
-        let is_same = text::statements(gold) == Some(b);
-        return Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, "words"));
-    }
-    None
+    let statements = is_numbered(gold).then(|| text::statements(answer)).flatten()?;
+    decided(text::statements(gold) == Some(statements), "words")
 }
 
 /// The only number of a sentence in `\text`, where no word leaves it open.
@@ -294,7 +291,9 @@ fn as_words(pair: &Pair<'_>) -> bool {
     (bare(gold) == bare(answer) && (!are_numbers || gold == answer))
         || text::same_choice(gold, answer)
         || text::same_choices(gold, answer)
-        || (!are_values && text::same_words(gold, answer) && !has_digits(gold))
+        || (!are_values
+            && text::same_words(gold, answer)
+            && (!has_digits(gold) || pair.read_gold.is_none() && folded(gold) == folded(answer)))
 }
 
 /// The right side of an equation whose left side is only a name: `P(X = 2) = 5`, `\overline{AB} = 5`.
@@ -302,27 +301,18 @@ fn right_side(text: &str) -> Option<Answer> {
     if text.len() > MAX_EQUATION {
         return None;
     }
-    let mut depth = 0_i32;
-    let equals = text.bytes().position(|byte| {
-        match byte {
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => depth -= 1,
-            _ => {}
-        }
-        depth == 0 && byte == b'='
-    })?;
-    let (name, value) = (text[..equals].trim(), &text[equals + 1..]);
     // In brackets anything may stand: `P(X \ge 1)`.
-    let mut depth = 0_i32;
-    let outside: String = name
-        .chars()
-        .filter(|c| {
-            depth += i32::from(matches!(c, '(' | '[' | '{'));
-            let is_outside = depth == 0;
-            depth -= i32::from(matches!(c, ')' | ']' | '}'));
-            is_outside
-        })
-        .collect();
+    let (mut depth, mut outside) = (0_i32, String::new());
+    let equals = text.char_indices().find(|(_, c)| {
+        depth += i32::from(matches!(c, '(' | '[' | '{'));
+        if depth == 0 && *c != '=' {
+            outside.push(*c);
+        }
+        depth -= i32::from(matches!(c, ')' | ']' | '}'));
+        depth == 0 && *c == '='
+    });
+    let equals = equals?.0;
+    let (name, value) = (text[..equals].trim(), &text[equals + 1..]);
     let is_list = outside.contains([',', ';', '<', '>', '!', '≤', '≥', '≠']);
     let words = outside.split(|c: char| !c.is_ascii_alphabetic());
     let mut words = words.filter(|word| !word.is_empty());
@@ -347,7 +337,12 @@ fn approximation(gold: &str) -> Option<Answer> {
 /// between thousands. One digit behind the comma may as well be a list, `1,2`, unless `of_decimal` says that the
 /// other side is a decimal.
 fn with_point(text: &str, of_decimal: bool) -> Option<String> {
-    let text = text.trim_matches(['€', '£', '¥', '₹', ' ']);
+    // `x = 2,5`, `R$ 45,00`
+    let name =
+        text.split_once('=').filter(|(name, _)| name.trim().chars().all(char::is_alphabetic));
+    let (name, text) = name.map_or(("", text), |(name, value)| (name, value));
+    let text = text.trim_matches(|c: char| "€£¥₹$R ".contains(c));
+    let (sign, text) = text.strip_prefix('-').map_or(("", text), |text| ("-", text));
     // `7,5\text{ cm}`
     let end =
         text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
@@ -364,13 +359,21 @@ fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let digits = whole.replace('.', "");
     let is_decimal = has_groups && are_groups
         || !has_groups && (part.len() >= 2 || of_decimal) && (part.len() != 3 || whole == "0");
-    (are_digits(&digits) && are_digits(part) && is_decimal)
-        .then(|| format!("{digits}.{part}{unit}"))
+    (are_digits(&digits) && are_digits(part) && is_decimal).then(|| {
+        format!("{name}{}{sign}{digits}.{part}{unit}", if name.is_empty() { "" } else { "=" })
+    })
 }
 
-/// Whether a value is a number that was written with a point.
+/// Whether a value is a number that was written with a point, or a fraction.
 fn is_decimal(value: &Answer) -> bool {
-    matches!(value, Answer::Value(Expr::Number(_, Some(_))))
+    match value {
+        Answer::Marked(value, _) => is_decimal(value),
+        Answer::Chain(sides, _) => sides.last().is_some_and(is_decimal),
+        Answer::Value(Expr::Number(_, decimals)) => decimals.is_some(),
+        Answer::Value(Expr::Negative(value)) => is_decimal(&Answer::Value((**value).clone())),
+        Answer::Value(Expr::Quotient(..)) => true,
+        _ => false,
+    }
 }
 
 fn has_digits(text: &str) -> bool {

@@ -4,13 +4,11 @@ use dashu_ratio::RBig;
 
 use super::hedges::is_doubted;
 use super::lex::Token;
-use super::scan::{begins, entries};
+use super::scan::{begins, is_one_of};
 
 /// Words before a value that say what it is, without a colon.
-static LABELS: [&str; 24] = entries(
-    "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\
-    equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval",
-);
+const LABELS: &str = "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\
+    equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval";
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
 pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
@@ -35,52 +33,29 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
         at += 1;
     }
     while let Some(token) = tokens.get(at) {
-        let is_raised = *token == Token::Symbol('^');
-        let is_braced = tokens.get(at + 1) == Some(&Token::Symbol('{'));
-        let mark = tokens.get(at + 1 + usize::from(is_braced));
-        let ends = !is_braced || tokens.get(at + 3) == Some(&Token::Symbol('}'));
-        let skipped = at + 2 + 2 * usize::from(is_braced);
-        match mark {
-            // `90^\circ`, `90^{\circ}`
-            Some(Token::Symbol('°')) if is_raised && ends => {
-                out.push(Token::Symbol('°'));
-                at = skipped;
+        let is_behind = matches!(out.last(), Some(Token::Number { .. }));
+        let raised = if *token == Token::Symbol('^') { group(&tokens[at + 1..]) } else { &[] };
+        let marks = match raised {
+            // `90^\circ`, `30^{\prime\prime}`
+            [Token::Symbol('°' | '\'')] | [Token::Symbol('\''), Token::Symbol('\'')] => {
+                raised.to_vec()
             }
             // `90^{o}`
-            Some(mark)
-                if is_raised
-                    && ends
-                    && is_small_o(mark)
-                    && matches!(out.last(), Some(Token::Number { .. })) =>
-            {
-                out.push(Token::Symbol('°'));
-                at = skipped;
-            }
-            // `30^{\prime}`
-            Some(Token::Symbol('\'')) if is_raised && ends => {
-                out.push(Token::Symbol('\''));
-                at = skipped;
-            }
-            Some(Token::Symbol('\''))
-                if is_raised
-                    && is_braced
-                    && tokens.get(at + 3) == Some(&Token::Symbol('\''))
-                    && tokens.get(at + 4) == Some(&Token::Symbol('}')) =>
-            {
-                out.extend([Token::Symbol('\''), Token::Symbol('\'')]);
-                at += 5;
-            }
+            [mark] if is_behind && is_small_o(mark) => vec![Token::Symbol('°')],
             // `5^{\text{th}}`
-            Some(Token::Text(word)) if is_raised && ends && is_ordinal(word) => at = skipped,
+            [Token::Text(word)] if is_ordinal(word) => vec![],
             _ => {
-                let is_suffix = matches!(token, Token::Text(word) if is_ordinal(word))
-                    && matches!(out.last(), Some(Token::Number { .. }));
+                let is_suffix = is_behind && matches!(token, Token::Text(word) if is_ordinal(word));
                 if !is_suffix {
                     out.push(token.clone());
                 }
                 at += 1;
+                continue;
             }
-        }
+        };
+        let is_braced = tokens[at + 1] == Token::Symbol('{');
+        at += 1 + raised.len() + 2 * usize::from(is_braced);
+        out.extend(marks);
     }
     // `(3,-2)\text{ in Cartesian coordinates}`
     let is_remark = |token: &Token| match token {
@@ -92,6 +67,18 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
         out.pop();
     }
     out
+}
+
+/// The token that a text begins with, or those in its braces.
+fn group(tokens: &[Token]) -> &[Token] {
+    match tokens {
+        [Token::Symbol('{'), inner @ ..] => {
+            let end = inner.iter().position(|token| *token == Token::Symbol('}'));
+            &inner[..end.unwrap_or(0)]
+        }
+        [] => &[],
+        [one, ..] => std::slice::from_ref(one),
+    }
 }
 
 fn is_ordinal(word: &str) -> bool {
@@ -123,7 +110,7 @@ fn label(tokens: &[Token]) -> usize {
             || lower.ends_with(':')
             || lower.ends_with(" is")
             || lower.ends_with(" are")
-            || LABELS.contains(&lower.trim_end_matches(',')));
+            || is_one_of(lower.trim_end_matches(','), LABELS));
     let length = words + usize::from(has_colon);
     if is_label && is_value(tokens.get(length)) { length } else { 0 }
 }
@@ -221,13 +208,17 @@ fn in_symbols(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     };
     let domain = symbol(&tokens[start..end])?;
     let domain = if domain == 'Z' && !marks.is_empty() { 'N' } else { domain };
-    let before = tokens.get(start.checked_sub(1)?)?;
-    let is_apart = match before {
+    let is_apart = is_apart(tokens, start, has_bracket)?;
+    is_apart.then_some((start, Some(domain)))
+}
+
+/// Whether a part of tokens stands in brackets of its own, or behind a comma.
+fn is_apart(tokens: &[Token], start: usize, has_bracket: bool) -> Option<bool> {
+    Some(match tokens.get(start.checked_sub(1)?)? {
         Token::Symbol('(') => has_bracket,
         Token::Symbol(',' | ';') => !has_bracket,
         _ => false,
-    };
-    is_apart.then_some((start, Some(domain)))
+    })
 }
 
 /// `(n = 1, 2, 3, \ldots)` behind an expression in n.
@@ -253,12 +244,7 @@ fn from_bound(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     else {
         return None;
     };
-    let before = tokens.get(start.checked_sub(1)?)?;
-    let is_apart = match before {
-        Token::Symbol('(') => has_bracket,
-        Token::Symbol(',' | ';') => !has_bracket,
-        _ => false,
-    };
+    let is_apart = is_apart(tokens, start, has_bracket)?;
     // `x > 2, x < 5` is a condition as a whole.
     let main = &tokens[..start];
     let is_relation = |token: &Token| matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '≠'));

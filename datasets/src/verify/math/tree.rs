@@ -38,24 +38,24 @@ pub(super) enum Constant {
     I,
 }
 
-/// A relation between two sides.
+/// A relation between two sides: `=`, `<`, `<=`, `>`, `>=`, `!=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// `=`
     Equal,
-    /// `<`
     Less,
-    /// `<=`
     AtMost,
-    /// `>`
     More,
-    /// `>=`
     AtLeast,
-    /// `!=`
     Unequal,
 }
 
 impl Relation {
+    pub(super) fn from_sign(sign: char) -> Option<Self> {
+        use Relation::{AtLeast, AtMost, Equal, Less, More, Unequal};
+        let known = [Equal, Less, AtMost, More, AtLeast, Unequal];
+        "=<≤>≥≠".chars().zip(known).find(|(known, _)| *known == sign).map(|(_, relation)| relation)
+    }
+
     /// The same with its sides exchanged.
     pub(super) fn flipped(self) -> Self {
         match self {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::super::hedges::{OR, is_denied};
+use super::super::hedges::{OR, is_corrected, is_denied};
 use super::super::scan::{Needle, begins, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::units::is_unit;
@@ -14,7 +14,7 @@ use super::formula::{self, closing};
 use super::sentences::is_open;
 use super::values::formula_at;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_integer, is_placeholder, is_value};
-use super::{lenient, offset_in};
+use super::{lenient, offset_in, part};
 
 static BOX: Needle = Needle::new(|| Finder::new("box"));
 
@@ -52,16 +52,23 @@ pub(in super::super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     Some(with_unit(text, &last).0)
 }
 
+/// The contents of several boxes, where no text between them corrects one: the parts of an answer in parts.
+pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
+    let mut boxes: Vec<Boxed> = Boxes::new(text).take(MAX_LIST + 1).collect();
+    boxes.reverse();
+    // None between boxes in each other.
+    let between = |pair: &[Boxed]| text.get(pair[0].end..pair[1].start);
+    let is_corrected = boxes.windows(2).any(|pair| between(pair).is_none_or(is_corrected));
+    let mut parts: Vec<&str> = boxes.iter().map(|boxed| text[boxed.inner.clone()].trim()).collect();
+    parts.dedup();
+    ((2..=MAX_LIST).contains(&parts.len()) && !is_corrected).then(|| parts.join(", "))
+}
+
 fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
     let inner = text[boxed.inner.clone()].trim();
     let stated = concluded(inner);
     if stated.len() < inner.len() {
-        let start = offset_in(text, stated);
-        return Found {
-            text: Cow::Borrowed(stated),
-            span: start..start + stated.len(),
-            rule: Rule::Box,
-        };
+        return part(text, stated, Rule::Box);
     }
     let (text, span) = with_unit(text, boxed);
     Found { text, span, rule: Rule::Box }
@@ -205,7 +212,12 @@ fn suffix(inner: &str, line: &str) -> usize {
 fn concluded(inner: &str) -> &str {
     let has_words = inner.len() <= MAX_WHOLE && inner.contains(" is ");
     if has_words && !is_answer(inner) && !is_open(inner) {
-        lenient::conclusion(inner).unwrap_or(inner)
+        let is_last = |part: &&str| {
+            inner[offset_in(inner, part) + part.len()..]
+                .trim_matches(['}', '.', '$', ' '])
+                .is_empty()
+        };
+        lenient::conclusion(inner).filter(is_last).unwrap_or(inner)
     } else {
         inner
     }

@@ -4,36 +4,47 @@
 //! two guesses has given neither.
 
 use super::super::calendar::date;
-use super::super::hedges::{self, offers};
+use super::super::hedges::{self, offers, without_reason};
+use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{entries, is_one_of, strip_prefix};
+use super::super::scan::{holds, is_one_of, past, strip_prefix};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
+use super::formula::closing;
 use super::remarks::{goes_on, goes_on_after, remarks, trimmed};
 use super::values::{first_number, formula_at, only_value};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
 /// Words before an answer that say nothing of it.
-static FILLERS: [&str; 26] = entries(
-    "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
-    around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value",
-);
+const FILLERS: &str = "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
+    around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value";
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
+    if text.contains('\n') && assignments(text.trim()).is_some() {
+        return Some(text.trim());
+    }
     let (clause, is_bold) = clause(text);
+    // `\boxed{\frac12`: the brace may be forgotten.
+    let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
+    let clause = open.filter(|inner| closing(inner).is_none()).unwrap_or(clause);
     if clause.is_empty() || is_placeholder(clause) {
         return None;
     }
     if is_integer(clause) || date(clause).is_some() {
         return Some(clause);
     }
-    // "k is -3"
+    if assignments(clause).is_some() {
+        return Some(clause);
+    }
+    // "k is -3", "the value of $k$ is -3"
     if let Some((name, value)) = clause.split_once(" is ")
-        && matches!(name.trim_matches('$').as_bytes(), [b'a'..=b'z'])
-        && is_value(trimmed(value))
+        && first_number(name).is_none()
+        && !hedges::has(name, hedges::SENTENCE | hedges::VALUE)
+        && let value = trimmed(value).trim_start_matches('*')
+        && is_value(value)
     {
-        return Some(trimmed(value));
+        return Some(value);
     }
     if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
         return Some(value);
@@ -71,40 +82,40 @@ fn is_operand(clause: &str) -> bool {
     }
 }
 
-/// What a calculation in words is said to be: 42 of "6 times 7, which is 42 apples".
-fn comes_to(clause: &str) -> Option<&str> {
-    let (working, result) = clause.split_once(", which ")?;
-    let verbs = ["is ", "equals ", "gives ", "makes ", "comes to "];
-    let result = verbs.iter().find_map(|verb| result.strip_prefix(verb))?;
+/// What a calculation in words, or several numbers, are said to come to: 42 of "6 bags of 7, which is 42 apples".
+pub(super) fn comes_to(clause: &str) -> Option<&str> {
+    let (working, result) = clause.rsplit_once(", which ")?;
+    let result = past(result, "is |makes |gives |equals |comes to |means ")?;
     let is_operation =
         |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
-    let is_working = working.split_whitespace().any(is_operation);
-    if is_working { stated(result) } else { None }
+    if working.split_whitespace().any(is_operation) {
+        return stated(result).filter(|value| value.contains(|c: char| c.is_ascii_digit()));
+    }
+    let number = first_number(result).filter(|number| result.starts_with(*number))?;
+    let others = &result[number.len()..];
+    let is_plain = first_number(others).is_none() && !holds(others, "more|less|fewer|times|%");
+    let mut numbers = working.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    (is_plain && numbers.nth(1).is_some()).then_some(number)
 }
 
 /// What is left of several choices: D of "rules out C, leaving D".
 pub(super) fn remaining(clause: &str) -> Option<&str> {
-    if let Some(before) = trimmed(clause).strip_suffix(" remains") {
+    let clause = without_reason(trimmed(clause));
+    let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, |It's |It is ";
+    let bare = past(clause, links).map(|rest| rest.trim_matches(['(', ')', '*', '$']));
+    if bare.is_some_and(|bare| matches!(bare.as_bytes(), [b'A'..=b'J'])) {
+        return bare;
+    }
+    if let Some(before) = clause.strip_suffix(" remains") {
         let letter = before.rsplit(' ').next().unwrap_or(before).trim_matches(['(', ')', '*']);
         return matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter);
     }
-    let words = [
-        "leaving ",
-        "leaves ",
-        "only remaining option is ",
-        ", so ",
-        "hence ",
-        "therefore ",
-        ", thus ",
-        ", but ",
-    ];
-    let start = words.iter().filter_map(|word| Some(clause.rfind(word)? + word.len())).max()?;
-    let mut rest = trimmed(&clause[start..]);
-    for filler in
-        ["us with ", "only ", "just ", "it must be ", "it is ", "option ", "choice ", "answer "]
-    {
-        rest = rest.strip_prefix(filler).unwrap_or(rest);
-    }
+    const LINKS: &str =
+        "leaving |leaves |only remaining option is |, so |hence |therefore |, thus |, but ";
+    const LEADS: &str = "us with |only |just |it must be |it is |option |choice |answer ";
+    let starts = LINKS.split('|').filter_map(|word| Some(clause.rfind(word)? + word.len()));
+    let rest = trimmed(&clause[starts.max()?..]);
+    let rest = LEADS.split('|').fold(rest, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
     let letter = rest.trim_matches(['(', ')', '*', '$']);
     matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
 }
@@ -144,7 +155,7 @@ fn clause(text: &str) -> (&str, bool) {
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             break;
         }
-        let Some(next) = FILLERS.iter().find_map(|filler| {
+        let Some(next) = FILLERS.split('|').find_map(|filler| {
             let next = strip_prefix(rest, filler)?;
             next.starts_with([' ', ',', ':']).then_some(next)
         }) else {
@@ -152,22 +163,10 @@ fn clause(text: &str) -> (&str, bool) {
         };
         rest = next.trim_start_matches(|c: char| is_edge(c) || c == ',');
     }
-    (trimmed(closed(sentence(rest))), is_bold)
-}
-
-/// Up to the brace that closes what began before: `\text{The answer is circle}`.
-fn closed(text: &str) -> &str {
-    let (mut depth, mut before) = (0_i32, b' ');
-    let end = text.bytes().enumerate().find(|(_, byte)| {
-        let is_escaped = std::mem::replace(&mut before, *byte) == b'\\';
-        depth += match byte {
-            b'{' if !is_escaped => 1,
-            b'}' if !is_escaped => -1,
-            _ => 0,
-        };
-        depth < 0
-    });
-    end.map_or(text, |(at, _)| &text[..at])
+    let rest = sentence(rest);
+    // `\text{The answer is circle}`
+    let rest = closing(rest).map_or(rest, |at| &rest[..at]);
+    (trimmed(rest), is_bold)
 }
 
 /// Up to the end of the first sentence; a formula ends none.

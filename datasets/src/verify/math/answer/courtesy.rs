@@ -1,14 +1,12 @@
 //! What is no part of an answer: courtesies and programs at the end of a text.
 
-use super::super::scan::{begins, entries};
+use super::super::scan::begins;
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    static COURTESIES: [&str; 21] = entries(
-        "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not hesitate|\
+    const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not hesitate|\
         let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|\
-        is there anything|would you like|thank|good luck",
-    );
+        is there anything|would you like|thank|good luck";
     let mut text = text.trim();
     for _ in 0..3 {
         let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*']);
@@ -16,7 +14,7 @@ pub(super) fn without_courtesy(text: &str) -> &str {
             [". ", "! ", "? ", "\n"].iter().filter_map(|end_of| Some(end.rfind(end_of)? + 1));
         let Some(start) = start.max() else { break };
         let last = text[start..].trim_start().to_lowercase();
-        if !COURTESIES.iter().any(|begin| last.starts_with(begin)) {
+        if !begins(&last, COURTESIES) {
             break;
         }
         text = text[..start].trim_end();

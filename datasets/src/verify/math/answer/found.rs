@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::scan::entries;
+
 /// The rule that found an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,35 +37,18 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, explicit marks first.
-    pub const ALL: [Self; 11] = [
-        Self::Box,
-        Self::Tag,
-        Self::Hashes,
-        Self::Phrase,
-        Self::Whole,
-        Self::Bold,
-        Self::Conclusion,
-        Self::Choice,
-        Self::Formula,
-        Self::Number,
-        Self::Words,
-    ];
+    pub const ALL: [Self; 11] = {
+        use Rule::{
+            Bold, Box, Choice, Conclusion, Formula, Hashes, Number, Phrase, Tag, Whole, Words,
+        };
+        [Box, Tag, Hashes, Phrase, Whole, Bold, Conclusion, Choice, Formula, Number, Words]
+    };
 
     /// The name in results.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Box => "box",
-            Self::Tag => "tag",
-            Self::Hashes => "hashes",
-            Self::Phrase => "phrase",
-            Self::Whole => "whole",
-            Self::Bold => "bold",
-            Self::Conclusion => "conclusion",
-            Self::Choice => "choice",
-            Self::Formula => "formula",
-            Self::Number => "number",
-            Self::Words => "words",
-        }
+        static NAMES: [&str; 11] =
+            entries("box|tag|hashes|phrase|whole|bold|conclusion|choice|formula|number|words");
+        NAMES[self as usize]
     }
 }
 

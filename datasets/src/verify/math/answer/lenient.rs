@@ -5,16 +5,14 @@ use super::super::calendar::date;
 use super::super::hedges::{is_bound, is_denied, is_doubted, is_refusal, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, holds, is_one_of};
+use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
-use super::clause::{remaining, stated};
+use super::clause::{comes_to, remaining, stated};
 use super::courtesy::{without_courtesy, without_program};
-use super::sentences::{
-    ABOUT, affirmed, choice, is_open, last_sentence, number_word, words, yes_or_no,
-};
-use super::values::{displayed, first_number, last_time, last_value};
+use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
+use super::values::{displayed, last_time, last_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -55,7 +53,6 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
 /// The rules for a last line that is short.
 const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| Some((letter(e)?, Rule::Choice)),
-    |e| Some((yes_or_no(e.last)?, Rule::Words)),
     |e| Some((affirmed(e.last)?, Rule::Choice)),
     |e| {
         let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
@@ -67,6 +64,11 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| Some((named(e.last)?, Rule::Conclusion)),
     |e| Some((number_word(worded(e)?)?, Rule::Number)),
     |e| Some((choice(worded(e)?)?, Rule::Choice)),
+    // "Both A and C are correct."
+    |e| {
+        let letters = past(e.last.strip_suffix(" are correct")?, "Both |Options |Choices ")?;
+        text::same_choices(letters, letters).then_some((letters, Rule::Choice))
+    },
     |e| words(worded(e)?),
     // "So 42, not 18.": a remark supplies no value.
     |e| {
@@ -139,7 +141,7 @@ fn named(last: &str) -> Option<&str> {
         tail.starts_with(char::is_uppercase)
             && tail.chars().all(char::is_alphabetic)
             && !is_open(last)
-            && !ABOUT.contains(&tail.to_lowercase().as_str())
+            && !is_one_of(&tail.to_lowercase(), ABOUT)
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
     (date(tail).is_some() || text::is_choice(tail) || is_word() || is_number()).then_some(tail)
@@ -225,7 +227,7 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if line.len() > MAX_WHOLE {
         return None;
     }
-    if let Some(total) = total(line) {
+    if let Some(total) = comes_to(line) {
         return Some(total);
     }
     let line = before_remark(line);
@@ -263,22 +265,6 @@ fn listed(last: &str) -> Option<&str> {
     let marks = tail.matches('$').count();
     let is_list = marks >= 4 && marks.is_multiple_of(2) && tail.split('$').step_by(2).all(is_link);
     (is_list && !is_denied(&last[..start], "")).then_some(tail)
-}
-
-/// The number that a remark gives for several before it: 42 of "6 bags of 7, which is 42 apples".
-fn total(line: &str) -> Option<&str> {
-    let (working, rest) = line.rsplit_once(", which ")?;
-    let verbs = ["is ", "makes ", "gives ", "equals ", "comes to ", "means "];
-    let rest = verbs.iter().find_map(|verb| rest.strip_prefix(verb))?;
-    let number = first_number(rest).filter(|number| rest.starts_with(*number))?;
-    let is_several = |text: &str| {
-        let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-        numbers.nth(1).is_some()
-    };
-    let others = &rest[number.len()..];
-    let is_plain =
-        !others.contains(|c: char| c.is_ascii_digit()) && !holds(others, "more|less|fewer|times|%");
-    (is_several(working) && is_plain).then_some(number)
 }
 
 /// Whether a text is equations, and no calculation.

@@ -27,16 +27,14 @@ use std::collections::VecDeque;
 use super::Mode;
 use super::alphabet::digit;
 use super::read::parse;
-use super::scan::entries;
 use super::tree::Answer;
-pub(super) use boxes::last_box;
+pub(super) use boxes::{all_boxes, last_box};
+pub(super) use formula::closing;
 pub use found::{Found, Location, Rule};
 
 /// Words in the place of an answer that only stand for one.
-static STAND_INS: [&str; 14] = entries(
-    "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
-    final answer here|answer here|insert answer here|ldots|dots|cdots|final result",
-);
+const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
+    final answer here|answer here|insert answer here|ldots|dots|cdots|final result";
 
 /// Longest text that may be an answer as a whole.
 const MAX_WHOLE: usize = 300;
@@ -102,8 +100,19 @@ fn by_marks(text: &str) -> Option<Found<'_>> {
         phrase::final_answer(text, &places)
             .map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
     ];
-    let last = explicit.into_iter().flatten().max_by_key(|(at, _)| *at).map(|(_, found)| found);
-    last.or_else(|| Some(part(text, phrase::answer(text, &places)?, Rule::Phrase)))
+    let last = explicit.into_iter().flatten().max_by_key(|(at, _)| *at);
+    let stated = || Some(part(text, phrase::answer(text, &places)?, Rule::Phrase));
+    // `\boxed{number}` in the words of a format, before the answer.
+    let is_form = |(at, found): &(usize, Found<'_>)| {
+        found.text.len() > 1
+            && found.text.bytes().all(|byte| byte.is_ascii_alphabetic())
+            && places.last().is_some_and(|place| place > at)
+    };
+    let later = last.as_ref().filter(|last| is_form(last)).and_then(|_| stated());
+    let later = later.filter(|found| is_value(&found.text));
+    later
+        .or(last.map(|(_, found)| found))
+        .or_else(stated)
         .or_else(|| Some(part(text, marks::words(text)?, Rule::Hashes)))
 }
 
@@ -121,7 +130,7 @@ fn by_position(text: &str, is_whole: bool) -> Option<Found<'_>> {
 }
 
 /// A part of a text, as an answer.
-fn part<'a>(text: &str, part: &'a str, rule: Rule) -> Found<'a> {
+pub(super) fn part<'a>(text: &str, part: &'a str, rule: Rule) -> Found<'a> {
     let start = offset_in(text, part);
     Found { text: Cow::Borrowed(part), span: start..start + part.len(), rule }
 }
@@ -195,6 +204,9 @@ fn has_words(answer: &Answer) -> bool {
 
 /// Whether a text in the place of an answer only stands for one: `...`, `your answer`.
 fn is_placeholder(text: &str) -> bool {
+    if matches!(text, "<" | ">" | "=" | "≤" | "≥") {
+        return false;
+    }
     let is_mark = |c: char| !c.is_alphanumeric() && !"-+−∞∅√π½⅓⅔¼¾°%".contains(c);
     let bare = text
         .trim_start_matches("\\text")
@@ -206,5 +218,5 @@ fn is_placeholder(text: &str) -> bool {
     if bare.len() > 40 || !bare.ends_with(['r', 'R', 't', 'T', 'e', 'E', 's', 'S', 'n', 'N']) {
         return false;
     }
-    STAND_INS.iter().any(|known| bare.eq_ignore_ascii_case(known))
+    STAND_INS.split('|').any(|known| bare.eq_ignore_ascii_case(known))
 }

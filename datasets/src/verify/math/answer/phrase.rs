@@ -1,10 +1,13 @@
 //! "The final answer is 7", "Answer: 7", "答案是 7": the first complete expression behind the phrase.
 
+use std::sync::LazyLock;
+
 use memchr::memmem::Finder;
+use regex::Regex;
 
 use super::super::super::tail;
 use super::super::hedges::{is_denied, is_doubted};
-use super::super::scan::{Needle, begins, ends_with, entries, head, past};
+use super::super::scan::{Needle, ends_with, head};
 use super::super::text::is_choice;
 use super::clause::stated;
 use super::{MAX_LINE, is_value};
@@ -13,31 +16,30 @@ use super::{MAX_LINE, is_value};
 static LOWER: Needle = Needle::new(|| Finder::new("nswer"));
 static UPPER: Needle = Needle::new(|| Finder::new("NSWER"));
 
-/// "respuesta", "Antwort" and their like, without the letters that may be capitals.
-static WESTERN: [(usize, Needle); 6] = [
-    (8, Needle::new(|| Finder::new("espuesta"))),
-    (6, Needle::new(|| Finder::new("ntwort"))),
-    (7, Needle::new(|| Finder::new("esposta"))),
-    (7, Needle::new(|| Finder::new("isposta"))),
-    (6, Needle::new(|| Finder::new("awaban"))),
-    (7, Needle::new(|| Finder::new("ntwoord"))),
-];
-
-/// What says behind such a word that the answer follows.
-static VERBS: [&str; 10] =
-    [" es ", " ist ", " lautet ", " lautet:", " é ", " è ", " adalah ", " is ", ":", " :"];
-
-/// Words before the letters of a choice.
-static CHINESE: [&str; 5] = ["故选", "故選", "选项", "選項", "选"];
+/// Words before the letters of a choice, and what denies them.
+static CHOSEN: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("([不未])?(?:故选|故選|选项|選項|选)[ ：:（(項项择擇为為是]*([A-J]+)")
+        .expect("an expression")
+});
 
 /// Most phrases that are looked at.
 const MAX_PHRASES: usize = 64;
 
-/// Phrases of other languages, up to the answer.
-static OTHERS: [&str; 32] = entries(
-    "答案】|答案为：|答案應為|答案为|答：|答:|الإجابة:|الإجابة هي|الجواب:|উত্তর:|उत्तर:|उत्तर है|คำตอบคือ|คำตอบ:|Đáp án:|答案是|答案：|\
-    答案:|答え：|答え:|答えは|정답은|정답:|답은|réponse est|Réponse :|Réponse:|risposta è|resposta é|Odpowiedź:|Ответ:|ответ:",
-);
+/// "Answer" in other languages, up to three words, and the verb or mark that the answer follows: in the group, for denials.
+const OTHERS: &str = "(?i)(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź|ответ|cevap|jawaban|antwoord|\
+    jibu|উত্তর|उत्तर|คำตอบ|đáp án|الإجابة|الجواب|答案|答え|答|정답|답)\
+    ((?: \\p{L}+){0,3}?[ \u{a0}]*(?:[:：】]|(?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|dir|ni|là|है|হল|هو|هي)(?:[ \u{a0}]|:)|\
+    不?(?:是|应为|應為|为|為)|は|은|คือ)[:：]?(?: ?(?:la|die|el|le) )?)";
+static OTHER: LazyLock<Regex> = LazyLock::new(|| Regex::new(OTHERS).expect("an expression"));
+
+/// Deny what follows, as a part of the verb or behind it, and what is stated in contrast: "not 14, but 15".
+const NO_VERB: &str = "(?i)(?:^| )(?:no|non|não|не|nie)(?: |$)|n['’]|不";
+const NO_VALUE: &str = "(?i)^ *(?:not|n['’]t|no es|nicht|pas|niet)\\b";
+const BUT: &str =
+    "(?i)[,;，]? ?(?:\\b(?:but|it is|it['’]s|sino|sondern|mais|mas|bensì|ma|maar)\\b|而是)";
+static NO_VERBS: LazyLock<Regex> = LazyLock::new(|| Regex::new(NO_VERB).expect("an expression"));
+static NO_VALUES: LazyLock<Regex> = LazyLock::new(|| Regex::new(NO_VALUE).expect("an expression"));
+static CONTRAST: LazyLock<Regex> = LazyLock::new(|| Regex::new(BUT).expect("an expression"));
 
 /// The answer behind the last "final answer", and where the phrase begins.
 pub(super) fn final_answer<'a>(text: &'a str, places: &[usize]) -> Option<(usize, &'a str)> {
@@ -52,60 +54,43 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     if let Some(answer) = last.find_map(|at| behind(text, at)) {
         return Some(answer);
     }
-    let western = WESTERN.iter().filter_map(|(length, needle)| {
-        let noun = &text[needle.places(text).last()? + length..];
-        let rest = past(noun, " final| finale| correcta| correta| correcte").unwrap_or(noun);
-        let end = text.len() - rest.len();
-        let verb = VERBS.iter().find(|verb| text[end..].starts_with(**verb))?;
-        Some(end + verb.len())
-    });
-    let western = western.max();
-    let stated = |rest: &'a str| {
-        let denied = ["not ", "nicht ", "no ", "non ", "nie "];
-        let is_denied = |rest: &str| denied.iter().any(|no| rest.trim_start().starts_with(no));
-        // "no es 14, sino 15"
-        let but = |but: &&str| Some(rest.split_once(*but)?.1);
-        let rest = match is_denied(rest) {
-            true => [" sino ", " sondern ", " mas ", " bensì "].iter().find_map(but)?,
-            false => rest,
-        };
-        (!is_denied(rest)).then(|| stated(rest))?
+    let other = || {
+        let found = OTHER.captures_iter(text).last()?.get(1)?;
+        Some((found.end(), undenied(found.as_str(), paragraph(&text[found.end()..]))))
     };
     if text.is_ascii() {
-        return stated(paragraph(&text[western?..]));
+        return other()?.1.and_then(stated);
     }
-    let others = OTHERS.iter().filter_map(|word| Some(text.rfind(word)? + word.len()));
-    let end = others.chain(western).max();
-    let choice = chinese_choice(text);
+    let (choice, other) = (chinese_choice(text), other());
     let at = choice.map(|letters| super::offset_in(text, letters));
-    if end.is_none() || at > end {
-        return choice;
+    match other {
+        Some((end, rest)) if at.is_none_or(|at| at <= end) => stated(rest?),
+        _ => choice,
     }
-    stated(paragraph(&text[end?..]))
 }
 
-/// The letters of `故选：C`, `所以选B`, `选项A正确`.
+/// What is stated behind a verb: none where it is denied, but for what is said in contrast to that.
+fn undenied<'a>(verb: &str, rest: &'a str) -> Option<&'a str> {
+    // Most values, 7 or x, begin with no letter of a denial.
+    let may_deny = rest.trim_start().starts_with(['n', 'N', 'p', 'P', '\'', '’']);
+    let is_verb = || !verb.is_empty() && NO_VERBS.is_match(verb);
+    if !(may_deny && NO_VALUES.is_match(rest) || is_verb()) {
+        return Some(rest);
+    }
+    Some(&rest[CONTRAST.find(rest)?.end()..]).filter(|rest| !NO_VALUES.is_match(rest))
+}
+
+/// The letters of `故选：C`, `所以选B`, `选项A正确`, where nothing denies them.
 fn chinese_choice(text: &str) -> Option<&str> {
-    const MAX_PLACES: usize = 8;
-    let mut places: Vec<(usize, usize)> = CHINESE
-        .iter()
-        .flat_map(|word| text.rmatch_indices(word).take(MAX_PLACES))
-        .map(|(at, word)| (at + word.len(), word.len()))
-        .collect();
-    places.sort_unstable_by(|a, b| b.cmp(a));
-    places.into_iter().find_map(|(end, length)| chosen(text, end - length, length))
-}
-
-/// The letters behind the word for a choice at `at`, where none denies them.
-fn chosen(text: &str, at: usize, length: usize) -> Option<&str> {
-    let is_mark = |c: char| " ：:（(項项择擇为為是".contains(c);
-    let rest = text[at + length..].trim_start_matches(is_mark);
-    let end = rest.find(|c: char| !('A'..='J').contains(&c)).unwrap_or(rest.len());
-    let behind = rest[end..].trim_start_matches([')', '）', ' ']);
-    let is_refused = behind.starts_with(['错', '錯', '不', '有', '误'])
-        || behind.starts_with(|c: char| c.is_ascii_alphanumeric())
-        || text[..at].ends_with(['不', '未']);
-    (end > 0 && !is_refused).then(|| &rest[..end])
+    let found = CHOSEN.captures_iter(text).filter(|found| found.get(1).is_none());
+    let letters: Vec<&str> = found.filter_map(|found| Some(found.get(2)?.as_str())).collect();
+    let is_stated = |letters: &&&str| {
+        let behind = &text[super::offset_in(text, letters) + letters.len()..];
+        let behind = behind.trim_start_matches([')', '）', ' ']);
+        !behind.starts_with(['错', '錯', '不', '有', '误'])
+            && !behind.starts_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    letters.iter().rev().find(is_stated).copied()
 }
 
 /// The answer of the last line that is nothing but "Answer: 7" or "**Answer: D**", and where it begins.
@@ -161,12 +146,10 @@ fn named(text: &str, at: usize) -> Option<&str> {
         None if line.ends_with(" is") => &tail[line.len()..],
         None => return None,
     };
-    // "The answer is not 7" says what it is not.
-    let is_negated = begins(rest.trim_start(), "not |nicht |no es ");
-    if is_negated && let Some((_, rest)) = rest.split_once(" but ") {
-        return stated(paragraph(rest));
-    }
-    if is_negated { None } else { stated(paragraph(rest)) }
+    // "The answer is not 7" says what it is not. JSON goes on with other names.
+    let rest = undenied("", paragraph(rest))?;
+    let is_json = line.starts_with("\":") || line.starts_with("\" :");
+    stated(if is_json { rest.split(", \"").next()? } else { rest })
 }
 
 /// The verb or colon behind the word "answer" that an answer follows: where it begins, and its length.
@@ -175,20 +158,12 @@ fn mark(line: &str) -> Option<(usize, usize)> {
         return Some((0, 4));
     }
     // `answer is:`, `answer to the question is`, `**Answer:**`
-    let verbs = [
-        " is ",
-        " is:",
-        " is\u{a0}",
-        " = ",
-        " would be ",
-        " should be ",
-        " must be ",
-        " has to be ",
-        " equals ",
-    ];
+    const VERBS: &str =
+        " is | is:| is\u{a0}| = | would be | should be | must be | has to be | equals ";
     let lower = head(line, 72).to_ascii_lowercase();
-    let verb = verbs.iter().filter_map(|verb| Some((lower.find(verb)?, verb.len())));
-    let verb = verb.filter(|(at, _)| *at < 60).min();
+    let verb = VERBS.split('|').filter_map(|verb| Some((lower.find(verb)?, verb.len())));
+    let negated = ["isn't", "isn’t"].iter().filter_map(|verb| Some((lower.find(verb)?, 2)));
+    let verb = verb.chain(negated).filter(|(at, _)| *at < 60).min();
     let colons = [(line.find(':'), 1), (line.find('：'), 3)];
     let colon = colons.iter().filter_map(|(at, length)| Some(((*at)?, *length)));
     let colon = colon.filter(|(at, _)| *at < 40).min();
@@ -202,6 +177,12 @@ fn paragraph(text: &str) -> &str {
     let lines = || text.split_inclusive('\n');
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
     let rest = &text[skipped..];
+    // A list of assignments, one a line.
+    let is_item = |line: &&str| line.trim_start().starts_with("- ") && line.contains('=');
+    let items: usize = rest.split_inclusive('\n').take_while(is_item).map(str::len).sum();
+    if items > 0 {
+        return &rest[..items];
+    }
     // A formula may take several lines: from `\[` or `$$` to its end.
     let before = text[..skipped].trim();
     let close = if before.ends_with("\\[") {

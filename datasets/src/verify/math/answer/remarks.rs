@@ -1,21 +1,17 @@
 //! Where a remark behind an answer begins: "42, which is 6 times 7".
 
 use super::super::alphabet::is_function;
-use super::super::hedges::{OR, RESTATED, offers};
-use super::super::scan::{entries, is_one_of, past};
+use super::super::hedges::{OR, RESTATED, is_relative, offers};
+use super::super::scan::{is_one_of, past};
 use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.
-static REMARKS: [&str; 23] = entries(
-    "which|because|since|not|rather|instead|whereas|while|so|but|where|when|as|i.e.|i.e|e.g.|making|meaning|\
-    given|assuming|using|thanks|respectively",
-);
+const REMARKS: &str = "which|because|since|not|rather|instead|whereas|while|so|but|where|when|as|i.e.|i.e|e.g.|making|meaning|\
+    given|assuming|using|thanks|respectively";
 
 /// Words that begin a remark about a value, and may be part of a name: `The Lord of the Rings`.
-static AFTER_VALUES: [&str; 22] = [
-    "of", "in", "for", "from", "with", "by", "at", "on", "out", "if", "than", "after", "before",
-    "is", "are", "was", "were", "under", "over", "to", "has", "have",
-];
+const AFTER_VALUES: &str =
+    "of|in|for|from|with|by|at|on|out|if|after|before|is|are|was|were|under|over|to|has|have";
 
 /// Whether another value follows the bracket.
 pub(super) fn goes_on_after(bracket: &str) -> bool {
@@ -24,7 +20,7 @@ pub(super) fn goes_on_after(bracket: &str) -> bool {
 
 /// Whether the rest of a clause, up to a remark, names another value: `or 42`, `, 42`, `apples and $x$`.
 pub(super) fn goes_on(rest: &str) -> bool {
-    if offers(rest) {
+    if offers(rest) || is_relative(rest) {
         return true;
     }
     let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);
@@ -92,18 +88,18 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
             && !matches!(text, "pi" | "infinity")
     };
     let next_word = next.split([' ', ',']).next().unwrap_or_default();
-    if REMARKS.contains(&bare) {
+    if is_one_of(bare, REMARKS) {
         return true;
     }
     let is_after_value = || start <= MAX_WHOLE && is_value(trimmed(&clause[..start]));
     match bare {
         "and" => (is_word(next_word) || next_word == "I") && is_after_value(),
-        "or" => RESTATED.contains(&next_word),
+        "or" => is_one_of(next_word, RESTATED),
         _ if matches!(word, "-" | "–" | "—" | "--") => is_word(next_word),
         _ if word.starts_with('(') => !bare.starts_with("mod") && is_after_value(),
         // "7 to 42" is a range.
         "to" if next.starts_with(|c: char| !c.is_alphabetic()) => false,
-        _ if AFTER_VALUES.contains(&bare) => is_after_value(),
+        _ if is_one_of(bare, AFTER_VALUES) => is_after_value(),
         _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
     }
 }

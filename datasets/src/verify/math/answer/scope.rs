@@ -4,7 +4,7 @@
 use memchr::{memchr_iter, memchr2_iter};
 
 use super::super::super::tail;
-use super::super::scan::{ends_with, entries};
+use super::super::scan::{ends_with, head, is_one_of};
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
@@ -12,56 +12,17 @@ const MAX_SEARCHED: usize = 64 << 10;
 const MAX_QUESTIONS: usize = 4;
 
 /// How special tokens begin that end a turn, or begin another.
-static TURNS: [&str; 26] = [
-    "<|im_",
-    "<|eot",
-    "<|EOT",
-    "<|end|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<|end_of_turn|>",
-    "<|end_header",
-    "<|eom",
-    "<|return|>",
-    "<|start",
-    "<|user",
-    "<|system",
-    "<|assistant",
-    "<|observation",
-    "<|pad",
-    "</s>",
-    "<eos>",
-    "<pad>",
-    "<end_of_turn>",
-    "<start_of_turn>",
-    "<end_of_utterance>",
-    "<｜",
-    "[EOS]",
-    "[INST]",
-    "[/INST]",
-];
+const TURNS: &str = "<|im_ <|eot <|EOT <|end|> <|endoftext|> <|end_of_text|> <|end_of_turn|> <|end_header <|eom <|return|> \
+    <|start <|user <|system <|assistant <|observation <|pad </s> <eos> <pad> <end_of_turn> <start_of_turn> \
+    <end_of_utterance> <｜ [EOS] [INST] [/INST]";
 
-/// Tags around notes that a model writes for itself.
-const NOTES: [(&str, &str); 13] = [
-    ("<scratch>", "</scratch>"),
-    ("<plan>", "</plan>"),
-    ("<planning>", "</planning>"),
-    ("<inner_thoughts>", "</inner_thoughts>"),
-    ("<thoughts>", "</thoughts>"),
-    ("<critique>", "</critique>"),
-    ("<notes>", "</notes>"),
-    ("<reflection>", "</reflection>"),
-    ("<scratchpad>", "</scratchpad>"),
-    ("<reflect>", "</reflect>"),
-    ("<analysis>", "</analysis>"),
-    ("<draft>", "</draft>"),
-    ("<verification>", "</verification>"),
-];
+/// Names of tags around notes that a model writes for itself.
+const NOTES: &str = "scratch|plan|planning|inner_thoughts|thoughts|critique|notes|reflection|scratchpad|reflect|\
+    analysis|draft|verification";
 
 /// What a next question is called, before its number and a colon.
-static QUESTIONS: [&str; 14] = entries(
-    "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目",
-);
+const QUESTIONS: &str =
+    "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目";
 
 /// The part of a completion that holds its answer.
 pub(super) fn searched(completion: &str) -> &str {
@@ -71,20 +32,18 @@ pub(super) fn searched(completion: &str) -> &str {
 
 /// The text behind the last note, or before it where nothing follows: a reflection is no answer.
 fn without_notes(text: &str) -> &str {
-    let has_note = memchr_iter(b'<', text.as_bytes())
-        .filter(|at| begins_tag(text, *at))
-        .any(|at| NOTES.iter().any(|(open, _)| text[at..].starts_with(open)));
-    if !has_note {
-        return text;
-    }
     let mut text = text;
-    for (open, close) in NOTES {
-        if let Some(start) = text.rfind(open) {
-            let end = text[start..].find(close).map(|at| start + at + close.len());
-            let rest = &text[end.unwrap_or(text.len())..];
-            let is_rest = rest.contains(|c: char| c.is_alphanumeric());
-            text = if is_rest { rest } else { &text[..start] };
+    for _ in 0..8 {
+        let opened = memchr_iter(b'<', text.as_bytes()).rev().filter(|at| begins_tag(text, *at));
+        let mut named = opened.map(|at| (at, head(&text[at + 1..], 20).split('>').next()));
+        let found = named.find(|(_, name)| name.is_some_and(|name| is_one_of(name, NOTES)));
+        let Some((at, Some(name))) = found else { break };
+        let close = format!("</{name}>");
+        let end = text[at..].find(&close).map_or(text.len(), |end| at + end + close.len());
+        if text[end..].contains(|c: char| c.is_alphanumeric()) {
+            return &text[end..];
         }
+        text = &text[..at];
     }
     text
 }
@@ -97,7 +56,7 @@ fn begins_tag(text: &str, at: usize) -> bool {
 
 /// The text of the first turn that has any.
 fn turn(text: &str) -> &str {
-    let begins = |at: usize| TURNS.iter().any(|token| text[at..].starts_with(token));
+    let begins = |at: usize| TURNS.split(' ').any(|token| text[at..].starts_with(token));
     let mut start = 0;
     for at in memchr2_iter(b'<', b'[', text.as_bytes()) {
         if at < start || !begins_tag(text, at) || !begins(at) {
@@ -135,7 +94,7 @@ fn question(text: &str, colon: usize) -> Option<usize> {
     let near = tail(&text[..colon], 40);
     let head = colon - near.len();
     let named = near.trim_end_matches(is_number);
-    let name = QUESTIONS.iter().find(|name| ends_with(named, name))?;
+    let name = QUESTIONS.split('|').find(|name| ends_with(named, name))?;
     let before =
         named[..named.len() - name.len()].trim_end_matches([' ', '*', '#', '>', '\t', '_', '[']);
     let is_first = head == 0 && before.is_empty();
@@ -146,25 +105,6 @@ fn question(text: &str, colon: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_turn_ends_at_its_token_and_may_begin_with_one() {
-        for (text, expected) in [
-            ("9</s>", "9"),
-            ("9<|eot_id|><|start_header_id|>user<|end_header_id|>8", "9"),
-            ("<|im_start|>assistant\n9<|im_end|>\n<|im_start|>user\n8", "\n9"),
-            ("<s>9<eos>8", "<s>9"),
-            ("a < b and <answer>9</answer>", "a < b and <answer>9</answer>"),
-            ("<|begin_of_box|>9<|end_of_box|>", "<|begin_of_box|>9<|end_of_box|>"),
-            ("9[EOS]8", "9"),
-            ("9 [INST] next [/INST] 8", "9"),
-            ("9<｜end▁of▁sentence｜>8", "9"),
-            ("", ""),
-            ("<|im_end|>", ""),
-        ] {
-            assert_eq!(searched(text).trim(), expected.trim(), "{text}");
-        }
-    }
 
     #[test]
     fn next_questions_begin_lines_or_sentences() {

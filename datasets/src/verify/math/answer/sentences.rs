@@ -1,14 +1,12 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
 use super::super::hedges::{self, without_reason};
-use super::super::scan::{begins, holds};
+use super::super::scan::{begins, holds, is_one_of};
 use super::super::spelled::spelled;
-use super::{Rule, offset_in};
+use super::Rule;
 
 /// Words behind "is" that are no answer.
-pub(super) const ABOUT: [&str; 10] = [
-    "answer", "correct", "final", "result", "solution", "done", "right", "it", "required", "wrong",
-];
+pub(super) const ABOUT: &str = "answer|correct|final|result|solution|done|right|it|required|wrong";
 
 /// The letter of a clause that calls it right: B of "A is wrong; B is correct".
 pub(super) fn affirmed(sentence: &str) -> Option<&str> {
@@ -38,21 +36,21 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
     })
 }
 
-/// Yes or No of a sentence that begins with it and goes on with a reason, or that ends with it.
-pub(super) fn yes_or_no(sentence: &str) -> Option<&str> {
-    const WORDS: [&str; 4] = ["Yes", "No", "True", "False"];
-    let sentence = sentence.trim_matches(['*', ' ']);
-    for word in WORDS {
-        let rest = sentence.strip_prefix(word).map(|rest| rest.trim_start_matches(['*', ',', ' ']));
-        let reasons = ["because", "since", "as ", "for "];
-        if rest.is_some_and(|rest| reasons.iter().any(|reason| rest.starts_with(reason))) {
-            return Some(&sentence[..word.len()]);
-        }
+/// Yes or No of a sentence that begins with it and goes on, or that ends with it.
+fn yes_or_no(sentence: &str) -> Option<&str> {
+    const WORDS: &str = "yes|no|true|false";
+    let bare = sentence.trim_matches(['*', ' ']);
+    let (word, rest) = bare.split_at(bare.find(|c: char| !c.is_alphabetic()).unwrap_or(0));
+    let reason = rest.trim_start_matches(['*', ' ']);
+    let goes_on =
+        reason.starts_with([',', ';', ':', '—']) || begins(reason, "because|since|as |for ");
+    if goes_on && word.starts_with(['Y', 'N', 'T', 'F']) && is_one_of(&word.to_lowercase(), WORDS) {
+        return Some(word);
     }
     let (before, last) = sentence.rsplit_once(' ')?;
     let last = last.trim_matches(['.', '*', '!']);
     let is_conclusion = before.ends_with(" so") || before.ends_with(", therefore");
-    (is_conclusion && WORDS.iter().any(|word| last.eq_ignore_ascii_case(word))).then_some(last)
+    (is_conclusion && is_one_of(&last.to_lowercase(), WORDS)).then_some(last)
 }
 
 /// The only number of a sentence, in words: "She has seven left."
@@ -101,9 +99,8 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());
-    let words =
-        ["ption ", "hoice ", "ption is ", "hoice is ", "choose ", "pick ", "select ", "go with "];
-    let at = words.iter().filter_map(|word| after(word));
+    const WORDS: &str = "ption |hoice |ption is |hoice is |choose |pick |select |go with ";
+    let at = WORDS.split('|').filter_map(after);
     let rest = sentence[at.max()?..].trim_start_matches(['(', '*', ' ']);
     let is_letter = rest.starts_with(|c: char| ('A'..='J').contains(&c))
         && !rest[1..].starts_with(|c: char| c.is_alphanumeric());
@@ -112,12 +109,8 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
 
 /// The words that a sentence without numbers concludes with: Evelyn of "the fastest is Evelyn", Yes of "Yes, it does".
 pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
-    for word in ["Yes", "No", "True", "False"] {
-        let rest = sentence.trim_start_matches('*').strip_prefix(word);
-        if rest.is_some_and(|rest| rest.starts_with([',', ';', ':', '—'])) {
-            let start = offset_in(sentence, sentence.trim_start_matches('*'));
-            return Some((&sentence[start..start + word.len()], Rule::Words));
-        }
+    if let Some(word) = yes_or_no(sentence) {
+        return Some((word, Rule::Words));
     }
     // "It is not red but blue."
     if let Some((_, tail)) = sentence.split_once(" but ").filter(|(no, _)| no.contains(" not "))
@@ -135,7 +128,7 @@ pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
     let start = starts.filter_map(|mark| Some(sentence.rfind(mark)? + mark.len())).max()?;
     let tail = sentence[start..].trim_matches(['*', ' ', ',', '.', '"']);
     let mut words = tail.split(' ');
-    let is_about = words.clone().any(|word| ABOUT.contains(&word.to_lowercase().as_str()));
+    let is_about = words.clone().any(|word| is_one_of(&word.to_lowercase(), ABOUT));
     let concludes =
         begins(sentence, "So |Therefore|Thus|Hence|The |Answer") || spelled(tail).is_some();
     let is_name = words.all(|word| word.starts_with(char::is_uppercase)) || concludes;

@@ -122,27 +122,12 @@ fn last_number(text: &str) -> Option<&str> {
 
 /// Words before a number of which it is a part: `twice 7`, `the square of 7`, `nowhere near 7`.
 fn is_changed(before: &str) -> bool {
-    let words = [
-        "twice",
-        "half",
-        "half of",
-        "double",
-        "triple",
-        "square of",
-        "cube of",
-        "root of",
-        "near",
-        "far from",
-        "third of",
-        "quarter of",
-        "reciprocal of",
-        "opposite of",
-    ];
+    const WORDS: &str = "twice|half|half of|double|triple|square of|cube of|root of|near|far from|third of|\
+        quarter of|reciprocal of|opposite of";
     let before = before.trim_end().to_lowercase();
-    let ends = |word: &&str| {
-        before.strip_suffix(*word).is_some_and(|rest| !rest.ends_with(char::is_alphabetic))
-    };
-    words.iter().any(ends)
+    let begins_word =
+        |word| before.strip_suffix(word).map(|rest| !rest.ends_with(char::is_alphabetic));
+    WORDS.split('|').any(|word| begins_word(word) == Some(true))
 }
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
