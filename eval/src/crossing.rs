@@ -307,8 +307,8 @@ mod tests {
         }
     }
 
-    /// The pass rates of a base on a problem, and of a tuned model: equal; better wherever the base solves it at all; the
-    /// same, but some hard problems are lost.
+    /// The pass rate of a tuned model by the base's: equal; better wherever the base solves a problem at all; the same,
+    /// but some hard problems are lost.
     const TUNED: [(&str, fn(f64, &mut Draws) -> f64); 3] = [
         ("equal", |p, _| p),
         ("better at every k", |p, _| 1.0 - (1.0 - p).powi(3)),

@@ -150,12 +150,8 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         judged.push(JudgedFile::new(name, graded, folder)?);
     }
     pair(&mut judged, &*verifier, &mut notes)?;
-    let (draws, models) = match options.second_draw {
-        Some(_) => judged.split_last().map(|(last, rest)| (Some(last), rest)),
-        None => Some((None, judged.as_slice())),
-    }
-    .context("a file was judged")?;
-    let (set, more) = aligned(models, draws, options.intersect)?;
+    let (models, second_draw) = judged.split_at(options.files.len());
+    let (set, more) = aligned(models, second_draw.first(), options.intersect)?;
     notes.extend(more);
     let results: Vec<&Results> = models.iter().map(|file| &file.results).collect();
     let ways = options.ways(&*verifier, &results);
@@ -179,10 +175,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         let (audit, set, results) = (&audit, &set, results.as_slice());
         let (samples, notes, command) = (&samples, &notes, options.command()?);
         let page = AuditPage { audit, set, results, samples, notes, command };
-        audit_page::write(&page, output).context("the report cannot be written")?;
-        let json = serde_json::to_string_pretty(audit)?;
-        write_atomic(&output.join("audit.json"), json.as_bytes())?;
-        tracing::info!("report.html, audit.json and samples in {}", output.display());
+        write(&page, output)?;
     } else {
         tracing::info!("nothing was saved; --output DIR saves a page with all numbers and texts");
     }
@@ -217,6 +210,14 @@ impl JudgedFile {
         }
         Ok(())
     }
+}
+
+fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
+    audit_page::write(page, output).context("the report cannot be written")?;
+    let json = serde_json::to_string_pretty(page.audit)?;
+    write_atomic(&output.join("audit.json"), json.as_bytes())?;
+    tracing::info!("report.html, audit.json and samples in {}", output.display());
+    Ok(())
 }
 
 /// Gives the problems of all files the names that they have in the first.

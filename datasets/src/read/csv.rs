@@ -17,7 +17,7 @@ const SEPARATORS: [u8; 4] = *b",\t;|";
 const START: u64 = 64 << 10;
 
 /// What separates the columns of a table by its start, and the bytes before the header: a line `sep=;` of Excel's says
-/// it; else it is the sign by which the header has most columns and the first row as many. `is_tsv` is of the file's name.
+/// it; else it is the sign by which the header has most columns and the first row as many. `is_tsv`: by the name.
 pub fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
     let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
     let mark = start.len() - text.len();
@@ -54,8 +54,8 @@ pub fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
 pub fn row_error(error: &csv::Error, separator: u8) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => format!(
-            "{len} columns where the header has {expected_len}: put cells that contain `{}`, a quote or a line break into \
-             \"double quotes\"",
+            "{len} columns where the header has {expected_len}: put cells that contain `{}`, a quote or a line break \
+             into \"double quotes\"",
             char::from(separator).escape_debug()
         ),
         _ => error.to_string(),
