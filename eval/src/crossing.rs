@@ -307,6 +307,59 @@ mod tests {
         }
     }
 
+    /// The pass rate of a tuned model by the base's: equal; better wherever the base solves a problem at all; the same,
+    /// but some hard problems are lost.
+    const TUNED: [(&str, fn(f64, &mut Draws) -> f64); 3] = [
+        ("equal", |p, _| p),
+        ("better at every k", |p, _| 1.0 - (1.0 - p).powi(3)),
+        ("crossing", |p, draws| match p < 0.1 && draws.uniform() < 0.3 {
+            true => 0.0,
+            false => 1.0 - (1.0 - p).powi(3),
+        }),
+    ];
+
+    #[test]
+    fn crossings_are_often_seen_by_chance_and_seldom_claimed() {
+        for (name, tuned) in TUNED {
+            for (problems, n) in [(30, 16), (30, 128), (500, 16), (500, 128)] {
+                let ks: Vec<usize> = (0..8).map(|i| 1 << i).filter(|k| *k <= n).collect();
+                let mut draws = Draws::new(12);
+                let (mut seen, mut claimed, studies) = (0, 0, 300);
+                for _ in 0..studies {
+                    let mut pair = || {
+                        let base = draws.beta(0.3, 0.5);
+                        let tuned = tuned(base, &mut draws);
+                        [base, tuned].map(|p| Tally {
+                            samples: n,
+                            correct: draws.binomial(n, p),
+                            ..Tally::default()
+                        })
+                    };
+                    let (base, tuned): (Vec<Tally>, Vec<Tally>) =
+                        (0..problems).map(|_| pair().into()).unzip();
+                    let found = crossing(&ks, &base, &[&tuned]);
+                    let overtakes = |at: CrossingPoint| at.k().is_some();
+                    seen += i32::from(overtakes(found.at));
+                    claimed += i32::from(overtakes(found.at) && overtakes(found.high));
+                }
+                let share = |count: i32| f64::from(count) / f64::from(studies);
+                let (seen, claimed) = (share(seen), share(claimed));
+                println!(
+                    "{name}, {problems} problems, {n} samples: seen {seen:.2}, claimed {claimed:.2}"
+                );
+                match name {
+                    // Three standard errors above .05.
+                    "equal" => assert!(seen > 0.1 && claimed < 0.088, "{seen} {claimed}"),
+                    "crossing" if problems == 500 && n == 128 => {
+                        assert!(claimed > 0.5, "{claimed}")
+                    }
+                    "crossing" => {}
+                    _ => assert!(claimed < 0.088, "{claimed}"),
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_base_that_never_overtakes_and_one_that_always_leads_are_covered_too() {
         let mut draws = Draws::new(10);

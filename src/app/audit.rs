@@ -1,5 +1,8 @@
 //! Two or more files of completions to one page: `grade` and `compare` in one stroke, and what only texts can say.
 
+mod strategy_judge;
+
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +12,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::{Prompt, names};
 use tealight_datasets::{Problem, Verifier, judge, verify};
-use tealight_eval::audit::{self, Audit, AuditInput, Pairing, SecondJudge, Way};
+use tealight_eval::audit::{self, Audit, AuditInput, Pairing, SecondJudge, StrategyJudge, Way};
 use tealight_eval::comparable;
 use tealight_eval::report::audit_page::{self, AuditPage};
 use tealight_eval::report::recipes;
@@ -25,6 +28,7 @@ use crate::app::evaluate::outcome;
 use crate::app::grading::{self, DRAFT, FileToGrade, GradedFile, GradingOptions};
 use crate::system::files::{readable_folder, writable_subfolder, write_atomic};
 use crate::system::process::Process;
+use strategy_judge::JudgeOptions;
 
 /// Options of `tealight audit`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -60,6 +64,10 @@ pub struct AuditOptions {
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict_key: Option<String>,
+    /// A model that tells strategies apart.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub judge: JudgeOptions,
     /// Directory for report.html, audit.json and the judged samples. Without --output the answers are printed and
     /// nothing is saved.
     #[arg(long)]
@@ -113,6 +121,12 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     directory::refuse_run(output, existing)?;
     directory::refuse_inside(output, existing, files.iter().map(|file| Path::new(file.as_str())))?;
     let claim = directory::fresh(output, existing)?;
+    let is_begun = Cell::new(false);
+    let begin = || match is_begun.replace(true) {
+        true => Ok(()),
+        false => directory::begin(Some(&claim), output, existing),
+    };
+    let strategy_judge = options.judge.open(destination.is_saved().then_some(output), &begin)?;
     let mut notes = Vec::new();
     let mut judged = Vec::new();
     let set = grading::set_name(&options.files[0]);
@@ -136,12 +150,8 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         judged.push(JudgedFile::new(name, graded, folder)?);
     }
     pair(&mut judged, &*verifier, &mut notes)?;
-    let (draws, models) = match options.second_draw {
-        Some(_) => judged.split_last().map(|(last, rest)| (Some(last), rest)),
-        None => Some((None, judged.as_slice())),
-    }
-    .context("a file was judged")?;
-    let (set, more) = aligned(models, draws, options.intersect)?;
+    let (models, second_draw) = judged.split_at(options.files.len());
+    let (set, more) = aligned(models, second_draw.first(), options.intersect)?;
     notes.extend(more);
     let results: Vec<&Results> = models.iter().map(|file| &file.results).collect();
     let ways = options.ways(&*verifier, &results);
@@ -152,6 +162,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         samples: &samples,
         ways: &ways,
         second: options.second_judge(second.as_deref()).map(|judge| (verifier.name(), judge)),
+        judge: strategy_judge.as_ref().map(|judge| judge as &dyn StrategyJudge),
     };
     let audit = audit::audit(&input)?;
     let doubt = judged.iter().find_map(|file| {
@@ -159,15 +170,12 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         outcome::doubt(&file.results, verifiers, &file.unjudged, options.grading.max_unjudged)
     });
     if destination.is_saved() {
-        directory::begin(Some(&claim), output, existing)?;
+        begin()?;
         judged.iter().try_for_each(|file| file.save(output))?;
         let (audit, set, results) = (&audit, &set, results.as_slice());
         let (samples, notes, command) = (&samples, &notes, options.command()?);
         let page = AuditPage { audit, set, results, samples, notes, command };
-        audit_page::write(&page, output).context("the report cannot be written")?;
-        let json = serde_json::to_string_pretty(audit)?;
-        write_atomic(&output.join("audit.json"), json.as_bytes())?;
-        tracing::info!("report.html, audit.json and samples in {}", output.display());
+        write(&page, output)?;
     } else {
         tracing::info!("nothing was saved; --output DIR saves a page with all numbers and texts");
     }
@@ -202,6 +210,14 @@ impl JudgedFile {
         }
         Ok(())
     }
+}
+
+fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
+    audit_page::write(page, output).context("the report cannot be written")?;
+    let json = serde_json::to_string_pretty(page.audit)?;
+    write_atomic(&output.join("audit.json"), json.as_bytes())?;
+    tracing::info!("report.html, audit.json and samples in {}", output.display());
+    Ok(())
 }
 
 /// Gives the problems of all files the names that they have in the first.
@@ -347,7 +363,15 @@ impl AuditOptions {
     /// The command line that makes the same audit.
     fn command(&self) -> Result<String> {
         let files = self.files.iter().map(|file| as_argument(Path::new(file)));
-        let own = ["names", "second_draw", "intersect", "against", "verdict_key"];
+        let own = [
+            "names",
+            "second_draw",
+            "intersect",
+            "against",
+            "verdict_key",
+            "judge_engine",
+            "judge_model",
+        ];
         let options = recipes::options(&serde_json::to_value(self)?, &own);
         Ok(format!(
             "tealight audit {}{options} --output again",

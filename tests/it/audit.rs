@@ -176,6 +176,7 @@ fn the_examples_are_audited_and_say_what_was_put_into_them() {
     // A folder that holds results is left alone, and one that holds the files as well.
     let output = folder.path("audit");
     refused!("audit {base} {tuned} --output {output}" => "--overwrite");
+    refused!("report {output}" => "the page of `tealight audit`");
     let inside = folder.write("audit/base.jsonl", std::fs::read(&base).expect("read"));
     refused!("audit {inside} {tuned} --output {output} --overwrite" => "which this command reads");
 }

@@ -7,6 +7,7 @@ mod adapters;
 mod amx;
 mod app;
 mod audit;
+mod audit_judge;
 mod base_validity;
 mod candle;
 mod candle_kernels;

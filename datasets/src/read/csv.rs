@@ -1,5 +1,6 @@
 //! CSV files with a header line to rows.
 
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
@@ -10,31 +11,66 @@ use super::{Row, text};
 use crate::{DataError, Result};
 
 /// What may separate columns, the usual first: a header without a comma is another program's, as European Excel's.
-const DELIMITERS: [u8; 4] = *b",\t;|";
+const SEPARATORS: [u8; 4] = *b",\t;|";
 
-/// The first that separates columns of the header, and the first row as well; else the usual one.
-fn delimiter(path: &Path) -> Result<u8> {
-    let mut order = DELIMITERS;
-    if extension(path) == "tsv" {
+/// Bytes of the start of a file that say what separates its columns.
+const START: u64 = 64 << 10;
+
+/// What separates the columns of a table by its start, and the bytes before the header: a line `sep=;` of Excel's says
+/// it; else it is the sign by which the header has most columns and the first row as many. `is_tsv`: by the name.
+pub fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
+    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    let mark = start.len() - text.len();
+    if let [b's', b'e', b'p', b'=', separator, ..] = text {
+        let line = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
+        return (*separator, mark + line);
+    }
+    let columns = |separator: u8| {
+        let mut builder = csv::ReaderBuilder::new();
+        let mut reader = builder.delimiter(separator).flexible(true).from_reader(text);
+        let header = reader.byte_headers().map_or(0, csv::ByteRecord::len);
+        let mut row = csv::ByteRecord::new();
+        let is_read = reader.read_byte_record(&mut row).is_ok_and(|is_there| is_there);
+        // A row that the start cuts off says nothing.
+        let is_whole =
+            is_read && (text.ends_with(b"\n") || (reader.position().byte() as usize) < text.len());
+        (!is_whole || row.len() == header, header)
+    };
+    let mut order = SEPARATORS;
+    if is_tsv {
         order.swap(0, 1);
     }
-    for delimiter in order {
-        let mut builder = csv::ReaderBuilder::new();
-        let mut reader = builder.delimiter(delimiter).flexible(true).from_reader(text(path)?);
-        let Ok(columns) = reader.headers().map(csv::StringRecord::len) else { break };
-        let has_columns =
-            |row: csv::Result<csv::StringRecord>| row.is_ok_and(|row| row.len() == columns);
-        let is_usual = delimiter == order[0];
-        if columns > 1 && (is_usual || reader.records().next().is_none_or(has_columns)) {
-            return Ok(delimiter);
-        }
+    let all = order.into_iter().rev().map(|separator| (separator, columns(separator)));
+    // A line of prose has a sign or two as well.
+    let some = all.filter(|(sign, (is_equal, header))| {
+        *header > 1 && (*is_equal || *sign == order[0] || *header > 2)
+    });
+    let best = some.max_by_key(|(_, columns)| *columns);
+    // One column: the usual sign.
+    (best.map_or(order[0], |(separator, _)| separator), 0)
+}
+
+/// Why a row cannot be read, and what to do.
+pub fn row_error(error: &csv::Error, separator: u8) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => format!(
+            "{len} columns where the header has {expected_len}: put cells that contain `{}`, a quote or a line break \
+             into \"double quotes\"",
+            char::from(separator).escape_debug()
+        ),
+        _ => error.to_string(),
     }
-    Ok(order[0])
 }
 
 pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
+    let unreadable =
+        |error: std::io::Error| DataError::File { path: path.into(), what: error.to_string() };
+    let (mut text, mut start) = (text(path)?, Vec::new());
+    text.by_ref().take(START).read_to_end(&mut start).map_err(unreadable)?;
+    let (separator, skipped) = separator(&start, extension(path) == "tsv");
+    let whole = start.get(skipped..).unwrap_or_default().chain(text);
     let mut builder = csv::ReaderBuilder::new();
-    let mut reader = builder.delimiter(delimiter(path)?).from_reader(text(path)?);
+    let mut reader = builder.delimiter(separator).from_reader(whole);
     let header = reader
         .headers()
         .map_err(|error| DataError::File { path: path.into(), what: error.to_string() })?
@@ -52,7 +88,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         let record = record.map_err(|error| DataError::Malformed {
             path: path.into(),
             line: error.position().map_or(0, |position| position.line() as usize),
-            what: error.to_string(),
+            what: row_error(&error, separator),
         })?;
         // Only line feeds are counted, and some files have none.
         last = record.position().map_or(0, |position| position.line() as usize).max(last + 1);
@@ -60,4 +96,34 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         rows.push(Row::new(last, header.iter().map(String::from).zip(cells).collect()));
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_those_by_which_header_and_rows_have_as_many_columns() {
+        for (start, is_tsv, expected) in [
+            ("id,gold\n1,2\n", false, (b',', 0)),
+            ("id;gold\n1;\"a, b\"\n", false, (b';', 0)),
+            ("id;what, is, it\n2;x\n", false, (b';', 0)),
+            ("id,\"a;b;c;d\",gold\n1,2,3\n", false, (b',', 0)),
+            ("id\tgold, or not\n1\t2\n", false, (b'\t', 0)),
+            ("id,x\tgold\n1,2\t3\n", true, (b'\t', 0)),
+            ("id,x\tgold\n1,2\t3\n", false, (b',', 0)),
+            ("id|gold\n", false, (b'|', 0)),
+            ("gold\n1;2\n", false, (b',', 0)),
+            ("sep=;\nid;gold\n", false, (b';', 6)),
+            ("\u{feff}sep=;\r\nid;gold\r\n", false, (b';', 10)),
+            // The start ends within the first row.
+            ("id;gold;text\n1;2", false, (b';', 0)),
+            ("id,gold\n1,2,3\n", false, (b',', 0)),
+            ("id;gold;text\n1;2\n", false, (b';', 0)),
+            ("Prompt; one per line\nWhat is it?\n", false, (b',', 0)),
+            ("", false, (b',', 0)),
+        ] {
+            assert_eq!(separator(start.as_bytes(), is_tsv), expected, "{start}");
+        }
+    }
 }

@@ -35,6 +35,7 @@ use crate::{DataError, Dataset, Prompting, Result, Rewards};
 use layout::Layout;
 use problem::Read as RowRead;
 
+pub use self::csv::{row_error, separator};
 pub use json::with_long_numbers;
 pub use records::{Records as ParquetRecords, records as parquet_records};
 

@@ -5,6 +5,7 @@
 //! once, problem by problem, into `rows`. Every interval is one of [`crate::inference`].
 
 mod diversity;
+mod judged;
 mod lost;
 mod pairing;
 mod rows;
@@ -21,6 +22,7 @@ use tealight_core::Prompt;
 use tealight_datasets::Problem;
 
 pub use diversity::DiversityChange;
+pub use judged::{JudgeQuestion, JudgedStrategies, StrategyJudge};
 pub use lost::{Lost, LostProblem, Moved};
 pub use pairing::{Pairing, pair};
 pub use rows::{SecondJudge, Way};
@@ -57,6 +59,8 @@ pub struct AuditInput<'a> {
     pub ways: &'a [Way],
     /// The first rule's name, and the second rule.
     pub second: Option<(&'a str, SecondJudge<'a>)>,
+    /// A model that puts correct answers into groups by their strategy.
+    pub judge: Option<&'a dyn StrategyJudge>,
 }
 
 /// An audit: `audit.json`.
@@ -120,6 +124,9 @@ pub struct TunedAudit {
     pub diversity: Option<DiversityChange>,
     /// 4: distinct correct answers by every way of telling them apart.
     pub strategies: Strategies,
+    /// 4: the same by a judge model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<JudgedStrategies>,
     /// 5: how much completions say about their prompts.
     pub templates: Option<Templates>,
     /// 6: a second rule.
@@ -209,6 +216,10 @@ fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAud
         lost,
         diversity: DiversityChange::new(base, tuned, (0, way)),
         strategies: Strategies::new(base, tuned, input.ways),
+        judged: match input.judge {
+            Some(judge) => JudgedStrategies::ask(input, run, judge)?,
+            None => None,
+        },
         templates: Templates::new(base, tuned),
         second_rule,
         findings: Vec::new(),

@@ -46,7 +46,7 @@ impl Way {
         *self == Way::Text
     }
 
-    fn key(&self, sample: &Sample, class: &str, value: &str) -> u64 {
+    pub(super) fn key(&self, sample: &Sample, class: &str, value: &str) -> u64 {
         match self {
             Way::Value => fnv(value.bytes()),
             Way::Equations => fnv(solution(&sample.completion, value).bytes()),
@@ -182,7 +182,7 @@ fn incorrect_key(sample: &Sample) -> u64 {
     }
 }
 
-fn folded(text: &str) -> u64 {
+pub(super) fn folded(text: &str) -> u64 {
     fnv(text.split_whitespace().flat_map(|word| word.bytes().chain([b' '])))
 }
 

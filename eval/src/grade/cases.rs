@@ -308,6 +308,8 @@ fn tables_are_read_whatever_separates_their_columns() {
         ("f.csv", "id,completion,gold\na,\\boxed{2},2\n"),
         ("f.csv", "id;completion;gold\na;\\boxed{2};2\n"),
         ("f.csv", "sep=;\nid;completion;gold\na;\\boxed{2};2\n"),
+        ("f.csv", "\u{feff}sep=;\r\nid;completion;gold\r\na;\\boxed{2};2\r\n"),
+        ("f.csv", "id;completion;gold;not, read, at, all\na;\\boxed{2};2;x\n"),
         ("f.csv", "\u{feff}id;completion;gold\r\na;\\boxed{2};2\r\n"),
         ("f.csv", "\"id\";\"completion\";\"gold\"\na;\"1, 2; so \\boxed{2}\";2\n"),
         ("f.tsv", "id\tcompletion\tgold\na\t\\boxed{2}\t2\n"),
@@ -320,6 +322,9 @@ fn tables_are_read_whatever_separates_their_columns() {
     }
     let unnamed = graded_with("f.txt", "id\tcompletion\tgold\na\t2\t2\n", None, |job| job);
     assert!(format!("{:#}", unnamed.err().unwrap()).contains("must end in .csv or .tsv"));
+    let unequal = graded_with("f.csv", "completion;gold\n2;2\n1;5;2\n", None, |job| job);
+    let message = format!("{:#}", unequal.err().unwrap());
+    assert!(message.contains("f.csv:3: 3 columns where the header has 2: put cells"), "{message}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The six answers of an audit, in a sentence or two each.
 
-use crate::audit::{CANDIDATES, Moved, SecondRule, TunedAudit, finding};
+use crate::audit::{CANDIDATES, JudgedStrategies, Moved, SecondRule, TunedAudit, finding};
 use crate::inference::{Effect, Finding, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{MOST_PROBLEMS, POWER, Plan};
@@ -140,10 +140,33 @@ pub(super) fn strategies(tuned: &TunedAudit) -> String {
         first.distinct[1],
         in_words(&first.change)
     );
-    match found.disagreement() {
+    let text = match found.disagreement() {
         Some(differing) => format!("{text} The measures disagree: {differing}."),
         None => text,
-    }
+    };
+    tuned.judged.as_ref().map_or(text.clone(), |judged| format!("{text} {}", by_judge(judged)))
+}
+
+/// What the judge model said, and how far the other ways agree with it.
+fn by_judge(judged: &JudgedStrategies) -> String {
+    let change = judged.change.as_ref().map_or_else(
+        || "too few replies to compare".into(),
+        |change| {
+            let [base, tuned] = judged.distinct;
+            format!("{base:.2} to {tuned:.2}, {}", in_words(change))
+        },
+    );
+    let agreement = |(way, share): &(String, f64)| format!("{way} {:.0} %", 100.0 * share);
+    let agreement: Vec<String> = judged.agreement.iter().map(agreement).collect();
+    format!(
+        "By the judge {}, among {} of each model on {}: {change} (unreadable replies, left out: {}). Pairs of which another \
+         way says the same as the judge: {}.",
+        judged.judge,
+        counted(judged.correct, "correct answer"),
+        counted(judged.asked, "problem"),
+        judged.unreadable,
+        if agreement.is_empty() { "none".into() } else { agreement.join(", ") }
+    )
 }
 
 pub(super) fn templates(tuned: &TunedAudit) -> String {

@@ -84,6 +84,15 @@ fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
         refuse_training("a training run")?;
         return report::write_training(directory);
     }
+    for (file, command) in [("audit.json", "audit"), ("compare.json", "compare")] {
+        if !path.exists() && directory.join(file).is_file() {
+            bail!(
+                "{}: the page of `tealight {command}`, which is written by that command alone: run it again with \
+                 --overwrite",
+                directory.display()
+            );
+        }
+    }
     /// The field that tells a study from an evaluation.
     #[derive(Default, Deserialize)]
     struct Kind {

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 use tealight_core::lines::{Lines, MAX_LINE};
-use tealight_datasets::read::{ParquetRecords, parquet_records};
+use tealight_datasets::read::{ParquetRecords, parquet_records, row_error, separator};
 
 use archive::Archive;
 use document::Document;
@@ -158,7 +158,10 @@ impl<'a> Source<'a> {
             );
         }
         let records = match kind(&start, name) {
-            Kind::Csv => Records::Csv(Csv::new(reader).with_context(|| name.to_owned())?),
+            Kind::Csv => {
+                let is_tsv = name.to_lowercase().contains(".tsv");
+                Records::Csv(Csv::new(reader, is_tsv).with_context(|| name.to_owned())?)
+            }
             Kind::Document => {
                 Records::Document(Document::new(without_mark(reader).with_context(unreadable)?), 0)
             }
@@ -198,7 +201,10 @@ impl<'a> Source<'a> {
                 })
             }
             Records::Csv(csv) => {
-                let row = csv.next().with_context(|| name.clone())?;
+                let row = csv.next().map_err(|(line, why)| match line {
+                    Some(line) => anyhow!("{}: {why}", Place::Line(line).in_file(name)),
+                    None => anyhow!("{name}: {why}"),
+                })?;
                 row.and_then(|(line, row)| whole(Place::Line(line), Content::Row(row)))
             }
             Records::Parquet(rows, number) => {
@@ -274,20 +280,17 @@ fn without_mark<'a>(mut reader: Box<dyn BufRead + 'a>) -> io::Result<Box<dyn Buf
 /// Rows of a CSV file with a header, each within the limit of a line; an empty cell is none.
 struct Csv<'a> {
     records: csv::StringRecordsIntoIter<Box<dyn Read + 'a>>,
+    separator: u8,
     header: Vec<String>,
     /// What may still be read for this row.
     left: Rc<Cell<usize>>,
 }
 
 impl<'a> Csv<'a> {
-    fn new(reader: Box<dyn BufRead + 'a>) -> Result<Self> {
+    fn new(mut reader: Box<dyn BufRead + 'a>, is_tsv: bool) -> Result<Self> {
         let left = Rc::new(Cell::new(MAX_LINE));
-        let mut reader = reader;
-        let separator = separator(reader.fill_buf()?);
-        if reader.fill_buf()?.starts_with(b"sep=") {
-            // Excel's line on the separator.
-            reader.skip_until(b'\n')?;
-        }
+        let (separator, skipped) = separator(reader.fill_buf()?, is_tsv);
+        reader.consume(skipped);
         let limited: Box<dyn Read + 'a> = Box::new(Limited { reader, left: left.clone() });
         let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(limited);
         let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
@@ -295,34 +298,25 @@ impl<'a> Csv<'a> {
         if let Some(twice) = header.iter().find(|name| !seen.insert(name.as_str())) {
             bail!("the column `{}` stands twice in the header", twice.escape_debug());
         }
-        Ok(Self { records: reader.into_records(), header, left })
+        Ok(Self { records: reader.into_records(), separator, header, left })
     }
 
-    fn next(&mut self) -> Result<Option<(usize, Map<String, Value>)>> {
+    /// The next row and its line; or why there is none, and the line where it is known.
+    fn next(&mut self) -> Result<Option<(usize, Map<String, Value>)>, (Option<usize>, String)> {
         self.left.set(MAX_LINE);
-        let Some(record) = self.records.next().transpose()? else { return Ok(None) };
+        let separator = self.separator;
+        let failed = |error: csv::Error| {
+            let line = error.position().map(|position| position.line() as usize);
+            (line, row_error(&error, separator))
+        };
+        let Some(record) = self.records.next().transpose().map_err(failed)? else {
+            return Ok(None);
+        };
         let line = record.position().map_or(0, |position| position.line() as usize);
         let cell = |cell: &str| if cell.is_empty() { Value::Null } else { Value::from(cell) };
         let row = self.header.iter().cloned().zip(record.iter().map(cell)).collect();
         Ok(Some((line, row)))
     }
-}
-
-/// What separates the columns of a table: the one of the usual signs that its first line has most of, outside quotes.
-fn separator(start: &[u8]) -> u8 {
-    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    if let [b's', b'e', b'p', b'=', separator, ..] = line {
-        return *separator;
-    }
-    let (mut counts, mut is_quoted) = ([(0, b','), (0, b';'), (0, b'\t'), (0, b'|')], false);
-    for byte in line {
-        is_quoted ^= *byte == b'"';
-        for (count, _) in counts.iter_mut().filter(|(_, sign)| !is_quoted && sign == byte) {
-            *count += 1;
-        }
-    }
-    // Of several that stand equally often the first, which is the comma.
-    counts.iter().rev().max_by_key(|(count, _)| *count).map_or(b',', |(_, sign)| *sign)
 }
 
 struct Limited<R> {
