@@ -57,11 +57,9 @@ impl JudgeOptions {
             engine: None,
             engine_model: None,
             engine_dialect: None,
-            engine_omit: Vec::new(),
             concurrency: 32,
             engine_timeout: 600.0,
             retries: 8,
-            api_key_env: "OPENAI_API_KEY".into(),
         };
         let remote = Remote::new(engine, model, &options, 0)
             .map_err(|error| anyhow!(format!("{error:#}").replace("--engine", "--judge-engine")))?;
