@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::audit_answers::{better, lost, narrower, strategies, templates, trusted, verdict};
+use super::audit_plain;
 use super::contrast::shown_ks;
 use super::evaluation::{top, warnings};
 use super::page;
@@ -62,6 +63,14 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
     }
     sections.push(counts(page));
     let names: Vec<&str> = audit.models.iter().map(String::as_str).collect();
+    // With the name of the model, where there are several.
+    let all_of = |said: &dyn Fn(&TunedAudit) -> Vec<String>| -> Vec<String> {
+        let of = |tuned: &TunedAudit| {
+            let prefix = if several { format!("{}: ", tuned.model) } else { String::new() };
+            said(tuned).into_iter().map(move |text| format!("{prefix}{text}")).collect::<Vec<_>>()
+        };
+        audit.tuned.iter().flat_map(of).collect()
+    };
     let named_results: Vec<(String, &Results)> =
         audit.models.iter().cloned().zip(results.iter().copied()).collect();
     let document = Document {
@@ -71,13 +80,13 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         },
         made: titles::made(output, "audit"),
         lead: vec![format!(
-            "{} is the base. {} that all files have; {} each at most.",
+            "The base is {}. {} that all files have; {} each at most.",
             audit.models[0],
             counted(audit.problems, "problem"),
             counted(set.most(), "sample"),
         )],
-        verdict: audit.tuned.iter().flat_map(|tuned| named(tuned, several)).collect(),
-        statistics: Vec::new(),
+        verdict: all_of(&|tuned| audit_plain::plain(tuned)),
+        statistics: all_of(&|tuned| verdict(tuned).to_vec()),
         warnings: warnings(&named_results),
         models: audit.models.clone(),
         top: top(set, &names),
@@ -98,12 +107,6 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
     };
     let page = page::html(&document, &placed)?;
     store::write_whole(&output.join("report.html"), page.as_bytes())
-}
-
-/// The same with the name of the model, where there are several.
-fn named(tuned: &TunedAudit, several: bool) -> Vec<String> {
-    let prefix = if several { format!("{}: ", tuned.model) } else { String::new() };
-    verdict(tuned).into_iter().map(|text| format!("{prefix}{text}")).collect()
 }
 
 fn chance(p: f64) -> String {

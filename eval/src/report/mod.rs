@@ -3,6 +3,7 @@
 mod answer_place;
 pub mod audit_answers;
 pub mod audit_page;
+mod audit_plain;
 pub mod contrast;
 pub mod curve;
 pub mod differences;

@@ -156,6 +156,8 @@ mod tests {
             "from_scratch",
             "initial_policy",
             "model",
+            "objective",
+            "objectives",
             "ood_dataset",
             "presamples",
             "prompt_template",

@@ -171,8 +171,7 @@ impl Parser {
     fn relation(&mut self) -> Option<Answer> {
         let mut sides = vec![self.ratio()?];
         let mut relations = Vec::new();
-        loop {
-            let Some(Token::Symbol(sign)) = self.peek() else { break };
+        while let Some(Token::Symbol(sign)) = self.peek() {
             if *sign == '∈' && relations.is_empty() {
                 self.at += 1;
                 let set = self.union()?;

@@ -1,0 +1,100 @@
+//! The six answers of an audit in plain words; [`audit_answers`](super::audit_answers) has their intervals and tests.
+
+use crate::audit::{SecondRule, TunedAudit, finding};
+use crate::crossing::CrossingPoint;
+use crate::inference::Finding;
+use crate::number::{counted, signed};
+
+/// What the page says first, where the data allow a word on the question.
+pub(super) fn plain(tuned: &TunedAudit) -> Vec<String> {
+    let all = [better(tuned), lost(tuned), narrower(tuned), strategies(tuned), templates(tuned)];
+    all.into_iter().flatten().chain(tuned.second_rule.as_ref().map(trusted)).collect()
+}
+
+/// The direction of a finding, and whether it is one among all tests.
+fn moved(tuned: &TunedAudit, name: &str) -> Option<(f64, bool)> {
+    let found = tuned.finding(name)?;
+    Some((found.effect.value, found.finding == Finding::Change))
+}
+
+fn better(tuned: &TunedAudit) -> Option<String> {
+    let (change, is_certain) = moved(tuned, "pass@1")?;
+    let by = signed(change, 3);
+    let one = match (is_certain, change > 0.0) {
+        (true, true) => format!("On one try the tuned model is right more often ({by})"),
+        (true, false) => format!("On one try the tuned model is right less often ({by})"),
+        _ => format!("No change on one try is certain ({by})"),
+    };
+    let crossing = tuned.change.contrast.crossing;
+    let is_claimed = crossing.high != CrossingPoint::Never;
+    Some(match (crossing.at, is_claimed) {
+        (CrossingPoint::K(k), true) => {
+            format!(
+                "{one}; from {} on the base solves more.",
+                counted(k.ceil() as usize, "attempt")
+            )
+        }
+        (CrossingPoint::FromTheStart, true) => format!("{one}; the base solves more at every k."),
+        (CrossingPoint::Never, _) if crossing.low == CrossingPoint::Never => {
+            format!("{one}; the base solves more at no k.")
+        }
+        _ => format!("{one}; whether the base solves more with many tries is open."),
+    })
+}
+
+fn lost(tuned: &TunedAudit) -> Option<String> {
+    let lost = tuned.lost.as_ref()?;
+    let beyond = |value: f64| format!("{:.0}", (value * lost.problems as f64).max(0.0));
+    let said = |is_certain: bool| if is_certain { "" } else { " (not certain)" };
+    let is_lost = moved(tuned, finding::LOST).is_some_and(|(_, is_certain)| is_certain);
+    Some(format!(
+        "Of {}, {}{} were lost beyond what chance loses in {}, and {}{} gained.",
+        counted(lost.problems, "problem"),
+        beyond(lost.lost.beyond.value),
+        said(is_lost),
+        counted(lost.tries, "attempt"),
+        beyond(lost.gained.beyond.value),
+        said(lost.gained.beyond.low > 0.0)
+    ))
+}
+
+fn narrower(tuned: &TunedAudit) -> Option<String> {
+    tuned.diversity.as_ref()?;
+    let (alike, is_narrower) = moved(tuned, finding::ALIKE)?;
+    Some(match (is_narrower, alike < 0.0) {
+        (true, true) => "Its correct answers became more alike.".to_owned(),
+        (true, false) => "Its correct answers became less alike.".to_owned(),
+        _ => "No change in how alike the correct answers are is certain.".to_owned(),
+    })
+}
+
+fn strategies(tuned: &TunedAudit) -> Option<String> {
+    let first = tuned.strategies.ways.first()?;
+    Some(format!(
+        "Among {} it has {:.2} distinct ones by {}, the base {:.2}.",
+        counted(tuned.strategies.correct, "correct answer"),
+        first.distinct[1],
+        first.by,
+        first.distinct[0]
+    ))
+}
+
+fn templates(tuned: &TunedAudit) -> Option<String> {
+    tuned.templates.as_ref()?;
+    let (change, is_certain) = moved(tuned, finding::TEMPLATES)?;
+    Some(match (is_certain, change < 0.0) {
+        (true, true) => "Its answers fit their own prompts less: more of a template.".to_owned(),
+        (true, false) => "Its answers fit their own prompts more.".to_owned(),
+        _ => "We see no change in how well answers fit their own prompts.".to_owned(),
+    })
+}
+
+fn trusted(second: &SecondRule) -> String {
+    let [first, other] = &second.rules;
+    let others = second.changes.iter().filter(|change| change.is_other);
+    let others: Vec<&str> = others.map(|change| change.measure.as_str()).collect();
+    match others.is_empty() {
+        true => format!("The verifiers {first} and {other} lead to the same conclusions."),
+        false => format!("By {other} in place of {first}, {} would change.", others.join(" and ")),
+    }
+}
