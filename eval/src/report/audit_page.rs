@@ -89,7 +89,8 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         statistics: all_of(&|tuned| verdict(tuned).to_vec()),
         warnings: warnings(&named_results),
         models: audit.models.clone(),
-        top: top(set, &names),
+        // The set is called after the base's file, and the charts are of all models.
+        top: top(set, &names).into_iter().map(|chart| chart.untitled(&set.name)).collect(),
         sections,
         reproduce: vec![Recipe {
             command: page.command.clone(),

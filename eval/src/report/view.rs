@@ -227,6 +227,13 @@ impl Chart {
         Self { kind: Kind::Bars, ..Self::new(title, axes, series.into_iter().map(line).collect()) }
     }
 
+    /// Without the name of the set in its title.
+    pub(super) fn untitled(mut self, set: &str) -> Self {
+        let title = self.title.strip_suffix(&format!(", {set}")).map(str::to_owned);
+        self.title = title.unwrap_or(self.title);
+        self
+    }
+
     /// With a sentence on how to read it.
     #[must_use]
     pub fn caption(self, caption: impl Into<String>) -> Self {

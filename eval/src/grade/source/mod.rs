@@ -286,6 +286,9 @@ struct Csv<'a> {
     left: Rc<Cell<usize>>,
 }
 
+/// A line number, and the values of its row by column.
+type CsvRow = (usize, Map<String, Value>);
+
 impl<'a> Csv<'a> {
     fn new(mut reader: Box<dyn BufRead + 'a>, is_tsv: bool) -> Result<Self> {
         let left = Rc::new(Cell::new(MAX_LINE));
@@ -302,7 +305,7 @@ impl<'a> Csv<'a> {
     }
 
     /// The next row and its line; or why there is none, and the line where it is known.
-    fn next(&mut self) -> Result<Option<(usize, Map<String, Value>)>, (Option<usize>, String)> {
+    fn next(&mut self) -> Result<Option<CsvRow>, (Option<usize>, String)> {
         self.left.set(MAX_LINE);
         let separator = self.separator;
         let failed = |error: csv::Error| {
