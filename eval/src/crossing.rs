@@ -307,9 +307,11 @@ mod tests {
         }
     }
 
+    type Tuned = fn(f64, &mut Draws) -> f64;
+
     /// The pass rate of a tuned model by the base's: equal; better wherever the base solves a problem at all; the same,
     /// but some hard problems are lost.
-    const TUNED: [(&str, fn(f64, &mut Draws) -> f64); 3] = [
+    const TUNED: [(&str, Tuned); 3] = [
         ("equal", |p, _| p),
         ("better at every k", |p, _| 1.0 - (1.0 - p).powi(3)),
         ("crossing", |p, draws| match p < 0.1 && draws.uniform() < 0.3 {

@@ -53,6 +53,6 @@ pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::PointwiseLoss;
-pub use rule::{FUNCTION, HELP as RULES, Load, Loaded, Rule};
+pub use rule::{Call, FUNCTION, HELP as RULES, Load, Loaded, Rule};
 pub use surrogate::{LossType, Normaliser, TrustRegion};
 pub use tealight_divergence::{Divergence, MAX_LOG_RATIO, expression};

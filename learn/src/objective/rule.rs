@@ -20,7 +20,7 @@ use tealight_divergence::expression::{Expression, similar};
 use super::group_stats::GroupStats;
 use evaluate::Scope;
 use function::Function;
-pub use function::{Load, Loaded, PREFIX as FUNCTION};
+pub use function::{Call, Load, Loaded, PREFIX as FUNCTION};
 
 /// The rules of papers, by the name that `rule=` takes.
 pub(super) const ROWS: [(&str, &str); 5] = [

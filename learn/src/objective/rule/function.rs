@@ -19,9 +19,12 @@ pub const PREFIX: &str = "python:";
 pub struct Loaded {
     /// The names of its parameters.
     pub reads: Vec<String>,
-    /// The advantages of so many samples, of which the object has what the function reads.
-    pub call: Box<dyn Fn(usize, &Json) -> Result<Vec<f64>, String> + Send + Sync>,
+    /// Calls it.
+    pub call: Box<Call>,
 }
+
+/// The advantages of so many samples, of which the object has what the function reads.
+pub type Call = dyn Fn(usize, &Json) -> Result<Vec<f64>, String> + Send + Sync;
 
 /// Loads `FILE.py:FUNCTION`.
 pub type Load<'a> = &'a dyn Fn(&str) -> Result<Loaded, String>;
