@@ -48,6 +48,8 @@ pub struct Proof {
     pub is_unbiased: bool,
     /// Whether that is of the first step alone: the objective has a schedule, or a rule that reads the step.
     pub is_of_first_step: bool,
+    /// Whether a rule reads lengths, which are all equal in the world.
+    pub reads_length: bool,
     /// Norm of the difference over that of the claim's gradient.
     pub bias: f64,
     /// Cosine of both gradients.
@@ -137,6 +139,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
         group,
         is_unbiased,
         is_of_first_step: changes(plan),
+        reads_length: plan.rule.as_ref().is_some_and(|rule| rule.reads("length")),
         bias,
         cosine: dot(&found, &exact) / (norm(&found) * norm(&exact)),
         causes,
@@ -150,7 +153,11 @@ impl Proof {
     /// What was found in words, line by line.
     pub fn sentences(&self) -> Vec<String> {
         let Self { claim, group, bias, cosine, .. } = self;
-        let at = if self.is_of_first_step { " at the first step" } else { "" };
+        let at = match (self.is_of_first_step, self.reads_length) {
+            (_, true) => " among completions of one length",
+            (true, _) => " at the first step",
+            _ => "",
+        };
         let mut lines = match self.is_unbiased {
             true => vec![format!(
                 "Unbiased for {claim}{at}: the expected gradient of groups of {group} is that of the claim \
@@ -161,6 +168,12 @@ impl Proof {
                  (cosine with the claim's gradient: {cosine:.4})."
             )],
         };
+        if self.reads_length {
+            lines.push(
+                "Not tested: all completions of the world have 3 tokens, so that a term in `length` is a constant there."
+                    .to_owned(),
+            );
+        }
         lines.extend(self.causes.iter().map(|cause| format!("Cause: {cause}")));
         if !self.is_unbiased && self.causes.is_empty() {
             lines.push("Cause: unknown.".to_owned());

@@ -15,7 +15,7 @@ use tealight_datasets::{Problem, Verifier, judge, verify};
 use tealight_eval::audit::{self, Audit, AuditInput, Pairing, SecondJudge, StrategyJudge, Way};
 use tealight_eval::comparable;
 use tealight_eval::report::audit_page::{self, AuditPage};
-use tealight_eval::report::recipes;
+use tealight_eval::report::{self, recipes};
 use tealight_eval::results::Results;
 use tealight_eval::store::Index;
 use tealight_eval::transition::{Aligned, align};
@@ -285,7 +285,10 @@ fn aligned<'a>(
             ));
         }
     }
-    notes.iter().for_each(|note| tracing::warn!("{note}"));
+    let named: Vec<(String, &Results)> =
+        models.iter().map(|file| (file.name.clone(), &file.results)).collect();
+    let cautions = report::warnings(&named);
+    notes.iter().chain(&cautions).for_each(|note| tracing::warn!("{note}"));
     Ok((sets.into_iter().next().context("one set")?, notes))
 }
 

@@ -294,7 +294,10 @@ fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes
     let both = ["audit", &base, &tuned, "--verdict-key", "metrics.acc", "--against", "exact"];
     assert!(refusal(&both).contains("each name the second judge"));
     let none = refusal(&["audit", &base, &tuned, "--verdict-key", "nothing"]);
-    assert!(none.contains("base: no record has a verdict under the key `nothing`"), "{none}");
+    assert!(
+        none.contains("base: no record has a verdict of each completion under the key `nothing`"),
+        "{none}"
+    );
     // One name of a file for both: the samples of one would replace those of the other.
     let names = refusal(&["audit", &base, &tuned, "--names", "a b,a-b"]);
     assert!(names.contains("all different, also as names of files"), "{names}");

@@ -170,7 +170,7 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
             |rows: &[Row]| rows.iter().any(|row| row.second.is_some_and(|one| one.samples > 0));
         if let Some(run) = rows.iter().position(|rows| !has_verdicts(rows)) {
             bail!(
-                "{}: no record has a verdict under the key `{key}` (--verdict-key)",
+                "{}: no record has a verdict of each completion under the key `{key}` (--verdict-key)",
                 input.names[run]
             );
         }

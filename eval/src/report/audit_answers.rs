@@ -31,7 +31,10 @@ fn adjusted(tuned: &TunedAudit, name: &str, effect: &Effect) -> String {
 pub(super) fn better(tuned: &TunedAudit) -> String {
     let one = tuned.finding("pass@1").map(|found| found.sentence("pass@1")).unwrap_or_default();
     let crossing = tuned.change.contrast.crossing;
-    let text = format!("On one try, {one}; {crossing}.");
+    let text = match tuned.change.contrast.pass.iter().all(|(k, _)| *k == 1) {
+        true => format!("On one try, {one}; one sample a problem says nothing of more tries."),
+        false => format!("On one try, {one}; {crossing}."),
+    };
     match tuned.plans.is_empty() {
         true => text,
         false => format!("{text} {}", planned(&tuned.plans)),
@@ -57,7 +60,9 @@ fn planned(plans: &[Plan]) -> String {
                 "a difference of {seen} at pass@{k} is too small to settle with {} problems",
                 MOST_PROBLEMS
             ),
-            false => format!("{} would settle pass@{k} (seen: {seen})", phrases.join(", or ")),
+            false => {
+                format!("{} would settle pass@{k} (as modelled: {seen})", phrases.join(", or "))
+            }
         }
     };
     let parts: Vec<String> = ks.iter().map(of_k).collect();
@@ -90,7 +95,7 @@ pub(super) fn lost(tuned: &TunedAudit) -> String {
         fewer if fewer < 0.0 => "Fewer problems were lost than chance alone loses".to_owned(),
         _ => {
             let after = tuned.finding(finding::LOST).map(|found| found.adjustment());
-            format!("No loss beyond chance is certain{}", after.unwrap_or_default())
+            format!("We see no loss beyond chance{}", after.unwrap_or_default())
         }
     };
     format!(
@@ -116,7 +121,7 @@ pub(super) fn narrower(tuned: &TunedAudit) -> String {
         (false, false) => "Neither narrower nor cleaner, as far as the data show",
     };
     format!(
-        "{word}: the chance that two answers differ goes from {:.3} to {:.3}, by {} through incorrect answers that went \
+        "{word}: the chance that two completions differ (correct ones as in 4, others by their answer) goes from {:.3} to {:.3}, by {} through incorrect answers that went \
          away, {} through incorrect ones that became alike and {} through correct ones that became alike.",
         change.diversity[0],
         change.diversity[1],
@@ -178,7 +183,7 @@ pub(super) fn templates(tuned: &TunedAudit) -> String {
     let word = match direction(tuned, finding::TEMPLATES) {
         less if less < 0.0 => "Completions say less about their prompts",
         more if more > 0.0 => "Completions say more about their prompts",
-        _ => "No change in how much completions say about their prompts is certain",
+        _ => "We see no change in how much completions say about their prompts",
     };
     format!(
         "{word}: {:.1} % of the base's and {:.1} % of the tuned model's repeat the words of their own prompt most, among \

@@ -25,6 +25,9 @@ fn better(tuned: &TunedAudit) -> Option<String> {
         (true, false) => format!("On one try the tuned model is right less often ({by})"),
         _ => format!("No change on one try is certain ({by})"),
     };
+    if tuned.change.contrast.pass.iter().all(|(k, _)| *k == 1) {
+        return Some(format!("{one}; one sample a problem says nothing of more tries."));
+    }
     let crossing = tuned.change.contrast.crossing;
     let is_claimed = crossing.high != CrossingPoint::Never;
     Some(match (crossing.at, is_claimed) {

@@ -169,14 +169,21 @@ fn lead(named: &[(String, &Results)], notes: Vec<String>) -> Vec<String> {
     lead
 }
 
-pub(super) fn warnings(named: &[(String, &Results)]) -> Vec<String> {
+/// Reasons to read numbers with caution, by model where there are several.
+pub fn warnings(named: &[(String, &Results)]) -> Vec<String> {
     let labelled = |(name, results): &(String, &Results)| -> Vec<String> {
         let rule = results.truncated();
-        let cautions = results.sets.iter().flat_map(|set| set.cautions(rule));
-        match named.len() {
-            1 => cautions.collect(),
-            _ => cautions.map(|caution| format!("{name}: {caution}")).collect(),
-        }
+        let of_set = |set: &SetResult| -> Vec<String> {
+            // A file's set is called after a file, which may be that of another model.
+            let own = format!("{}: ", set.name);
+            let named_so = |one: String| match one.strip_prefix(&own) {
+                Some(rest) if results.sets.len() == 1 => format!("{name}: {rest}"),
+                _ => format!("{name}: {one}"),
+            };
+            let cautions = set.cautions(rule).into_iter();
+            if named.len() == 1 { cautions.collect() } else { cautions.map(named_so).collect() }
+        };
+        results.sets.iter().flat_map(of_set).collect()
     };
     named.iter().flat_map(labelled).collect()
 }

@@ -25,7 +25,7 @@ mod titles;
 mod training;
 pub mod view;
 
-pub use evaluation::{write, write_indexed};
+pub use evaluation::{warnings, write, write_indexed};
 pub use greedy::greedy_warnings;
 pub use page::{document_page, sheet, shell_argument};
 pub use study::{
