@@ -133,20 +133,21 @@ fn text(value: &Value) -> String {
 /// # Errors
 /// Settings that TOML cannot hold, a folder that cannot be written.
 pub(crate) fn record<T: Args + Serialize>(options: &T, output: &Path) -> Result<()> {
-    settings::record_config(&WithOutput { settings: options, output }, output)?;
-    remember(options, output)
+    let text = settings::record_config(&WithOutput { settings: options, output }, output)?;
+    remember(options, output, &text)
 }
 
-/// Remembers the settings that a command recorded in `output` as the user's own, where a folder may not bring them.
+/// Remembers the text of settings that a command recorded in `output` as the user's own, where a folder may not bring
+/// them.
 ///
 /// # Errors
-/// Settings that TOML cannot hold, or that are not in `output`.
-pub(crate) fn remember<T>(options: &T, output: &Path) -> Result<()>
+/// Settings that TOML cannot hold.
+pub(crate) fn remember<T>(options: &T, output: &Path, text: &str) -> Result<()>
 where
     T: Args + Serialize,
 {
     if !to_repeat(&settings::defaults(), options)?.is_empty() {
-        own_settings::remember(output, &recorded(output)?);
+        own_settings::remember(output, text);
     }
     Ok(())
 }

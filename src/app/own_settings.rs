@@ -22,11 +22,26 @@ fn digests(file: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A digest of the settings and of where they lie: relative paths of the same text elsewhere name other files.
+/// A digest of the settings, of where they lie, and of the working directory: relative paths of the same text name
+/// other files in another one.
 fn digest(folder: &Path, text: &str) -> Option<String> {
-    let place = folder.canonicalize().ok()?;
-    let place = place.as_os_str().as_encoded_bytes();
-    Some(sha256(&[place, b"\0", text.as_bytes()].concat()))
+    let [folder, here] = [folder.canonicalize().ok()?, Path::new(".").canonicalize().ok()?];
+    let [folder, here] = [&folder, &here].map(|path| path.as_os_str().as_encoded_bytes());
+    Some(sha256(&[folder, b"\0", here, b"\0", text.as_bytes()].concat()))
+}
+
+/// Whether both files belong to one user, where files belong to users: whoever may write beside a folder can put
+/// another in its place.
+#[cfg(unix)]
+fn belong_together(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let owner = |path: &Path| path.symlink_metadata().map(|file| file.uid());
+    matches!((owner(one), owner(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(not(unix))]
+fn belong_together(_: &Path, _: &Path) -> bool {
+    true
 }
 
 /// Remembers that this user wrote the settings `text` in `folder`. Where the state directory cannot be written,
@@ -50,6 +65,8 @@ pub(crate) fn remember(folder: &Path, text: &str) {
 
 /// Whether a command of this user wrote the settings `text` in `folder`.
 pub(crate) fn is_own(folder: &Path, text: &str) -> bool {
-    let known = file().map(|file| digests(&file)).unwrap_or_default();
-    digest(folder, text).is_some_and(|digest| known.contains(&digest))
+    let (Some(file), Some(digest)) = (file(), digest(folder, text)) else { return false };
+    digests(&file).contains(&digest)
+        && belong_together(&file, folder)
+        && belong_together(&file, &folder.join("config.toml"))
 }

@@ -172,7 +172,7 @@ pub fn run(options: &PresampleOptions, output: &Path, process: &Process) -> Resu
         presample::refuse_other(output, &request)?;
         taken.accept()?;
         let settings = PresampleOptions { max_completion_length: Some(length), ..options.clone() };
-        settings::record_config(&WithOutput { settings: &settings, output }, output)
+        settings::record_config(&WithOutput { settings: &settings, output }, output).map(drop)
     })?;
     stop.saves();
     let session = Session::sampling(&mut base, device, stop)?.with_ranks(ranks);

@@ -388,12 +388,12 @@ pub(crate) struct WithOutput<'a, T> {
     pub(crate) output: &'a Path,
 }
 
-/// Saves the resolved settings beside the run's results and says where they are.
-pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<()> {
+/// Saves the resolved settings beside the run's results and says where they are; their text.
+pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<String> {
     let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
     let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
     let file = output.join("config.toml");
     crate::system::files::write_atomic(&file, text.as_bytes())?;
     tracing::info!("all settings in {}", file.display());
-    Ok(())
+    Ok(text)
 }

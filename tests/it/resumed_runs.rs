@@ -99,7 +99,12 @@ fn ones_own_settings_are_not_repeated_and_anothers_are() {
         format!("train --dataset {rows} {small} --max-steps 1 --save-steps 1 --output {run}");
     let (is_done, said) = with(&state, &begun);
     assert!(is_done && said.contains("--max-steps 2") && !said.contains("2 --dataset"), "{said}");
-    // Somebody else, the same settings at another place, and changed settings.
+    // Somebody else, another working directory, the same settings at another place, and changed settings.
+    let mut elsewhere = Command::cargo_bin("tealight").expect("the binary");
+    elsewhere.env("XDG_STATE_HOME", &state).current_dir(&folder.0);
+    let resume = format!("train --resume {run} --max-steps 2");
+    let (is_done, said) = ended(elsewhere.args(words(&resume)));
+    assert!(!is_done && said.contains("repeat them: --dataset"), "{said}");
     let (is_done, said) =
         with(&folder.path("other"), &format!("train --resume {run} --max-steps 2"));
     assert!(!is_done && said.contains("repeat them: --dataset"), "{said}");

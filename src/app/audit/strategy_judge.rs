@@ -14,6 +14,7 @@ use tealight_datasets::Problem;
 use tealight_eval::audit::{JudgeQuestion, StrategyJudge};
 use tealight_eval::{ProblemRequest, Solver};
 
+use crate::formats::hub::sha256;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::solvers::remote::{Remote, RemoteOptions};
 
@@ -65,7 +66,14 @@ impl JudgeOptions {
             .map_err(|error| anyhow!(format!("{error:#}").replace("--engine", "--judge-engine")))?;
         let replies = folder.map(|folder| folder.join(REPLIES));
         let known = replies.as_deref().map(read).transpose()?.unwrap_or_default();
-        Ok(Some(EngineJudge { name: model.clone(), remote, replies, known, begin }))
+        Ok(Some(EngineJudge {
+            name: model.clone(),
+            address: engine.clone(),
+            remote,
+            replies,
+            known,
+            begin,
+        }))
     }
 }
 
@@ -74,8 +82,8 @@ impl JudgeOptions {
 struct Reply {
     problem: String,
     model: String,
-    /// Hash of everything that was asked.
-    key: u64,
+    /// Hash of everything that was asked, and of whom.
+    key: String,
     groups: Option<Vec<usize>>,
     /// The reply's end.
     reply: String,
@@ -84,10 +92,11 @@ struct Reply {
 /// A model on a server as the judge.
 pub(super) struct EngineJudge<'a> {
     name: String,
+    address: String,
     remote: Remote,
     replies: Option<PathBuf>,
     /// Groups by what was asked.
-    known: HashMap<u64, Vec<usize>>,
+    known: HashMap<String, Vec<usize>>,
     begin: &'a dyn Fn() -> Result<()>,
 }
 
@@ -98,8 +107,8 @@ impl StrategyJudge for EngineJudge<'_> {
 
     fn groups(&self, questions: &[JudgeQuestion]) -> Result<Vec<Option<Vec<usize>>>> {
         let problems: Vec<Problem> = questions.iter().map(asked).collect();
-        let keys: Vec<u64> = problems.iter().map(|problem| self.key(problem)).collect();
-        let known = |(question, key): (&JudgeQuestion, &u64)| match question.texts.len() {
+        let keys: Vec<String> = problems.iter().map(|problem| self.key(problem)).collect();
+        let known = |(question, key): (&JudgeQuestion, &String)| match question.texts.len() {
             // One text is one group.
             1 => Some(vec![1]),
             count => self.known.get(key).filter(|groups| is_valid(groups, count)).cloned(),
@@ -114,7 +123,11 @@ impl StrategyJudge for EngineJudge<'_> {
         );
         let requests: Vec<ProblemRequest<'_>> = open
             .iter()
-            .map(|i| ProblemRequest { problem: &problems[*i], key: keys[*i], known: 0 })
+            .map(|i| ProblemRequest {
+                problem: &problems[*i],
+                key: fnv(keys[*i].bytes()),
+                known: 0,
+            })
             .collect();
         let mut file = self.file()?;
         let filters = Filters::default();
@@ -128,7 +141,7 @@ impl StrategyJudge for EngineJudge<'_> {
             let reply = Reply {
                 problem: questions[at].problem.clone(),
                 model: self.name.clone(),
-                key: keys[at],
+                key: keys[at].clone(),
                 groups: groups[at].clone(),
                 reply: text.chars().skip(skipped).collect(),
             };
@@ -139,24 +152,32 @@ impl StrategyJudge for EngineJudge<'_> {
 }
 
 impl EngineJudge<'_> {
-    /// The hash of everything that is asked.
-    fn key(&self, problem: &Problem) -> u64 {
-        let Prompt::Chat(chat) = &problem.prompt else { return 0 };
+    /// The hash of everything that is asked, and of whom.
+    fn key(&self, problem: &Problem) -> String {
+        let Prompt::Chat(chat) = &problem.prompt else { return String::new() };
         let contents = chat.messages.iter().map(|message| message.content.as_str());
-        fnv(contents.chain([self.name.as_str()]).flat_map(|text| text.bytes().chain([0])))
+        let limit = MAX_TOKENS.to_string();
+        let judge = [self.address.as_str(), self.name.as_str(), limit.as_str()];
+        sha256(judge.into_iter().chain(contents).collect::<Vec<_>>().join("\0").as_bytes())
     }
 
     /// The file of replies, to be appended to.
     fn file(&self) -> Result<Option<File>> {
         let Some(path) = &self.replies else { return Ok(None) };
         (self.begin)()?;
+        let cannot = || format!("{}: cannot be written", path.display());
         let file = output::open(OpenOptions::new().append(true).create(true), path);
-        Ok(Some(file.with_context(|| format!("{}: cannot be written", path.display()))?))
+        let mut file = file.with_context(cannot)?;
+        // A line that was cut off ends here.
+        if file.metadata().is_ok_and(|file| file.len() > 0) {
+            writeln!(file).with_context(cannot)?;
+        }
+        Ok(Some(file))
     }
 }
 
 /// The readable replies of an earlier call. Lines that cannot be read are asked for again.
-fn read(path: &Path) -> Result<HashMap<u64, Vec<usize>>> {
+fn read(path: &Path) -> Result<HashMap<String, Vec<usize>>> {
     let bytes = match regular::read_limited(path, MAX_REPLIES) {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         bytes => bytes.with_context(|| format!("{}: cannot be read; remove it", path.display()))?,

@@ -279,8 +279,8 @@ impl StudyOptions {
                 recorded_settings::refuse_other_settings(self, output)?;
             }
             directory::begin(claim, output, start.existing())?;
-            settings::record_config(self, output)?;
-            folder_settings::remember(self, output)
+            let text = settings::record_config(self, output)?;
+            folder_settings::remember(self, output, &text)
         })
     }
 
