@@ -110,26 +110,42 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     if before.is_empty() && after.is_empty() {
         return false;
     }
-    let before = before.trim_end_matches("\\boxed{");
-    let before = before.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
+    let unboxed = before.trim_end_matches("\\boxed{");
+    let is_boxed = unboxed.len() < before.len();
+    let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = super::super::tail(before, 80);
     // The last letters of all denials.
     const ENDS: &str = "ntreolfqsdym=≠éèеá是非于选有";
     let last = near.chars().next_back().unwrap_or(' ');
     last.to_lowercase().any(|c| ENDS.contains(c)) && DENIAL.is_match(near)
         || is_doubted(near)
-        || [" is", " are", " be"].iter().any(|verb| near.ends_with(verb)) && is_relative(after)
+        || !is_boxed
+            && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
+            && !ends_with(near, "answer is")
+            && is_relative(after)
         || is_taken_back(after)
         || is_asked(near, after)
         || is_tried(near, after)
 }
 
-/// Whether the words behind a number compare something else with it: 7 of "7 more than the first number".
+/// Whether the words behind a number compare something else with it: 7 of "7 more than the first number". Beside a name or
+/// a time, "7 more than Jim", the number is what is asked for.
 pub(super) fn is_relative(after: &str) -> bool {
     let mut words = after.split_whitespace();
     let first = words.next().unwrap_or_default();
     let is_comparative = is_one_of(first, "more|less") || first.ends_with("er");
-    first == "than" || is_comparative && words.next() == Some("than")
+    const QUANTITIES: &str = "the|a|an|another|that|this|twice|half|double|its|his|her|their|one";
+    let is_quantity = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        word.len() < 2
+            || word.ends_with("'s")
+            || is_one_of(word, QUANTITIES)
+            || word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    first == "than"
+        || is_comparative
+            && words.next() == Some("than")
+            && is_quantity(words.next().unwrap_or_default())
 }
 
 /// How a question begins that asks whether a value is the answer.

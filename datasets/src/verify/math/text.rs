@@ -77,7 +77,9 @@ pub(super) fn is_none(words: &str) -> bool {
     let is_nothing = |rest: &str| {
         let noun = rest.strip_suffix('s').unwrap_or(rest);
         is_one_of(noun, "solution|root|answer|value")
-            || words.starts_with("no such ") && !noun.contains(' ')
+            || words.starts_with("no such ")
+                && !noun.contains(' ')
+                && !is_one_of(noun, "limit|derivative|integral")
     };
     const NONE: &str = "empty set|emptyset|varnothing|none|has no solution|无解|空集|keine lösung|aucune solution|pas de solution|sin solución|no hay solución|\
         no tiene solución|sem solução|nessuna soluzione|нет решений";
@@ -92,8 +94,9 @@ fn is_undefined(words: &str) -> bool {
 
 /// Whether a choice letter of the gold is the answer's: `C`, `(C)`, `C) 12`.
 pub(super) fn same_choice(gold: &str, answer: &str) -> bool {
-    // Golds of MathQA are small letters.
-    let is_letter = |a: &char| matches!(a, 'A'..='J' | 'a'..='e');
+    // Golds of MathQA are small letters; before a text they mark its parts: `(a) 3 (b) 5`.
+    let is_alone = || gold.chars().filter(|c| c.is_alphanumeric()).count() == 1;
+    let is_letter = |a: &char| matches!(a, 'A'..='J') || matches!(a, 'a'..='e') && is_alone();
     let is_same = |a: char| choice(answer).is_some_and(|b| a.eq_ignore_ascii_case(&b));
     choice(gold).filter(is_letter).is_some_and(is_same)
 }

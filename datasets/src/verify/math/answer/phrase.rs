@@ -34,10 +34,20 @@ const OTHERS: &str = "(?i)(?:respuesta|antwort|resposta|risposta|réponse|odpowi
 static OTHER: LazyLock<Regex> = LazyLock::new(|| Regex::new(OTHERS).expect("an expression"));
 
 /// Deny what follows, as a part of the verb or behind it, and what is stated in contrast: "not 14, but 15".
-const NO_VERB: &str = "(?i)(?:^| )(?:no|non|não|не|nie)(?: |$)|n['’]|不";
-const NO_VALUE: &str = "(?i)^ *(?:not|n['’]t|no es|nicht|pas|niet)\\b";
-const BUT: &str =
-    "(?i)[,;，]? ?(?:\\b(?:but|it is|it['’]s|sino|sondern|mais|mas|bensì|ma|maar)\\b|而是)";
+const NO_VERB: &str = "(?i)(?:^| )(?:no|non|não|не|nie|không)(?: |$)|n['’]|不";
+const NO_VALUE: &str = "(?i)^ *(?:not|n['’]t|no es|nicht|non pas|pas|niet|nie)\\b";
+const BUT: &str = "(?i)[,;，]? ?(?:\\b(?:but|it is|it['’]s|sino|sondern|mais|mas|bensì|ma|maar|lecz|mà là|melainkan)\\b|而是)";
+/// What follows a contrast and states no value: a bound, or what the value is of.
+const NOT_STATED: &str = "(?i)^ *(?:(?:it is |that )?(?:more|less|fewer|at least|at most|greater|larger|smaller|close to|roughly|\
+    between|más de|menos de|mayor|menor|al menos|plus de|moins de|au moins|più di|meno di|mais de|mehr als|weniger als|größer|\
+    kleiner|mindestens|höchstens|больше|меньше|大于|小于|超过|至少|至多)|\
+    [$\\\\(]*[0-9][0-9.,/]*[$\\\\)]* (?:is an?|is the|is also|works|less|more|fewer|times)\\b|[0-9]+的)";
+/// A value that is denied behind it, in languages whose verb is last: "14ではなく".
+const DENIED_AHEAD: &str = "^[^。.\\n]{0,24}?(?:ではなく|(?:이|가) 아니라)、?";
+static NO_STATED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(NOT_STATED).expect("an expression"));
+static DENIED_BEFORE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(DENIED_AHEAD).expect("an expression"));
 static NO_VERBS: LazyLock<Regex> = LazyLock::new(|| Regex::new(NO_VERB).expect("an expression"));
 static NO_VALUES: LazyLock<Regex> = LazyLock::new(|| Regex::new(NO_VALUE).expect("an expression"));
 static CONTRAST: LazyLock<Regex> = LazyLock::new(|| Regex::new(BUT).expect("an expression"));
@@ -72,13 +82,17 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
 
 /// What is stated behind a verb: none where it is denied, but for what is said in contrast to that.
 fn undenied<'a>(verb: &str, rest: &'a str) -> Option<&'a str> {
+    if let Some(denied) = DENIED_BEFORE.find(rest) {
+        return Some(&rest[denied.end()..]);
+    }
     // Most values, 7 or x, begin with no letter of a denial.
     let may_deny = rest.trim_start().starts_with(['n', 'N', 'p', 'P', '\'', '’']);
     let is_verb = || !verb.is_empty() && NO_VERBS.is_match(verb);
     if !(may_deny && NO_VALUES.is_match(rest) || is_verb()) {
         return Some(rest);
     }
-    Some(&rest[CONTRAST.find(rest)?.end()..]).filter(|rest| !NO_VALUES.is_match(rest))
+    let stated = &rest[CONTRAST.find(rest)?.end()..];
+    (!NO_VALUES.is_match(stated) && !NO_STATED.is_match(stated)).then_some(stated)
 }
 
 /// The letters of `故选：C`, `所以选B`, `选项A正确`, where nothing denies them.
