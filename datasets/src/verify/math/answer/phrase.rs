@@ -36,11 +36,12 @@ static OTHER: LazyLock<Regex> = LazyLock::new(|| Regex::new(OTHERS).expect("an e
 /// Deny what follows, as a part of the verb or behind it, and what is stated in contrast: "not 14, but 15".
 const NO_VERB: &str = "(?i)(?:^| )(?:no|non|não|не|nie|không)(?: |$)|n['’]|不";
 const NO_VALUE: &str = "(?i)^ *(?:not|n['’]t|no es|nicht|non pas|pas|niet|nie)\\b";
-const BUT: &str = "(?i)[,;，]? ?(?:\\b(?:but|it is|it['’]s|sino|sondern|mais|mas|bensì|ma|maar|lecz|mà là|melainkan)\\b|而是)";
+const BUT: &str = "(?i)[,;，]? ?(?:\\b(?:but|it is|it['’]s|sino|sondern|mais|mas|bensì|ma|maar|lecz|mà là|\
+    melainkan)\\b|而是)";
 /// What follows a contrast and states no value: a bound, or what the value is of.
-const NOT_STATED: &str = "(?i)^ *(?:(?:it is |that )?(?:more|less|fewer|at least|at most|greater|larger|smaller|close to|roughly|\
-    between|más de|menos de|mayor|menor|al menos|plus de|moins de|au moins|più di|meno di|mais de|mehr als|weniger als|größer|\
-    kleiner|mindestens|höchstens|больше|меньше|大于|小于|超过|至少|至多)|\
+const NOT_STATED: &str = "(?i)^ *(?:(?:it is |that )?(?:more|less|fewer|at least|at most|greater|larger|smaller|close to|\
+    roughly|between|más de|menos de|mayor|menor|al menos|plus de|moins de|au moins|più di|meno di|mais de|mehr als|\
+    weniger als|größer|kleiner|mindestens|höchstens|больше|меньше|大于|小于|超过|至少|至多)|\
     [$\\\\(]*[0-9][0-9.,/]*[$\\\\)]* (?:is an?|is the|is also|works|less|more|fewer|times)\\b|[0-9]+的)";
 /// A value that is denied behind it, in languages whose verb is last: "14ではなく".
 const DENIED_AHEAD: &str = "^[^。.\\n]{0,24}?(?:ではなく|(?:이|가) 아니라)、?";
