@@ -18,7 +18,7 @@ pub fn verdict(tuned: &TunedAudit) -> [String; 6] {
 }
 
 /// The direction of a finding; 0 where it is none among all tests.
-fn direction(tuned: &TunedAudit, name: &str) -> f64 {
+pub(super) fn direction(tuned: &TunedAudit, name: &str) -> f64 {
     let found = tuned.finding(name).filter(|found| found.finding == Finding::Change);
     found.map_or(0.0, |found| found.effect.value.signum())
 }

@@ -1,8 +1,8 @@
 //! The six answers of an audit in plain words; [`audit_answers`](super::audit_answers) has their intervals and tests.
 
+use super::audit_answers::direction;
 use crate::audit::{SecondRule, TunedAudit, finding};
 use crate::crossing::CrossingPoint;
-use crate::inference::Finding;
 use crate::number::{counted, signed};
 
 /// What the page says first, where the data allow a word on the question.
@@ -11,18 +11,11 @@ pub(super) fn plain(tuned: &TunedAudit) -> Vec<String> {
     all.into_iter().flatten().chain(tuned.second_rule.as_ref().map(trusted)).collect()
 }
 
-/// The direction of a finding, and whether it is one among all tests.
-fn moved(tuned: &TunedAudit, name: &str) -> Option<(f64, bool)> {
-    let found = tuned.finding(name)?;
-    Some((found.effect.value, found.finding == Finding::Change))
-}
-
 fn better(tuned: &TunedAudit) -> Option<String> {
-    let (change, is_certain) = moved(tuned, "pass@1")?;
-    let by = signed(change, 3);
-    let one = match (is_certain, change > 0.0) {
-        (true, true) => format!("On one try the tuned model is right more often ({by})"),
-        (true, false) => format!("On one try the tuned model is right less often ({by})"),
+    let by = signed(tuned.finding("pass@1")?.effect.value, 3);
+    let one = match direction(tuned, "pass@1") {
+        up if up > 0.0 => format!("On one try the tuned model is right more often ({by})"),
+        down if down < 0.0 => format!("On one try the tuned model is right less often ({by})"),
         _ => format!("No change on one try is certain ({by})"),
     };
     if tuned.change.contrast.pass.iter().all(|(k, _)| *k == 1) {
@@ -49,12 +42,11 @@ fn lost(tuned: &TunedAudit) -> Option<String> {
     let lost = tuned.lost.as_ref()?;
     let beyond = |value: f64| format!("{:.0}", (value * lost.problems as f64).max(0.0));
     let said = |is_certain: bool| if is_certain { "" } else { " (not certain)" };
-    let is_lost = moved(tuned, finding::LOST).is_some_and(|(_, is_certain)| is_certain);
     Some(format!(
         "Of {}, {}{} were lost beyond what chance loses in {}, and {}{} gained.",
         counted(lost.problems, "problem"),
         beyond(lost.lost.beyond.value),
-        said(is_lost),
+        said(direction(tuned, finding::LOST) != 0.0),
         counted(lost.tries, "attempt"),
         beyond(lost.gained.beyond.value),
         said(lost.gained.beyond.low > 0.0)
@@ -63,10 +55,10 @@ fn lost(tuned: &TunedAudit) -> Option<String> {
 
 fn narrower(tuned: &TunedAudit) -> Option<String> {
     tuned.diversity.as_ref()?;
-    let (alike, is_narrower) = moved(tuned, finding::ALIKE)?;
-    Some(match (is_narrower, alike < 0.0) {
-        (true, true) => "Its correct answers became more alike.".to_owned(),
-        (true, false) => "Its correct answers became less alike.".to_owned(),
+    tuned.finding(finding::ALIKE)?;
+    Some(match direction(tuned, finding::ALIKE) {
+        down if down < 0.0 => "Its correct answers became more alike.".to_owned(),
+        up if up > 0.0 => "Its correct answers became less alike.".to_owned(),
         _ => "No change in how alike the correct answers are is certain.".to_owned(),
     })
 }
@@ -84,10 +76,12 @@ fn strategies(tuned: &TunedAudit) -> Option<String> {
 
 fn templates(tuned: &TunedAudit) -> Option<String> {
     tuned.templates.as_ref()?;
-    let (change, is_certain) = moved(tuned, finding::TEMPLATES)?;
-    Some(match (is_certain, change < 0.0) {
-        (true, true) => "Its answers fit their own prompts less: more of a template.".to_owned(),
-        (true, false) => "Its answers fit their own prompts more.".to_owned(),
+    tuned.finding(finding::TEMPLATES)?;
+    Some(match direction(tuned, finding::TEMPLATES) {
+        down if down < 0.0 => {
+            "Its answers fit their own prompts less: more of a template.".to_owned()
+        }
+        up if up > 0.0 => "Its answers fit their own prompts more.".to_owned(),
         _ => "We see no change in how well answers fit their own prompts.".to_owned(),
     })
 }
