@@ -143,9 +143,9 @@ impl SetResult {
         }
     }
 
-    /// Reasons to read the numbers with caution, under a rule for truncated completions.
-    pub fn cautions(&self, rule: Truncated) -> Vec<String> {
-        let (summary, name) = (&self.summary, &self.name);
+    /// Reasons to read the numbers of what is called `name` with caution, under a rule for truncated completions.
+    pub fn cautions(&self, name: &str, rule: Truncated) -> Vec<String> {
+        let summary = &self.summary;
         let mut cautions = Vec::new();
         if summary.truncated.is_some_and(|share| share > 0.5) {
             cautions.push(match self.unnoticed_end() {

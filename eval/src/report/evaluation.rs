@@ -172,16 +172,14 @@ fn lead(named: &[(String, &Results)], notes: Vec<String>) -> Vec<String> {
 /// Reasons to read numbers with caution, by model where there are several.
 pub fn warnings(named: &[(String, &Results)]) -> Vec<String> {
     let labelled = |(name, results): &(String, &Results)| -> Vec<String> {
-        let rule = results.truncated();
-        let of_set = |set: &SetResult| -> Vec<String> {
-            // A file's set is called after a file, which may be that of another model.
-            let own = format!("{}: ", set.name);
-            let named_so = |one: String| match one.strip_prefix(&own) {
-                Some(rest) if results.sets.len() == 1 => format!("{name}: {rest}"),
-                _ => format!("{name}: {one}"),
+        let of_set = |set: &SetResult| {
+            // One set may be called after a file, and that be another model's.
+            let label = match (named.len(), results.sets.len()) {
+                (1, _) => set.name.clone(),
+                (_, 1) => name.clone(),
+                _ => format!("{name}: {}", set.name),
             };
-            let cautions = set.cautions(rule).into_iter();
-            if named.len() == 1 { cautions.collect() } else { cautions.map(named_so).collect() }
+            set.cautions(&label, results.truncated())
         };
         results.sets.iter().flat_map(of_set).collect()
     };

@@ -57,7 +57,9 @@ pub(crate) fn write(
     let warn = || -> Result<Vec<String>> {
         let mut all = Vec::new();
         for (set, index) in results.sets.iter().zip(&indices) {
-            set.cautions(results.truncated()).iter().for_each(|note| tracing::warn!("{note}"));
+            set.cautions(&set.name, results.truncated())
+                .iter()
+                .for_each(|note| tracing::warn!("{note}"));
             let Some(index) = index.as_ref().filter(|_| set.summary.unjudged > 0) else { continue };
             let reasons = reasons(index)?;
             reasons.iter().for_each(|reason| tracing::info!("  {reason}"));
