@@ -71,14 +71,10 @@ impl Evidence<'_> {
             causes.extend(Evidence { claim: &claim, ..*self }.of_terms(&reward)?);
         }
         if causes.is_empty()
-            && let Some(local) = self.of_k3()?
-            && is_equal(found, &local)
+            && let Some((by_position, name)) = self.by_position()?
+            && is_equal(found, &by_position)
         {
-            causes.push(
-                "the gradient of k3 in the loss is that of the per-token forward KL(a||pi) on prefixes sampled from \
-                 the policy; the prefixes get no gradient."
-                    .to_owned(),
-            );
+            causes.push(name);
         }
         if causes.is_empty() {
             causes.extend(self.of_terms(found)?);
@@ -109,12 +105,31 @@ impl Evidence<'_> {
         Ok(is_rehearsal.then_some(reward))
     }
 
-    /// The gradient of the mean reward less forward KL at fixed prefixes, where the plan has k3 in the loss.
-    fn of_k3(&self) -> Result<Option<Vec<f64>>> {
-        let is_meant = |r: &&Regulariser| r.estimator == Estimator::K3;
-        let Some(regulariser) = self.plan.regulariser().filter(is_meant) else { return Ok(None) };
-        let cost = position_divergence(self.world, self.table, Divergence::ForwardKl, true)?;
-        self.reward_less(&cost, regulariser.beta).map(Some)
+    /// The gradient of the mean reward less the divergence of every position's distribution, where the plan takes it
+    /// so, and what to say of it.
+    fn by_position(&self) -> Result<Option<(Vec<f64>, String)>> {
+        let Some(regulariser) = self.plan.regulariser() else { return Ok(None) };
+        let (divergence, is_detached, said) = match regulariser.estimator {
+            Estimator::K3 => (
+                Divergence::ForwardKl,
+                true,
+                "the gradient of k3 in the loss is that of the per-token forward KL(a||pi) on prefixes sampled from \
+                 the policy; the prefixes get no gradient."
+                    .to_owned(),
+            ),
+            Estimator::Full => (
+                regulariser.divergence,
+                false,
+                format!(
+                    "the penalty is the sum of the divergence of every position's next token, on prefixes sampled from \
+                     the policy. For reverse KL that sum is the divergence of whole completions, for {} it is not.",
+                    regulariser.divergence
+                ),
+            ),
+            _ => return Ok(None),
+        };
+        let cost = position_divergence(self.world, self.table, divergence, is_detached)?;
+        Ok(Some((self.reward_less(&cost, regulariser.beta)?, said)))
     }
 
     fn reward_less(&self, cost: &Tensor, beta: f64) -> Result<Vec<f64>> {

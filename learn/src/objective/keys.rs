@@ -151,7 +151,12 @@ impl Keys {
 
     /// Puts a user's setting over the preset's.
     pub(super) fn set(&mut self, key: &str, value: &str) {
-        self.values.insert(canonical(key, value), (value.to_owned(), true));
+        let key = canonical(key, value);
+        if key == "advantage" {
+            // The rule takes the place of the preset's.
+            self.values.retain(|key, (_, is_given)| *is_given || !["rule", "baseline"].contains(&&**key));
+        }
+        self.values.insert(key, (value.to_owned(), true));
     }
 
     /// The settings, in alphabetical order.

@@ -320,6 +320,9 @@ mod tests {
         assert_eq!(parse("alpha-dpg:0").matching().unwrap().divergence, Divergence::ForwardKl);
         assert_eq!(parse("dph-f:eta=0.3"), parse("dph-f:0.3"));
         assert!(parse("rft").needs_presamples() && !parse("rft").is_on_policy());
+        // A rule of one's own takes the place of the preset's baseline.
+        let own: Objective = "grpo:advantage=r-mean_others(r)".parse().unwrap();
+        assert!(!own.resolved().contains("baseline"), "{}", own.resolved());
         let more = PlanPatch { baseline: Some(Baseline::Loo), ..PlanPatch::default() };
         let objective: Objective = "grpo".parse().unwrap();
         let changed = objective.with(&more).unwrap();
