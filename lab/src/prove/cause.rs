@@ -109,27 +109,31 @@ impl Evidence<'_> {
     /// so, and what to say of it.
     fn by_position(&self) -> Result<Option<(Vec<f64>, String)>> {
         let Some(regulariser) = self.plan.regulariser() else { return Ok(None) };
-        let (divergence, is_detached, said) = match regulariser.estimator {
-            Estimator::K3 => (
-                Divergence::ForwardKl,
-                true,
+        let Regulariser { divergence, sampler, beta, .. } = *regulariser;
+        let summed = |prefixes: &str, exact: &str| {
+            format!(
+                "the penalty is the sum of the divergence of every position's next token, on prefixes of {prefixes}. \
+                 For {exact} KL that sum is the divergence of whole completions, for {divergence} it is not."
+            )
+        };
+        let (cost, said) = match (regulariser.estimator, sampler) {
+            (Estimator::K3, _) => (
+                position_divergence(self.world, self.table, Divergence::ForwardKl, true)?,
                 "the gradient of k3 in the loss is that of the per-token forward KL(a||pi) on prefixes sampled from \
                  the policy; the prefixes get no gradient."
                     .to_owned(),
             ),
-            Estimator::Full => (
-                regulariser.divergence,
-                false,
-                format!(
-                    "the penalty is the sum of the divergence of every position's next token, on prefixes sampled from \
-                     the policy. For reverse KL that sum is the divergence of whole completions, for {} it is not.",
-                    regulariser.divergence
-                ),
+            (Estimator::Full, _) => (
+                position_divergence(self.world, self.table, divergence, false)?,
+                summed("the policy", "reverse"),
             ),
+            (Estimator::Generator, SampleSource::Stored) => {
+                let f = |x: &Tensor| generator(divergence, x);
+                (rehearsed(self.world, self.table, sampler, f)?, summed("the base", "forward"))
+            }
             _ => return Ok(None),
         };
-        let cost = position_divergence(self.world, self.table, divergence, is_detached)?;
-        Ok(Some((self.reward_less(&cost, regulariser.beta)?, said)))
+        Ok(Some((self.reward_less(&cost, beta)?, said)))
     }
 
     fn reward_less(&self, cost: &Tensor, beta: f64) -> Result<Vec<f64>> {

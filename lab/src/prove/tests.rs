@@ -86,7 +86,13 @@ fn planted_errors_are_found_and_named() {
             "divergence:f=(t-1)^2/(t+1):0.1",
             None,
             2,
-            "for f=(t-1)^2/(t+1) it is not",
+            "on prefixes of the base. For forward KL that sum is the divergence of whole completions",
+        ),
+        (
+            "divergence:js:rehearsal=full",
+            None,
+            2,
+            "on prefixes of the policy. For reverse KL that sum",
         ),
     ] {
         let proof = proof(objective, claim, group);
