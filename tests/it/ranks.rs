@@ -104,7 +104,16 @@ fn training_on_ranks_is_that_of_one_process_to_rounding() {
     let whole = "model.safetensors";
     let held_out =
         "--eval-steps 2 --eval-dataset countdown/valid --eval-max-samples 5 --eval-num-samples 4";
+    let function = folder.path().join("own.py");
+    std::fs::write(&function, "def own(r, n):\n    return [v - sum(r) / n for v in r]\n")
+        .expect("a function");
+    // Without Python, the same as a rule.
+    let own = match std::process::Command::new("python3").arg("--version").output() {
+        Ok(_) => format!("python:timeout=60:{}:own", function.display()),
+        Err(_) => "r-mean(r)".to_owned(),
+    };
     for (number, (more, file)) in [
+        (format!("--objective grpo:advantage={own} --max-steps 2"), whole),
         (format!("--objective forward-kl --max-steps 4 {REHEARSED} {held_out}"), whole),
         (
             "--objective kl-full:0.1 --max-steps 3 --use-peft --lora-r 4".into(),
