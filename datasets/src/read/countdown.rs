@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::layout::SOLUTIONS;
+use super::gold::plain;
+use super::layout::{ANSWERS, SOLUTIONS};
 use super::problem::prompt_of;
 use super::{Columns, Row, json_array, lookup};
 use crate::verify::countdown::{Countdown, MAX_NUMBERS};
@@ -46,6 +47,25 @@ pub(super) fn is_layout(row: &Row, columns: &Columns) -> bool {
     Task::detect(row).is_some()
         && columns.answer.is_none()
         && columns.rewards.verifiers.iter().all(is_own)
+        && !has_other_answer(row)
+}
+
+/// Whether the row has an answer of its own that is no expression of its numbers: `0, 1`, the places of two of them.
+fn has_other_answer(row: &Row) -> bool {
+    let target = Task::detect(row).and_then(|task| plain(lookup(&row.values, &task.target)?));
+    let is_other = |name: &&str| {
+        let answer = lookup(&row.values, name).and_then(plain).unwrap_or_default();
+        if Some(&answer) == target.as_ref() {
+            return false;
+        }
+        let is_formula = answer.chars().all(|c| c.is_ascii_digit() || "+-*/()=×÷ .".contains(c))
+            && answer.contains(['+', '-', '*', '/', '×', '÷']);
+        !answer.trim().is_empty() && !is_formula
+    };
+    ANSWERS
+        .iter()
+        .filter(|name| !name.to_lowercase().starts_with("target"))
+        .any(|name| is_other(&name))
 }
 
 /// The dataset of all rows.

@@ -1,11 +1,13 @@
 //! The value of an answer column to the gold answer, or to the reason why nothing can be compared with it.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::json_array;
-use crate::judge;
 use crate::verify::math::{self, answer};
 use crate::verify::short;
+use crate::{judge, thinking};
 
 /// Longest text that is an answer whatever it says, in bytes.
 const SHORT: usize = 48;
@@ -116,7 +118,12 @@ fn of_text(text: &str) -> Gold {
     if trimmed.starts_with('{') && serde_json::from_str::<Value>(trimmed).is_ok() {
         return missing(trimmed, "a specification for another verifier, not an answer");
     }
-    let marked = math::gold(text);
+    let Some(text) = thinking::parts(text, false).answer else {
+        return missing(text, "it ends within a thought");
+    };
+    let has_mark = ["####", "\\box", "\\fbox"].iter().any(|mark| text.contains(mark));
+    let marked = if has_mark { marked(text) } else { None };
+    let marked = marked.unwrap_or_else(|| math::gold(text));
     let gold = without_unit(&marked);
     if gold.is_empty() {
         return missing(text, "there is no answer");
@@ -130,14 +137,32 @@ fn of_text(text: &str) -> Gold {
     }
 }
 
+/// The answer that a text marks, read as that of a completion is: 14 of a last line `#### 14`, both of two boxes.
+fn marked(text: &str) -> Option<Cow<'_, str>> {
+    let last = text.trim_end().lines().next_back().unwrap_or_default().trim_start();
+    let found =
+        if last.starts_with("####") { answer::find(last, math::Mode::Strict) } else { None };
+    let found =
+        found.or_else(|| answer::find(text, math::Mode::Strict).filter(|found| !is_heading(found)));
+    found.map(|found| found.text)
+}
+
+/// Whether what was found is words behind the marks of a line in the middle: `#### Step 2`.
+fn is_heading(found: &answer::Found<'_>) -> bool {
+    found.rule == answer::Rule::Hashes && found.text.starts_with(char::is_alphabetic)
+}
+
 /// The gold answer of a worked solution: what it marks as its answer, or all of it where that is an answer.
 pub(super) fn worked(text: &str) -> Gold {
-    let marked = text.contains("####") || text.contains("\\box") || text.contains("\\fbox");
-    match answer::find(text, math::Mode::Strict) {
-        _ if text.trim().is_empty() => missing("", "there is no solution"),
-        _ if marked => of_text(text),
-        Some(found) => of_text(&found.text),
-        None if text.trim().len() <= SHORT => of_text(text),
+    if text.trim().is_empty() {
+        return missing("", "there is no solution");
+    }
+    let Some(text) = thinking::parts(text, false).answer else {
+        return missing(text, "the solution ends within a thought");
+    };
+    match marked(text) {
+        Some(found) => of_text(&found),
+        None if text.trim().len() <= SHORT && !text.contains("####") => of_text(text),
         None => missing(text, "the solution marks no final answer"),
     }
 }
@@ -239,6 +264,15 @@ mod tests {
         for (text, expected) in [
             ("6+8=14.\n#### 14\nThe answer is: 14", Some("14")),
             ("6+8=14, so \\boxed{14}", Some("14")),
+            ("#### Step 1\n6+8=14.\n#### Step 2\nSo $x=\\boxed{14}$.", Some("14")),
+            ("#### Final Answer\n\n\\boxed{14}", Some("14")),
+            ("#### Answer\n14", Some("14")),
+            ("6+8.\n#### **Answer:** 14", Some("14")),
+            ("Answer: 14\n\n#### Verification\nFine.", Some("14")),
+            ("#### Step 1\nIt is so.", None),
+            ("<think>\nTry \\boxed{1}? no.\n</think>\n\nThe answer is 14.", Some("14")),
+            ("<think>so \\boxed{1}", None),
+            ("The roots are $\\boxed{3}$ and $\\boxed{4}$.", Some("3, 4")),
             ("Adding gives 14. The answer is 14.", Some("14")),
             ("14", Some("14")),
             ("$7$", Some("$7$")),

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{Row, text};
+use super::layout::QUESTIONS;
+use super::{Row, chat, text};
 use crate::json;
 use crate::{DataError, Result};
 use tealight_core::lines::Lines;
@@ -55,17 +56,8 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     };
     let items = match document {
         Value::Array(items) => items,
-        Value::Object(fields) => {
-            let mut arrays = fields.into_iter().filter_map(|(_, value)| match value {
-                Value::Array(items) if items.iter().all(Value::is_object) => Some(items),
-                _ => None,
-            });
-            match (arrays.next(), arrays.next()) {
-                (Some(items), None) => items,
-                _ => return Err(wrong("expected an array of objects".into())),
-            }
-        }
-        _ => return Err(wrong("expected an array of objects".into())),
+        Value::Object(fields) => of_object(fields).map_err(wrong)?,
+        _ => return Err(wrong("neither a list of objects nor one object a line".into())),
     };
     let row = |(index, item)| match item {
         Value::Object(values) => Ok(Row::new(index + 1, values)),
@@ -81,6 +73,37 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
         }),
     };
     items.into_iter().take(limit).enumerate().map(row).collect()
+}
+
+/// The rows of an object: its only list of objects, or itself.
+fn of_object(fields: Map<String, Value>) -> std::result::Result<Vec<Value>, String> {
+    let are_rows = |value: &Value| {
+        value
+            .as_array()
+            .is_some_and(|items| !items.is_empty() && items.iter().all(Value::is_object))
+    };
+    let lists: Vec<String> = (fields.iter().filter(|(_, value)| are_rows(value)))
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
+    // The file of one row.
+    let asks = |name: &&str| {
+        fields.get(*name).is_some_and(|value| value.is_string() || chat::is_chat(value))
+    };
+    let is_row = QUESTIONS.iter().any(asks);
+    match lists.len() {
+        _ if is_row => Ok(vec![Value::Object(fields)]),
+        1 => Ok(fields.into_iter().find(|(_, value)| are_rows(value)).map(|(_, value)| value))
+            .map(|value| value.and_then(|value| value.as_array().cloned()).unwrap_or_default()),
+        0 => Err(format!(
+            "an object of {}, and no list of objects: write one object for each row, as `to_json(orient=\"records\", \
+             lines=True)` of pandas does",
+            fields.keys().take(6).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        )),
+        _ => Err(format!(
+            "an object with the lists {}: write the rows of one to a file of their own",
+            lists.join(", ")
+        )),
+    }
 }
 
 fn is_object(line: &str) -> bool {

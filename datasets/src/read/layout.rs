@@ -6,11 +6,11 @@ use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
 use super::gold::plain;
 use super::no_answers::{are_classes, other_kind};
-use super::{Columns, Row, chat, nested, variables};
+use super::{Columns, Row, chat, judgement, nested, variables};
 use crate::{DataError, Result};
 
 /// Columns that hold the question, in order of preference.
-const QUESTIONS: [&str; 17] = [
+pub(super) const QUESTIONS: [&str; 17] = [
     "prompt",
     "context_messages",
     "problem",
@@ -53,7 +53,7 @@ const CONTEXTS: [&str; 13] = [
 /// Columns with a system message.
 const SYSTEMS: [&str; 3] = ["system", "system_prompt", "system_message"];
 /// Columns that hold answers, the most exact first.
-const ANSWERS: [&str; 33] = [
+pub(super) const ANSWERS: [&str; 33] = [
     "final_answer",
     "expected_answer",
     "ground_truth",
@@ -129,6 +129,8 @@ pub(super) struct Layout {
     pub(super) question: QuestionColumns,
     pub(super) answer: AnswerColumn,
     pub(super) choices: Option<ChoiceLayout>,
+    /// The column that says whether a worked solution is correct.
+    pub(super) judgement: Option<&'static str>,
 }
 
 impl Layout {
@@ -160,7 +162,10 @@ impl Layout {
                 })
                 .map_err(refused)?,
         };
-        Ok(Self { question, answer, choices })
+        let is_worked = matches!(answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
+        let is_open = is_worked && columns.answer.is_none();
+        let judgement = if is_open { judgement::column(rows) } else { None };
+        Ok(Self { question, answer, choices, judgement })
     }
 
     /// The roles, in a line for the user.

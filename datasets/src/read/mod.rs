@@ -10,6 +10,7 @@ mod countdown;
 mod csv;
 mod gold;
 mod json;
+mod judgement;
 mod layout;
 mod no_answers;
 #[cfg_attr(target_family = "wasm", path = "parquet_absent.rs")]
@@ -20,10 +21,11 @@ mod reasoning_gym;
 mod records;
 mod shapes;
 mod text_to_sql;
+mod unused;
 mod variables;
 
 use std::borrow::Cow;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -85,6 +87,9 @@ impl Columns {
     }
 }
 
+/// Rows that the meaning of columns is found from, at least, where a file has as many.
+const LOOKED_AT: usize = 1000;
+
 /// One row and where it stands: line or row, counted from 1, of a file, counted from 0.
 struct Row {
     file: usize,
@@ -102,18 +107,29 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io)? {
         let name = entry.map_err(io)?.file_name().into_string().unwrap_or_default();
-        if is_of_dataset(&name) && !name.starts_with('.') {
+        if ["state.json", "dataset_dict.json"].contains(&name.as_str()) {
+            return Err(wrong(
+                "a folder that `save_to_disk` of datasets wrote: write Parquet with `to_parquet`"
+                    .into(),
+            ));
+        }
+        if is_of_dataset(&name) && !name.starts_with('.') && !BESIDE.contains(&name.as_str()) {
             names.push(name);
         }
     }
     names.sort_unstable();
     let Some(first) = names.first() else {
-        return Err(wrong("a folder without a file .jsonl, .json, .csv or .parquet".into()));
+        let inner =
+            if folder.join("data").is_dir() { "; its folder `data` may hold them" } else { "" };
+        return Err(wrong(format!(
+            "a folder without a file .jsonl, .json, .csv or .parquet{inner}"
+        )));
     };
     // `train-00000-of-00002.parquet` and its like belong together; `train.jsonl` and `test.jsonl` do not.
     let split = |name: &str| -> String {
         name.chars().take_while(|c| c.is_alphabetic()).collect::<String>().to_lowercase()
     };
+    whole_set(&names).map_err(wrong)?;
     match names.iter().find(|name| {
         split(name) != split(first) || extension(Path::new(name)) != extension(Path::new(first))
     }) {
@@ -124,15 +140,48 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// Files of a dataset's folder that hold no rows.
+const BESIDE: [&str; 3] = ["dataset_info.json", "dataset_infos.json", "stats.json"];
+
+/// Refuses shards such as `train-00000-of-00002.parquet` some of which are missing, or of two ways to divide the rows.
+fn whole_set(names: &[String]) -> std::result::Result<(), String> {
+    let number = |name: &str| -> Option<(String, usize)> {
+        let (start, rest) = name.rsplit_once("-of-")?;
+        let count =
+            rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()?;
+        Some((start.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(), count))
+    };
+    let Some((first, (start, count))) = names.iter().find_map(|name| Some((name, number(name)?)))
+    else {
+        return Ok(());
+    };
+    if let Some(other) =
+        names.iter().find(|name| number(name).is_some_and(|(of, n)| of == start && n != count))
+    {
+        return Err(format!(
+            "`{first}` and `{other}` divide the same rows in two ways: name the files of one"
+        ));
+    }
+    let found = names.iter().filter(|name| number(name).is_some_and(|(of, _)| of == start)).count();
+    match found < count {
+        true => Err(format!(
+            "{found} of the {count} parts that `{first}` belongs to: fetch the others, or name a file"
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Reads the first `limit` problems of the files of one dataset, in their order.
 pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
     let limit = limit.unwrap_or(usize::MAX);
+    // What columns mean does not depend on how many problems are wanted.
+    let read = limit.max(LOOKED_AT);
     let mut rows = Vec::new();
     for (file, path) in files.iter().enumerate() {
-        if rows.len() == limit {
+        if rows.len() >= limit {
             break;
         }
-        let of_file = read_rows(path, limit - rows.len())?.into_iter();
+        let of_file = read_rows(path, read - rows.len())?.into_iter();
         rows.extend(of_file.map(|row| Row { file, ..row }));
     }
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
@@ -141,6 +190,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         && text_to_sql::is_layout(first)
         && columns.answer.is_none()
     {
+        rows.truncate(limit);
         let asked = columns.rewards.verifiers.iter().find_map(|spec| sql::named(spec));
         return text_to_sql::dataset(files, &rows, asked.unwrap_or_default());
     }
@@ -149,9 +199,11 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         && (&columns.prompt, &columns.answer) == (&None, &None)
         && columns.rewards.verifiers.is_empty()
     {
+        rows.truncate(limit);
         return reasoning_gym::dataset(files, &rows);
     }
     if rows.first().is_some_and(|first| countdown::is_layout(first, columns)) {
+        rows.truncate(limit);
         return countdown::dataset(files, &rows, columns);
     }
     let name = path.display().to_string();
@@ -160,7 +212,8 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         return Ok(dataset);
     }
     let layout = Layout::detect(path, &rows, columns)?;
-    dataset.notes.push(layout.note() + &variables::note(&rows));
+    dataset.notes.push(layout.note() + &layout.unused(&rows) + &variables::note(&rows));
+    rows.truncate(limit);
     for row in &rows {
         let malformed = |what: String| {
             let path = files[row.file].clone();
@@ -275,13 +328,24 @@ impl Row {
     }
 }
 
+/// How a pointer begins that stands in place of a file.
+const POINTER: &[u8] = b"version https://git-lfs";
+
 /// Opens a regular file: a pipe or a device may have no end.
 fn file(path: &Path) -> Result<std::fs::File> {
     let io = |source| DataError::Io { path: path.into(), source };
     if !std::fs::metadata(path).map_err(io)?.is_file() {
         return Err(DataError::File { path: path.into(), what: "not a regular file".into() });
     }
-    std::fs::File::open(path).map_err(io)
+    let mut file = std::fs::File::open(path).map_err(io)?;
+    let mut start = Vec::new();
+    file.by_ref().take(POINTER.len() as u64).read_to_end(&mut start).map_err(io)?;
+    if start == POINTER {
+        let what = "a pointer of Git LFS, not the file: `git lfs pull` fetches that".into();
+        return Err(DataError::File { path: path.into(), what });
+    }
+    file.rewind().map_err(io)?;
+    Ok(file)
 }
 
 /// The same as text of any length, without a byte-order mark.

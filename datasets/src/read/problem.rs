@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::choices::Choices;
 use super::gold::{self, Gold, one_line, plain};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
-use super::{Columns, Purpose, Row, chat, nested, variables};
+use super::{Columns, Purpose, Row, chat, judgement, nested, variables};
 use crate::verify::{math, short};
 use crate::{Problem, Unusable, judge};
 use tealight_core::{Message, Prompt};
@@ -139,6 +139,12 @@ impl Layout {
                 one_line(&raw),
                 format!("the question needs a picture (column `{picture}`)"),
             );
+        }
+        if let (Some(column), Purpose::Judge) = (self.judgement, columns.purpose)
+            && judgement::is_against(row, column)
+        {
+            let why = format!("column `{column}` says that the solution is incorrect");
+            return left_out(one_line(&raw), why);
         }
         let (solution, reply) = self.solution(row, last_turn, raw);
         let answer = match (gold, columns.purpose) {

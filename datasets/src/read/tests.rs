@@ -293,3 +293,69 @@ fn a_box_is_asked_for_only_where_the_learned_solution_has_one() {
     assert_eq!(asks(Purpose::Imitate), [false, true]);
     assert_eq!(asks(Purpose::Judge), [true, true]);
 }
+
+#[test]
+fn what_a_row_says_itself_is_not_dropped_without_a_word() {
+    let golds = |text: &str, limit: Option<usize>| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let set = open(&[path], &Columns::default(), limit).unwrap();
+        let golds: Vec<String> = set.problems.iter().map(|one| one.answer.clone()).collect();
+        (golds.join("|"), set.notes.join(" "), set.unusable.len())
+    };
+    // An answer beside numbers and a target is the gold, unless it is the expression itself.
+    let pairs = r#"{"question":"Which places?","nums":[2,7,11],"target":9,"answer":"#;
+    assert_eq!(golds(&format!("{pairs}\"0, 1\"}}"), None).0, "0, 1");
+    assert_eq!(golds(&format!("{pairs}\"2+7\"}}"), None).0, "2,7,11=9");
+    // A file is read the same way, however many of its problems are wanted.
+    let choice = |index: usize| {
+        format!("{{\"question\":\"?\",\"choices\":[\"x\",\"y\",\"z\"],\"answer\":{index}}}\n")
+    };
+    let file: String = [1, 2, 2, 1, 3].map(choice).concat();
+    assert_eq!(
+        (golds(&file, None).0.as_str(), golds(&file, Some(2)).0.as_str()),
+        ("A|B|B|A|C", "A|B")
+    );
+    // Completions that the file calls incorrect are no golds.
+    for judgement in [r#""correct":false"#, r#""reward":0.0"#, r#""is_correct":"False""#] {
+        let rows = format!(
+            "{{\"prompt\":\"a?\",\"response\":\"The answer is 6.\",{judgement}}}\n\
+             {{\"prompt\":\"b?\",\"response\":\"The answer is 7.\"}}"
+        );
+        let (found, _, left_out) = golds(&rows, None);
+        assert_eq!((found.as_str(), left_out), ("7", 1), "{judgement}");
+    }
+    let (_, notes, _) = golds(r#"{"question":"Why?","hint":"It is cold.","answer":"2"}"#, None);
+    assert!(notes.contains("not used: `hint`"), "{notes}");
+}
+
+#[test]
+fn files_that_hold_no_rows_are_refused_with_the_mend() {
+    for (name, text, mend) in [
+        (
+            "a.json",
+            r#"{"train":[{"question":"1+1?"}],"test":[{"question":"1+1?"}]}"#,
+            "`train`, `test`",
+        ),
+        ("a.json", r#"{"question":{"0":"1+1?"},"answer":{"0":"2"}}"#, "orient=\"records\""),
+        ("a.parquet", "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
+        ("a.jsonl", "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
+    ] {
+        let message = refusal(name, text, &Columns::default());
+        assert!(message.contains(mend), "{name}: {message}");
+    }
+    let one = read("a.json", r#"{"question":"1+1?","answer":"2"}"#, &Columns::default()).unwrap();
+    assert_eq!(one.problems[0].answer, "2");
+    for (names, mend) in [
+        (vec!["train-00000-of-00002.parquet"], "1 of the 2 parts"),
+        (vec!["train-00000-of-00001.parquet", "train-00000-of-00002.parquet"], "in two ways"),
+        (vec!["state.json", "data.arrow"], "save_to_disk"),
+        (vec!["README.md"], "without a file"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        names.iter().for_each(|name| std::fs::write(folder.path().join(name), "").unwrap());
+        let message = in_folder(folder.path()).unwrap_err().to_string();
+        assert!(message.contains(mend), "{names:?}: {message}");
+    }
+}
