@@ -40,7 +40,6 @@ const OURS: [&str; 28] = [
     "presamples.jsonl",
     "completions",
     "tuning",
-    "lm-eval",
     "report-data",
     "results.json",
     "results.csv",

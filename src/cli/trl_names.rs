@@ -90,6 +90,11 @@ const HINTS: &[(&str, &str)] = &[
 
 /// Options of earlier versions, and what to use in place of them.
 const REMOVED: &[(&str, &str)] = &[
+    (
+        "target-validity beta-per",
+        "tealight beta --presamples DIR --target MU prints the beta that leads there; give it as --beta",
+    ),
+    ("base-perplexity", "leave it out"),
     ("match", "every run of a study has --max-steps optimizer steps: leave it out"),
     ("test-measure", "a study tests distinct correct answers: leave it out"),
     ("tuned", "name the objective with its configuration, such as kl-full:0.1"),
@@ -117,10 +122,14 @@ const COMMANDS: &[(&str, &str)] = &[
         "launch",
         "start the ranks with mpirun -np N tealight train, from a build with --features mpi",
     ),
-    ("init schema", "tealight recipes NAME > own.toml gives a settings file to begin with"),
+    ("init schema", "--config recipe:NAME --dry-run prints settings to begin with"),
     (
-        "man",
-        "tealight COMMAND --help shows every option, tealight completions reference all of them",
+        "recipes",
+        "--config recipe: lists the recipes; with --dry-run a command prints the settings of one",
+    ),
+    (
+        "man completions",
+        "tealight COMMAND --help shows every option, docs/reference.md those of all commands",
     ),
     ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
     ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),

@@ -77,16 +77,6 @@ impl Engine {
         }
     }
 
-    /// A prompt as the model is given it; a server renders chats itself.
-    pub(super) fn rendered(&self, prompt: &Prompt) -> Result<String> {
-        match (self, prompt) {
-            (Engine::Server(_), Prompt::Chat(chat)) => Ok(serde_json::to_string(chat)?),
-            (Engine::Server(_), Prompt::Text(text)) => Ok(text.clone()),
-            (Engine::Candle(model), _) => model.tokenizer.render(prompt),
-            (Engine::Ours(base, _), _) => base.tokenizer.render(prompt),
-        }
-    }
-
     /// The tokenizer that writes prompts, and the most tokens of a sequence; none of a server's.
     fn tokenizer_and_context(&self) -> Option<(&HubTokenizer, usize)> {
         match self {

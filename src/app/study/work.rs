@@ -164,11 +164,7 @@ impl<'a> Work<'a> {
         folder: &Path,
     ) -> Result<Measured> {
         let options = &self.study.options.sets;
-        let mut tallies: Vec<Tally> =
-            set.tallies(session, model, &self.draw(seed), !options.no_greedy, folder)?;
-        if options.base_perplexity {
-            set.score_under_base(session, folder, &mut tallies)?;
-        }
+        let tallies = set.tallies(session, model, &self.draw(seed), !options.no_greedy, folder)?;
         let samples = folder.strip_prefix(self.output).unwrap_or(folder).join(set.samples_file());
         Ok(Measured {
             summary: Summary::new(&tallies, &self.grid)?,
