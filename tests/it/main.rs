@@ -5,7 +5,6 @@ mod adapters;
 #[path = "../../matmul/tests/amx/mod.rs"]
 #[allow(unsafe_code, reason = "matmul's tests have it too")]
 mod amx;
-mod app;
 mod audit;
 mod audit_judge;
 mod base_validity;
@@ -65,7 +64,6 @@ mod rounded;
 mod run_failures;
 mod same_bits;
 mod security;
-mod setup;
 mod sglang;
 mod studies;
 mod support;

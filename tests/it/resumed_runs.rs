@@ -192,38 +192,6 @@ fn a_finished_run_without_checkpoints_is_not_begun_anew() {
     assert_eq!(std::fs::read(&model).expect("a model"), before);
 }
 
-#[test]
-fn a_file_joined_with_itself_counts_once_and_an_empty_one_is_no_success() {
-    let folder = Folder::new();
-    let output = folder.path("base");
-    let options = ["eval", "--max-samples", "2", "-n", "2", "--no-greedy", "--output"];
-    ok(&[&options[..], &[&output]].concat());
-    let samples = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
-    let samples = samples.expect("samples");
-    let twice = folder.write("twice.jsonl", format!("{samples}{samples}"));
-    let stderr = ok(&["grade", &twice, "--dataset", "countdown"]);
-    assert!(stderr.contains("4 samples occur more than once and are counted once"), "{stderr}");
-    assert!(stderr.contains("4 completions of 2 problems"), "{stderr}");
-    let long = format!("{{\"gold\":\"1\",\"answer\":\"{}\"}}\n", "1".repeat(17 << 20));
-    let error = refusal(&["verify", "--jsonl", &folder.write("long.jsonl", &long)]);
-    assert!(error.contains("long.jsonl:1") || error.contains("long.jsonl: 1"), "{error}");
-}
-
-#[test]
-fn models_that_changed_nothing_have_intervals_with_a_width() {
-    let folder = Folder::new();
-    let output = folder.path("one");
-    let options = ["eval", "--max-samples", "6", "-n", "4", "-k", "1,4", "--no-greedy", "--output"];
-    ok(&[&options[..], &[&output]].concat());
-    let again = folder.path("two");
-    ok(&[&options[..], &[&again]].concat());
-    let text = printed(&["compare", &output, &again, "--json"]);
-    let compared: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let change = &compared["sets"][0]["changes"][0]["contrast"].to_string();
-    let change = if change == "null" { &text } else { change };
-    assert!(!change.contains("\"low\":0.0,\"high\":0.0"), "{change}");
-}
-
 #[cfg(unix)]
 #[test]
 fn files_outside_a_run_come_into_no_checkpoint_card_or_model() {
