@@ -70,7 +70,7 @@ const HINTS: &[(&str, &str)] = &[
     ("load-in-8bit load-in-4bit", "use --base-dtype int8, on a CPU"),
     ("optim", "AdamW is the only optimizer"),
     ("sync-ref-model ref-model-sync-steps", "the base stays the reference for the whole run"),
-    ("push-to-hub hub-model-id", "use tealight push after training"),
+    ("push-to-hub hub-model-id", "use hf upload OWNER/NAME RUN/final after training"),
     (
         "deepspeed fsdp zero-stage",
         "start several processes with mpirun -np N; each holds the whole model and optimizer",
