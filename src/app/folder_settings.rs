@@ -24,7 +24,6 @@ use crate::system::telemetry::ReportTo;
 pub(crate) const FREE: &[&str] = &[
     "answer_column",
     "base_dtype",
-    "baseline",
     "device",
     "dtype",
     "filter_overlong_prompts",

@@ -7,7 +7,7 @@ use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{audit, compare, eval, generate, report, show, verify};
 use super::theory::{beta, gap, lab, prove};
 use super::tools::{bench, doctor, objectives, tasks};
-use super::training::{export, presample, push, sft, study, train};
+use super::training::{export, presample, sft, study, train};
 use crate::app::audit::AuditOptions;
 use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
@@ -175,19 +175,6 @@ Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
         check: |m| resolve::<export::Settings>(m).map(drop),
         run: |m, _| export::run(m),
-    },
-    Entry {
-        name: "push",
-        options: |command| push::Flags::augment_args(push::Settings::augment_args(command)),
-        about: "Upload a model or adapter to the Hub, with a model card",
-        more: "\
-The token is HF_TOKEN, or the one that `hf auth login` saved. Repeat an interrupted push:
-files that arrived are not sent again.
-
-Example:
-  tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
-        check: |m| resolve::<push::Settings>(m).map(drop),
-        run: |m, _| push::run(m),
     },
     Entry {
         name: "gap",

@@ -56,7 +56,7 @@ const HINTS: &[(&str, &str)] = &[
         "use-bias-correction-kl",
         "--objective kl-k3 is TRL's KL without this correction; kl-k2 has the gradient of reverse KL",
     ),
-    ("scale-rewards", "use --baseline group-std, batch-std or group-mean"),
+    ("scale-rewards baseline", "use --objective NAME:baseline=group-std, batch-std or group-mean"),
     (
         "use-vllm vllm-mode vllm-server-base-url vllm-server-host vllm-server-port",
         "name the servers that sample with --engine URL",
@@ -131,6 +131,7 @@ const COMMANDS: &[(&str, &str)] = &[
         "man completions",
         "tealight COMMAND --help shows every option, docs/reference.md those of all commands",
     ),
+    ("push", "hf upload OWNER/NAME RUN/final, of the Python package huggingface_hub"),
     ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
     ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),
     ("grpo rloo dpo", "use tealight train --objective NAME (tealight objectives)"),

@@ -39,7 +39,6 @@ fn a_study_compares_objectives_and_writes_everything() {
             "among 4",
             "retained@8",
             "temperature 0.7",
-            "in domain, mean of countdown/test, countdown/test-3",
             "over seeds and problems",
             "gradients",
         ],

@@ -52,7 +52,6 @@ mod padded_vocabulary;
 mod panicking_verifiers;
 mod paper;
 mod prompts;
-mod push;
 mod ranks;
 mod recipes;
 mod reloads;

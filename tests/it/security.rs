@@ -2,9 +2,6 @@
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::Output;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use assert_cmd::Command;
 use serde_json::{Value, json};
@@ -12,57 +9,6 @@ use serde_json::{Value, json};
 use crate::support::binary::{
     Folder, command, ended, ok, on_hub, refusal, refused, stderr_of, tealight, words,
 };
-use crate::support::hub::{FakeHub, Files, Repository, TOKEN};
-use crate::support::server::{Answer, ReceivedRequest, serve};
-
-fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> Output {
-    on_hub(endpoint, home.0.path()).env("HF_TOKEN", TOKEN).args(arguments).output().expect("runs")
-}
-
-/// A server that keeps everything that it is sent, and takes all of it.
-fn foreigner() -> (String, Arc<Mutex<String>>) {
-    let traffic = Arc::new(Mutex::new(String::new()));
-    let shared = traffic.clone();
-    let address = serve(move |asked: &ReceivedRequest| {
-        let mut traffic = shared.lock().expect("traffic");
-        traffic.push_str(&asked.head);
-        traffic.push_str(&String::from_utf8_lossy(&asked.body));
-        (200, String::new(), b"{}".to_vec())
-    });
-    (address, traffic)
-}
-
-#[test]
-fn a_hub_that_names_other_hosts_does_not_give_them_the_token() {
-    let (other, traffic) = foreigner();
-    let hub = FakeHub::with_fault(Vec::new(), move |asked, (status, headers, body)| {
-        if asked.path.contains("/commit/") {
-            return (200, String::new(), b"{}".to_vec());
-        }
-        let mut answer: Value = serde_json::from_slice(&body).expect("JSON");
-        for object in answer["objects"].as_array_mut().into_iter().flatten() {
-            object["actions"] = json!({
-                "upload": {"href": format!("{other}/upload"), "header": {"X-Upload": "granted"}},
-                "verify": {"href": format!("{other}/verify"), "header": {"X-Verify": "granted"}},
-            });
-        }
-        (status, headers, answer.to_string().into_bytes())
-    });
-    let folder = Folder::new();
-    ok(&["export", "--output", &folder.path("model")]);
-    let push = ["push", &folder.path("model"), "--repo", "me/run"];
-    let pushed = with_hub(&hub.endpoint, &folder, &push);
-    assert!(pushed.status.success(), "{}", stderr_of(&pushed));
-    let traffic = traffic.lock().expect("traffic");
-    for request in ["PUT /upload", "POST /verify", "X-Verify: granted"] {
-        assert!(traffic.to_lowercase().contains(&request.to_lowercase()), "{request} did not come");
-    }
-    assert!(!traffic.contains(TOKEN), "the token was sent to another host");
-    drop(traffic);
-    let mut offline = on_hub(&hub.endpoint, folder.0.path());
-    let offline = offline.env("HF_HUB_OFFLINE", "1").env("HF_TOKEN", TOKEN).args(push).output();
-    assert!(stderr_of(&offline.expect("runs")).contains("HF_HUB_OFFLINE forbids pushing"));
-}
 
 #[test]
 fn a_file_of_completions_cannot_write() {

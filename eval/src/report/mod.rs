@@ -11,7 +11,6 @@ mod evaluation;
 mod evaluation_tables;
 mod forgetting;
 mod greedy;
-pub mod levels;
 mod listing;
 mod page;
 pub mod recipes;

@@ -75,7 +75,6 @@ impl RlvrConfig {
         let settings = &self.settings;
         let is_on_policy = self.objective.plan.is_on_policy();
         PlanPatch {
-            baseline: settings.baseline,
             loss_type: settings.loss_type,
             epsilon: settings.epsilon,
             epsilon_high: settings.epsilon_high,

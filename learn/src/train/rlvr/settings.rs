@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::Truncated;
 use tealight_system::range::{COUNT, LIMIT_OR_ZERO, TOKENS, at_least};
 
-use crate::objective::{Baseline, LossType};
+use crate::objective::LossType;
 use crate::train::{AdamWConfig, Schedule};
 use tealight_formats::adapter::LoraOptions;
 use tealight_nn::generate::{Filters, SamplingParams};
@@ -23,9 +23,6 @@ pub const LENGTH: usize = 512;
 /// The settings that the runs of a study share; names are TRL's where TRL has one.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct Settings {
-    /// Override the objective's baseline.
-    #[arg(long, value_enum, alias = "advantage", help_heading = "Objective")]
-    pub baseline: Option<Baseline>,
     /// Override the objective's mean of the loss: grpo (over tokens of a completion, then completions), dapo (over all
     /// tokens), dr_grpo (sum of tokens over the maximum length).
     #[arg(long, value_enum, help_heading = "Objective")]
