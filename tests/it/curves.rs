@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, ok, succeeded, tealight, words};
+use crate::support::binary::{Folder, command, ok, succeeded, words};
 use crate::support::runs::{SMALL, json};
 
 /// A study of seconds: two objectives in two configurations.

@@ -1,9 +1,6 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
-use crate::support::binary::{
-    Folder, command, has, ok, printed, refused, stderr_of, tealight, words,
-};
-use crate::support::embedded::roomy_model;
+use crate::support::binary::{Folder, command, has, ok, printed, stderr_of, tealight, words};
 use crate::support::runs::{json, train, trained};
 
 fn shown(output: &std::process::Output) -> String {

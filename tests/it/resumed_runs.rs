@@ -5,7 +5,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 
-use crate::support::binary::{Folder, ended, has, ok, printed, refusal, refused, tealight, words};
+use crate::support::binary::{Folder, ended, has, ok, refusal, refused, tealight, words};
 
 fn train(output: &str, more: &[&str]) {
     let line = format!(

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use tealight_core::Prompt;
 use tealight_datasets::{Dataset, Problem};
 use tealight_eval::exact::{Exact, ListedProblem};
 use tealight_eval::{Solver, Tally};

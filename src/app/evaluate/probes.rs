@@ -1,12 +1,11 @@
 //! Coverage by a model's own log-probabilities, without sampling it: of all correct answers where they are known, of
 //! the base's stored correct answers where there are some.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
 use tealight_datasets::Dataset;
-use tealight_eval::{Tally, store};
+use tealight_eval::Tally;
 
 use crate::learn::presample::{self, PromptSamples};
 use crate::learn::rollout::Encoded;

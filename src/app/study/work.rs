@@ -9,7 +9,7 @@ use tealight_eval::report::{
     Evaluated, EvaluationFilters, Forgetting, Measured, Study, Training, Tuned, grid,
 };
 use tealight_eval::results::Question;
-use tealight_eval::{Summary, Tally};
+use tealight_eval::Summary;
 
 use super::paths::PathSet;
 use super::runs::{Run, history, of_all, own_runs};
