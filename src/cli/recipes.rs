@@ -58,19 +58,6 @@ pub(super) const RECIPES: [Recipe; 35] = [
     recipe!("papers/unlikeliness"),
 ];
 
-impl Recipe {
-    /// The command whose options it sets.
-    pub(in crate::cli) fn command(&self) -> &'static str {
-        // Only a study has several objectives.
-        let has_objectives = self.text.lines().any(|line| line.starts_with("objectives = "));
-        match self.name {
-            name if name.ends_with("-base") => "sft",
-            _ if has_objectives => "study",
-            _ => "train",
-        }
-    }
-}
-
 /// The recipe of a name.
 pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
     if let Some(recipe) = RECIPES.iter().find(|recipe| recipe.name == name) {

@@ -1,7 +1,7 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
 use crate::support::binary::{Folder, command, has, ok, printed, stderr_of, tealight, words};
-use crate::support::runs::{json, train, trained};
+use crate::support::runs::{train, trained};
 
 fn shown(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

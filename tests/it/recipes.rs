@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::binary::{Folder, has, printed, succeeded, tealight, words};
+use crate::support::binary::{Folder, has, printed, succeeded, words};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);

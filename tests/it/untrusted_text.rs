@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, command, has, ok, refusal, succeeded, tealight, words};
+use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight, words};
 use crate::support::embedded::roomy_model;
 use crate::support::runs::trained;
 use crate::support::server::serve;

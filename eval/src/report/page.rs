@@ -13,7 +13,7 @@ use tealight_core::{display, guard, regular};
 
 use super::samples::SampleChunks;
 use super::steps::{MAX_REFUSED, StepFile, rows, some};
-use super::view::{Document, Recipe, Section, Step};
+use super::view::{Document, Recipe, Step};
 
 const SCRIPT: &str = include_str!("assets/viewer.js");
 const STYLE: &str = include_str!("assets/viewer.css");
@@ -138,7 +138,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::view::Table;
+    use crate::report::view::{Section, Table};
 
     #[test]
     fn untrusted_text_never_becomes_markup() {

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
+use tealight_eval::Summary;
 use tealight_eval::curve::RunPath;
 use tealight_eval::report::{
     Evaluated, EvaluationFilters, Forgetting, Measured, Study, Training, Tuned, grid,
 };
 use tealight_eval::results::Question;
-use tealight_eval::Summary;
 
 use super::paths::PathSet;
 use super::runs::{Run, history, of_all, own_runs};
