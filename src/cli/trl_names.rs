@@ -92,7 +92,7 @@ const HINTS: &[(&str, &str)] = &[
 const REMOVED: &[(&str, &str)] = &[
     (
         "target-validity beta-per",
-        "tealight beta --presamples DIR --target MU prints the beta that leads there; give it as --beta",
+        "tealight beta --presamples DIR prints the beta that leads to a validity: give it as --beta",
     ),
     ("base-perplexity", "leave it out"),
     ("match", "every run of a study has --max-steps optimizer steps: leave it out"),

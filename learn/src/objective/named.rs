@@ -100,11 +100,6 @@ impl Objective {
         self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group, load))
     }
 
-    /// Whether the user gave this setting, beside the name.
-    pub fn sets(&self, key: &str) -> bool {
-        self.given.iter().any(|(known, _)| known == key)
-    }
-
     /// The key of the objective's own coefficient: `beta` or `weight` where its name takes one, else the first value it
     /// takes.
     pub fn coefficient(&self) -> Option<&'static str> {
@@ -144,14 +139,14 @@ const ELSEWHERE: [(&str, &str); 22] = [
     ("raft", "`reinforce:loss-type=grpo`"),
     ("raft++", "`reinforce:loss-type=grpo:trust-region=ppo`"),
     ("ppo-clip", "`none:baseline=batch:num-iterations=4`"),
-    ("nsr", "the objective that `tealight recipes objectives/nsr` prints"),
-    ("rs-grpo", "the objective that `tealight recipes objectives/rs-grpo` prints"),
-    ("ucpo", "the objective that `tealight recipes objectives/ucpo` prints"),
-    ("rarity", "the objective that `tealight recipes objectives/rarity` prints"),
-    ("mara", "the objective that `tealight recipes objectives/mara` prints"),
-    ("darling", "the objective that `tealight recipes objectives/darling` prints"),
-    ("noise-corrected", "the objective that `tealight recipes objectives/noise-corrected` prints"),
-    ("frpo", "the objective that `tealight recipes objectives/frpo` prints"),
+    ("nsr", "the objective of --config recipe:objectives/nsr"),
+    ("rs-grpo", "the objective of --config recipe:objectives/rs-grpo"),
+    ("ucpo", "the objective of --config recipe:objectives/ucpo"),
+    ("rarity", "the objective of --config recipe:objectives/rarity"),
+    ("mara", "the objective of --config recipe:objectives/mara"),
+    ("darling", "the objective of --config recipe:objectives/darling"),
+    ("noise-corrected", "the objective of --config recipe:objectives/noise-corrected"),
+    ("frpo", "the objective of --config recipe:objectives/frpo"),
     ("set", "`unique-at-k:4` for distinct answers, `pkpo:4` for Pass@k"),
     ("coverage-at-k", "`unique-at-k:4`"),
     ("trajectory-balance", "`kl-reward`, whose optimum is the same"),
