@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::binary::{Folder, command, has, ok, printed, refusal, succeeded, tealight};
-use crate::support::runs::{SMALL, json, trained};
+use crate::support::runs::{SMALL, trained};
 use serde_json::Value;
 
 #[test]

@@ -111,11 +111,10 @@ impl FakeHub {
             write_cdn(request, answer, stream)
         });
         let endpoint = serve_streams(move |request, stream| {
-            let own = format!("http://{}", stream.local_addr()?);
             let answer = {
                 let mut shelf = on_hub.lock().expect("shelf");
                 shelf.log.push(request.clone());
-                shelf.answer(request, &own, &cdn)
+                shelf.answer(request, &cdn)
             };
             write(request, answer, stream)
         });
@@ -211,7 +210,7 @@ impl Shelf {
         }
     }
 
-    fn answer(&mut self, request: &ReceivedRequest, own: &str, cdn: &str) -> Answer {
+    fn answer(&mut self, request: &ReceivedRequest, cdn: &str) -> Answer {
         let path = decoded(&request.path);
         let renamed = self.renamed.iter().find(|(old, _)| {
             let rest = path.split_once(old.as_str()).map(|(_, rest)| rest);
