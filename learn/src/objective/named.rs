@@ -266,7 +266,7 @@ impl<'de> Deserialize<'de> for Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::{Baseline, Divergence, Estimator, SampleSource};
+    use crate::objective::{Divergence, Estimator, LossType, SampleSource};
 
     #[test]
     fn names_that_are_not_here_say_what_to_use() {
@@ -318,16 +318,16 @@ mod tests {
         // A rule of one's own takes the place of the preset's baseline.
         let own: Objective = "grpo:advantage=r-mean_others(r)".parse().unwrap();
         assert!(!own.resolved().contains("baseline"), "{}", own.resolved());
-        let more = PlanPatch { baseline: Some(Baseline::Loo), ..PlanPatch::default() };
+        let more = PlanPatch { loss_type: Some(LossType::DrGrpo), ..PlanPatch::default() };
         let objective: Objective = "grpo".parse().unwrap();
         let changed = objective.with(&more).unwrap();
         assert_eq!(
             (&changed.plan, changed.to_string().as_str()),
-            (&parse("grpo:baseline=loo"), "grpo:baseline=loo")
+            (&parse("grpo:loss-type=dr_grpo"), "grpo:loss-type=dr_grpo")
         );
         // The same once more changes nothing; another value of the same key is a contradiction.
         assert_eq!(changed.with(&more).unwrap(), changed);
-        let other = PlanPatch { baseline: Some(Baseline::GroupMean), ..PlanPatch::default() };
+        let other = PlanPatch { loss_type: Some(LossType::Dapo), ..PlanPatch::default() };
         let message = changed.with(&other).unwrap_err().to_string();
         assert!(message.contains("leave one of them out"), "{message}");
         let beta = PlanPatch { beta: Some(0.2), ..PlanPatch::default() };
