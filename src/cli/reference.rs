@@ -1,5 +1,5 @@
-//! `docs/reference.md`: every option of every command. A test compares the file with the program's options, and writes it
-//! with `TEALIGHT_BLESS=1`.
+//! `docs/reference.md`: every option of every command. A test compares the file with the program's options, and writes
+//! it with `TEALIGHT_BLESS=1`.
 
 use std::collections::BTreeMap;
 
